@@ -1,11 +1,15 @@
-"""Balancing of plurality and relations on candidates of real captions: Jensen-Shannon distance and seconds.
+"""Balancing of plurality and relations on candidates of real captions: Jensen-Shannon distance and
+seconds.
 
-    python benchmarks/balance_coco.py captions_val2017.json [--captions N] [--rows N] [--tries N] [--seed N]
+    python benchmarks/balance_coco.py captions_val2017.json [--captions N] [--rows N] [--tries N]
+    [--seed N]
 
-Candidates are attested, but no model proposes or filters them. All captions are parsed, or a seeded sample of N of them
-with --captions. To bound the integer program, a seeded sample of --rows captions is drawn for each instrument, with
+Candidates are attested, but no model proposes or filters them. All captions are parsed, or a seeded
+sample of N of them with --captions. To bound the integer program, a seeded sample of --rows
+captions is drawn for each instrument, with
 --tries candidates each: for plurality among all of a caption, for relations with the words of other slots of the
-sample, drawn as often as captions have them. Sizes are the published ones, 1000 and 614, or as many as --sizes says.
+sample, drawn as often as captions have them. Sizes are the published ones, 1000 and 614, or as many
+as --sizes says.
 """
 
 import argparse
@@ -33,7 +37,9 @@ Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 
-def candidates(rows: Sequence[Row], size: int, tries: int, seed: int) -> dict[str, Rows]:
+def candidates(
+    rows: Sequence[Row], size: int, tries: int, seed: int
+) -> dict[str, Rows]:
     """Candidates of some captions by instrument.
 
     Args:
@@ -45,12 +51,20 @@ def candidates(rows: Sequence[Row], size: int, tries: int, seed: int) -> dict[st
     candidate_rows: dict[str, Rows] = {}
     places: dict[str, tuple[Row, str, list[PrepositionSlot]]] = {}
     source_ids = {row["source_id"] for row in _first(rows, "plurality", size, seed)}
-    for row, doc in zip(rows, parse_captions(row["caption"] for row in rows), strict=True):
+    for row, doc in zip(
+        rows, parse_captions(row["caption"] for row in rows), strict=True
+    ):
         if there := list(find_slots(doc)):
             places[row["source_id"]] = (row, doc.text, there)
         if row["source_id"] in source_ids:
-            usable = [one for one in build_plurality_foils(doc) if isinstance(one, Candidate) and one.rejected is None]
-            candidate_rows.setdefault("plurality", []).extend(_rows(usable, row, "plurality", tries, seed))
+            usable = [
+                one
+                for one in build_plurality_foils(doc)
+                if isinstance(one, Candidate) and one.rejected is None
+            ]
+            candidate_rows.setdefault("plurality", []).extend(
+                _rows(usable, row, "plurality", tries, seed)
+            )
     chosen = _first([row for row, *_ in places.values()], "relations", size, seed)
     texts = [slot.text for row in chosen for slot in places[row["source_id"]][2]]
     for row in chosen:
@@ -59,8 +73,12 @@ def candidates(rows: Sequence[Row], size: int, tries: int, seed: int) -> dict[st
         for number in range(tries):
             lot = rank(f"relations:{row['source_id']}:{number}", seed)
             slot, words = there[lot % len(there)], texts[lot // len(there) % len(texts)]
-            drawn |= {one.foil: one for one in build_attested_foils(text, slot, [words])}
-        candidate_rows.setdefault("relations", []).extend(_rows(drawn.values(), row, "relations", tries, seed))
+            drawn |= {
+                one.foil: one for one in build_attested_foils(text, slot, [words])
+            }
+        candidate_rows.setdefault("relations", []).extend(
+            _rows(drawn.values(), row, "relations", tries, seed)
+        )
     return candidate_rows
 
 
@@ -69,12 +87,19 @@ def _first(rows: Sequence[Row], instrument: str, size: int, seed: int) -> list[R
     return [named[key] for key in sample(list(named), min(size, len(named)), seed)]
 
 
-def _rows(generated: Iterable[Candidate], row: Row, instrument: str, tries: int, seed: int) -> Rows:
-    rows = [build_candidate_row(one, row, number, instrument) for number, one in enumerate(generated)]
+def _rows(
+    generated: Iterable[Candidate], row: Row, instrument: str, tries: int, seed: int
+) -> Rows:
+    rows = [
+        build_candidate_row(one, row, number, instrument)
+        for number, one in enumerate(generated)
+    ]
     return sorted(rows, key=lambda entry: rank(entry["item_id"], seed))[:tries]
 
 
-def measured(rows: Rows, size: int, distance: float, seed: int) -> tuple[int, float, float]:
+def measured(
+    rows: Rows, size: int, distance: float, seed: int
+) -> tuple[int, float, float]:
     """Items chosen, their Jensen-Shannon distance, and seconds.
 
     Args:
@@ -86,27 +111,60 @@ def measured(rows: Rows, size: int, distance: float, seed: int) -> tuple[int, fl
     begin = time.perf_counter()
     chosen = select_balanced(rows, BalanceLimits(size=size, js=distance), seed)
     seconds = time.perf_counter() - begin
-    return len(chosen), compute_jensen_shannon([row for row in rows if row["item_id"] in chosen]), seconds
+    return (
+        len(chosen),
+        compute_jensen_shannon([row for row in rows if row["item_id"] in chosen]),
+        seconds,
+    )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
-    parser.add_argument("--captions", type=int, default=None, help="captions that are parsed; all of them")
-    parser.add_argument("--rows", type=int, default=3000, help="captions of an instrument")
+    parser.add_argument(
+        "--captions",
+        type=int,
+        default=None,
+        help="captions that are parsed; all of them",
+    )
+    parser.add_argument(
+        "--rows", type=int, default=3000, help="captions of an instrument"
+    )
     parser.add_argument("--tries", type=int, default=4, help="candidates of a caption")
-    parser.add_argument("--sizes", type=int, nargs=2, default=[size for size, _ in PAPER_VALUES.values()])
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs=2,
+        default=[size for size, _ in PAPER_VALUES.values()],
+    )
     parser.add_argument("--seed", type=int, default=1520)
     given = parser.parse_args()
-    rows = [row for row in read_captions(given.path, "coco", None) if row["rejected"] is None]
+    rows = [
+        row
+        for row in read_captions(given.path, "coco", None)
+        if row["rejected"] is None
+    ]
     ids = set(sample([row["source_id"] for row in rows], given.captions, given.seed))
     begin = time.perf_counter()
-    candidate_rows = candidates([row for row in rows if row["source_id"] in ids], given.rows, given.tries, given.seed)
-    print(f"{len(ids)} captions parsed, candidates made in {time.perf_counter() - begin:.0f} s")
-    for (instrument, (_, paper_value)), size in zip(PAPER_VALUES.items(), given.sizes, strict=True):
+    candidate_rows = candidates(
+        [row for row in rows if row["source_id"] in ids],
+        given.rows,
+        given.tries,
+        given.seed,
+    )
+    print(
+        f"{len(ids)} captions parsed, candidates made in {time.perf_counter() - begin:.0f} s"
+    )
+    for (instrument, (_, paper_value)), size in zip(
+        PAPER_VALUES.items(), given.sizes, strict=True
+    ):
         for allowed in (0.0, paper_value):
-            count, js, seconds = measured(candidate_rows[instrument], size, allowed, given.seed)
+            count, js, seconds = measured(
+                candidate_rows[instrument], size, allowed, given.seed
+            )
             print(
                 f"{instrument}: {count} items of {size} among {len(candidate_rows[instrument])} candidates,"
                 f" at most {allowed} allowed: JS {js:.3f} (print {paper_value}), {seconds:.1f} s"

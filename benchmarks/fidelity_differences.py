@@ -1,4 +1,6 @@
-"""Differences between the profiles `published` and `equations` on the same item, and their arithmetic part."""
+"""Differences between the profiles `published` and `equations` on the same item, and their
+arithmetic part.
+"""
 
 import math
 from collections.abc import Sequence
@@ -41,8 +43,9 @@ class Difference:
         published: Its value in `published`; None where it is undefined.
         equations: Its value in `equations`.
         value: published - equations; None with a reason.
-        by_arithmetic: The difference on the values of `equations`, which comes from ratios, sums and skipped tokens
-            alone; the rest comes from players, masks, explained value and estimator. None where either is undefined.
+        by_arithmetic: The difference on the values of `equations`, which comes from ratios, sums
+            and skipped tokens alone; the rest comes from players, masks, explained value and
+            estimator. None where either is undefined.
         standard_error: Standard error of `value` from the draws of both; None with a reason.
         reason: The missing numbers with their reasons.
     """
@@ -56,7 +59,9 @@ class Difference:
 
     @property
     def beyond_error(self) -> bool | None:
-        """True where the profiles differ by more than 1.96 standard errors; None where that is unknown."""
+        """True where the profiles differ by more than 1.96 standard errors; None where that is
+        unknown.
+        """
         if self.value is None or self.standard_error is None:
             return None
         return abs(self.value) > NORMAL_QUANTILE * self.standard_error + 1e-9
@@ -64,7 +69,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class FidelityComparison:
-    """The numbers of one item in both profiles; the T-SHAP of a model without an image is 1 in both."""
+    """The numbers of one item in both profiles; the T-SHAP of a model without an image is 1 in
+    both.
+    """
 
     t_shap_answer: Difference
     t_shap_explanation: Difference
@@ -92,11 +99,19 @@ def compare_profiles(
     def measure_share(game: ExplainedItem, side: str, profile: Profile) -> _Number:
         contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
-        measured = measure_t_shap_of_outputs(contributions.estimate, text, get_fidelity(profile), least)
-        return _Number(_replace_nan(measured.value), _replace_nan(measured.standard_error), measured.reason)
+        measured = measure_t_shap_of_outputs(
+            contributions.estimate, text, get_fidelity(profile), least
+        )
+        return _Number(
+            _replace_nan(measured.value),
+            _replace_nan(measured.standard_error),
+            measured.reason,
+        )
 
     def measure_consistency(game: ExplainedItem, profile: Profile) -> _Number:
-        measured = compute_cc_shap(game.answer, game.explanation, get_fidelity(profile), least)
+        measured = compute_cc_shap(
+            game.answer, game.explanation, get_fidelity(profile), least
+        )
         return _Number(measured.value, measured.standard_error, measured.reason)
 
     games: tuple[tuple[ExplainedItem, Profile], ...] = (
@@ -105,14 +120,23 @@ def compare_profiles(
         (equations, "published"),
     )
     return FidelityComparison(
-        t_shap_answer=_build_difference(*(measure_share(game, "answer", profile) for game, profile in games)),
-        t_shap_explanation=_build_difference(*(measure_share(game, "explanation", profile) for game, profile in games)),
-        cc_shap=_build_difference(*(measure_consistency(game, profile) for game, profile in games)),
+        t_shap_answer=_build_difference(
+            *(measure_share(game, "answer", profile) for game, profile in games)
+        ),
+        t_shap_explanation=_build_difference(
+            *(measure_share(game, "explanation", profile) for game, profile in games)
+        ),
+        cc_shap=_build_difference(
+            *(measure_consistency(game, profile) for game, profile in games)
+        ),
     )
 
 
 def compute_mean_difference(
-    differences: Sequence[Difference], clusters: Sequence[str], label: str, how: Resampling
+    differences: Sequence[Difference],
+    clusters: Sequence[str],
+    label: str,
+    how: Resampling,
 ) -> Measure:
     """Return the mean of published - equations over items, with an interval over clusters.
 
@@ -124,15 +148,27 @@ def compute_mean_difference(
         label: Name of model, data set and number, which separates the bootstrap draws from others'.
         how: Resamples, coverage and seed.
     """
-    pairs = [(item.value, name) for item, name in zip(differences, clusters, strict=True) if item.value is not None]
+    pairs = [
+        (item.value, name)
+        for item, name in zip(differences, clusters, strict=True)
+        if item.value is not None
+    ]
     if not pairs:
-        return Measure(None, 0, reason=f"none of {len(differences)} items has a value in both profiles")
+        return Measure(
+            None,
+            0,
+            reason=f"none of {len(differences)} items has a value in both profiles",
+        )
     values, names = [value for value, _ in pairs], [name for _, name in pairs]
     return compute_mean(values, names, label, how, bounds=None)
 
 
-def _build_difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:
-    """Build the difference of one number from both profiles and from `published` arithmetic on `equations` values."""
+def _build_difference(
+    published: _Number, equations: _Number, crossed: _Number
+) -> Difference:
+    """Build the difference of one number from both profiles and from `published` arithmetic on
+    `equations` values.
+    """
     reasons = [
         f"{name}: {number.reason}"
         for name, number in (("published", published), ("equations", equations))
@@ -143,9 +179,20 @@ def _build_difference(published: _Number, equations: _Number, crossed: _Number) 
         value = published.value - equations.value
     if crossed.value is not None and equations.value is not None:
         by_arithmetic = crossed.value - equations.value
-    if value is not None and published.standard_error is not None and equations.standard_error is not None:
+    if (
+        value is not None
+        and published.standard_error is not None
+        and equations.standard_error is not None
+    ):
         error = math.hypot(published.standard_error, equations.standard_error)
-    return Difference(published.value, equations.value, value, by_arithmetic, error, "; ".join(reasons) or None)
+    return Difference(
+        published.value,
+        equations.value,
+        value,
+        by_arithmetic,
+        error,
+        "; ".join(reasons) or None,
+    )
 
 
 def _replace_nan(value: float) -> float | None:

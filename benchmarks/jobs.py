@@ -2,10 +2,11 @@
 
 Usage: python benchmarks/jobs.py [--keep FOLDER] [--modules RULE] [ARGUMENT OF SNAKEMAKE ...]
 
-Runs Snakemake (by default `snakemake --cores 2`, so the default study) in a copy of the checkout's files, where no
-result exists yet. Every Python process notes its CPU seconds (user and system, all threads) when it starts, before and
-after each import that no other import caused, and at its end. CPU seconds hardly depend on what else the machine does;
-wall seconds are meant for an idle one. `--modules` lists the imports of one rule's jobs.
+Runs Snakemake (by default `snakemake --cores 2`, so the default study) in a copy of the checkout's
+files, where no result exists yet. Every Python process notes its CPU seconds (user and system, all
+threads) when it starts, before and after each import that no other import caused, and at its end.
+CPU seconds hardly depend on what else the machine does; wall seconds are meant for an idle one.
+`--modules` lists the imports of one rule's jobs.
 """
 
 import argparse
@@ -67,8 +68,12 @@ atexit.register(write_times)
 """
 
 
-def run_snakemake(folder: Path, arguments: list[str]) -> tuple[list[dict[str, Any]], float]:
-    """Run Snakemake in a copy of the checkout below `folder`; return the times of each process, and wall seconds."""
+def run_snakemake(
+    folder: Path, arguments: list[str]
+) -> tuple[list[dict[str, Any]], float]:
+    """Run Snakemake in a copy of the checkout below `folder`; return the times of each process, and
+    wall seconds.
+    """
     copy, times = folder / "checkout", folder / "times"
     times.mkdir()
     listed = subprocess.run(
@@ -87,11 +92,19 @@ def run_snakemake(folder: Path, arguments: list[str]) -> tuple[list[dict[str, An
         "PYTHONPATH": os.pathsep.join([str(folder / "timer"), str(copy / "workflow")]),
         "JOB_TIMES": str(times),
     }
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a checkout has the bytecode of its modules after the first jobs
+    # A checkout has the bytecode of its modules after the first jobs.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "snakemake", *arguments], cwd=copy, env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments],
+        cwd=copy,
+        env=environment,
+        check=True,
+    )
     seconds = time.perf_counter() - start
-    return [json.loads(file.read_text()) for file in sorted(times.glob("*.json"))], seconds
+    return [
+        json.loads(file.read_text()) for file in sorted(times.glob("*.json"))
+    ], seconds
 
 
 def format_rules(jobs: list[dict[str, Any]]) -> list[str]:
@@ -99,10 +112,16 @@ def format_rules(jobs: list[dict[str, Any]]) -> list[str]:
     rules: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for job in jobs:
         rules[job["rule"]].append(job)
-    lines = ["| rule | jobs | wall s | CPU s | of these imports |", "|---|---|---|---|---|"]
+    lines = [
+        "| rule | jobs | wall s | CPU s | of these imports |",
+        "|---|---|---|---|---|",
+    ]
     for rule in sorted(rules, key=lambda name: -sum(job["cpu"] for job in rules[name])):
         lines.append(format_row(rule, rules[rule]))
-    return [*lines, format_row("all jobs", [job for job in jobs if job["rule"] != SNAKEMAKE])]
+    return [
+        *lines,
+        format_row("all jobs", [job for job in jobs if job["rule"] != SNAKEMAKE]),
+    ]
 
 
 def format_row(name: str, jobs: list[dict[str, Any]]) -> str:
@@ -123,9 +142,13 @@ def list_modules(jobs: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     """Print the table of rules."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--keep", type=Path, help="new folder that keeps the run")
-    parser.add_argument("--modules", metavar="RULE", help="also list the imports of this rule's jobs")
+    parser.add_argument(
+        "--modules", metavar="RULE", help="also list the imports of this rule's jobs"
+    )
     options, arguments = parser.parse_known_args()
     with TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
@@ -134,7 +157,10 @@ def main() -> None:
     print(*format_rules(jobs), sep="\n")
     print(f"\n{seconds:.0f} wall seconds on {os.cpu_count()} cores")
     if options.modules:
-        print(*list_modules([job for job in jobs if job["rule"] == options.modules]), sep="\n")
+        print(
+            *list_modules([job for job in jobs if job["rule"] == options.modules]),
+            sep="\n",
+        )
 
 
 if __name__ == "__main__":

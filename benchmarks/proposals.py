@@ -2,9 +2,10 @@
 
 Usage: python benchmarks/proposals.py [--model FOLDER] [--items N] [--release FOLDER]
 
-FOLDER of the model is a masked LM in transformers format (the scenes' by default), that of the release holds the
-released benchmark's JSON files ($WALTZ_DATA/valse by default): the slots are the prepositions of `relations`. Prints
-seconds of both ways, their ratio, and for how many slots and span lengths the ten best proposals are the same.
+FOLDER of the model is a masked LM in transformers format (the scenes' by default), that of the
+release holds the released benchmark's JSON files ($WALTZ_DATA/valse by default): the slots are the
+prepositions of `relations`. Prints seconds of both ways, their ratio, and for how many slots and
+span lengths the ten best proposals are the same.
 """
 
 import argparse
@@ -28,18 +29,33 @@ LONGEST = 3
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, default=MODEL)
     parser.add_argument("--items", type=int, default=100)
-    parser.add_argument("--release", type=Path, default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse")
+    parser.add_argument(
+        "--release",
+        type=Path,
+        default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse",
+    )
     arguments = parser.parse_args()
     with lease_device(1, torch.get_num_threads()) as device:
-        model = load_masked_model(ModelSpec("masked", "masked", str(arguments.model), "local"), device)
-        items = read_release(arguments.release / "relations.json", "relations", 2)[: arguments.items]
+        model = load_masked_model(
+            ModelSpec("masked", "masked", str(arguments.model), "local"), device
+        )
+        items = read_release(arguments.release / "relations.json", "relations", 2)[
+            : arguments.items
+        ]
         slots = [
-            Slot(item["caption"], item["caption_span"]["start"], item["caption_span"]["end"])
+            Slot(
+                item["caption"],
+                item["caption_span"]["start"],
+                item["caption_span"]["end"],
+            )
             for item in items
-            if len(model.tokenize(item["caption"])) + LONGEST < model.window  # CheckList does not cut what is longer
+            if len(model.tokenize(item["caption"])) + LONGEST
+            < model.window  # CheckList does not cut what is longer
         ]
         propose_spans_with_checklist(slots[:1], model)
         start = time.perf_counter()
@@ -57,10 +73,18 @@ def main() -> None:
                     for proposal in ours[slot]
                     if len(proposal.pieces) == length
                 ]
-                same += mine == [proposal.pieces for proposal in theirs[slot] if len(proposal.pieces) == length]
+                same += mine == [
+                    proposal.pieces
+                    for proposal in theirs[slot]
+                    if len(proposal.pieces) == length
+                ]
         print(f"{len(theirs)} slots on {device.name}")
-        print(f"  in batches {batched_seconds:.1f} s, {len(ours) / batched_seconds:.1f} slots/s")
-        print(f"  CheckList  {single_seconds:.1f} s, {len(theirs) / single_seconds:.1f} slots/s")
+        print(
+            f"  in batches {batched_seconds:.1f} s, {len(ours) / batched_seconds:.1f} slots/s"
+        )
+        print(
+            f"  CheckList  {single_seconds:.1f} s, {len(theirs) / single_seconds:.1f} slots/s"
+        )
         print(
             f"  ratio {single_seconds / batched_seconds:.2f}, same ten best in {same} of {LONGEST * len(theirs)} lists"
         )

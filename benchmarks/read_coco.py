@@ -29,10 +29,16 @@ def main() -> None:
     read = time.perf_counter() - begin
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        write_rows(Path(folder) / "captions.parquet", read_captions(path, "coco", None), CAPTIONS)
+        write_rows(
+            Path(folder) / "captions.parquet",
+            read_captions(path, "coco", None),
+            CAPTIONS,
+        )
         written = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{captions} captions: read in {read:.2f} s, read and written in {written:.2f} s, peak {peak:.0f} MB")
+    print(
+        f"{captions} captions: read in {read:.2f} s, read and written in {written:.2f} s, peak {peak:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

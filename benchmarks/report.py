@@ -1,11 +1,14 @@
-"""The report of a full thesis grid with made-up scores: seconds to write it, its size, seconds until it can be used.
+"""The report of a full thesis grid with made-up scores: seconds to write it, its size, seconds
+until it can be used.
 
-Usage: python benchmarks/report.py [--items N] [--shown N] [--maps N] [--keep FOLDER] [--chromium PATH]
+Usage: python benchmarks/report.py [--items N] [--shown N] [--maps N] [--keep FOLDER] [--chromium
+PATH]
 
-Every paper value of waltz/resources/published is filled in both profiles. Every model of the papers has scores for
-caption and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps are
-among the figures. Made-up inputs are not timed. The page is opened in headless Chromium where Playwright is installed,
-filtered, browsed, and checked for external requests.
+Every paper value of waltz/resources/published is filled in both profiles. Every model of the papers
+has scores for caption and foil of N items of the eleven instruments, and contributions for eight
+items of each; N heat maps are among the figures. Made-up inputs are not timed. The page is opened
+in headless Chromium where Playwright is installed, filtered, browsed, and checked for external
+requests.
 """
 
 import argparse
@@ -28,18 +31,49 @@ from waltz.core.measure import Measure
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_heatmaps
-from waltz.reporting.page.examples import ResultFiles, make_browser_data, open_thumbnails, read_examples
+from waltz.reporting.page.examples import (
+    ResultFiles,
+    make_browser_data,
+    open_thumbnails,
+    read_examples,
+)
 from waltz.reporting.page.report import FigureSection, ReportInputs, write_report
 from waltz.reporting.run_records import read_records
 from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
-from waltz.reporting.tables.paper_values import PaperValue, compare_with_paper, read_paper_values
+from waltz.reporting.tables.paper_values import (
+    PaperValue,
+    compare_with_paper,
+    read_paper_values,
+)
 
 SCORES, CONTRIBUTIONS = EVALUATION.with_dataset(), ATTRIBUTION.with_dataset()
 PUBLISHED = RESOURCES / "published"
 PROFILES = ("published", "equations")
 ATTRIBUTED, DISTINCT = 8, 5
-WORDS = ["a", "cat", "sits", "on", "the", "table", "and", "two", "dogs", "look", "at", "it", "from", "below", "."]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+WORDS = [
+    "a",
+    "cat",
+    "sits",
+    "on",
+    "the",
+    "table",
+    "and",
+    "two",
+    "dogs",
+    "look",
+    "at",
+    "it",
+    "from",
+    "below",
+    ".",
+]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 
 
 def read_clocks() -> np.ndarray:
@@ -57,7 +91,13 @@ def make_cells(generator: np.random.Generator) -> list[Cell]:
                 ours = make_number(paper, generator)
                 numbers = (ours.value, ours.n, ours.ci_low, ours.ci_high)
                 cells.append(
-                    Cell(file.stem, profile, *key, *numbers, *astuple(compare_with_paper(ours, paper, 0.95))[:4])
+                    Cell(
+                        file.stem,
+                        profile,
+                        *key,
+                        *numbers,
+                        *astuple(compare_with_paper(ours, paper, 0.95))[:4],
+                    )
                 )
     return cells
 
@@ -65,7 +105,10 @@ def make_cells(generator: np.random.Generator) -> list[Cell]:
 def make_number(paper: PaperValue, generator: np.random.Generator) -> Measure:
     """Return a number of ours that is often equal to the paper value."""
     try:
-        value = float(paper.value) + float(generator.choice([0.0, 1.0, 9.0])) * generator.normal()
+        value = (
+            float(paper.value)
+            + float(generator.choice([0.0, 1.0, 9.0])) * generator.normal()
+        )
     except ValueError:
         value = float(generator.uniform(0, 100))
     return Measure(value, 1000, value - 2.0, value + 2.0)
@@ -74,23 +117,53 @@ def make_number(paper: PaperValue, generator: np.random.Generator) -> Measure:
 def write_results(
     folder: Path, items: int, generator: np.random.Generator
 ) -> tuple[dict[str, list[dict[str, Any]]], ResultFiles]:
-    """Write Parquet files of all models on all instruments, and return the instruments' items with the files."""
-    names = {file.stem: list(read_paper_values(file)) for file in sorted(PUBLISHED.glob("*.csv"))}
-    models = sorted({key[1] for keys in names.values() for key in keys if key[1] and key[1] != "random"})
-    instruments = list(dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average"))
-    benchmark = {name: [make_item(name, number) for number in range(items)] for name in instruments}
-    tables = {name: make_score_table(rows, generator) for name, rows in benchmark.items()}
+    """Write Parquet files of all models on all instruments, and return the instruments' items with
+    the files.
+    """
+    names = {
+        file.stem: list(read_paper_values(file))
+        for file in sorted(PUBLISHED.glob("*.csv"))
+    }
+    models = sorted(
+        {
+            key[1]
+            for keys in names.values()
+            for key in keys
+            if key[1] and key[1] != "random"
+        }
+    )
+    instruments = list(
+        dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average")
+    )
+    benchmark = {
+        name: [make_item(name, number) for number in range(items)]
+        for name in instruments
+    }
+    tables = {
+        name: make_score_table(rows, generator) for name, rows in benchmark.items()
+    }
     files: dict[str, list[tuple[str, str, str]]] = {"evaluation": [], "attribution": []}
     for model in models:
         for name in instruments:
             for kind in files:
-                files[kind].append((model, name, str(folder / kind / model / f"{name}.parquet")))
+                files[kind].append(
+                    (model, name, str(folder / kind / model / f"{name}.parquet"))
+                )
             scores = randomize_scores(tables[name], generator)
             parquet.write(files["evaluation"][-1][2], scores, SCORES)
             rows = list(make_attribution_rows(benchmark[name][:ATTRIBUTED], generator))
-            parquet.write(files["attribution"][-1][2], parquet.build_table(rows, CONTRIBUTIONS), CONTRIBUTIONS)
+            parquet.write(
+                files["attribution"][-1][2],
+                parquet.build_table(rows, CONTRIBUTIONS),
+                CONTRIBUTIONS,
+            )
             record = {
-                "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
+                "model": {
+                    "name": model,
+                    "kind": "made up",
+                    "weights": f"owner/{model}",
+                    "revision": "0" * 40,
+                },
                 "rows_in": items,
                 "rows_out": scores.num_rows,
                 "wall_seconds": 1.0,
@@ -100,7 +173,9 @@ def write_results(
                 "ties": int(generator.integers(0, 3)),
             }
             for kind in files:
-                (folder / kind / model / f"{name}.run.json").write_text(json.dumps(record))
+                (folder / kind / model / f"{name}.run.json").write_text(
+                    json.dumps(record)
+                )
     return benchmark, files
 
 
@@ -119,7 +194,9 @@ def make_item(name: str, number: int) -> dict[str, Any]:
     }
 
 
-def make_score_table(items: list[dict[str, Any]], generator: np.random.Generator) -> pa.Table:
+def make_score_table(
+    items: list[dict[str, Any]], generator: np.random.Generator
+) -> pa.Table:
     """Return scores of caption and foil in both profiles."""
     rows = [
         {
@@ -152,10 +229,15 @@ def randomize_scores(table: pa.Table, generator: np.random.Generator) -> pa.Tabl
     return table
 
 
-def make_attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+def make_attribution_rows(
+    items: list[dict[str, Any]], generator: np.random.Generator
+) -> Iterator[dict[str, Any]]:
     """Yield contributions to caption and foil in both profiles."""
     ends = np.cumsum([len(word) + 1 for word in WORDS]) - 1
-    spans = [{"start": int(end) - len(word), "end": int(end)} for word, end in zip(WORDS, ends, strict=True)]
+    spans = [
+        {"start": int(end) - len(word), "end": int(end)}
+        for word, end in zip(WORDS, ends, strict=True)
+    ]
     for profile in PROFILES:
         for row in items:
             for role in ("caption", "foil"):
@@ -180,7 +262,9 @@ def make_attribution_rows(items: list[dict[str, Any]], generator: np.random.Gene
                 }
 
 
-def draw_heatmap_figures(folder: Path, number: int, generator: np.random.Generator) -> list[FigureSection]:
+def draw_heatmap_figures(
+    folder: Path, number: int, generator: np.random.Generator
+) -> list[FigureSection]:
     """Draw figures as the workflow does, a few of them distinct."""
     spans: list[Any] = [{"start": 0, "end": 0}] * len(WORDS)
     cells = np.arange(16).reshape(4, 4).repeat(56, axis=0).repeat(56, axis=1)
@@ -194,12 +278,17 @@ def draw_heatmap_figures(folder: Path, number: int, generator: np.random.Generat
                 HeatmapPanel(role, " ".join(WORDS), WORDS, spans, cells, phi, 1.0, 0.5)
                 for role, phi in zip(("caption", "foil"), values, strict=True)
             ]
-            save_figure(draw_heatmaps(image, panels, f"Heat map {index}"), [file, file.with_suffix(".png")])
+            save_figure(
+                draw_heatmaps(image, panels, f"Heat map {index}"),
+                [file, file.with_suffix(".png")],
+            )
         else:
             for suffix in (".svg", ".png"):
                 first = folder / f"heat-map-{index % DISTINCT}{suffix}"
                 file.with_suffix(suffix).write_bytes(first.read_bytes())
-        figures.append(FigureSection(file.stem, str(file), f"Heat map {index}", "Heat maps"))
+        figures.append(
+            FigureSection(file.stem, str(file), f"Heat map {index}", "Heat maps")
+        )
     return figures
 
 
@@ -221,27 +310,38 @@ def open_page(page: Path, chromium: str) -> None:
         start = time.perf_counter()
         tab.goto(page.as_uri())
         tab.wait_for_selector("html[data-ready]")
-        tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        tab.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         print(f"interactive after {time.perf_counter() - start:.2f} s")
         for name, act in (
             ("filter", lambda: tab.fill("#filter", "clip counting")),
             ("no filter", lambda: tab.fill("#filter", "")),
             ("samples", lambda: tab.locator("#samples").scroll_into_view_if_needed()),
             ("next sample", lambda: tab.click("#s-next")),
-            ("open all tables", lambda: tab.evaluate("document.getElementById('open-all').click()")),
+            (
+                "open all tables",
+                lambda: tab.evaluate("document.getElementById('open-all').click()"),
+            ),
         ):
             start = time.perf_counter()
             act()
-            tab.evaluate("() => new Promise(done => setTimeout(() => requestAnimationFrame(done), 200))")
+            tab.evaluate(
+                "() => new Promise(done => setTimeout(() => requestAnimationFrame(done), 200))"
+            )
             print(f"{name}: {time.perf_counter() - start:.2f} s, 0.20 s of them waited")
-        external = [url for url in requests if not url.startswith(("data:", page.as_uri()))]
+        external = [
+            url for url in requests if not url.startswith(("data:", page.as_uri()))
+        ]
         print(f"external requests: {external}; messages: {faults}")
         browser.close()
 
 
 def main() -> None:
     """Measure the report and print the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--shown", type=int, default=12)
     parser.add_argument("--maps", type=int, default=100)
@@ -257,22 +357,35 @@ def main() -> None:
         figures = draw_heatmap_figures(folder, arguments.maps, generator)
         n_runs = len(files["evaluation"])
         rows = n_runs * len(PROFILES) * 2 * arguments.items
-        print(f"{n_runs} runs of {arguments.items} items, {rows:,} rows of scores, {len(figures)} figures")
+        print(
+            f"{n_runs} runs of {arguments.items} items, {rows:,} rows of scores, {len(figures)} figures"
+        )
         start = read_clocks()
         records = read_records(sorted(folder.rglob("*.run.json")), folder)
         examples, runs = read_examples(benchmark, files, arguments.shown, 1)
         read = read_clocks() - start
-        for row in (row for rows_of_dataset in examples.values() for row in rows_of_dataset):
-            image = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
-            image.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row["image"])
+        for row in (
+            row for rows_of_dataset in examples.values() for row in rows_of_dataset
+        ):
+            image = Image.fromarray(
+                generator.integers(0, 255, (48, 64, 3), dtype=np.uint8)
+            )
+            image.resize((640, 480), Image.Resampling.BICUBIC).save(
+                folder / row["image"]
+            )
         start = read_clocks()
         with open_thumbnails(dict.fromkeys(benchmark, str(folder))) as load_thumbnail:
             browser = make_browser_data(
-                examples, runs, load_thumbnail, {name: len(entries) for name, entries in benchmark.items()}
+                examples,
+                runs,
+                load_thumbnail,
+                {name: len(entries) for name, entries in benchmark.items()},
             )
         packed = read_clocks() - start
         page = (arguments.keep or folder) / "report.html"
-        report = ReportInputs("made-up", {}, records, parse_csv(text), figures, browser=browser)
+        report = ReportInputs(
+            "made-up", {}, records, parse_csv(text), figures, browser=browser
+        )
         write_report(page, report)
         written = read_clocks() - start
         wall, cpu = read + written

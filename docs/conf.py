@@ -1,7 +1,9 @@
-"""Settings of the documentation site: `sphinx-build -W --keep-going -c docs . build/site`, in the repository's root.
+"""Settings of the documentation site: `sphinx-build -W --keep-going -c docs . build/site`, in the
+repository's root.
 
-The sources are the Markdown pages that GitHub shows, where they lie, so that each link holds on both. What they lack is
-added here: the navigation, and formulas as MathML, which needs no script from elsewhere.
+The sources are the Markdown pages that GitHub shows, where they lie, so that each link holds on
+both. What they lack is added here: the navigation, and formulas as MathML, which needs no script
+from elsewhere.
 """
 
 import shutil
@@ -96,7 +98,11 @@ def copy_first_page(app, exception):
 def write_formula(translator, node):
     """Write a formula as MathML."""
     formula = tex2mathml(node.astext(), as_block=node.tagname == "math_block")
-    translator.body.append(f'<div class="math">{formula}</div>' if node.tagname == "math_block" else formula)
+    translator.body.append(
+        f'<div class="math">{formula}</div>'
+        if node.tagname == "math_block"
+        else formula
+    )
     raise SkipNode
 
 

@@ -1,4 +1,6 @@
-"""Fixtures that several stages share: real data where there is any, and tiny models with real classes."""
+"""Fixtures that several stages share: real data where there is any, and tiny models with real
+classes.
+"""
 
 import os
 from pathlib import Path
@@ -14,16 +16,25 @@ SHARED = Path(os.environ.get("WALTZ_DATA") or ROOT.parent / "shared" / "data")
 os.environ["HF_HUB_OFFLINE"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core per worker
-hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+# A busy machine is no failure.
+hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 if SHARED.is_dir():
     os.environ["WALTZ_DATA"] = str(SHARED.resolve())
 
 
 def pytest_addoption(parser):
-    parser.addoption("--kills", type=int, default=20, help="kills at random moments in tests/faults")
-    parser.addoption("--kill-log", type=Path, help="CSV file for the moment and the findings of each kill")
-    parser.addoption("--whole", action="store_true", help="rehearse all models, not every third one")
+    parser.addoption(
+        "--kills", type=int, default=20, help="kills at random moments in tests/faults"
+    )
+    parser.addoption(
+        "--kill-log",
+        type=Path,
+        help="CSV file for the moment and the findings of each kill",
+    )
+    parser.addoption(
+        "--whole", action="store_true", help="rehearse all models, not every third one"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +47,9 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def real_vocabularies() -> None:
-    """Vocabularies of released models, from packages; a test that needs them is skipped where they cannot be had."""
+    """Vocabularies of released models, from packages; a test that needs them is skipped where they
+    cannot be had.
+    """
     from real_tokenizers import vocabularies
     from waltz.core.errors import UserError
 
@@ -63,7 +76,9 @@ def tokenizer():
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     core.normalizer = normalizers.Lowercase()
     core.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", bos_token="<s>", pad_token="<unk>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, unk_token="<unk>", bos_token="<s>", pad_token="<unk>"
+    )
 
 
 def build_network(kind: str):
@@ -74,7 +89,9 @@ def build_network(kind: str):
     size = len(WORDS) + 2
     torch.manual_seed(0)
     config = {
-        "gpt2": lambda: transformers.GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=64),
+        "gpt2": lambda: transformers.GPT2Config(
+            vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=64
+        ),
         "llama": lambda: transformers.LlamaConfig(
             vocab_size=size,
             hidden_size=32,
@@ -86,10 +103,14 @@ def build_network(kind: str):
         "openai-gpt": lambda: transformers.OpenAIGPTConfig(
             vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=64
         ),
-        "bloom": lambda: transformers.BloomConfig(vocab_size=size, hidden_size=32, n_layer=2, n_head=2, seq_length=64),
+        "bloom": lambda: transformers.BloomConfig(
+            vocab_size=size, hidden_size=32, n_layer=2, n_head=2, seq_length=64
+        ),
     }[kind]()
     config.initializer_range = 0.5
-    return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    return transformers.AutoModelForCausalLM.from_config(
+        config, dtype=torch.float32
+    ).eval()
 
 
 @pytest.fixture(scope="session")

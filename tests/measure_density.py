@@ -1,7 +1,7 @@
 """How dense the library's code is, package by package.
 
-`python tests/measure_density.py` prints the measures, and writes them as limits if `--write` is given
-(`tests/test_density.py` holds the code against the limits).
+`python tests/measure_density.py` prints the measures, and writes them as limits if `--write` is
+given (`tests/test_density.py` holds the code against the limits).
 """
 
 import ast
@@ -20,11 +20,32 @@ LIBRARY = Path(__file__).parents[1] / "workflow" / "waltz"
 LIMITS_FILE = Path(__file__).with_name("density_limits.yaml")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ExceptHandler,
+    ast.match_case,
+)
 UNTYPED_MAPPING = re.compile(r"(dict|Mapping)\[str, Any\]")
 FILLER_NAMES = frozenset(
     (
-        *("own", "owns", "place", "places", "side", "sides", "where", "how", "most", "least", "given", "drawn"),
+        *(
+            "own",
+            "owns",
+            "place",
+            "places",
+            "side",
+            "sides",
+            "where",
+            "how",
+            "most",
+            "least",
+            "given",
+            "drawn",
+        ),
         *("found", "made", "whole", "other", "others", "one", "ones", "kept", "taken"),
     )
 )
@@ -54,7 +75,9 @@ class Density:
 
 def list_packages() -> list[str]:
     """Return the names of the library's packages, and `.` for the modules outside of them."""
-    packages = [folder.name for folder in LIBRARY.iterdir() if any(folder.rglob("*.py"))]
+    packages = [
+        folder.name for folder in LIBRARY.iterdir() if any(folder.rglob("*.py"))
+    ]
     return [".", *sorted(packages)]
 
 
@@ -86,7 +109,9 @@ def count_module(text: str) -> Counter[str]:
     lines = text.splitlines()
     docstring_lines = find_docstring_lines(tree)
     comment_lines = find_comment_lines(text)
-    blank_lines = {number for number, line in enumerate(lines, 1) if not line.strip()} - docstring_lines
+    blank_lines = {
+        number for number, line in enumerate(lines, 1) if not line.strip()
+    } - docstring_lines
     silent_lines = docstring_lines | comment_lines | blank_lines
 
     counts = Counter(
@@ -114,7 +139,10 @@ def find_docstring_lines(tree: ast.AST) -> set[int]:
     """Return the numbers of the lines of all docstrings."""
     numbers: set[int] = set()
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)) or ast.get_docstring(node, clean=False) is None:
+        if (
+            not isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS))
+            or ast.get_docstring(node, clean=False) is None
+        ):
             continue
         docstring = node.body[0]
         numbers.update(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
@@ -125,11 +153,15 @@ def find_comment_lines(text: str) -> set[int]:
     """Return the numbers of the lines that hold nothing but a comment."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return {
-        token.start[0] for token in tokens if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
     }
 
 
-def list_outer_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def list_outer_functions(
+    tree: ast.AST,
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield functions and methods, without those inside of them."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, FUNCTIONS):
@@ -139,7 +171,9 @@ def list_outer_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncF
 
 
 def count_decisions(statement: ast.AST) -> int:
-    """Count the decisions of a statement: each further operand of `and` or `or`, and each condition counts as one."""
+    """Count the decisions of a statement: each further operand of `and` or `or`, and each condition
+    counts as one.
+    """
     count = 0
     for node in ast.walk(statement):
         if isinstance(node, BRANCHES):
@@ -165,14 +199,18 @@ def has_nested_ternary(tree: ast.AST) -> bool:
     """Return whether a conditional expression stands inside another."""
     for node in ast.walk(tree):
         if isinstance(node, ast.IfExp) and any(
-            isinstance(inner, ast.IfExp) for inner in ast.walk(node) if inner is not node
+            isinstance(inner, ast.IfExp)
+            for inner in ast.walk(node)
+            if inner is not node
         ):
             return True
     return False
 
 
 if __name__ == "__main__":
-    measures = {package: asdict(measure_package(package)) for package in list_packages()}
+    measures = {
+        package: asdict(measure_package(package)) for package in list_packages()
+    }
     text = yaml.safe_dump(measures, sort_keys=False)
     print(text, end="")
     if "--write" in sys.argv[1:]:

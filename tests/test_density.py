@@ -6,7 +6,14 @@ from dataclasses import asdict
 import pytest
 import yaml
 
-from measure_density import LIBRARY, LIMITS_FILE, count_module, has_nested_ternary, list_packages, measure_package
+from measure_density import (
+    LIBRARY,
+    LIMITS_FILE,
+    count_module,
+    has_nested_ternary,
+    list_packages,
+    measure_package,
+)
 
 LIMITS = yaml.safe_load(LIMITS_FILE.read_text(encoding="utf-8"))
 MODULE = '''"""Docstring."""
@@ -50,7 +57,9 @@ def test_a_package_is_not_denser_than_its_limits(package):
         for name, value in measures.items()
         if (value < limits[name] if name == "comments" else value > limits[name])
     }
-    assert not worse, f"{package}: (measured, limit) {worse}; write plainer code (CONTRIBUTING.md, Walking pace)"
+    assert not worse, (
+        f"{package}: (measured, limit) {worse}; write plainer code (CONTRIBUTING.md, Walking pace)"
+    )
 
 
 def test_no_conditional_expression_is_nested():

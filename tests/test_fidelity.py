@@ -21,5 +21,8 @@ def test_every_rule_differs_between_the_profiles():
 
 
 def test_an_unknown_profile_is_refused():
-    with pytest.raises(UserError, match=r"profile: unknown name \(got 'thesis', expected published or equations\)"):
+    with pytest.raises(
+        UserError,
+        match=r"profile: unknown name \(got 'thesis', expected published or equations\)",
+    ):
         get_fidelity("thesis")

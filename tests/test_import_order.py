@@ -1,4 +1,6 @@
-"""Imports go one way through the rooms of the library, without cycles (docs/explanation/architecture.md)."""
+"""Imports go one way through the rooms of the library, without cycles
+(docs/explanation/architecture.md).
+"""
 
 import ast
 from graphlib import TopologicalSorter
@@ -7,7 +9,14 @@ from pathlib import Path
 LIBRARY = Path(__file__).parents[1] / "workflow" / "waltz"
 ORDER = (
     ("core",),
-    ("fidelity", "instruments", "model_registry", "plan", "snakemake_compat", "valse_release"),
+    (
+        "fidelity",
+        "instruments",
+        "model_registry",
+        "plan",
+        "snakemake_compat",
+        "valse_release",
+    ),
     ("models",),
     ("scenes", "sources"),
     ("foils",),
@@ -37,14 +46,20 @@ def list_imports(file: Path) -> set[str]:
     """Return the modules of the library that a file imports, also inside functions."""
     imports = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "waltz":
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.split(".")[0] == "waltz"
+        ):
             for alias in node.names:
                 submodule = f"{node.module}.{alias.name}"
                 imports.add(submodule if submodule in MODULES else node.module)
     return imports
 
 
-IMPORTS = {module: list_imports(file) - {module, "waltz"} for module, file in MODULES.items()}
+IMPORTS = {
+    module: list_imports(file) - {module, "waltz"} for module, file in MODULES.items()
+}
 
 
 def test_every_room_has_a_level():
@@ -56,7 +71,8 @@ def test_no_module_imports_from_a_later_room():
         (module, imported)
         for module, names in IMPORTS.items()
         for imported in names
-        if "." in module and LEVELS[imported.split(".")[1]] > LEVELS[module.split(".")[1]]
+        if "." in module
+        and LEVELS[imported.split(".")[1]] > LEVELS[module.split(".")[1]]
     ]
     assert not back
 

@@ -26,7 +26,14 @@ from waltz.model_registry import (
 
 
 def test_every_registered_model_is_complete():
-    kinds = {"text", "vision", "masked", "classifier", *DETECTOR_CONFIGS, *list_encoder_kinds()}
+    kinds = {
+        "text",
+        "vision",
+        "masked",
+        "classifier",
+        *DETECTOR_CONFIGS,
+        *list_encoder_kinds(),
+    }
     for spec in load_registry().values():
         assert spec.kind in kinds, spec.name
         assert spec.parameters > 0 or spec.kind == "ruler"
@@ -37,20 +44,38 @@ def test_every_registered_model_is_complete():
             or (spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights))
             or (re.fullmatch("[0-9a-f]{64}|lock", spec.sha256) and is_url(spec.weights))
         ), spec.name
-        assert not spec.detector or load_registry()[spec.detector].kind in DETECTOR_CONFIGS
+        assert (
+            not spec.detector or load_registry()[spec.detector].kind in DETECTOR_CONFIGS
+        )
 
 
 @pytest.mark.parametrize(
     ("model", "commit", "branch"),
     [
-        ("bakllava", "f038f156966ff4d24078b260e9e9761fd480d325", "vicuna-mistral-bakllava-models"),
-        ("llava-next-mistral", "a1d521368f8d353afa4da2ed2bb1bf646ef1ff5f", "vicuna-mistral-bakllava-models"),
-        ("llava-next-vicuna", "0524afe4453163103dcefe78eb0a58b3f6424eac", "vicuna-mistral-bakllava-models"),
+        (
+            "bakllava",
+            "f038f156966ff4d24078b260e9e9761fd480d325",
+            "vicuna-mistral-bakllava-models",
+        ),
+        (
+            "llava-next-mistral",
+            "a1d521368f8d353afa4da2ed2bb1bf646ef1ff5f",
+            "vicuna-mistral-bakllava-models",
+        ),
+        (
+            "llava-next-vicuna",
+            "0524afe4453163103dcefe78eb0a58b3f6424eac",
+            "vicuna-mistral-bakllava-models",
+        ),
         ("mplug-owl3", "eff25bcdc02ff1b513c25f376d761ec1ab6dfa1b", "main"),
     ],
 )
-def test_a_vl_decoder_has_the_commit_of_the_branch_of_cc_shap_vlm_that_runs_it(model, commit, branch):
-    """Branch main pins later commits of the three LLaVA models, whose processors its own code cannot run."""
+def test_a_vl_decoder_has_the_commit_of_the_branch_of_cc_shap_vlm_that_runs_it(
+    model, commit, branch
+):
+    """Branch main pins later commits of the three LLaVA models, whose processors its own code
+    cannot run.
+    """
     spec = load_registry()[model]
     assert spec.revision == commit
     assert f"branch {branch}" in spec.note
@@ -71,7 +96,10 @@ def test_gpu_memory_is_what_the_entry_says_or_an_estimate(spec, gb):
 
 def test_several_gpus_need_something_that_spreads_the_weights():
     assert resolve_model("falcon-40b", {}).gpus == 2
-    with pytest.raises(UserError, match=r"models\.gpt2\.gpus: without a device_map, weights are on one GPU \(got 2"):
+    with pytest.raises(
+        UserError,
+        match=r"models\.gpt2\.gpus: without a device_map, weights are on one GPU \(got 2",
+    ):
         resolve_model("gpt2", {"gpus": 2})
 
 
@@ -94,7 +122,11 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
     [
         ("gpt2-larg", {}, r"not in the registry \(did you mean 'gpt2-large'\?\)"),
         ("mine", {"weights": "some/model"}, "need a revision"),
-        ("mine", {"weights": "/no/such.pth"}, r"models\.mine\.weights: there is no file or folder /no/such\.pth"),
+        (
+            "mine",
+            {"weights": "/no/such.pth"},
+            r"models\.mine\.weights: there is no file or folder /no/such\.pth",
+        ),
         ("mine", {"weights": "../model"}, r"there is no file or folder \.\./model"),
         ("mine", {"weights": "https://example.org/a.pth"}, "from a url need a sha256"),
         (
@@ -102,8 +134,16 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
             {"weights": "https://example.org/a", "sha256": "lock", "unpack": "tar"},
             "got 'tar', expected folder or spanbert",
         ),
-        ("mine", {"weights": "some/model", "kind": "klip"}, r"models\.mine\.kind.*did you mean 'clip'"),
-        ("vg-frcnn", {"config": "mine.yaml"}, r"models\.vg-frcnn\.config: a detector reads the config\.yaml next to"),
+        (
+            "mine",
+            {"weights": "some/model", "kind": "klip"},
+            r"models\.mine\.kind.*did you mean 'clip'",
+        ),
+        (
+            "vg-frcnn",
+            {"config": "mine.yaml"},
+            r"models\.vg-frcnn\.config: a detector reads the config\.yaml next to",
+        ),
     ],
 )
 def test_what_cannot_be_resolved_is_named(name, entry, fault):
@@ -112,22 +152,36 @@ def test_what_cannot_be_resolved_is_named(name, entry, fault):
 
 
 def test_what_a_url_gives_has_one_place_for_all_models():
-    models = {name: resolve_model(name, {}) for name in ("vilbert-12in1", "vilbert-12in1-itm")}
-    files = {name: set_local_paths(spec, "w", {}).weights for name, spec in models.items()}
-    assert set(files.values()) == {"w/web/dl.fbaipublicfiles.com/vilbert-multi-task/multi_task_model.bin"}
+    models = {
+        name: resolve_model(name, {}) for name in ("vilbert-12in1", "vilbert-12in1-itm")
+    }
+    files = {
+        name: set_local_paths(spec, "w", {}).weights for name, spec in models.items()
+    }
+    assert set(files.values()) == {
+        "w/web/dl.fbaipublicfiles.com/vilbert-multi-task/multi_task_model.bin"
+    }
     (of,) = {tuple(list_downloads(spec, "w").values()) for spec in models.values()}
     assert of == tuple(set(files.values()))
 
 
 def test_vilberts_detector_is_fetched_next_to_its_configuration():
     spec = set_local_paths(resolve_model("vilbert-x152", {}), "w", {})
-    assert spec.weights == "w/web/dl.fbaipublicfiles.com/vilbert-multi-task/detectron_model.pth"
-    assert Path(spec.config) == Path(spec.weights).with_name(DETECTOR_CONFIGS[VILBERT_DETECTOR_KIND])
+    assert (
+        spec.weights
+        == "w/web/dl.fbaipublicfiles.com/vilbert-multi-task/detectron_model.pth"
+    )
+    assert Path(spec.config) == Path(spec.weights).with_name(
+        DETECTOR_CONFIGS[VILBERT_DETECTOR_KIND]
+    )
 
 
 @pytest.mark.parametrize("name", ["vg-frcnn", "vilbert-x152"])
 def test_a_configuration_of_a_detector_stands_next_to_its_weights(name):
-    with pytest.raises(UserError, match=rf"models\.{name}\.config: a detector reads the .*config\.yaml next to its"):
+    with pytest.raises(
+        UserError,
+        match=rf"models\.{name}\.config: a detector reads the .*config\.yaml next to its",
+    ):
         resolve_model(name, {"config": "elsewhere/config.yaml"})
 
 
@@ -136,17 +190,30 @@ def test_names_of_what_is_fetched_become_places(tmp_path):
     detectors = {"vg-frcnn": set_local_paths(detector, "w", {}).weights}
     spec = set_local_paths(resolve_model("lxmert-vqa", {}), "w", detectors)
     assert spec.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
-    assert spec.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
-    assert set_local_paths(resolve_model("lxmert", {"regions": str(tmp_path)}), "w", detectors).detector == ""
+    assert (
+        spec.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
+    )
+    assert (
+        set_local_paths(
+            resolve_model("lxmert", {"regions": str(tmp_path)}), "w", detectors
+        ).detector
+        == ""
+    )
     assert spec.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
-    assert set_local_paths(resolve_model("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
+    assert (
+        set_local_paths(resolve_model("albef-vqa", {}), "w", {}).answers
+        == "w/members/albef-vqa/answer_list.json"
+    )
     unpacked = resolve_model("spanbert", {})
     assert set_local_paths(unpacked, "w", {}).weights == "w/unpacked/spanbert"
     assert len(list_downloads(unpacked, "w")) == 2
 
 
 def test_stored_regions_that_are_not_there_are_an_error():
-    with pytest.raises(UserError, match=r"models\.vilbert\.regions: there is no file or folder nowhere; store regions"):
+    with pytest.raises(
+        UserError,
+        match=r"models\.vilbert\.regions: there is no file or folder nowhere; store regions",
+    ):
         resolve_model("vilbert", {"regions": "nowhere"})
 
 
@@ -155,7 +222,11 @@ def test_only_models_without_a_commit_are_fetched_completely():
     assert not any(
         map(
             is_hub_snapshot,
-            (resolve_model("gpt2", {}), resolve_model("albef-mscoco", {}), resolve_model("smollm2-135m-instruct", {})),
+            (
+                resolve_model("gpt2", {}),
+                resolve_model("albef-mscoco", {}),
+                resolve_model("smollm2-135m-instruct", {}),
+            ),
         )
     )
 
@@ -190,7 +261,10 @@ def test_a_checkpoint_file_is_a_model_and_its_content_tells_it_from_others(tmp_p
     assert len({first, second, compute_fresh_fingerprint()}) == 3
 
 
-@pytest.mark.parametrize("entry", [{"revision": "1.0"}, {"sha256": "0" * 64}, {"revision": "1.0", "sha256": "lock"}])
+@pytest.mark.parametrize(
+    "entry",
+    [{"revision": "1.0"}, {"sha256": "0" * 64}, {"revision": "1.0", "sha256": "lock"}],
+)
 def test_a_package_needs_a_version_and_a_checksum(entry):
     with pytest.raises(UserError, match="its version as `revision`, and the sha256"):
         resolve_model("m", {"kind": "text", "weights": "package:p", **entry})
@@ -209,13 +283,21 @@ def test_a_package_needs_a_version_and_a_checksum(entry):
     ],
 )
 def test_what_pip_would_not_take_for_a_package_is_refused(name, version):
-    entry = {"kind": "text", "weights": f"package:{name}", "revision": version, "sha256": "0" * 64}
+    entry = {
+        "kind": "text",
+        "weights": f"package:{name}",
+        "revision": version,
+        "sha256": "0" * 64,
+    }
     with pytest.raises(UserError, match="its version as `revision`, and the sha256"):
         resolve_model("m", entry)
 
 
 def test_a_package_lies_below_the_weights():
-    spec = resolve_model("m", {"kind": "text", "weights": "package:p", "revision": "1.0", "sha256": "0" * 64})
+    spec = resolve_model(
+        "m",
+        {"kind": "text", "weights": "package:p", "revision": "1.0", "sha256": "0" * 64},
+    )
     assert set_local_paths(spec, "weights", {}).weights == "weights/packages/p-1.0"
 
 
@@ -232,13 +314,16 @@ SCENE_MODELS = Path(__file__).parents[1] / "resources" / "scenes" / "models"
         ("nli", "classifier", (), "tokenizer"),
     ],
 )
-def test_a_folder_with_weights_alone_says_what_to_save(tmp_path, model, kind, kept, part):
+def test_a_folder_with_weights_alone_says_what_to_save(
+    tmp_path, model, kind, kept, part
+):
     weights_alone = ("config.json", "generation_config.json", "model.safetensors")
     for file in (SCENE_MODELS / model).iterdir():
         if file.name in (*weights_alone, *kept):
             (tmp_path / file.name).symlink_to(file)
     with pytest.raises(
-        UserError, match=rf"models.own: {tmp_path} has no {part} .* save it there: \w+\.save_pretrained"
+        UserError,
+        match=rf"models.own: {tmp_path} has no {part} .* save it there: \w+\.save_pretrained",
     ):
         resolve_model("own", {"weights": str(tmp_path), "kind": kind})
 
@@ -246,17 +331,33 @@ def test_a_folder_with_weights_alone_says_what_to_save(tmp_path, model, kind, ke
 @pytest.mark.parametrize("kind", ["clip", "vision", "text", "classifier"])
 def test_a_folder_without_a_model_is_refused_before_it_is_loaded(tmp_path, kind):
     (tmp_path / "notes.txt").write_text("nothing to load")
-    with pytest.raises(UserError, match=rf"models.own: {tmp_path} holds no model \(expected config.json\); name"):
+    with pytest.raises(
+        UserError,
+        match=rf"models.own: {tmp_path} holds no model \(expected config.json\); name",
+    ):
         resolve_model("own", {"weights": str(tmp_path), "kind": kind})
 
 
-@pytest.mark.parametrize("file", ["model.gguf", "adapter_config.json", "open_clip_config.json"])
+@pytest.mark.parametrize(
+    "file", ["model.gguf", "adapter_config.json", "open_clip_config.json"]
+)
 def test_a_folder_in_another_format_is_left_to_its_loader(tmp_path, file):
     (tmp_path / file).touch()
-    assert resolve_model("own", {"weights": str(tmp_path), "kind": "text"}).revision == "local"
+    assert (
+        resolve_model("own", {"weights": str(tmp_path), "kind": "text"}).revision
+        == "local"
+    )
 
 
-@pytest.mark.parametrize("model", ["clip", "llava", "causal-lm", "nli", "matcher", "masked-lm", "acceptability"])
+@pytest.mark.parametrize(
+    "model",
+    ["clip", "llava", "causal-lm", "nli", "matcher", "masked-lm", "acceptability"],
+)
 def test_a_complete_folder_has_all_parts(model):
     kind = {"clip": "clip", "llava": "vision", "matcher": "blip"}.get(model, "text")
-    assert resolve_model("own", {"weights": str(SCENE_MODELS / model), "kind": kind}).revision == "local"
+    assert (
+        resolve_model(
+            "own", {"weights": str(SCENE_MODELS / model), "kind": kind}
+        ).revision
+        == "local"
+    )

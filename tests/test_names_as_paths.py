@@ -1,4 +1,6 @@
-"""Names that others wrote and that become paths: none leads out of its folder, and each wrong one is one line."""
+"""Names that others wrote and that become paths: none leads out of its folder, and each wrong one
+is one line.
+"""
 
 import hashlib
 import io
@@ -42,7 +44,9 @@ def test_a_name_that_leads_out_or_that_no_file_can_have_is_not_safe(name):
     assert not is_safe_name(name)
 
 
-@pytest.mark.parametrize("name", ["a", "a/b.c", "..a", "a..b/c", ".a", "\u00e9" * 127, "a b"])
+@pytest.mark.parametrize(
+    "name", ["a", "a/b.c", "..a", "a..b/c", ".a", "\u00e9" * 127, "a b"]
+)
 def test_other_names_are_safe(name):
     assert is_safe_name(name)
 
@@ -51,7 +55,12 @@ def test_other_names_are_safe(name):
 def folder(tmp_path):
     """A folder next to a decoy that its names must not reach."""
     (tmp_path / "decoy").write_text("precious")
-    np.savez(tmp_path / "decoy.npz", features=np.ones((1, 3)), boxes=np.ones((1, 4)), size=np.array([9, 9]))
+    np.savez(
+        tmp_path / "decoy.npz",
+        features=np.ones((1, 3)),
+        boxes=np.ones((1, 4)),
+        size=np.array([9, 9]),
+    )
     inner = tmp_path / "inner"
     inner.mkdir()
     yield inner
@@ -67,7 +76,9 @@ def test_a_local_copy_lies_below_its_folder(folder, monkeypatch, name):
 
 @pytest.mark.parametrize("name", ["../decoy", "a\0b", "a" * 256, "\ud800"])
 def test_a_study_names_no_copy_outside(name):
-    with pytest.raises(ValueError, match=r"leads out of the folder WALTZ_DATA|surrogate|unicode"):
+    with pytest.raises(
+        ValueError, match=r"leads out of the folder WALTZ_DATA|surrogate|unicode"
+    ):
         File.model_validate({"url": "https://host/a", "sha256": "lock", "local": name})
 
 
@@ -90,16 +101,24 @@ def test_a_url_names_a_file(url):
     with pytest.raises(UserError, match=r"models\.mine: no file can have the name"):
         resolve_model("mine", {"kind": "text", "weights": url, "sha256": "lock"})
     with pytest.raises(UserError, match=r"models\.mine: no file can have the name"):
-        resolve_model("mine", {"kind": "text", "weights": "a/b", "revision": "c" * 40, "answers": url})
+        resolve_model(
+            "mine",
+            {"kind": "text", "weights": "a/b", "revision": "c" * 40, "answers": url},
+        )
 
 
 @pytest.mark.parametrize("weights", ["a/../../decoy", "a/..", "a\0b"])
 def test_a_hub_id_is_no_path(weights):
-    with pytest.raises(UserError, match=r"models\.mine\.weights: .* is no file, folder, url or hub id"):
+    with pytest.raises(
+        UserError, match=r"models\.mine\.weights: .* is no file, folder, url or hub id"
+    ):
         resolve_model("mine", {"kind": "text", "weights": weights, "revision": "lock"})
 
 
-@pytest.mark.parametrize("name", [name for name in OUTSIDE if name not in (".", "", "..", "a" * 256)] + ["a" * 254])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in OUTSIDE if name not in (".", "", "..", "a" * 256)] + ["a" * 254],
+)
 def test_stored_regions_lie_in_their_folder(folder, name):
     with pytest.raises(UserError, match="would lie outside"):
         StoredRegions(folder, 3, "cpu").load_regions(name)
@@ -114,25 +133,40 @@ def write_index(folder, weight_map):
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_shard_lies_next_to_its_index(folder, name):
     index = write_index(folder, {"a": "model-1.safetensors", "b": name})
-    with pytest.raises(UserError, match=r"index\.json: names a file outside its folder"):
+    with pytest.raises(
+        UserError, match=r"index\.json: names a file outside its folder"
+    ):
         read_shard_names(index)
-    with pytest.raises(UserError, match=r"index\.json: names a file outside its folder"):
-        load_pretrained(ModelSpec("mine", kind="text", weights=str(folder), revision="local"), None)
+    with pytest.raises(
+        UserError, match=r"index\.json: names a file outside its folder"
+    ):
+        load_pretrained(
+            ModelSpec("mine", kind="text", weights=str(folder), revision="local"), None
+        )
 
 
-@pytest.mark.parametrize("weight_map", [None, [], "a", {"a": 1}, {"a": None}, {"a": ["b"]}])
+@pytest.mark.parametrize(
+    "weight_map", [None, [], "a", {"a": 1}, {"a": None}, {"a": ["b"]}]
+)
 def test_an_index_without_files_is_refused(folder, weight_map):
     with pytest.raises(UserError, match=r"index\.json: is no index of weights"):
         read_shard_names(write_index(folder, weight_map))
 
 
 def test_an_adapter_is_refused(folder):
-    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "../decoy"}')
+    (folder / "adapter_config.json").write_text(
+        '{"base_model_name_or_path": "../decoy"}'
+    )
     with pytest.raises(UserError, match=r"is an adapter, .*; merge both"):
-        load_pretrained(ModelSpec("mine", kind="text", weights=str(folder), revision="local"), None)
+        load_pretrained(
+            ModelSpec("mine", kind="text", weights=str(folder), revision="local"), None
+        )
 
 
-@pytest.mark.parametrize("name", [name for name in OUTSIDE if "\0" not in name and name not in ("", ".", "\ud800")])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in OUTSIDE if "\0" not in name and name not in ("", ".", "\ud800")],
+)
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_members_of_archives_stay_inside(folder, kind, name):
     path = folder / f"a.{kind}"
@@ -141,10 +175,16 @@ def test_members_of_archives_stay_inside(folder, kind, name):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("model/config.json", b"{}")
             archive.writestr(name, content)
-            archive.writestr(f"model/./{name}" if name[0] != "/" else f"/model{name}", content)
+            archive.writestr(
+                f"model/./{name}" if name[0] != "/" else f"/model{name}", content
+            )
     else:
         with tarfile.open(path, "w") as archive:
-            for member in ("model/config.json", name, f"model/./{name}" if name[0] != "/" else f"/model{name}"):
+            for member in (
+                "model/config.json",
+                name,
+                f"model/./{name}" if name[0] != "/" else f"/model{name}",
+            ):
                 entry = tarfile.TarInfo(member)
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
@@ -159,15 +199,22 @@ def test_members_of_archives_stay_inside(folder, kind, name):
 @pytest.mark.parametrize("name", [*OUTSIDE[:5], "a" * 256])
 def test_a_listed_image_lies_in_a_folder(folder, name):
     row = [name, "https://host/a.jpg", "1", hashlib.sha256().hexdigest()]
-    (folder / "list.tsv").write_text("file\turl\tbytes\tsha256\n" + "\t".join(row) + "\n")
+    (folder / "list.tsv").write_text(
+        "file\turl\tbytes\tsha256\n" + "\t".join(row) + "\n"
+    )
     with pytest.raises(UserError, match=r"line 2: file is (no path|missing)"):
         read_image_list(folder / "list.tsv")
 
 
 def test_a_name_that_is_too_long_is_one_line():
     with pytest.raises(OSError, match="File name too long") as error:
-        resolve_model("mine", {"kind": "text", "weights": "a" * 300, "revision": "lock"})
-    assert str(convert_to_user_error(error.value)) == f"{'a' * 300}: the name is too long; shorten it and run again"
+        resolve_model(
+            "mine", {"kind": "text", "weights": "a" * 300, "revision": "lock"}
+        )
+    assert (
+        str(convert_to_user_error(error.value))
+        == f"{'a' * 300}: the name is too long; shorten it and run again"
+    )
 
 
 def test_a_file_of_the_longest_name_is_written_atomically(folder):

@@ -1,4 +1,6 @@
-"""The installed Snakemake is the one that waltz.snakemake_compat was tested with, and its texts are read."""
+"""The installed Snakemake is the one that waltz.snakemake_compat was tested with, and its texts are
+read.
+"""
 
 from importlib.metadata import version
 from types import SimpleNamespace
@@ -29,16 +31,23 @@ def test_missing_files_and_what_is_fetched_from_them_are_found():
 
 
 def test_the_error_of_a_function_of_a_rule_keeps_its_text():
-    assert compat.find_rule_error(["InputFunctionException:", "  UserError: name it"]) == "name it"
+    assert (
+        compat.find_rule_error(["InputFunctionException:", "  UserError: name it"])
+        == "name it"
+    )
     assert compat.find_rule_error(["Error:", "  ValueError: no"]) is None
 
 
 def test_only_a_run_of_many_jobs_starts_the_job_server(monkeypatch):
     started = []
     monkeypatch.setattr(compat, "patch_script_class", started.append)
-    few = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: iter(range(compat.LEAST_JOBS - 1))))
+    few = SimpleNamespace(
+        dag=SimpleNamespace(needrun_jobs=lambda: iter(range(compat.LEAST_JOBS - 1)))
+    )
     assert not compat.fork_scripts(few).is_set()
     assert not started
-    many = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: iter(range(compat.LEAST_JOBS))))
+    many = SimpleNamespace(
+        dag=SimpleNamespace(needrun_jobs=lambda: iter(range(compat.LEAST_JOBS)))
+    )
     compat.fork_scripts(many)
     assert [script_class.__name__ for script_class in started] == ["PythonScript"]

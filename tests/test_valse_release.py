@@ -1,4 +1,6 @@
-"""The release of VALSE is a list of its own: instruments that somebody adds change nothing of the papers' numbers."""
+"""The release of VALSE is a list of its own: instruments that somebody adds change nothing of the
+papers' numbers.
+"""
 
 import json
 import subprocess
@@ -41,23 +43,45 @@ print(json.dumps({
 
 
 def test_added_instruments_and_tests_move_nothing_of_the_papers() -> None:
-    result = subprocess.run([sys.executable, "-c", ADD_INSTRUMENTS], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", ADD_INSTRUMENTS],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     seen = json.loads(result.stdout)
     assert seen["files"] == ["colours.json", "sizes.json", "plurals.json"]
-    assert seen["draws"] == {"existence": 943, "counting-small": 3167, "relations": 4758, "colours": 0}
+    assert seen["draws"] == {
+        "existence": 943,
+        "counting-small": 3167,
+        "relations": 4758,
+        "colours": 0,
+    }
     assert seen["chart"] == [*RELEASE, "average"]
     assert ["e-snli", "a_test_of_mine"] not in seen["averaged"]
     assert len(seen["averaged"]) == 7
     record = seen["record"]
-    assert (record["dataset"], record["linguistic_phenomena"], record["mturk"]["caption"]) == (
+    assert (
+        record["dataset"],
+        record["linguistic_phenomena"],
+        record["mturk"]["caption"],
+    ) == (
         "captions",
         "colours",
         None,
     )
     assert (record["classes"], record["classes_foil"]) == ("red", "blue")
-    assert (record["grammaticality_scores"], record["nli_scores"]["pred"]) == ([0.9], ["contradict"])
+    assert (record["grammaticality_scores"], record["nli_scores"]["pred"]) == (
+        [0.9],
+        ["contradict"],
+    )
 
 
-def test_the_release_has_eleven_instruments_and_the_released_scripts_begin_with_foil_it() -> None:
+def test_the_release_has_eleven_instruments_and_the_released_scripts_begin_with_foil_it() -> (
+    None
+):
     assert len(RELEASE) == len({entry.file for entry in RELEASE.values()}) == 11
-    assert list(PUBLISHED_VALID_ITEMS) == ["foil-it", *(name for name in RELEASE if name != "foil-it")]
+    assert list(PUBLISHED_VALID_ITEMS) == [
+        "foil-it",
+        *(name for name in RELEASE if name != "foil-it"),
+    ]

@@ -1,7 +1,9 @@
-"""Audit the paper values: check that each can be a share of its items and is consistent with other paper values.
+"""Audit the paper values: check that each can be a share of its items and is consistent with other
+paper values.
 
-`python -m tools.audit_paper_values FILE` writes a CSV file with one row for each paper value. Nothing is measured: the
-audit shows which paper values a reproduction cannot reach, and which ones contradict each other.
+`python -m tools.audit_paper_values FILE` writes a CSV file with one row for each paper value.
+Nothing is measured: the audit shows which paper values a reproduction cannot reach, and which ones
+contradict each other.
 """
 
 import csv
@@ -17,7 +19,13 @@ from waltz.core.files.atomic import write_text
 from waltz.core.files.resources import RESOURCES
 from waltz.reporting.tables.declaration import AVERAGE
 from waltz.reporting.tables.derived_numbers import PIECES
-from waltz.reporting.tables.paper_values import DOUBTFUL, RANDOM, PaperValue, read_paper_values, rounds_to
+from waltz.reporting.tables.paper_values import (
+    DOUBTFUL,
+    RANDOM,
+    PaperValue,
+    read_paper_values,
+    rounds_to,
+)
 
 OK, FINDING, NOT_CHECKABLE = "ok", "finding", "not checkable"
 
@@ -43,7 +51,14 @@ REPEATED_TABLES = (
     ("thesis-C.25", "decoders-paper-3"),
 )
 """Pairs of tables that contain the same cells."""
-WHOLE_VALSE = ("thesis-3.4", "thesis-A.1", "thesis-4.2", "thesis-B.1", "thesis-3.5", "decoders-paper-1")
+WHOLE_VALSE = (
+    "thesis-3.4",
+    "thesis-A.1",
+    "thesis-4.2",
+    "thesis-B.1",
+    "thesis-3.5",
+    "decoders-paper-1",
+)
 """Tables whose accuracies are over all valid items of the instruments."""
 SHARES = ("acc_r", "p_c", "p_f", "min_pc_pf")
 """Metrics that are a number of hits over the valid items."""
@@ -94,10 +109,15 @@ def audit_paper_tables(folder: str | Path) -> list[AuditedCell]:
             findings[cell_key].append(f"{check_name}: {finding}")
         else:
             passed[cell_key].append(check_name)
-    return [_answer(cell_key, cell, passed[cell_key], findings[cell_key]) for cell_key, cell in cells.items()]
+    return [
+        _answer(cell_key, cell, passed[cell_key], findings[cell_key])
+        for cell_key, cell in cells.items()
+    ]
 
 
-def _answer(cell_key: CellKey, cell: PaperValue, passed: Sequence[str], findings: Sequence[str]) -> AuditedCell:
+def _answer(
+    cell_key: CellKey, cell: PaperValue, passed: Sequence[str], findings: Sequence[str]
+) -> AuditedCell:
     """Return the answer for one cell."""
     if findings:
         answer, detail = FINDING, "; ".join(dict.fromkeys(findings))
@@ -105,7 +125,9 @@ def _answer(cell_key: CellKey, cell: PaperValue, passed: Sequence[str], findings
         answer, detail = OK, ""
     else:
         answer, detail = NOT_CHECKABLE, _explain_unchecked(cell_key, cell)
-    return AuditedCell(*cell_key, cell.value, answer, "; ".join(dict.fromkeys(passed)), detail)
+    return AuditedCell(
+        *cell_key, cell.value, answer, "; ".join(dict.fromkeys(passed)), detail
+    )
 
 
 def _explain_unchecked(cell_key: CellKey, cell: PaperValue) -> str:
@@ -121,7 +143,11 @@ def _explain_unchecked(cell_key: CellKey, cell: PaperValue) -> str:
         return "a count with no other number that it follows from"
     if metric == "auroc":
         return "every value with one decimal cell_key is an AUROC of that many pairs"
-    if cell.unit == "percent" and metric.startswith(("acc", "p_")) and "." not in cell.value:
+    if (
+        cell.unit == "percent"
+        and metric.startswith(("acc", "p_"))
+        and "." not in cell.value
+    ):
         return "with 100 or more items, every whole percent is a number of hits"
     if cell.unit == "percent" and table in ("thesis-5.2", "thesis-C.2", "thesis-5.5"):
         return "with 100 items, every whole percent is a number of items"
@@ -156,7 +182,8 @@ def _list_numbers(cells: PaperTables) -> Iterator[tuple[CellKey, PaperValue, flo
 
 
 def find_hits(digits: str, n: int) -> tuple[int | None, bool]:
-    """Return a number of hits out of n items that gives a printed percentage, and whether it was rounded.
+    """Return a number of hits out of n items that gives a printed percentage, and whether it was
+    rounded.
 
     Args:
         digits: The printed percentage.
@@ -167,10 +194,14 @@ def find_hits(digits: str, n: int) -> tuple[int | None, bool]:
     nearest = int(float(digits) * n / 100)
     near = range(max(nearest - 1, 0), min(nearest + 2, n) + 1)
     half = _get_unit(digits) / 2 * (1 + 1e-9)
-    rounded = next((hits for hits in near if abs(100 * hits / n - float(digits)) <= half), None)
+    rounded = next(
+        (hits for hits in near if abs(100 * hits / n - float(digits)) <= half), None
+    )
     if rounded is not None:
         return rounded, True
-    return next((hits for hits in near if rounds_to(100 * hits / n, digits)), None), False
+    return next(
+        (hits for hits in near if rounds_to(100 * hits / n, digits)), None
+    ), False
 
 
 def _check_notes(cells: PaperTables) -> Iterator[Result]:
@@ -181,7 +212,9 @@ def _check_notes(cells: PaperTables) -> Iterator[Result]:
 
 
 def _check_shares(cells: PaperTables) -> Iterator[Result]:
-    """Check percentages whose number of items is known, where their digits are fine enough to decide."""
+    """Check percentages whose number of items is known, where their digits are fine enough to
+    decide.
+    """
     for cell_key, cell, _ in _list_numbers(cells):
         table, metric, _, dataset, _ = cell_key
         n = 0
@@ -193,7 +226,11 @@ def _check_shares(cells: PaperTables) -> Iterator[Result]:
             hits, is_rounded = find_hits(cell.value, n)
             finding = f"no number of hits out of {n} gives it"
             if hits is not None:
-                finding = "" if is_rounded else f"{hits} of {n} are {100 * hits / n:.2f} %: cut, not rounded"
+                finding = (
+                    ""
+                    if is_rounded
+                    else f"{hits} of {n} are {100 * hits / n:.2f} %: cut, not rounded"
+                )
             yield cell_key, "number of items", finding
 
 
@@ -215,11 +252,16 @@ def _check_averages(cells: PaperTables) -> Iterator[Result]:
         yield (
             cell_key,
             "average",
-            "" if abs(expected - number) <= 1.001 * unit else f"its {len(row)} cells have the mean {expected:.4g}",
+            ""
+            if abs(expected - number) <= 1.001 * unit
+            else f"its {len(row)} cells have the mean {expected:.4g}",
         )
         if cell.sd:
             deviations = (stdev(row), pstdev(row))
-            fits = any(abs(value - float(cell.sd)) <= 1.001 * _get_unit(cell.sd) for value in deviations)
+            fits = any(
+                abs(value - float(cell.sd)) <= 1.001 * _get_unit(cell.sd)
+                for value in deviations
+            )
             finding = f"± {cell.sd} is printed, the cells have {deviations[0]:.3g} (n - 1) or {deviations[1]:.3g}"
             yield cell_key, "deviation", "" if fits else finding
 
@@ -230,13 +272,19 @@ def _check_means_and_minima(cells: PaperTables) -> Iterator[Result]:
         table, metric, _, dataset, _ = cell_key
         if metric not in ("acc", "min_pc_pf"):
             continue
-        p_c, p_f = (_find_number(cells, (table, name, *cell_key[2:])) for name in ("p_c", "p_f"))
+        p_c, p_f = (
+            _find_number(cells, (table, name, *cell_key[2:])) for name in ("p_c", "p_f")
+        )
         if p_c is None or p_f is None or (metric == "min_pc_pf" and dataset == AVERAGE):
             continue
         expected = mean((p_c, p_f)) if metric == "acc" else min(p_c, p_f)
         name = "mean of p_c and p_f" if metric == "acc" else "smaller of p_c and p_f"
         fits = abs(expected - number) <= 1.001 * _get_unit(cell.value)
-        yield cell_key, name, "" if fits else f"p_c {p_c:g} and p_f {p_f:g} give {expected:.4g}"
+        yield (
+            cell_key,
+            name,
+            "" if fits else f"p_c {p_c:g} and p_f {p_f:g} give {expected:.4g}",
+        )
 
 
 def _check_sums(cells: PaperTables) -> Iterator[Result]:
@@ -247,21 +295,42 @@ def _check_sums(cells: PaperTables) -> Iterator[Result]:
         for table, metric, _, dataset, _ in [cell_key]
         if table == "thesis-A.2"
     }
-    names = [dataset for metric, dataset in validation if metric == "valid" and dataset != "overall"]
+    names = [
+        dataset
+        for metric, dataset in validation
+        if metric == "valid" and dataset != "overall"
+    ]
     for metric in ("instances", "valid", "unanimous"):
         cell_key, _, number = validation[metric, "overall"]
         total = sum(validation[metric, name][2] for name in names)
-        yield cell_key, "sum", "" if total == number else f"the instruments sum to {total:g}"
+        yield (
+            cell_key,
+            "sum",
+            "" if total == number else f"the instruments sum to {total:g}",
+        )
     for (metric, name), (cell_key, cell, _) in validation.items():
         if metric in ("valid_percent", "unanimous_percent"):
-            part, whole = (validation[key, name][2] for key in (metric.removesuffix("_percent"), "instances"))
+            part, whole = (
+                validation[key, name][2]
+                for key in (metric.removesuffix("_percent"), "instances")
+            )
             share = 100 * part / whole
-            yield cell_key, "share", "" if rounds_to(share, cell.value) else f"{part:g} of {whole:g} are {share:.2f} %"
+            yield (
+                cell_key,
+                "share",
+                ""
+                if rounds_to(share, cell.value)
+                else f"{part:g} of {whole:g} are {share:.2f} %",
+            )
     for piece, instruments in PIECES.items():
         cell_key = ("thesis-3.1", "examples", "", piece, "")
         total = sum(validation["valid", name][2] for name in instruments)
         fits = float(cells[cell_key].value) == total
-        yield cell_key, "sum", "" if fits else f"its instruments have {total:g} valid items in thesis A.2"
+        yield (
+            cell_key,
+            "sum",
+            "" if fits else f"its instruments have {total:g} valid items in thesis A.2",
+        )
 
 
 def _check_repeated_cells(cells: PaperTables) -> Iterator[Result]:
@@ -272,12 +341,22 @@ def _check_repeated_cells(cells: PaperTables) -> Iterator[Result]:
             value = _find_number(cells, other) if cell_key[0] == first else None
             if value is not None:
                 same = value == number
-                yield cell_key, "other table", "" if same else f"{second} prints {cells[other].value}"
-                yield other, "other table", "" if same else f"{first} prints {cells[cell_key].value}"
+                yield (
+                    cell_key,
+                    "other table",
+                    "" if same else f"{second} prints {cells[other].value}",
+                )
+                yield (
+                    other,
+                    "other table",
+                    "" if same else f"{first} prints {cells[cell_key].value}",
+                )
 
 
 def _check_repeated_columns(cells: PaperTables) -> Iterator[Result]:
-    """Report data sets on which a model has the scores of another one, to the digit, in at least three metrics."""
+    """Report data sets on which a model has the scores of another one, to the digit, in at least
+    three metrics.
+    """
     columns: dict[tuple[str, str, str], dict[tuple[str, str], float]] = {}
     for (table, metric, model, dataset, setting), cell, number in _list_numbers(cells):
         if cell.unit == "percent" and "." in cell.value and dataset != AVERAGE:
@@ -286,15 +365,26 @@ def _check_repeated_columns(cells: PaperTables) -> Iterator[Result]:
         for (other_table, other_model, other), other_column in columns.items():
             if (other_table, other_model) != (table, model) or other >= dataset:
                 continue
-            same = [key for key in column if other_column.get(key) == column[key] and column[key] not in (0, 50, 100)]
+            same = [
+                key
+                for key in column
+                if other_column.get(key) == column[key]
+                and column[key] not in (0, 50, 100)
+            ]
             for metric, setting in same if len(same) >= 3 else ():
                 for name, twin in ((dataset, other), (other, dataset)):
                     finding = f"equal to {twin} in {len(same)} metrics"
-                    yield (table, metric, model, name, setting), "repeated column", finding
+                    yield (
+                        (table, metric, model, name, setting),
+                        "repeated column",
+                        finding,
+                    )
 
 
 def _check_repeated_rows(cells: PaperTables) -> Iterator[Result]:
-    """Report rows that repeat another row of the model, are exchanged with it, or are below chance throughout."""
+    """Report rows that repeat another row of the model, are exchanged with it, or are below chance
+    throughout.
+    """
     rows: Rows = {}
     for (table, metric, model, dataset, setting), cell, number in _list_numbers(cells):
         if cell.unit == "percent" and model:
@@ -338,13 +428,22 @@ def _check_row_after_cot(rows: Rows, key: RowKey) -> Iterator[Result]:
     table, metric, model, setting = key
     if metric not in METRICS_BEFORE_COT:
         return
-    row, before = rows[key], rows.get((table, METRICS_BEFORE_COT[metric], model, "post-hoc"))
+    row, before = (
+        rows[key],
+        rows.get((table, METRICS_BEFORE_COT[metric], model, "post-hoc")),
+    )
     if before == row and len(row) > 5:
         for dataset in row:
-            yield (table, metric, model, dataset, setting), "repeated row", "the row repeats the one before CoT"
+            yield (
+                (table, metric, model, dataset, setting),
+                "repeated row",
+                "the row repeats the one before CoT",
+            )
 
 
-def _name_equal_rows(rows: Rows, table: str, model: str, row: Mapping[str, float]) -> str:
+def _name_equal_rows(
+    rows: Rows, table: str, model: str, row: Mapping[str, float]
+) -> str:
     """Return the models whose average AUROC is 100 minus that of a row."""
     twins = [
         other
@@ -368,29 +467,48 @@ def _check_exchanged_classes(cells: PaperTables) -> Iterator[Result]:
             if other[0] == "thesis-B.1" and other[1:3] == (metric, model)
         ]
         if others and max(others) <= 1 and number >= 99:
-            yield cell_key, "exchanged classes", f"thesis B.1 has {max(others):g} or less on every instrument"
+            yield (
+                cell_key,
+                "exchanged classes",
+                f"thesis B.1 has {max(others):g} or less on every instrument",
+            )
         elif others and min(others) >= 99 and number <= 1:
-            yield cell_key, "exchanged classes", f"thesis B.1 has {min(others):g} or more on every instrument"
+            yield (
+                cell_key,
+                "exchanged classes",
+                f"thesis B.1 has {min(others):g} or more on every instrument",
+            )
 
 
 def _check_undefined_correlations(cells: PaperTables) -> Iterator[Result]:
     """Check that correlations of thesis C.3 are nan where the test is constant, and only there."""
     for cell_key, cell in cells.items():
         table = cell_key[0]
-        values = [_find_number(cells, (name, *cell_key[1:])) for name in ("thesis-5.2", "thesis-C.2")]
+        values = [
+            _find_number(cells, (name, *cell_key[1:]))
+            for name in ("thesis-5.2", "thesis-C.2")
+        ]
         share = next((value for value in values if value is not None), None)
         if table != "thesis-C.3" or share is None or not cell.value:
             continue
         constant, undefined = share in (0, 100), cell.value == "nan"
         finding = f"{cell.value} is printed, but the test has {share:g} % in the table of tests"
-        yield cell_key, "nan where the test is constant", "" if constant == undefined else finding
+        yield (
+            cell_key,
+            "nan where the test is constant",
+            "" if constant == undefined else finding,
+        )
 
 
 def _check_predicted_classes(cells: PaperTables) -> Iterator[Result]:
-    """Report cells of CV-Probes' verbs whose class the model never predicts by its accuracy on the same captions."""
+    """Report cells of CV-Probes' verbs whose class the model never predicts by its accuracy on the
+    same captions.
+    """
     for cell_key, _, _ in _list_numbers(cells):
         _, metric, model, dataset, prediction = cell_key
-        accuracy = _find_number(cells, ("cv-probes-4", "accuracy", model, dataset, "simplified"))
+        accuracy = _find_number(
+            cells, ("cv-probes-4", "accuracy", model, dataset, "simplified")
+        )
         if metric not in VERB_METRICS or accuracy is None:
             continue
         right = "non-match" if dataset == MISMATCHED else "match"
@@ -417,12 +535,19 @@ CHECKS: tuple[Callable[[PaperTables], Iterator[Result]], ...] = (
 def format_audit(cells: Sequence[AuditedCell]) -> str:
     """Format audited cells as CSV, findings first."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(AuditedCell)], lineterminator="\n")
+    writer = csv.DictWriter(
+        text, [field.name for field in fields(AuditedCell)], lineterminator="\n"
+    )
     writer.writeheader()
     order = (FINDING, OK, NOT_CHECKABLE)
-    writer.writerows(asdict(cell) for cell in sorted(cells, key=lambda cell: order.index(cell.answer)))
+    writer.writerows(
+        asdict(cell)
+        for cell in sorted(cells, key=lambda cell: order.index(cell.answer))
+    )
     return text.getvalue()
 
 
 if __name__ == "__main__":
-    write_text(Path(sys.argv[1]), format_audit(audit_paper_tables(RESOURCES / "published")))
+    write_text(
+        Path(sys.argv[1]), format_audit(audit_paper_tables(RESOURCES / "published"))
+    )

@@ -1,4 +1,6 @@
-"""Perceptual score of answers, and their accuracy without one modality, on a tiny LXMERT and on answers by rule."""
+"""Perceptual score of answers, and their accuracy without one modality, on a tiny LXMERT and on
+answers by rule.
+"""
 
 import numpy as np
 import pytest
@@ -19,8 +21,16 @@ from waltz.sources.images import open_images
 HOW = Resampling(200, 0.95, 5)
 WORDS = ("a dog", "a horse", "the red dog", "the red horse rides")
 ITEMS = [
-    {"item_id": f"q:{number}", "image": f"{number}.png", "question": question, "answer": answer, "answers": []}
-    for number, (question, answer) in enumerate(zip(WORDS, ("yes", "no", "two", "red"), strict=True))
+    {
+        "item_id": f"q:{number}",
+        "image": f"{number}.png",
+        "question": question,
+        "answer": answer,
+        "answers": [],
+    }
+    for number, (question, answer) in enumerate(
+        zip(WORDS, ("yes", "no", "two", "red"), strict=True)
+    )
 ]
 
 
@@ -37,7 +47,9 @@ def encoder(tmp_path_factory):
 def images(tmp_path):
     draw = np.random.default_rng(2)
     for item in ITEMS:
-        Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(tmp_path / item["image"])
+        Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(
+            tmp_path / item["image"]
+        )
     with open_images(tmp_path) as source:
         yield source
 
@@ -48,14 +60,21 @@ def measure(encoder, items, images, profile="equations", repeats=5):
 
 
 def answer_by(rule):
-    """Answers of a model by rule, of a question number and an image number to the index of an answer."""
+    """Answers of a model by rule, of a question number and an image number to the index of an
+    answer.
+    """
 
     def compute(encoder, items, images, stored=None):
         numbers = {
-            (item["image"], item["question"]): rule(WORDS.index(item["question"]), int(item["image"][0]))
+            (item["image"], item["question"]): rule(
+                WORDS.index(item["question"]), int(item["image"][0])
+            )
             for item in items
         }
-        return {pair: PairScore((0.0, float(index), 1.0), 2, None) for pair, index in numbers.items()}
+        return {
+            pair: PairScore((0.0, float(index), 1.0), 2, None)
+            for pair, index in numbers.items()
+        }
 
     return compute
 
@@ -74,37 +93,55 @@ def test_permuting_a_modality_costs_accuracy_where_the_answers_rest_on_it(
 ):
     monkeypatch.setattr(answer_companions, "compute_answers", answer_by(rule))
     measures = measure(encoder, ITEMS, images)
-    # every gold answer is another one, so that a permuted item is right only where it keeps its own modality
+    # every gold answer is another one, so that a permuted item is right only where it keeps its own
+    # modality
     donors = draw_donors([item["item_id"] for item in ITEMS], 5, HOW.seed)
     loss = 100 * (1 - (donors == np.arange(4)).mean())
     assert 0 < loss < 100
-    assert measures["answering", "perceptual_text"]["value"] == pytest.approx(loss if text_counts else 0)
-    assert measures["answering", "perceptual_image"]["value"] == pytest.approx(loss if image_counts else 0)
+    assert measures["answering", "perceptual_text"]["value"] == pytest.approx(
+        loss if text_counts else 0
+    )
+    assert measures["answering", "perceptual_image"]["value"] == pytest.approx(
+        loss if image_counts else 0
+    )
     assert measures["answering", "perceptual_text"]["n"] == 4
 
 
-def test_annotators_count_in_equations_and_the_agreed_answer_in_published(encoder, images, monkeypatch):
-    monkeypatch.setattr(answer_companions, "compute_answers", answer_by(lambda question, image: 0))
+def test_annotators_count_in_equations_and_the_agreed_answer_in_published(
+    encoder, images, monkeypatch
+):
+    monkeypatch.setattr(
+        answer_companions, "compute_answers", answer_by(lambda question, image: 0)
+    )
     annotators = ["yes", "yes", *["no"] * 8]
     items = [{**item, "answer": "no", "answers": annotators} for item in ITEMS]
     credit = {
-        profile: answer_companions.build_answer_credit(encoder, items, images, profile)(np.arange(4), np.arange(4))
+        profile: answer_companions.build_answer_credit(encoder, items, images, profile)(
+            np.arange(4), np.arange(4)
+        )
         for profile in ("equations", "published")
     }
-    assert credit["equations"] == pytest.approx([compute_agreement("yes", annotators)] * 4)
+    assert credit["equations"] == pytest.approx(
+        [compute_agreement("yes", annotators)] * 4
+    )
     assert credit["published"].tolist() == [0, 0, 0, 0]
 
 
 def test_masked_modalities_are_those_of_the_game(encoder, images, tmp_path):
     def answer(item, without):
-        image = encoder.prepare_image(Image.open(tmp_path / item["image"]).convert("RGB"))
+        image = encoder.prepare_image(
+            Image.open(tmp_path / item["image"]).convert("RGB")
+        )
         ids = list(encoder.tokenize(item["question"]).ids)
         if without == "image":
             image = torch.zeros_like(image)
         else:
             ids[1:-1] = [MASK] * (len(ids) - 2)
         with torch.inference_mode():
-            text, pixels = encoder.encode_text(torch.tensor([ids])), encoder.encode_image(image[None])
+            text, pixels = (
+                encoder.encode_text(torch.tensor([ids])),
+                encoder.encode_image(image[None]),
+            )
             return ANSWERS[int(encoder.fuse(text, pixels)[0].argmax())]
 
     for without in ("text", "image"):
@@ -113,7 +150,9 @@ def test_masked_modalities_are_those_of_the_game(encoder, images, tmp_path):
         wrong = [next(other for other in ANSWERS if other != gold) for gold in golds]
         items = [
             {**item, "answer": gold if number < 2 else other}
-            for number, (item, gold, other) in enumerate(zip(ITEMS, golds, wrong, strict=True))
+            for number, (item, gold, other) in enumerate(
+                zip(ITEMS, golds, wrong, strict=True)
+            )
         ]
         row = measure(encoder, items, images)[f"without {without}", "accuracy"]
         assert (row["value"], row["n"]) == (50, 4)
@@ -122,17 +161,30 @@ def test_masked_modalities_are_those_of_the_game(encoder, images, tmp_path):
 def test_whole_inputs_are_answered_as_in_stage_evaluation(encoder, images, tmp_path):
     own = [
         answer_question(
-            encoder, encoder.prepare_image(Image.open(tmp_path / item["image"]).convert("RGB")), item["question"]
+            encoder,
+            encoder.prepare_image(Image.open(tmp_path / item["image"]).convert("RGB")),
+            item["question"],
         ).text
         for item in ITEMS
     ]
-    items = [{**item, "answer": answer} for item, answer in zip(ITEMS, own, strict=True)]
+    items = [
+        {**item, "answer": answer} for item, answer in zip(ITEMS, own, strict=True)
+    ]
     credit = answer_companions.build_answer_credit(encoder, items, images, "published")
     assert credit(np.arange(4), np.arange(4)).tolist() == [1, 1, 1, 1]
 
 
 def test_questions_that_cannot_be_answered_are_skipped(encoder, images):
     missing = {**ITEMS[0], "item_id": "q:9", "image": "9.png"}
-    assert measure(encoder, [*ITEMS, missing], images)["answering", "perceptual_image"]["n"] == 4
+    assert (
+        measure(encoder, [*ITEMS, missing], images)["answering", "perceptual_image"][
+            "n"
+        ]
+        == 4
+    )
     for row in measure(encoder, [missing], images).values():
-        assert (row["value"], row["n"], row["reason"]) == (None, 0, "none of its questions can be answered")
+        assert (row["value"], row["n"], row["reason"]) == (
+            None,
+            0,
+            "none of its questions can be answered",
+        )

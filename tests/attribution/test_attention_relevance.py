@@ -6,7 +6,10 @@ import torch
 from transformers.models.clip import modeling_clip
 
 from stand_ins.models import tiny_clip
-from waltz.attribution.attention_relevance import compute_clip_relevance, propagate_relevance
+from waltz.attribution.attention_relevance import (
+    compute_clip_relevance,
+    propagate_relevance,
+)
 
 IDS = torch.tensor([48, 3, 17, 5, 49])
 END = 49
@@ -18,7 +21,8 @@ def image():
 
 
 def test_two_heads_of_one_layer_worked_by_hand():
-    # gradient x attention: [[.5, -.5], [.2, .8]] and [[.25, .75], [0, -2]]; positive parts, mean, plus identity
+    # gradient x attention: [[.5, -.5], [.2, .8]] and [[.25, .75], [0, -2]]; positive parts, mean,
+    # plus identity
     maps = torch.tensor([[[0.5, 0.5], [0.2, 0.8]], [[0.25, 0.75], [0.0, 1.0]]])
     gradients = torch.tensor([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0], [5.0, -2.0]]])
     assert propagate_relevance([maps], [gradients]).tolist() == pytest.approx(
@@ -31,7 +35,10 @@ def test_a_second_layer_looks_through_the_first():
     first = torch.tensor([[[0.0, 0.0], [0.5, 0.0]]])
     second = torch.tensor([[[0.0, 2.0], [0.0, 0.0]]])
     ones = torch.ones(1, 2, 2)
-    assert propagate_relevance([first, second], [ones, ones]).tolist() == [[2.0, 2.0], [0.5, 1.0]]
+    assert propagate_relevance([first, second], [ones, ones]).tolist() == [
+        [2.0, 2.0],
+        [0.5, 1.0],
+    ]
 
 
 def test_no_row_falls_below_the_identity(image):
@@ -50,7 +57,11 @@ def test_shapes_and_what_no_text_position_can_look_at(image):
     relevance = compute_clip_relevance(network, padded, image)
     assert relevance.tokens.shape == (7,)
     assert relevance.patches.shape == (5, 5)
-    assert relevance.tokens[5:].tolist() == [0, 0]  # attention is causal: what follows the end token is not seen
+    # Attention is causal: what follows the end token is not seen.
+    assert relevance.tokens[5:].tolist() == [
+        0,
+        0,
+    ]
     assert (relevance.tokens[:5] > 0).any()
     assert (relevance.patches > 0).any()
     assert relevance.tokens.min() >= 0
@@ -77,9 +88,14 @@ def test_one_layer_equals_differences_of_the_score(image, monkeypatch):
     def score():
         seen.clear()
         with torch.no_grad():
-            return network(input_ids=IDS[None], pixel_values=image[None].double()).logits_per_image.item()
+            return network(
+                input_ids=IDS[None], pixel_values=image[None].double()
+            ).logits_per_image.item()
 
-    for length, row, expected in ((5, 4, clip_relevance.tokens), (26, 0, clip_relevance.patches.ravel())):
+    for length, row, expected in (
+        (5, 4, clip_relevance.tokens),
+        (26, 0, clip_relevance.patches.ravel()),
+    ):
         shift.clear()
         score()
         maps = next(part for part in seen if part.shape[-1] == length)[0]
@@ -93,17 +109,26 @@ def test_one_layer_equals_differences_of_the_score(image, monkeypatch):
                 shift[length] = step
                 above = score()
                 shift[length] = -step
-                heads.append(max(0, (above - score()) / 2e-5 * maps[head, row, column].item()))
+                heads.append(
+                    max(0, (above - score()) / 2e-5 * maps[head, row, column].item())
+                )
             relevance.append(np.mean(heads))
         np.testing.assert_allclose(expected, relevance, rtol=1e-4, atol=1e-7)
 
 
 def test_the_network_is_left_as_it_was(image):
     network = tiny_clip.network(END, 50).requires_grad_(False)
-    before = [tower.config._attn_implementation for tower in (network, network.text_model, network.vision_model)]
+    before = [
+        tower.config._attn_implementation
+        for tower in (network, network.text_model, network.vision_model)
+    ]
     with torch.no_grad():
         compute_clip_relevance(network, IDS, image)
     assert [
-        tower.config._attn_implementation for tower in (network, network.text_model, network.vision_model)
+        tower.config._attn_implementation
+        for tower in (network, network.text_model, network.vision_model)
     ] == before
-    assert all(weight.grad is None and not weight.requires_grad for weight in network.parameters())
+    assert all(
+        weight.grad is None and not weight.requires_grad
+        for weight in network.parameters()
+    )

@@ -40,27 +40,52 @@ def test_two_by_two_worked_by_hand():
 def test_it_is_the_nearest_additive_function():
     scores = random(4, 5)
     rows, columns = np.array([1, 2, 2, 3]) / 8, np.array([1, 1, 2, 2, 4]) / 10
-    design = np.array([np.concatenate([np.eye(4)[image], np.eye(5)[text]]) for image in range(4) for text in range(5)])
+    design = np.array(
+        [
+            np.concatenate([np.eye(4)[image], np.eye(5)[text]])
+            for image in range(4)
+            for text in range(5)
+        ]
+    )
     weights = np.sqrt(np.outer(rows, columns).ravel())
-    solution, *_ = np.linalg.lstsq(design * weights[:, None], scores.ravel() * weights, rcond=None)
-    assert compute_additive_projection(scores, rows, columns).ravel() == pytest.approx(design @ solution)
+    solution, *_ = np.linalg.lstsq(
+        design * weights[:, None], scores.ravel() * weights, rcond=None
+    )
+    assert compute_additive_projection(scores, rows, columns).ravel() == pytest.approx(
+        design @ solution
+    )
 
 
 def test_brute_force_over_all_pairs_of_items():
     # two items share an image, and three texts are captions or foils of two items
-    images, captions, foils = np.array([0, 1, 1, 2]), np.array([0, 0, 1, 0]), np.array([1, 2, 2, 2])
+    images, captions, foils = (
+        np.array([0, 1, 1, 2]),
+        np.array([0, 0, 1, 0]),
+        np.array([1, 2, 2, 2]),
+    )
     scores, texts = random(3, 3, seed=2), np.concatenate([captions, foils])
 
     def project(image, text):
         by_text = np.mean([scores[other, text] for other in images])
         by_image = np.mean([scores[image, other] for other in texts])
-        return by_text + by_image - np.mean([scores[one, other] for one in images for other in texts])
+        return (
+            by_text
+            + by_image
+            - np.mean([scores[one, other] for one in images for other in texts])
+        )
 
-    emap = compute_ranking_emap(Ranking(scores, images, captions, foils), EMAP_RESAMPLING)
+    emap = compute_ranking_emap(
+        Ranking(scores, images, captions, foils), EMAP_RESAMPLING
+    )
     items = list(zip(images, captions, foils, strict=True))
-    assert emap.projection.value == 100 * np.mean([project(i, c) > project(i, f) for i, c, f in items])
-    assert emap.model.value == 100 * np.mean(scores[images, captions] > scores[images, foils])
-    # an image or a text counts as often as items have it, in the variance and in what the projection misses
+    assert emap.projection.value == 100 * np.mean(
+        [project(i, c) > project(i, f) for i, c, f in items]
+    )
+    assert emap.model.value == 100 * np.mean(
+        scores[images, captions] > scores[images, foils]
+    )
+    # an image or a text counts as often as items have it, in the variance and in what the
+    # projection misses
     pairs = [(image, text) for image in images for text in texts]
     mean = np.mean([scores[pair] for pair in pairs])
     variance = np.mean([(scores[pair] - mean) ** 2 for pair in pairs])
@@ -80,10 +105,17 @@ def test_the_projection_of_an_additive_model_is_the_model():
 
 
 def test_a_model_of_interactions_alone_is_left_with_nothing():
-    side = np.array([1.0, -1.0])  # right is the text with the image's sign, which neither tells alone
+    # Right is the text with the image's sign, which neither tells alone.
+    side = np.array([1.0, -1.0])
     own = np.array([0, 1])
-    emap = compute_ranking_emap(Ranking(np.outer(side, side), own, own, own[::-1]), EMAP_RESAMPLING)
-    assert (emap.model.value, emap.projection.value) == (100, 50)  # the projection ties all pairs
+    emap = compute_ranking_emap(
+        Ranking(np.outer(side, side), own, own, own[::-1]), EMAP_RESAMPLING
+    )
+    # The projection ties all pairs.
+    assert (emap.model.value, emap.projection.value) == (
+        100,
+        50,
+    )
     assert emap.interaction == pytest.approx(1)
 
 
@@ -96,15 +128,23 @@ def test_ranking_by_the_projection_is_ranking_by_the_text():
 
 def test_equal_texts_tie_and_constant_scores_have_no_variance():
     scores, own = 100 * random(9, 9), np.arange(9)
-    alike = compute_ranking_emap(Ranking(np.concatenate([scores, scores], axis=1), own, own, own + 9), EMAP_RESAMPLING)
+    alike = compute_ranking_emap(
+        Ranking(np.concatenate([scores, scores], axis=1), own, own, own + 9),
+        EMAP_RESAMPLING,
+    )
     assert (alike.model.value, alike.projection.value) == (50, 50)
-    assert np.isnan(compute_ranking_emap(Ranking(np.full((9, 9), 0.1), own, own, own), EMAP_RESAMPLING).interaction)
+    assert np.isnan(
+        compute_ranking_emap(
+            Ranking(np.full((9, 9), 0.1), own, own, own), EMAP_RESAMPLING
+        ).interaction
+    )
 
 
 def test_texts_of_one_mean_tie_though_floats_add_up_otherwise():
     scores, own = 100 * random(41, 41), np.arange(41)
     emap = compute_ranking_emap(
-        Ranking(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41), EMAP_RESAMPLING
+        Ranking(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41),
+        EMAP_RESAMPLING,
     )
     assert emap.model.value > 0
     assert emap.projection.value == 50
@@ -115,23 +155,38 @@ def test_scores_that_differ_by_rounding_alone_tie_in_every_companion():
     scores[:, 9:] += 1e-6 * np.sign(noise(9, 9))
     for dtype, half in (("float32", 1e-6), ("bfloat16", 0.1)):
         shifted = 20 + half * (scores - 20) / 1e-6
-        emap = compute_ranking_emap(Ranking(shifted, own, own, own + 9, dtype), EMAP_RESAMPLING)
+        emap = compute_ranking_emap(
+            Ranking(shifted, own, own, own + 9, dtype), EMAP_RESAMPLING
+        )
         assert (emap.model.value, emap.projection.value) == (50, 50)
-        credit = build_ranking_credit(Ranking(shifted, own, own, own + 9, dtype), [f"i{item}" for item in own], 0)
+        credit = build_ranking_credit(
+            Ranking(shifted, own, own, own + 9, dtype), [f"i{item}" for item in own], 0
+        )
         assert set(credit(own, own)) == {0.5}
 
 
 def pictures(count):
     noise = np.random.default_rng(3)
-    return [Image.fromarray(noise.integers(0, 255, (40, 60, 3), dtype=np.uint8)) for _ in range(count)]
+    return [
+        Image.fromarray(noise.integers(0, 255, (40, 60, 3), dtype=np.uint8))
+        for _ in range(count)
+    ]
 
 
 KINDS = [("ruler", "share:0.5"), ("attending", "share:0.5"), ("clip", CLIP)]
-TEXTS = ["a man rides", "two dogs", "a cat sits on a red table .", "one ball", "a woman throws the ball"]
+TEXTS = [
+    "a man rides",
+    "two dogs",
+    "a cat sits on a red table .",
+    "one ball",
+    "a woman throws the ball",
+]
 
 
 class Attending:
-    """A ruler's text and image, fused token by token with pixel by pixel, so that texts of two lengths do not stack."""
+    """A ruler's text and image, fused token by token with pixel by pixel, so that texts of two
+    lengths do not stack.
+    """
 
     def __init__(self, ruler):
         self.ruler = ruler
@@ -140,22 +195,32 @@ class Attending:
         return getattr(self.ruler, name)
 
     def encode_image(self, images):
-        return (images[:, :, ::30, ::30].flatten(2).transpose(1, 2), images.mean(dim=(1, 2, 3)))
+        return (
+            images[:, :, ::30, ::30].flatten(2).transpose(1, 2),
+            images.mean(dim=(1, 2, 3)),
+        )
 
     def encode_text(self, ids):
         return (torch.sin(ids[:, :, None] * torch.tensor([1.0, 2.0, 3.0])),)
 
     def fuse(self, text, image):
-        return torch.einsum("btd,bpd->btp", text[0], image[0]).amax(dim=2).sum(dim=1) * image[1]
+        return (
+            torch.einsum("btd,bpd->btp", text[0], image[0]).amax(dim=2).sum(dim=1)
+            * image[1]
+        )
 
 
 def loaded(kind, weights):
     if kind == "attending":
         return Attending(loaded("ruler", weights))
-    return load_encoder(ModelSpec("model", kind, weights=weights), Device("cpu", 1, "a test"))
+    return load_encoder(
+        ModelSpec("model", kind, weights=weights), Device("cpu", 1, "a test")
+    )
 
 
-@pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
+@pytest.mark.parametrize(
+    ("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1]
+)
 def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
     encoder, images = loaded(kind, weights), pictures(4)
     matrix = compute_score_matrix(encoder, iter(images), TEXTS)
@@ -164,7 +229,9 @@ def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
         for row, image in enumerate(images):
             for column, text in enumerate(TEXTS):
                 read = encoder.encode_text(torch.tensor([encoder.tokenize(text).ids]))
-                logit = encoder.fuse(read, encoder.encode_image(encoder.prepare_image(image)[None])).item()
+                logit = encoder.fuse(
+                    read, encoder.encode_image(encoder.prepare_image(image)[None])
+                ).item()
                 assert matrix[row, column] == pytest.approx(logit, abs=1e-4)
 
 
@@ -193,13 +260,17 @@ class Counted:
         return self.encoder.fuse(text, image)
 
 
-@pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
+@pytest.mark.parametrize(
+    ("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1]
+)
 def test_each_image_is_seen_once_and_each_text_read_once(kind, weights):
     encoder, images = loaded(kind, weights), pictures(3)
     counted = Counted(encoder)
     matrix = compute_score_matrix(counted, images, TEXTS)
     assert (counted.seen, counted.read_texts, counted.fused) == (3, 5, 15)
-    assert matrix == pytest.approx(compute_score_matrix(encoder, images, TEXTS), abs=1e-4)
+    assert matrix == pytest.approx(
+        compute_score_matrix(encoder, images, TEXTS), abs=1e-4
+    )
 
 
 HOW = Resampling(resamples=400, confidence=0.95, seed=5)
@@ -217,7 +288,8 @@ def noise(*shape):
 
 
 def test_three_items_worked_by_hand():
-    # item k is right by itself, and wrong with anything of another item: a deal keeps the fixed points
+    # item k is right by itself, and wrong with anything of another item: a deal keeps the fixed
+    # points
     ids = ["c", "a", "b"]
 
     def credit(texts, images):
@@ -239,14 +311,18 @@ def test_a_model_that_reads_alone_does_not_perceive_the_image():
 
 def test_a_model_that_needs_both_loses_as_much_by_either():
     scores = np.eye(COUNT) * 2 - 1 + np.zeros((COUNT, COUNT))
-    both = np.concatenate([scores, -scores], axis=1)  # its own caption 1, its own foil -1, others the other way
+    # Its own caption 1, its own foil -1, others the other way.
+    both = np.concatenate([scores, -scores], axis=1)
     credit = build_ranking_credit(Ranking(both, OWN, OWN, OWN + COUNT), IDS, HOW.seed)
-    assert score(credit, "image") > 98  # only items that were dealt their own stay right
+    # Only items that were dealt their own stay right.
+    assert score(credit, "image") > 98
     assert score(credit, "text") == pytest.approx(50, abs=5)
 
 
 def test_a_tie_earns_half_whatever_the_places():
-    credit = build_ranking_credit(Ranking(np.zeros((COUNT, 2 * COUNT)), OWN, OWN, OWN + COUNT), IDS, 0)
+    credit = build_ranking_credit(
+        Ranking(np.zeros((COUNT, 2 * COUNT)), OWN, OWN, OWN + COUNT), IDS, 0
+    )
     assert set(credit(OWN, OWN)) == set(credit(OWN[::-1], OWN)) == {0.5}
 
 
@@ -256,7 +332,9 @@ def test_a_deal_is_a_permutation_that_hangs_on_ids_alone():
     assert not np.array_equal(dealt[0], dealt[1])
     back = draw_donors(IDS[::-1], 3, 1)
     given = {IDS[place]: IDS[donor] for place, donor in enumerate(dealt[2])}
-    assert given == {IDS[::-1][place]: IDS[::-1][donor] for place, donor in enumerate(back[2])}
+    assert given == {
+        IDS[::-1][place]: IDS[::-1][donor] for place, donor in enumerate(back[2])
+    }
     assert not np.array_equal(dealt[0], draw_donors(IDS, 1, 2)[0])
 
 

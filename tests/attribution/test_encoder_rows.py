@@ -1,4 +1,6 @@
-"""T-SHAP of answers that an encoder chooses from a vocabulary: a tiny LXMERT on pixels and on stored regions."""
+"""T-SHAP of answers that an encoder chooses from a vocabulary: a tiny LXMERT on pixels and on
+stored regions.
+"""
 
 import dataclasses
 from functools import cache
@@ -33,14 +35,28 @@ from waltz.sources.images import open_images
 
 SIDE, MASK = 16, 4
 ITEMS = [
-    {"item_id": "q:0", "image": "0.png", "question": "a dog", "answer": "yes", "answers": []},
-    {"item_id": "q:1", "image": "1.png", "question": "the red horse rides", "answer": "two", "answers": []},
+    {
+        "item_id": "q:0",
+        "image": "0.png",
+        "question": "a dog",
+        "answer": "yes",
+        "answers": [],
+    },
+    {
+        "item_id": "q:1",
+        "image": "1.png",
+        "question": "the red horse rides",
+        "answer": "two",
+        "answers": [],
+    },
 ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Quarters:
-    """Finds four regions in an image, its quarters, whose features are the means of smaller squares."""
+    """Finds four regions in an image, its quarters, whose features are the means of smaller
+    squares.
+    """
 
     hides: str = "pixels"
 
@@ -50,8 +66,15 @@ class Quarters:
 
     def compute_regions(self, images):
         cells = torch.nn.functional.avg_pool2d(images, SIDE // 4)  # (batch, 3, 4, 4)
-        quarters = cells.unfold(2, 2, 2).unfold(3, 2, 2).permute(0, 2, 3, 1, 4, 5).reshape(len(images), 4, WIDTH)
-        boxes = torch.tensor([[x, y, x + 0.5, y + 0.5] for y in (0, 0.5) for x in (0, 0.5)])
+        quarters = (
+            cells.unfold(2, 2, 2)
+            .unfold(3, 2, 2)
+            .permute(0, 2, 3, 1, 4, 5)
+            .reshape(len(images), 4, WIDTH)
+        )
+        boxes = torch.tensor(
+            [[x, y, x + 0.5, y + 0.5] for y in (0, 0.5) for x in (0, 0.5)]
+        )
         return 3 * quarters, boxes.expand(len(images), 4, 4)
 
 
@@ -71,15 +94,21 @@ def encoder(parts):
 
 def build_encoder(parts, provider, **fields):
     folder, network, tokenizer = parts
-    spec = ModelSpec("mine", kind="lxmert-answering", weights=str(folder), revision="local", **fields)
-    return LxmertAnswering(spec, "cpu", network, tokenizer, 20, provider=provider, answers=ANSWERS)
+    spec = ModelSpec(
+        "mine", kind="lxmert-answering", weights=str(folder), revision="local", **fields
+    )
+    return LxmertAnswering(
+        spec, "cpu", network, tokenizer, 20, provider=provider, answers=ANSWERS
+    )
 
 
 @pytest.fixture
 def images(tmp_path):
     draw = np.random.default_rng(2)
     for name in ("0.png", "1.png"):
-        Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(tmp_path / name)
+        Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(
+            tmp_path / name
+        )
     with open_images(tmp_path) as source:
         yield source
 
@@ -109,10 +138,16 @@ def by_definition(encoder, image, ids, index):
             if 2 + patch not in coalition:
                 y, x = SIDE // 2 * (patch // 2), SIDE // 2 * (patch % 2)
                 seen[:, y : y + SIDE // 2, x : x + SIDE // 2] = 0
-        masked = [ids[0], *(ids[1 + word] if word in coalition else MASK for word in range(2)), ids[-1]]
+        masked = [
+            ids[0],
+            *(ids[1 + word] if word in coalition else MASK for word in range(2)),
+            ids[-1],
+        ]
         features, boxes = Quarters().compute_regions(seen[None])
         with torch.inference_mode():
-            scores = encoder.network(torch.tensor([masked]), features, boxes).question_answering_score[0]
+            scores = encoder.network(
+                torch.tensor([masked]), features, boxes
+            ).question_answering_score[0]
         return float(scores.double().softmax(0)[index])
 
     results = []
@@ -120,7 +155,8 @@ def by_definition(encoder, image, ids, index):
         others = [other for other in range(6) if other != player]
         results.append(
             sum(
-                (probability(frozenset({*some, player})) - probability(frozenset(some))) / (6 * comb(5, size))
+                (probability(frozenset({*some, player})) - probability(frozenset(some)))
+                / (6 * comb(5, size))
                 for size in range(6)
                 for some in combinations(others, size)
             )
@@ -128,34 +164,63 @@ def by_definition(encoder, image, ids, index):
     return np.array(results), probability(frozenset(range(6))), probability(frozenset())
 
 
-def test_contributions_are_shapley_values_of_the_given_answers_probability(encoder, images, tmp_path):
-    (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="exact", evaluations=64)
+def test_contributions_are_shapley_values_of_the_given_answers_probability(
+    encoder, images, tmp_path
+):
+    (row,) = rows_of(
+        encoder, images, tmp_path, items=ITEMS[:1], estimator="exact", evaluations=64
+    )
     image = encoder.prepare_image(Image.open(tmp_path / "0.png").convert("RGB"))
     given = answer_question(encoder, image, "a dog")
-    phi, all_players, nothing = by_definition(encoder, image, encoder.tokenize("a dog").ids, given.index)
-    assert (row["role"], row["setting"], row["explained"]) == ("answer", "answering", "probability")
-    assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == ("a dog", [given.text], ["a", "dog"], 2)
+    phi, all_players, nothing = by_definition(
+        encoder, image, encoder.tokenize("a dog").ids, given.index
+    )
+    assert (row["role"], row["setting"], row["explained"]) == (
+        "answer",
+        "answering",
+        "probability",
+    )
+    assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == (
+        "a dog",
+        [given.text],
+        ["a", "dog"],
+        2,
+    )
     assert row["score"] == pytest.approx(given.probability, rel=1e-5)
     assert row["score"] == pytest.approx(all_players, rel=1e-5)
     assert row["base_value"] == pytest.approx([nothing], rel=1e-5)
     assert np.array(row["phi"])[:, 0] == pytest.approx(phi, abs=1e-6)
     assert np.abs(phi).min() > 1e-5  # words and patches all play
-    assert row["t_shap"] == pytest.approx(np.abs(phi[:2]).sum() / np.abs(phi).sum(), rel=1e-4)
+    assert row["t_shap"] == pytest.approx(
+        np.abs(phi[:2]).sum() / np.abs(phi).sum(), rel=1e-4
+    )
 
 
 def test_a_chosen_grid_takes_the_place_of_that_of_the_text(encoder, images, tmp_path):
     own, finer, coarser = (
-        rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="permutation", evaluations=100, grid=grid)[0]
+        rows_of(
+            encoder,
+            images,
+            tmp_path,
+            items=ITEMS[:1],
+            estimator="permutation",
+            evaluations=100,
+            grid=grid,
+        )[0]
         for grid in (None, 3, 1)
     )
     assert [row["grid"] for row in (own, finer, coarser)] == [2, 3, 1]
     for row in (own, finer, coarser):
         assert len(row["phi"]) == 2 + row["grid"] ** 2
-        assert np.sum(row["phi"]) == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-6)
+        assert np.sum(row["phi"]) == pytest.approx(
+            row["value"][0] - row["base_value"][0], abs=1e-6
+        )
         assert (row["value"], row["base_value"]) == (own["value"], own["base_value"])
 
 
-def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(encoder, images, tmp_path):
+def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(
+    encoder, images, tmp_path
+):
     rows = rows_of(encoder, images, tmp_path, "published")
     for row in rows:
         words = len(row["tokens"])
@@ -164,7 +229,9 @@ def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(e
         assert row["requested"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
         phi = np.array(row["phi"])[:, 0]
         assert phi[[0, words - 1]].tolist() == [0, 0]
-        assert phi.sum() == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-6)
+        assert phi.sum() == pytest.approx(
+            row["value"][0] - row["base_value"][0], abs=1e-6
+        )
         assert 0 < row["t_shap"] < 1
         assert row["t_shap_se"] > 0
 
@@ -194,24 +261,44 @@ def stored_regions(folder):
     return str(folder)
 
 
-def test_stored_regions_are_refused_or_play_under_their_own_setting(parts, images, tmp_path):
+def test_stored_regions_are_refused_or_play_under_their_own_setting(
+    parts, images, tmp_path
+):
     where = stored_regions(tmp_path / "regions")
-    spec = ModelSpec("mine", kind="lxmert-answering", weights="x", revision="local", regions=where)
+    spec = ModelSpec(
+        "mine", kind="lxmert-answering", weights="x", revision="local", regions=where
+    )
     provider = load_region_provider(spec, WIDTH, "cpu")
-    (refused, _) = rows_of(build_encoder(parts, provider, regions=where), images, tmp_path)
+    (refused, _) = rows_of(
+        build_encoder(parts, provider, regions=where), images, tmp_path
+    )
     assert "the method hides pixels" in refused["error"]
-    (row, _) = rows_of(build_encoder(parts, provider, regions=where, masks="regions"), images, tmp_path, evaluations=40)
-    assert (row["setting"], row["grid"], len(row["phi"])) == ("answering:regions", 0, 2 + REGIONS)
+    (row, _) = rows_of(
+        build_encoder(parts, provider, regions=where, masks="regions"),
+        images,
+        tmp_path,
+        evaluations=40,
+    )
+    assert (row["setting"], row["grid"], len(row["phi"])) == (
+        "answering:regions",
+        0,
+        2 + REGIONS,
+    )
     gone = [{**ITEMS[0], "image": "9.png"}]
     assert (
         "9.png"
-        in rows_of(build_encoder(parts, provider, regions=where, masks="regions"), images, tmp_path, items=gone)[0][
-            "error"
-        ]
+        in rows_of(
+            build_encoder(parts, provider, regions=where, masks="regions"),
+            images,
+            tmp_path,
+            items=gone,
+        )[0]["error"]
     )
 
 
-def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, tmp_path):
+def test_shares_of_answers_fill_their_cell_of_the_table(
+    encoder, parts, images, tmp_path
+):
     rows = rows_of(encoder, images, tmp_path, "published")
     rows += rows_of(encoder, images, tmp_path, evaluations=60)
     answers = compute_answers(encoder, ITEMS, images)
@@ -221,7 +308,9 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     shares = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
     others = build_share_rows("lxmert-gqa", "gqa", labelled, scores, how)
-    assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in shares]
+    assert [one["rho_reason"] for one in others] == [
+        one["rho_reason"] for one in shares
+    ]
     parquet.write_rows(tmp_path / "shares.parquet", [*shares, *others], SHARES)
     declaration, paper_table = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     study = StudyFacts({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
@@ -232,14 +321,25 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     }
     cell = cells["t_shap", "lxmert", "vqa", "qa"]
     mean = np.mean([row["t_shap"] for row in rows if row["profile"] == "published"])
-    assert (cell.value, cell.n, cell.paper_value) == (pytest.approx(100 * mean), 2, 51.5)
+    assert (cell.value, cell.n, cell.paper_value) == (
+        pytest.approx(100 * mean),
+        2,
+        51.5,
+    )
     assert cell.sd is not None
-    assert cells["t_shap", "lxmert", "gqa", "qa"].value is None  # of regions: another measure
+    # Of regions: another measure.
+    assert cells["t_shap", "lxmert", "gqa", "qa"].value is None
 
 
 def test_questions_are_some_of_those_that_are_answered():
     rows = [
-        {"source_id": str(place), "image": f"m{place}", "question": f"q{place}?", "answers": [], "answer": "yes"}
+        {
+            "source_id": str(place),
+            "image": f"m{place}",
+            "question": f"q{place}?",
+            "answers": [],
+            "answer": "yes",
+        }
         | {"rejected": "empty" if place == 5 else None}
         for place in range(30)
     ]
@@ -252,13 +352,29 @@ def test_questions_are_some_of_those_that_are_answered():
     assert all(item in more and item in every for item in few)
     own = select_attributed_questions(rows, "d", {"size": 6}, PUBLISHED, 4, 7)
     assert own == select_attributed_questions(rows, "d", {"size": 6}, EQUATIONS, 4, 7)
-    assert len(select_attributed_questions(rows, "d", {"size": None}, EQUATIONS, 400, 7)) == 29
+    assert (
+        len(select_attributed_questions(rows, "d", {"size": None}, EQUATIONS, 400, 7))
+        == 29
+    )
 
 
-def test_requested_is_what_the_estimator_asked_for_and_not_its_budget(encoder, images, tmp_path):
-    (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="permutation", evaluations=100)
+def test_requested_is_what_the_estimator_asked_for_and_not_its_budget(
+    encoder, images, tmp_path
+):
+    (row,) = rows_of(
+        encoder,
+        images,
+        tmp_path,
+        items=ITEMS[:1],
+        estimator="permutation",
+        evaluations=100,
+    )
     assert "budget" not in ATTRIBUTION.schema.names
-    assert row["requested"] == 7 * (2 * 6 + 1)  # seven permutations of six players fit into 100 evaluations
+    # Seven permutations of six players fit into 100 evaluations.
+    assert row["requested"] == 7 * (2 * 6 + 1)
     assert row["evaluated"] <= row["requested"]
     counts = count_outcomes([row])
-    assert (counts["requested"], counts["evaluated"]) == (row["requested"], row["evaluated"])
+    assert (counts["requested"], counts["evaluated"]) == (
+        row["requested"],
+        row["evaluated"],
+    )

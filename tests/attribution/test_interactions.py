@@ -30,11 +30,18 @@ def define_index(value, players, first, second):
     others = [player for player in range(players) if player not in (first, second)]
     total = 0.0
     for size in range(len(others) + 1):
-        weight = math.factorial(size) * math.factorial(players - size - 2) / math.factorial(players - 1)
+        weight = (
+            math.factorial(size)
+            * math.factorial(players - size - 2)
+            / math.factorial(players - 1)
+        )
         for chosen in itertools.combinations(others, size):
             without = frozenset(chosen)
             total += weight * (
-                value(without | {first, second}) - value(without | {first}) - value(without | {second}) + value(without)
+                value(without | {first, second})
+                - value(without | {first})
+                - value(without | {second})
+                + value(without)
             )
     return total
 
@@ -46,7 +53,9 @@ def clip(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def picture():
-    return Image.fromarray(np.random.default_rng(5).integers(0, 256, (47, 61, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(5).integers(0, 256, (47, 61, 3), dtype=np.uint8)
+    )
 
 
 def enumerate_network(network, ids, image, game):
@@ -59,11 +68,15 @@ def enumerate_network(network, ids, image, game):
                 input_ids=game.mask_text(masks[:, : game.text_players]),
                 pixel_values=game.mask_image(image, masks[:, game.text_players :]),
             )
-        scores[frozenset(np.flatnonzero(numbers).tolist())] = output.logits_per_image.item()
+        scores[frozenset(np.flatnonzero(numbers).tolist())] = (
+            output.logits_per_image.item()
+        )
     return scores
 
 
-def test_late_fusion_needs_no_other_pass_for_the_indices_of_all_coalitions(clip, picture):
+def test_late_fusion_needs_no_other_pass_for_the_indices_of_all_coalitions(
+    clip, picture
+):
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
     (attribution,) = attribute_texts(encoder, picture, [TEXT], SETTINGS)
     assert attribution.estimator == "exact-factorised"
@@ -73,7 +86,10 @@ def test_late_fusion_needs_no_other_pass_for_the_indices_of_all_coalitions(clip,
     game = build_equations_players(encoder, tokenized, image)
     scores = enumerate_network(encoder.network, tokenized.ids, image, game)
     expected = [
-        [define_index(scores.__getitem__, len(game), word, game.text_players + patch) for patch in range(game.patches)]
+        [
+            define_index(scores.__getitem__, len(game), word, game.text_players + patch)
+            for patch in range(game.patches)
+        ]
         for word in range(game.text_players)
     ]
     assert np.abs(expected).max() > 0.05
@@ -85,9 +101,13 @@ def test_regressions_of_late_fusion_near_the_indices_of_all_coalitions(clip, pic
     (exact,) = attribute_texts(encoder, picture, [TEXT], SETTINGS)
 
     def measure_error(evaluations):
-        settings = AttributionSettings(EQUATIONS, "factorised-regression", evaluations, interactions=True)
+        settings = AttributionSettings(
+            EQUATIONS, "factorised-regression", evaluations, interactions=True
+        )
         (attribution,) = attribute_texts(encoder, picture, [TEXT], settings)
-        return np.linalg.norm(attribution.interactions - exact.interactions) / np.linalg.norm(exact.interactions)
+        return np.linalg.norm(
+            attribution.interactions - exact.interactions
+        ) / np.linalg.norm(exact.interactions)
 
     errors = [measure_error(18), measure_error(22)]
     assert 0.5 > errors[0] > errors[1] > 1e-4
@@ -98,7 +118,10 @@ def test_regressions_of_late_fusion_near_the_indices_of_all_coalitions(clip, pic
 def test_all_coalitions_give_the_definition(players):
     values = np.random.default_rng(players).normal(size=(2**players, 2))
     (pairs,) = interactions.estimate_interactions(
-        lambda masks: [values[masks[0] @ (1 << np.arange(players))]], [players], [2**players], 0
+        lambda masks: [values[masks[0] @ (1 << np.arange(players))]],
+        [players],
+        [2**players],
+        0,
     )
     for output in range(2):
 
@@ -106,7 +129,9 @@ def test_all_coalitions_give_the_definition(players):
             return values[sum(1 << player for player in coalition), output]
 
         for first, second in itertools.combinations(range(players), 2):
-            assert pairs[first, second, output] == pytest.approx(define_index(value, players, first, second))
+            assert pairs[first, second, output] == pytest.approx(
+                define_index(value, players, first, second)
+            )
     assert np.array_equal(pairs, pairs.transpose(1, 0, 2))
     assert not pairs[range(players), range(players)].any()
 
@@ -114,13 +139,20 @@ def test_all_coalitions_give_the_definition(players):
 def test_drawn_coalitions_find_the_pairs_of_a_game_of_pairs():
     players = 14
     draws = np.random.default_rng(0)
-    alone, pairs = draws.normal(size=players), np.triu(draws.normal(size=(players, players)), 1)
+    alone, pairs = (
+        draws.normal(size=players),
+        np.triu(draws.normal(size=(players, players)), 1),
+    )
     asked = []
 
     def compute(masks):
         asked.append(len(masks[0]))
         present = masks[0].astype(float)
-        return [(present @ alone + np.einsum("ki,ij,kj->k", present, pairs, present))[:, None]]
+        return [
+            (present @ alone + np.einsum("ki,ij,kj->k", present, pairs, present))[
+                :, None
+            ]
+        ]
 
     (found,) = interactions.estimate_interactions(compute, [players], [800], 3)
     assert asked[0] <= 800
@@ -156,7 +188,9 @@ def test_too_few_evaluations_for_the_pairs_are_refused():
         (8, 254, 254, 254),
     ],
 )
-def test_coalitions_are_all_or_drawn_with_their_complements(players, evaluations, least, most):
+def test_coalitions_are_all_or_drawn_with_their_complements(
+    players, evaluations, least, most
+):
     masks = draw_coalitions(players, evaluations)
     assert least <= len(masks) <= most
     codes = set((masks @ (1 << np.arange(players))).tolist())
@@ -167,7 +201,10 @@ def test_coalitions_are_all_or_drawn_with_their_complements(players, evaluations
 def test_early_fusion_takes_its_coalitions(picture):
     network, tokenizer, images = tiny_encoders.build("vilt")
     network.eval()
-    spec = describe_loaded(network, type("Processor", (), {"tokenizer": tokenizer, "image_processor": images})())
+    spec = describe_loaded(
+        network,
+        type("Processor", (), {"tokenizer": tokenizer, "image_processor": images})(),
+    )
     assert isinstance(spec, LoadedSpec)
     encoder = load_encoder(spec, CPU)
     (attribution,) = attribute_texts(encoder, picture, ["a red dog"], SETTINGS)
@@ -183,7 +220,10 @@ def test_early_fusion_takes_its_coalitions(picture):
             ).logits
         scores[frozenset(np.flatnonzero(numbers).tolist())] = outcome(logit).item()
     expected = [
-        [define_index(scores.__getitem__, len(game), word, game.text_players + patch) for patch in range(game.patches)]
+        [
+            define_index(scores.__getitem__, len(game), word, game.text_players + patch)
+            for patch in range(game.patches)
+        ]
         for word in range(game.text_players)
     ]
     assert np.abs(expected).max() > 1e-3
@@ -193,14 +233,25 @@ def test_early_fusion_takes_its_coalitions(picture):
 def test_published_has_no_interactions(clip, picture):
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
     with pytest.raises(UserError, match="take profile equations"):
-        attribute_texts(encoder, picture, [TEXT], AttributionSettings(PUBLISHED, interactions=True))
+        attribute_texts(
+            encoder, picture, [TEXT], AttributionSettings(PUBLISHED, interactions=True)
+        )
 
 
 def test_the_joint_share_is_that_of_pairs():
-    additive = interactions.compute_joint_share(np.array([1.0, -2.0, 3.0]), np.zeros((2, 1)))
+    additive = interactions.compute_joint_share(
+        np.array([1.0, -2.0, 3.0]), np.zeros((2, 1))
+    )
     assert additive == 0
     # v = x * y: each player has half of the one pair, and nothing alone
-    assert interactions.compute_joint_share(np.array([0.5, 0.5]), np.array([[1.0]])) == 1
+    assert (
+        interactions.compute_joint_share(np.array([0.5, 0.5]), np.array([[1.0]])) == 1
+    )
     # v = x * y + z with a token z: half of the magnitude
-    assert interactions.compute_joint_share(np.array([0.5, 1.0, 0.5]), np.array([[1.0], [0.0]])) == 0.5
+    assert (
+        interactions.compute_joint_share(
+            np.array([0.5, 1.0, 0.5]), np.array([[1.0], [0.0]])
+        )
+        == 0.5
+    )
     assert math.isnan(interactions.compute_joint_share(np.zeros(2), np.zeros((1, 1))))

@@ -13,7 +13,11 @@ from waltz.attribution.companions import compute_companion_measures
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.engine import build_ablation_masks, compute_ablated_values
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.summary import build_ablated_rows, build_ablation_rows, build_share_rows
+from waltz.attribution.summary import (
+    build_ablated_rows,
+    build_ablation_rows,
+    build_share_rows,
+)
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -29,11 +33,16 @@ from waltz.sources.images import load_image, open_images
 
 torch.set_num_threads(1)
 SHARES = (0, 0.25, 0.5, 1)
-IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 160, 3), dtype=np.uint8))
+IMAGE = Image.fromarray(
+    np.random.default_rng(0).integers(0, 255, (90, 160, 3), dtype=np.uint8)
+)
 
 
 def ruler(share):
-    return load_ruler(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
+    return load_ruler(
+        ModelSpec("ruler", "ruler", weights=f"share:{share}"),
+        Device("cpu", 1, "a test"),
+    )
 
 
 def game(encoder, text, profile):
@@ -41,7 +50,9 @@ def game(encoder, text, profile):
     image = encoder.prepare_image(IMAGE)
     players = PROFILES[profile](encoder, encoder.tokenize(text), image)
     coalitions = Coalitions(encoder, image, [players], lambda logits: logits)
-    return players, lambda masks: coalitions.values([np.asarray(masks, dtype=bool)])[0][:, 0]
+    return players, lambda masks: coalitions.values([np.asarray(masks, dtype=bool)])[0][
+        :, 0
+    ]
 
 
 def text_share(players, phi):
@@ -49,14 +60,29 @@ def text_share(players, phi):
 
 
 def alone(values, size):
-    """What each player adds to nobody, which is its Shapley value if that adds up to what all are worth."""
-    worths = values(np.concatenate([np.zeros((1, size), bool), np.eye(size, dtype=bool), np.ones((1, size), bool)]))
+    """What each player adds to nobody, which is its Shapley value if that adds up to what all are
+    worth.
+    """
+    worths = values(
+        np.concatenate(
+            [
+                np.zeros((1, size), bool),
+                np.eye(size, dtype=bool),
+                np.ones((1, size), bool),
+            ]
+        )
+    )
     phi = worths[1:-1] - worths[0]
     assert phi.sum() == pytest.approx(worths[-1] - worths[0], abs=1e-12)
     return phi
 
 
-LENGTHS = {0: (1, 2, 7, 14, 48, 77), 0.25: range(1, 78), 0.5: (1, 2, 7, 14, 48, 77), 1: (1, 2, 7, 14, 48, 77)}
+LENGTHS = {
+    0: (1, 2, 7, 14, 48, 77),
+    0.25: range(1, 78),
+    0.5: (1, 2, 7, 14, 48, 77),
+    1: (1, 2, 7, 14, 48, 77),
+}
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
@@ -64,8 +90,12 @@ LENGTHS = {0: (1, 2, 7, 14, 48, 77), 0.25: range(1, 78), 0.5: (1, 2, 7, 14, 48, 
 def test_the_share_is_met_at_every_length(profile, share):
     encoder = ruler(share)
     for count in LENGTHS[share]:
-        players, values = game(encoder, " ".join(f"word{place}" for place in range(count)), profile)
-        assert text_share(players, alone(values, len(players))) == pytest.approx(share, abs=1e-9)
+        players, values = game(
+            encoder, " ".join(f"word{place}" for place in range(count)), profile
+        )
+        assert text_share(players, alone(values, len(players))) == pytest.approx(
+            share, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
@@ -83,17 +113,25 @@ def test_the_share_is_met_by_exact_enumeration(profile, share, text):
             weight = factorial(taken) * factorial(size - taken - 1) / factorial(size)
             for chosen in combinations(others, taken):
                 without = sum(1 << other for other in chosen)
-                phi[player] += weight * (coalition_values[without | 1 << player] - coalition_values[without])
-    assert phi.sum() == pytest.approx(coalition_values[-1] - coalition_values[0], abs=1e-12)
+                phi[player] += weight * (
+                    coalition_values[without | 1 << player] - coalition_values[without]
+                )
+    assert phi.sum() == pytest.approx(
+        coalition_values[-1] - coalition_values[0], abs=1e-12
+    )
     assert text_share(players, phi) == pytest.approx(share, abs=1e-9)
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
 def test_one_permutation_with_its_reverse_is_exact(profile):
-    players, values = game(ruler(0.25), "the man throws a red ball over the dog", profile)
+    players, values = game(
+        ruler(0.25), "the man throws a red ball over the dog", profile
+    )
     size = len(players)
     order = np.random.default_rng(4).permutation(size)
-    steps = np.array([np.isin(np.arange(size), order[:count]) for count in range(size + 1)])
+    steps = np.array(
+        [np.isin(np.arange(size), order[:count]) for count in range(size + 1)]
+    )
     phi = np.zeros(size)
     for walk, added in ((values(steps), order), (values(~steps)[::-1], order[::-1])):
         phi[added] += np.diff(walk) / 2
@@ -105,7 +143,9 @@ def test_pixels_that_no_patch_covers_do_not_count():
     players, values = game(encoder, " ".join(["word"] * 70), "published")
     assert players.grid == 9
     assert (players.cells == 81).any()  # 120 - 9 x 13 pixels are left over
-    everything, nothing = values(np.array([[True] * len(players), [False] * len(players)]))
+    everything, nothing = values(
+        np.array([[True] * len(players), [False] * len(players)])
+    )
     sign = 1 - 2 * ((encoder.tokenize("word").ids[1] - 3) % 2)
     assert everything == pytest.approx(0.5 * sign + 0.5)
     assert nothing == pytest.approx(0)
@@ -124,16 +164,23 @@ TEXTS = ["b b b", "b a"]  # 98 is even and counts for a match, 97 against
 
 
 def coalitions(share, profile, texts=TEXTS):
-    encoder = load_ruler(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
+    encoder = load_ruler(
+        ModelSpec("ruler", "ruler", weights=f"share:{share}"),
+        Device("cpu", 1, "a test"),
+    )
     image = encoder.prepare_image(RED_IMAGE)
-    games = [PROFILES[profile](encoder, encoder.tokenize(text), image) for text in texts]
+    games = [
+        PROFILES[profile](encoder, encoder.tokenize(text), image) for text in texts
+    ]
     return Coalitions(encoder, image, games, lambda logits: logits)
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
 @pytest.mark.parametrize("share", [0, 0.25, 1])
 def test_a_ruler_is_left_with_its_other_share(profile, share):
-    caption, foil = (values[:, 0] for values in compute_ablated_values(coalitions(share, profile)))
+    caption, foil = (
+        values[:, 0] for values in compute_ablated_values(coalitions(share, profile))
+    )
     image = 1 - share
     assert caption == pytest.approx([share + image, image, share])
     assert foil == pytest.approx([image, image, 0])
@@ -157,45 +204,85 @@ def test_what_is_known_is_not_computed_again():
     table = coalitions(0.5, "equations")
     first = compute_ablated_values(table)
     looks, readings = table.image_count, table.text_count
-    assert (looks, readings) == (2, 4)  # one grid: whole and hidden; two texts: whole and masked
-    assert all(np.array_equal(one, two) for one, two in zip(first, compute_ablated_values(table), strict=True))
+    # One grid: whole and hidden; two texts: whole and masked.
+    assert (looks, readings) == (
+        2,
+        4,
+    )
+    assert all(
+        np.array_equal(one, two)
+        for one, two in zip(first, compute_ablated_values(table), strict=True)
+    )
     assert (table.image_count, table.text_count) == (looks, readings)
 
 
 def ablated_rows(without_text, without_image, explained="logit", profile="published"):
     """Rows of one item from the ablated scores of its caption, and of its foil."""
     rows = []
-    for role, text, image in zip(("caption", "foil"), without_text, without_image, strict=False):
-        common = {"item_id": "one", "image": "one.png", "role": role, "profile": profile, "explained": explained}
-        rows += build_ablated_rows({**common, "without_text": [text], "without_image": [image]})
+    for role, text, image in zip(
+        ("caption", "foil"), without_text, without_image, strict=False
+    ):
+        common = {
+            "item_id": "one",
+            "image": "one.png",
+            "role": role,
+            "profile": profile,
+            "explained": explained,
+        }
+        rows += build_ablated_rows(
+            {**common, "without_text": [text], "without_image": [image]}
+        )
     return rows
 
 
 def test_rows_of_the_evaluation_layout():
     rows = ablated_rows([0.2, 0.6], [0.8, 0.1], "probability")
-    assert [(row["setting"], row["role"], row["score"], row["probability"], row["correct"]) for row in rows] == [
+    assert [
+        (row["setting"], row["role"], row["score"], row["probability"], row["correct"])
+        for row in rows
+    ] == [
         ("without text", "caption", 0.2, 0.2, False),
         ("without image", "caption", 0.8, 0.8, True),
         ("without text", "foil", 0.6, 0.6, False),
         ("without image", "foil", 0.1, 0.1, True),
     ]
-    assert [row["prediction"] for row in rows] == ["mismatch", "match", "match", "mismatch"]
+    assert [row["prediction"] for row in rows] == [
+        "mismatch",
+        "match",
+        "match",
+        "mismatch",
+    ]
     assert all(row["probability"] is None for row in ablated_rows([1, 0], [1, 0]))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_texts_that_are_alike_once_masked_tie_and_are_wrong(profile):
     values = compute_ablated_values(coalitions(0.5, "equations", ["b b", "b a"]))
-    common = {"item_id": "one", "image": "one.png", "profile": profile, "setting": "alignment", "error": None}
+    common = {
+        "item_id": "one",
+        "image": "one.png",
+        "profile": profile,
+        "setting": "alignment",
+        "error": None,
+    }
     common |= {"explained": "logit"}
     rows = [
         {**common, "role": role, "without_text": text, "without_image": image}
         for role, (_, text, image) in zip(("caption", "foil"), values, strict=True)
     ]
     how = Resampling(resamples=10, confidence=0.95, seed=0)
-    metrics = {(row["setting"], row["metric"]): row["value"] for row in build_ablation_rows("m", "d", rows, how)}
-    assert (metrics["without text", "acc_r"], metrics["without text", "ties"]) == (50, 100)
-    assert (metrics["without image", "acc_r"], metrics["without image", "ties"]) == (100, 0)
+    metrics = {
+        (row["setting"], row["metric"]): row["value"]
+        for row in build_ablation_rows("m", "d", rows, how)
+    }
+    assert (metrics["without text", "acc_r"], metrics["without text", "ties"]) == (
+        50,
+        100,
+    )
+    assert (metrics["without image", "acc_r"], metrics["without image", "ties"]) == (
+        100,
+        0,
+    )
 
 
 def test_a_single_text_is_a_match_or_not():
@@ -221,35 +308,59 @@ ITEMS = [
 def seen(tmp_path):
     """A ruler, and three of the four images."""
     for number in range(3):
-        Image.new("RGB", (20, 20), (80 * number, 30, 90)).save(tmp_path / f"{number}.png")
+        Image.new("RGB", (20, 20), (80 * number, 30, 90)).save(
+            tmp_path / f"{number}.png"
+        )
     with open_images(tmp_path) as images:
-        yield load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test")), images, tmp_path / "stored"
+        yield (
+            load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test")),
+            images,
+            tmp_path / "stored",
+        )
 
 
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
     settings = AttributionSettings(EQUATIONS, "auto", 40, 0)
-    text_rows = compute_text_rows(encoder, ITEMS, images, settings, stored, lambda _: None)
+    text_rows = compute_text_rows(
+        encoder, ITEMS, images, settings, stored, lambda _: None
+    )
     rows = parquet.build_table(text_rows, ATTRIBUTION).to_pylist()
-    scores = parquet.build_table(score_items(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
+    scores = parquet.build_table(
+        score_items(encoder, ITEMS, images, ["equations"]), EVALUATION
+    ).to_pylist()
     for table in (scores, rows):
         failed = {row["item_id"] for row in table if row["error"] is not None}
         assert failed == {"i3"}
-        assert all("is missing" in row["error"] for row in table if row["item_id"] == "i3")
+        assert all(
+            "is missing" in row["error"] for row in table if row["item_id"] == "i3"
+        )
     (accuracy,) = [
-        row for row in build_metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW) if row["metric"] == "acc_r"
+        row
+        for row in build_metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW)
+        if row["metric"] == "acc_r"
     ]
     assert accuracy["n"] == 3
     assert {
-        row["n"] for row in build_share_rows("ruler-50", "mine", rows, scores, HOW) if row["role"] == "caption"
+        row["n"]
+        for row in build_share_rows("ruler-50", "mine", rows, scores, HOW)
+        if row["role"] == "caption"
     } == {3}
 
 
 def test_companions_leave_out_what_is_missing(seen):
     encoder, images, _ = seen
-    some = compute_companion_measures(encoder, ITEMS, partial(load_image, images), 2, HOW)
+    some = compute_companion_measures(
+        encoder, ITEMS, partial(load_image, images), 2, HOW
+    )
     assert {row["n"] for row in some} == {3}
-    assert some == compute_companion_measures(encoder, ITEMS[:3], partial(load_image, images), 2, HOW)
-    none = compute_companion_measures(encoder, ITEMS[3:], partial(load_image, images), 2, HOW)
+    assert some == compute_companion_measures(
+        encoder, ITEMS[:3], partial(load_image, images), 2, HOW
+    )
+    none = compute_companion_measures(
+        encoder, ITEMS[3:], partial(load_image, images), 2, HOW
+    )
     assert [row["metric"] for row in none] == [row["metric"] for row in some]
-    assert {(row["value"], row["n"], row["reason"]) for row in none} == {(None, 0, "no image of its items can be had")}
+    assert {(row["value"], row["n"], row["reason"]) for row in none} == {
+        (None, 0, "no image of its items can be had")
+    }

@@ -49,7 +49,9 @@ def row(share, se=None, image="one", role="caption", profile="published", **more
 
 def mean_t_shap(rows, label, how):
     (summary,) = summarize_attributions(rows, label, how)
-    return Measure(**{field.name: summary[field.name] for field in dataclasses.fields(Measure)})
+    return Measure(
+        **{field.name: summary[field.name] for field in dataclasses.fields(Measure)}
+    )
 
 
 def test_a_summary_worked_by_hand():
@@ -65,41 +67,65 @@ def test_a_summary_worked_by_hand():
     assert summary["value"] == pytest.approx(60)
     assert (summary["items"], summary["n"]) == (6, 3)
     assert summary["sd"] == pytest.approx(100 * np.sqrt(0.08 / 3))
-    assert summary["standard_error"] == pytest.approx(100 * np.sqrt((0.0009 + 0.0016) / 2))
+    assert summary["standard_error"] == pytest.approx(
+        100 * np.sqrt((0.0009 + 0.0016) / 2)
+    )
     assert summary["standard_error_n"] == 2
     assert summary["noise"] == pytest.approx(0.00125 / 0.01)
     assert summary["mm_skew"] == "textual"
-    assert summary["missing"] == [{"reason": "every value is 0", "count": 1}, {"reason": "too long", "count": 2}]
+    assert summary["missing"] == [
+        {"reason": "every value is 0", "count": 1},
+        {"reason": "too long", "count": 2},
+    ]
     assert 40 <= summary["ci_low"] < 60 < summary["ci_high"] <= 80
 
 
 def test_a_text_without_contrast_is_in_no_mean(tmp_path):
     folder = Path(__file__).parents[2] / "resources/scenes/models/clip"
-    encoder = load_encoder(ModelSpec("clip", "clip", str(folder), "local"), Device("cpu", 1, ""))
+    encoder = load_encoder(
+        ModelSpec("clip", "clip", str(folder), "local"), Device("cpu", 1, "")
+    )
     (masked_token,) = encoder.tokenize("cow").tokens[1:-1]
-    encoder = dataclasses.replace(encoder, spec=dataclasses.replace(encoder.spec, masked_token=masked_token))
+    encoder = dataclasses.replace(
+        encoder, spec=dataclasses.replace(encoder.spec, masked_token=masked_token)
+    )
     names = {"a.png": ("a red cow", "cow cow"), "b.png": ("cow", "a dog")}
     items = [
-        {"item_id": name, "instrument": "own", "image": name, "caption": caption, "foil": foil}
+        {
+            "item_id": name,
+            "instrument": "own",
+            "image": name,
+            "caption": caption,
+            "foil": foil,
+        }
         for name, (caption, foil) in names.items()
     ]
     for place, name in enumerate(names):
         Image.effect_noise((40, 40), 60 + place).convert("RGB").save(tmp_path / name)
     with open_images(tmp_path) as images:
         settings = AttributionSettings(EQUATIONS, seed=0)
-        rows = compute_text_rows(encoder, items, images, settings, tmp_path / "cache.sqlite", lambda _: None)
-    by_role = {summary["role"]: summary for summary in summarize_attributions(rows, "own", HOW)}
+        rows = compute_text_rows(
+            encoder, items, images, settings, tmp_path / "cache.sqlite", lambda _: None
+        )
+    by_role = {
+        summary["role"]: summary for summary in summarize_attributions(rows, "own", HOW)
+    }
     shares = {(row["item_id"], row["role"]): row["t_shap"] for row in rows}
     for role, kept in (("caption", "a.png"), ("foil", "b.png")):
         assert by_role[role]["value"] == pytest.approx(100 * shares[kept, role])
         assert (by_role[role]["items"], by_role[role]["n"]) == (2, 1)
         (missing,) = by_role[role]["missing"]
-        assert missing["reason"].startswith("every token of the text is the masked token")
+        assert missing["reason"].startswith(
+            "every token of the text is the masked token"
+        )
 
 
 def test_roles_profiles_and_settings_stand_apart():
     rows = [row(0.2), row(0.4, role="foil"), row(0.6, profile="equations"), row(0.4)]
-    values = {(part["role"], part["profile"]): part["value"] for part in summarize_attributions(rows, "d", HOW)}
+    values = {
+        (part["role"], part["profile"]): part["value"]
+        for part in summarize_attributions(rows, "d", HOW)
+    }
     assert values == {
         ("caption", "published"): pytest.approx(30),
         ("foil", "published"): pytest.approx(40),
@@ -110,7 +136,12 @@ def test_roles_profiles_and_settings_stand_apart():
 def test_nothing_to_sum_up_says_so():
     (summary,) = summarize_attributions([row(None, error="too long")], "d", HOW)
     assert (
-        summary["value"] is summary["sd"] is summary["standard_error"] is summary["mm_skew"] is summary["noise"] is None
+        summary["value"]
+        is summary["sd"]
+        is summary["standard_error"]
+        is summary["mm_skew"]
+        is summary["noise"]
+        is None
     )
     assert summary["reason"] == "none of 1 items has a T-SHAP"
     (exact,) = summarize_attributions([row(0.3, 0.0), row(0.3, 0.0)], "d", HOW)
@@ -120,16 +151,27 @@ def test_nothing_to_sum_up_says_so():
 
 def test_items_of_one_image_are_drawn_together():
     noise = np.random.default_rng(0).normal(0.5, 0.1, 50)
-    alone = mean_t_shap([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
-    four = [row(share, image=str(place)) for place, share in enumerate(noise) for _ in range(4)]
+    alone = mean_t_shap(
+        [row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW
+    )
+    four = [
+        row(share, image=str(place))
+        for place, share in enumerate(noise)
+        for _ in range(4)
+    ]
     shared = mean_t_shap(four, "d", HOW)
-    assert (shared.ci_low, shared.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
+    assert (shared.ci_low, shared.ci_high) == pytest.approx(
+        (alone.ci_low, alone.ci_high)
+    )
     half = 1.96 * 100 * noise.std() / np.sqrt(50)
     assert (alone.ci_high - alone.ci_low) / 2 == pytest.approx(half, rel=0.1)
 
 
 def test_means_average_over_data_sets():
-    parts = [mean_t_shap([row(0.2)], "a", HOW), mean_t_shap([row(0.6), row(0.8)], "b", HOW)]
+    parts = [
+        mean_t_shap([row(0.2)], "a", HOW),
+        mean_t_shap([row(0.6), row(0.8)], "b", HOW),
+    ]
     assert average_measures(parts).value == pytest.approx(45)
 
 
@@ -139,7 +181,8 @@ IDS = [f"item {place}" for place in range(1000)]
 def test_the_scripts_draw_before_they_pass_over_invalid_items():
     valid = [place % 5 > 0 for place in range(1000)]
     sample = select_published_sample(IDS, valid, 100)
-    # as they do it: seed the global generator, draw from the items of a dictionary, then look at the votes
+    # as they do it: seed the global generator, draw from the items of a dictionary, then look at
+    # the votes
     state = random.getstate()
     random.seed(1520)
     drawn = random.sample(list(dict(zip(IDS, valid, strict=True)).items()), 100)
@@ -158,15 +201,28 @@ CORRELATION_RESAMPLING = Resampling(resamples=2000, confidence=0.95, seed=3)
 
 
 def test_a_tie_within_rounding_is_neither_right_nor_wrong():
-    scores = {"right": (2.0, 1.0), "wrong": (1.0, 2.0), "tied": (1.0, 1.0000004), "unscored": (1.0, None)}
-    common = {"profile": "equations", "setting": "alignment", "correct": None, "rounding": 1e-5}
+    scores = {
+        "right": (2.0, 1.0),
+        "wrong": (1.0, 2.0),
+        "tied": (1.0, 1.0000004),
+        "unscored": (1.0, None),
+    }
+    common = {
+        "profile": "equations",
+        "setting": "alignment",
+        "correct": None,
+        "rounding": 1e-5,
+    }
     table = [
         {"item_id": item_id, "role": role, "score": score, **common}
         for item_id, pair in scores.items()
         for role, score in zip(("caption", "foil"), pair, strict=True)
     ]
     correctness = _collect_correctness(table)
-    assert {item_id: correctness[item_id, "caption", "equations", "alignment"] for item_id in scores} == {
+    assert {
+        item_id: correctness[item_id, "caption", "equations", "alignment"]
+        for item_id in scores
+    } == {
         "right": True,
         "wrong": False,
         "tied": None,
@@ -185,13 +241,17 @@ def rows(correct, shares, images=None):
 def draw_items(count, effect, seed=0):
     noise = np.random.default_rng(seed)
     correct = noise.random(count) < 0.6
-    return correct.tolist(), (0.5 + 0.1 * (noise.normal(size=count) + effect * correct)).tolist()
+    return correct.tolist(), (
+        0.5 + 0.1 * (noise.normal(size=count) + effect * correct)
+    ).tolist()
 
 
 def test_four_items_worked_by_hand():
     # ranks of correctness 1.5 1.5 3.5 3.5, of T-SHAP 1 2 3 4: Pearson 4 / sqrt(4 x 5)
     correlation = correlate_correctness_with_t_shap(
-        rows([False, False, True, True], [0.1, 0.2, 0.3, 0.9]), "d", CORRELATION_RESAMPLING
+        rows([False, False, True, True], [0.1, 0.2, 0.3, 0.9]),
+        "d",
+        CORRELATION_RESAMPLING,
     )
     assert correlation.rho.value == pytest.approx(4 / np.sqrt(20))
     assert correlation.rho.n == 4
@@ -201,7 +261,9 @@ def test_items_without_either_number_are_left_out():
     given = rows([True, False, True, None, False], [0.3, 0.1, 0.2, 0.9, None])
     correlation = correlate_correctness_with_t_shap(given, "d", CORRELATION_RESAMPLING)
     assert correlation.rho.n == 3
-    assert correlation.rho.value == pytest.approx(spearmanr([1, 0, 1], [0.3, 0.1, 0.2]).statistic)
+    assert correlation.rho.value == pytest.approx(
+        spearmanr([1, 0, 1], [0.3, 0.1, 0.2]).statistic
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,7 +277,9 @@ def test_items_without_either_number_are_left_out():
     ],
 )
 def test_what_is_undefined_says_why(correct, shares, reason):
-    correlation = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
+    correlation = correlate_correctness_with_t_shap(
+        rows(correct, shares), "d", CORRELATION_RESAMPLING
+    )
     assert correlation.rho.value is None
     assert correlation.rho.ci_low is None
     assert correlation.p is None
@@ -228,7 +292,9 @@ def test_each_resample_has_the_rho_of_its_items_written_out():
     counts = np.random.default_rng(1).integers(0, 4, size=(20, 30)).astype(float)
     rhos = _compute_rho(np.array(correct), shares, counts)
     for draw, rho in zip(counts.astype(int), rhos, strict=True):
-        assert rho == pytest.approx(spearmanr(np.repeat(correct, draw), np.repeat(shares, draw)).statistic)
+        assert rho == pytest.approx(
+            spearmanr(np.repeat(correct, draw), np.repeat(shares, draw)).statistic
+        )
 
 
 def test_a_resample_without_a_correlation_is_not_a_number():
@@ -241,32 +307,48 @@ def test_resamples_are_those_of_the_house():
     images, values = ["a", "a", "b", "c"], [1.0, 0.0, 1.0, 5.0]
     counts = np.concatenate(list(_draw_resamples(images, "d", CORRELATION_RESAMPLING)))
     means = bootstrap_means(
-        values, images, resamples=CORRELATION_RESAMPLING.resamples, seed=CORRELATION_RESAMPLING.seed, label="d"
+        values,
+        images,
+        resamples=CORRELATION_RESAMPLING.resamples,
+        seed=CORRELATION_RESAMPLING.seed,
+        label="d",
     )
     assert counts @ values / counts.sum(axis=1) == pytest.approx(means)
 
 
 def test_the_interval_of_independent_items_is_that_of_fisher():
     correct, shares = draw_items(400, 0)
-    correlation = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING).rho
-    assert (correlation.ci_high - correlation.ci_low) / 2 == pytest.approx(1.96 / np.sqrt(397), rel=0.1)
+    correlation = correlate_correctness_with_t_shap(
+        rows(correct, shares), "d", CORRELATION_RESAMPLING
+    ).rho
+    assert (correlation.ci_high - correlation.ci_low) / 2 == pytest.approx(
+        1.96 / np.sqrt(397), rel=0.1
+    )
     assert correlation.ci_low < correlation.value < correlation.ci_high
 
 
 def test_items_that_share_an_image_say_no_more_than_one_of_them():
     correct, shares = draw_items(100, 0.3)
-    alone = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING).rho
+    alone = correlate_correctness_with_t_shap(
+        rows(correct, shares), "d", CORRELATION_RESAMPLING
+    ).rho
     images = [str(place // 4) for place in range(400)]
     shared = correlate_correctness_with_t_shap(
-        rows(np.repeat(correct, 4).tolist(), np.repeat(shares, 4).tolist(), images), "d", CORRELATION_RESAMPLING
+        rows(np.repeat(correct, 4).tolist(), np.repeat(shares, 4).tolist(), images),
+        "d",
+        CORRELATION_RESAMPLING,
     ).rho
     assert shared.value == pytest.approx(alone.value)
-    assert shared.ci_high - shared.ci_low == pytest.approx(alone.ci_high - alone.ci_low, rel=0.1)
+    assert shared.ci_high - shared.ci_low == pytest.approx(
+        alone.ci_high - alone.ci_low, rel=0.1
+    )
 
 
 def test_p_is_that_of_scipy():
     correct, shares = draw_items(80, 0.4)
     expected = spearmanr(correct, shares)
-    correlation = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
+    correlation = correlate_correctness_with_t_shap(
+        rows(correct, shares), "d", CORRELATION_RESAMPLING
+    )
     assert correlation.p == pytest.approx(expected.pvalue)
     assert 0 < correlation.p < 1

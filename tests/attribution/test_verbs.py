@@ -5,7 +5,11 @@ import pytest
 
 from stand_ins.models.tiny_models import bert_tokenizer
 from waltz.attribution.item_selection import select_probes
-from waltz.attribution.verbs import build_verb_table, compute_verb_values, find_verb_pieces
+from waltz.attribution.verbs import (
+    build_verb_table,
+    compute_verb_values,
+    find_verb_pieces,
+)
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
 from waltz.core.schema import PROBE_CONDITIONS
@@ -32,21 +36,38 @@ def test_word_pieces_of_the_verb():
 
 def test_a_verb_of_several_tokens():
     # [CLS] a girl ska ##ting . [SEP]
-    spans = [span(0, 0), span(0, 1), span(2, 6), span(7, 10), span(10, 14), span(14, 15), span(0, 0)]
+    spans = [
+        span(0, 0),
+        span(0, 1),
+        span(2, 6),
+        span(7, 10),
+        span(10, 14),
+        span(14, 15),
+        span(0, 0),
+    ]
     assert find_verb_pieces(spans, span(7, 14)) == [3, 4]
 
 
 def test_a_verb_at_the_borders_of_the_text():
     text = "standing men on cars"
     spans = spans_of(text)
-    assert find_verb_pieces(spans, span(0, 8)) == [1, 2]  # the start token's empty span shares nothing
-    assert find_verb_pieces(spans, span(16, 20)) == [len(spans) - 2]  # nor does the end token's
+    # The start token's empty span shares nothing.
+    assert find_verb_pieces(spans, span(0, 8)) == [
+        1,
+        2,
+    ]
+    # Nor does the end token's.
+    assert find_verb_pieces(spans, span(16, 20)) == [len(spans) - 2]
 
 
 def test_neighbours_that_touch_the_verb_are_not_its_pieces():
     spans = [span(0, 1), span(1, 4), span(4, 8), span(8, 9)]
     assert find_verb_pieces(spans, span(1, 8)) == [1, 2]
-    assert find_verb_pieces(spans, span(3, 5)) == [1, 2]  # a piece that holds some of it
+    # A piece that holds some of it.
+    assert find_verb_pieces(spans, span(3, 5)) == [
+        1,
+        2,
+    ]
     assert find_verb_pieces(spans, None) == []
     assert find_verb_pieces(spans, span(4, 4)) == []
 
@@ -100,7 +121,10 @@ def test_the_sample_never_splits_a_group():
     assert len(picked) == 200
     assert {row["form"] for row in picked} == {"simplified"}
     assert all(row["item_id"].endswith(":0") for row in picked)
-    by_condition = [[row["group"] for row in picked if row["condition"] == condition] for condition in PROBE_CONDITIONS]
+    by_condition = [
+        [row["group"] for row in picked if row["condition"] == condition]
+        for condition in PROBE_CONDITIONS
+    ]
     assert by_condition == [by_condition[0]] * 4
     assert len(set(by_condition[0])) == 50
     fewer = {row["item_id"] for row in select_probes(items, 20, 7)}
@@ -109,7 +133,11 @@ def test_the_sample_never_splits_a_group():
 
 
 def test_a_group_that_lacks_a_condition_is_not_drawn():
-    items = [row for row in everything(3) if not (row["group"] == "g1" and row["condition"] == "-img-cap")]
+    items = [
+        row
+        for row in everything(3)
+        if not (row["group"] == "g1" and row["condition"] == "-img-cap")
+    ]
     assert {row["group"] for row in select_probes(items, 50, 0)} == {"g0", "g2"}
 
 
@@ -127,7 +155,10 @@ def attribution(row, phi, matched, t_shap=0.6, error=None):
 
 def cell(table, metric, condition, setting):
     return next(
-        row for row in table if (row["metric"], row["condition"], row["setting"]) == (metric, condition, setting)
+        row
+        for row in table
+        if (row["metric"], row["condition"], row["setting"])
+        == (metric, condition, setting)
     )
 
 
@@ -135,29 +166,50 @@ def test_a_table_worked_by_hand():
     items = select_probes(everything(4), None, 0)
     own = [row for row in items if row["condition"] == "+img+cap"]
     # verb |0.3| + |-0.1| of 0.6 in two matches, all of the text in a non-match
-    some, most = [[0.0], [0.2], [0.3], [-0.1], [0.0], [1.0]], [[0.0], [0.0], [-0.5], [-0.5], [0.0], [1.0]]
+    some, most = (
+        [[0.0], [0.2], [0.3], [-0.1], [0.0], [1.0]],
+        [[0.0], [0.0], [-0.5], [-0.5], [0.0], [1.0]],
+    )
     rows = [
         attribution(own[0], some, True, 0.2),
         attribution(own[1], some, True, 0.4),
         attribution(own[2], most, False, None),
         attribution(own[3], None, None, None, error="too long"),
-        *(attribution(row, some, True) for row in items if row["condition"] == "+img-cap"),
+        *(
+            attribution(row, some, True)
+            for row in items
+            if row["condition"] == "+img-cap"
+        ),
     ]
     table = build_verb_table(rows, items, HOW)
     assert len(table) == 4 * 4 * 3
     match = cell(table, "verb_shap", "+img+cap", "match")
     assert (match["value"], match["n"]) == (pytest.approx(0.2), 2)
-    assert cell(table, "verb_shap", "+img+cap", "non-match")["value"] == pytest.approx(-1)
-    assert cell(table, "verb_shap", "+img+cap", "all")["value"] == pytest.approx((0.2 + 0.2 - 1) / 3)
-    assert cell(table, "verb_share", "+img+cap", "non-match")["value"] == pytest.approx(100)
-    assert cell(table, "verb_share", "+img+cap", "match")["value"] == pytest.approx(100 * 0.4 / 0.6)
+    assert cell(table, "verb_shap", "+img+cap", "non-match")["value"] == pytest.approx(
+        -1
+    )
+    assert cell(table, "verb_shap", "+img+cap", "all")["value"] == pytest.approx(
+        (0.2 + 0.2 - 1) / 3
+    )
+    assert cell(table, "verb_share", "+img+cap", "non-match")["value"] == pytest.approx(
+        100
+    )
+    assert cell(table, "verb_share", "+img+cap", "match")["value"] == pytest.approx(
+        100 * 0.4 / 0.6
+    )
     shares = cell(table, "t_shap_overall", "+img+cap", "match")
     assert shares["value"] == pytest.approx(30)
     assert 20 <= shares["ci_low"] <= 30 <= shares["ci_high"] <= 40
-    assert cell(table, "t_shap_overall", "+img+cap", "non-match")["reason"] == "T-SHAP is undefined"
+    assert (
+        cell(table, "t_shap_overall", "+img+cap", "non-match")["reason"]
+        == "T-SHAP is undefined"
+    )
     assert cell(table, "verb_shap", "+img-cap", "match")["value"] == pytest.approx(0.2)
     assert cell(table, "t_shap_overall", "+img-cap", "match")["n"] == 4
-    assert cell(table, "verb_shap", "+img-cap", "non-match")["reason"] == "the model calls no item a non-match"
+    assert (
+        cell(table, "verb_shap", "+img-cap", "non-match")["reason"]
+        == "the model calls no item a non-match"
+    )
     assert "attributed" in cell(table, "verb_shap", "-img-cap", "all")["reason"]
 
 
@@ -165,7 +217,10 @@ def test_a_model_without_match_probability_has_only_the_pooled_cells():
     items = select_probes(everything(4), None, 0)
     rows = [attribution(row, [[0.1]] * 6, None) for row in items]
     table = build_verb_table(rows, items, HOW)
-    assert cell(table, "verb_shap", "-img+cap", "match")["reason"] == "the model has no match probability"
+    assert (
+        cell(table, "verb_shap", "-img+cap", "match")["reason"]
+        == "the model has no match probability"
+    )
     assert cell(table, "verb_shap", "-img+cap", "all")["value"] == pytest.approx(0.2)
 
 
@@ -174,7 +229,16 @@ def test_the_cells_are_those_in_print():
     for number in (5, 6, 7, 10, 11):
         with (PUBLISHED / f"cv-probes-{number}.csv").open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                paper_cells.add((row["metric"], row["dataset"].removeprefix("cv-probes:"), row["setting"]))
-    cells = {(row["metric"], row["condition"], row["setting"]) for row in build_verb_table([], [], HOW)}
+                paper_cells.add(
+                    (
+                        row["metric"],
+                        row["dataset"].removeprefix("cv-probes:"),
+                        row["setting"],
+                    )
+                )
+    cells = {
+        (row["metric"], row["condition"], row["setting"])
+        for row in build_verb_table([], [], HOW)
+    }
     assert paper_cells < cells
     assert len(paper_cells) == 24

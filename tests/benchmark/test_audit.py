@@ -25,22 +25,45 @@ def _by_judge(rows):
 
 def test_accuracies_worked_by_hand_with_ties_as_halves():
     items = _items(4)
-    scores = {f"caption {number}": value for number, value in enumerate([2.0, 2.0, 1.0, 0.0])}
+    scores = {
+        f"caption {number}": value for number, value in enumerate([2.0, 2.0, 1.0, 0.0])
+    }
     scores |= {f"foil {number}": 1.0 for number in range(4)}  # won, won, tied, lost
-    rows_by_judge = _by_judge(audit_blind_judges("relations", items, {"gruen": scores}, threshold=60, resampling=FIXED))
+    rows_by_judge = _by_judge(
+        audit_blind_judges(
+            "relations", items, {"gruen": scores}, threshold=60, resampling=FIXED
+        )
+    )
     row = rows_by_judge["gruen"]
     assert (row["instrument"], row["value"], row["n"]) == ("relations", 62.5, 4)
     assert row["ci_low"] <= 62.5 <= row["ci_high"]
-    assert row["warning"] == "gruen alone prefers the caption in 62.5 % of the items; 60 % is the limit"
-    assert (rows_by_judge["length"]["value"], rows_by_judge["length"]["warning"]) == (50.0, None)
+    assert (
+        row["warning"]
+        == "gruen alone prefers the caption in 62.5 % of the items; 60 % is the limit"
+    )
+    assert (rows_by_judge["length"]["value"], rows_by_judge["length"]["warning"]) == (
+        50.0,
+        None,
+    )
 
 
 def test_a_bias_towards_foils_gives_a_warning_too():
-    items = [{"image": str(n), "caption": "A long red car stands there.", "foil": "A car stands."} for n in range(5)]
+    items = [
+        {
+            "image": str(n),
+            "caption": "A long red car stands there.",
+            "foil": "A car stands.",
+        }
+        for n in range(5)
+    ]
     (row,) = audit_blind_judges("plurality", items, {}, threshold=70, resampling=FIXED)
     assert (row["judge"], row["value"], row["ci_low"]) == ("length", 0.0, 0.0)
-    assert row["ci_high"] == pytest.approx(100 * (1 - 0.025 ** (1 / 5)))  # five images agree
-    assert row["warning"] == "length alone prefers the foil in 100.0 % of the items; 70 % is the limit"
+    # Five images agree.
+    assert row["ci_high"] == pytest.approx(100 * (1 - 0.025 ** (1 / 5)))
+    assert (
+        row["warning"]
+        == "length alone prefers the foil in 100.0 % of the items; 70 % is the limit"
+    )
 
 
 def test_nli_prefers_the_text_that_contradicts_the_other_more():
@@ -49,18 +72,38 @@ def test_nli_prefers_the_text_that_contradicts_the_other_more():
     for number, (forward, backward) in enumerate([(0.9, 0.2), (0.8, 0.1), (0.3, 0.4)]):
         table[f"caption {number}", f"foil {number}"] = forward
         table[f"foil {number}", f"caption {number}"] = backward
-    row = _by_judge(audit_blind_judges("relations", items, {}, table, threshold=70, resampling=FIXED))["nli"]
+    row = _by_judge(
+        audit_blind_judges(
+            "relations", items, {}, table, threshold=70, resampling=FIXED
+        )
+    )["nli"]
     assert (row["value"], row["n"], row["warning"]) == (pytest.approx(200 / 3), 3, None)
 
 
 def test_items_without_a_score_are_skipped():
     items = _items(3)
-    scores = {"caption 0": 1.0, "foil 0": 0.0, "caption 1": 1.0, "foil 1": None, "caption 2": 1.0}
+    scores = {
+        "caption 0": 1.0,
+        "foil 0": 0.0,
+        "caption 1": 1.0,
+        "foil 1": None,
+        "caption 2": 1.0,
+    }
     rows_by_judge = _by_judge(
-        audit_blind_judges("relations", items, {"gpt2": scores, "none": {}}, threshold=70, resampling=FIXED)
+        audit_blind_judges(
+            "relations",
+            items,
+            {"gpt2": scores, "none": {}},
+            threshold=70,
+            resampling=FIXED,
+        )
     )
     assert (rows_by_judge["gpt2"]["n"], rows_by_judge["gpt2"]["value"]) == (1, 100.0)
-    assert (rows_by_judge["none"]["n"], rows_by_judge["none"]["value"], rows_by_judge["none"]["reason"]) == (
+    assert (
+        rows_by_judge["none"]["n"],
+        rows_by_judge["none"]["value"],
+        rows_by_judge["none"]["reason"],
+    ) == (
         0,
         None,
         NO_SCORES,
@@ -69,17 +112,31 @@ def test_items_without_a_score_are_skipped():
 
 
 def test_items_of_one_image_are_resampled_as_one():
-    scores = {f"caption {n}": float(n % 2) for n in range(40)} | {f"foil {n}": 0.5 for n in range(40)}
-    ungrouped = _by_judge(audit_blind_judges("x", _items(40), {"lm": scores}, threshold=70, resampling=FIXED))["lm"]
+    scores = {f"caption {n}": float(n % 2) for n in range(40)} | {
+        f"foil {n}": 0.5 for n in range(40)
+    }
+    ungrouped = _by_judge(
+        audit_blind_judges(
+            "x", _items(40), {"lm": scores}, threshold=70, resampling=FIXED
+        )
+    )["lm"]
     grouped = _items(40, images=["even" if n % 2 == 0 else "odd" for n in range(40)])
-    grouped_row = _by_judge(audit_blind_judges("x", grouped, {"lm": scores}, threshold=70, resampling=FIXED))["lm"]
+    grouped_row = _by_judge(
+        audit_blind_judges("x", grouped, {"lm": scores}, threshold=70, resampling=FIXED)
+    )["lm"]
     assert ungrouped["value"] == grouped_row["value"] == 50.0
     assert ungrouped["ci_high"] - ungrouped["ci_low"] < 40
     assert (grouped_row["ci_low"], grouped_row["ci_high"]) == (0.0, 100.0)
 
 
 def test_the_interval_of_a_judge_does_not_depend_on_other_judges():
-    scores = {f"caption {n}": float(n % 3) for n in range(30)} | {f"foil {n}": 1.0 for n in range(30)}
-    one_judge = audit_blind_judges("x", _items(30), {"lm": scores}, threshold=70, resampling=FIXED)
-    two_judges = audit_blind_judges("x", _items(30), {"gruen": scores, "lm": scores}, threshold=70, resampling=FIXED)
+    scores = {f"caption {n}": float(n % 3) for n in range(30)} | {
+        f"foil {n}": 1.0 for n in range(30)
+    }
+    one_judge = audit_blind_judges(
+        "x", _items(30), {"lm": scores}, threshold=70, resampling=FIXED
+    )
+    two_judges = audit_blind_judges(
+        "x", _items(30), {"gruen": scores, "lm": scores}, threshold=70, resampling=FIXED
+    )
     assert _by_judge(one_judge)["lm"] == _by_judge(two_judges)["lm"]

@@ -45,8 +45,13 @@ def test_a_circulation_keeps_cycles_and_drops_swaps_that_nothing_reverses():
 
 
 def test_a_source_row_is_used_once():
-    # rows 0 and 1 are two foils of one caption; only the second has a swap that inserts its removed word again
-    rows = [candidate(0, "on", "by", "a"), candidate(1, "on", "in", "a"), candidate(2, "in", "on", "b")]
+    # rows 0 and 1 are two foils of one caption; only the second has a swap that inserts its removed
+    # word again
+    rows = [
+        candidate(0, "on", "by", "a"),
+        candidate(1, "on", "in", "a"),
+        candidate(2, "in", "on", "b"),
+    ]
     assert select_balanced(rows, BalanceLimits(js=0), 3) == {"toy:1", "toy:2"}
     assert len(select_balanced(rows, BalanceLimits(), 3)) == 2
 
@@ -60,7 +65,8 @@ def test_of_equally_good_candidates_those_of_the_highest_rank_are_selected(seed)
 
     best = {max(rows[source::5], key=rank_of)["item_id"] for source in range(5)}
     assert select_balanced(rows, BalanceLimits(), seed) == best
-    # but never at the cost of an item: on → in and in → on of the second row, or the first row alone
+    # but never at the cost of an item: on → in and in → on of the second row, or the first row
+    # alone
     rows = [candidate(n, "on", "by", "a") for n in range(9)] + [
         candidate(9, "on", "in", "a"),
         candidate(10, "in", "on"),
@@ -69,15 +75,28 @@ def test_of_equally_good_candidates_those_of_the_highest_rank_are_selected(seed)
 
 
 def test_candidates_are_added_to_the_circulation_up_to_the_distance_limit():
-    rows = [candidate(n, "on", "in") for n in range(10)] + [candidate(n, "in", "on") for n in range(10, 18)]
+    rows = [candidate(n, "on", "in") for n in range(10)] + [
+        candidate(n, "in", "on") for n in range(10, 18)
+    ]
     # 8 of each kind balance; with one and two more on → in the distances are those of (9, 8) and (10, 8) of n
     one_more = compute_jensen_shannon([*rows[:9], *rows[10:]])
     two_more = compute_jensen_shannon(rows)
     assert 0 < one_more < two_more
     assert len(select_balanced(rows, BalanceLimits(js=0, size=20), 3)) == 16
-    assert len(select_balanced(rows, BalanceLimits(js=(one_more + two_more) / 2, size=20), 3)) == 17
-    assert len(select_balanced(rows, BalanceLimits(js=two_more + 1e-9, size=20), 3)) == 18
-    assert len(select_balanced(rows, BalanceLimits(js=two_more + 1e-9, size=17), 3)) == 17
+    assert (
+        len(
+            select_balanced(
+                rows, BalanceLimits(js=(one_more + two_more) / 2, size=20), 3
+            )
+        )
+        == 17
+    )
+    assert (
+        len(select_balanced(rows, BalanceLimits(js=two_more + 1e-9, size=20), 3)) == 18
+    )
+    assert (
+        len(select_balanced(rows, BalanceLimits(js=two_more + 1e-9, size=17), 3)) == 17
+    )
 
 
 def test_caps_and_halves():
@@ -86,33 +105,55 @@ def test_caps_and_halves():
     selected = select_rows(rows, BalanceLimits(cap=3))
     assert Counter(row["caption_phrases"][0] for row in selected) == {"1": 3, "2": 2}
     selected = select_rows(rows, BalanceLimits(foil_cap=1))
-    assert Counter(row["foil_phrases"][0] for row in selected) == {"1": 1, "2": 1, "3": 1}
+    assert Counter(row["foil_phrases"][0] for row in selected) == {
+        "1": 1,
+        "2": 1,
+        "3": 1,
+    }
     selected = select_rows(rows, BalanceLimits(halves=True))
     assert Counter(row["direction"] for row in selected) == {"a": 2, "b": 2}
 
 
 def test_candidates_that_are_added_to_a_circulation_stay_within_caps():
-    # the circulation has two swaps from "on" and two back; all others come after it, whatever the distance
-    rows = [candidate(n, "on", "in") for n in range(4)] + [candidate(n, "on", "by") for n in range(4, 8)]
+    # the circulation has two swaps from "on" and two back; all others come after it, whatever the
+    # distance
+    rows = [candidate(n, "on", "in") for n in range(4)] + [
+        candidate(n, "on", "by") for n in range(4, 8)
+    ]
     rows += [candidate(8, "in", "on"), candidate(9, "by", "on")]
     selected = select_rows(rows, BalanceLimits(js=1, cap=3))
-    assert Counter(row["caption_phrases"][0] for row in selected) == {"on": 3, "in": 1, "by": 1}
+    assert Counter(row["caption_phrases"][0] for row in selected) == {
+        "on": 3,
+        "in": 1,
+        "by": 1,
+    }
     selected = select_rows(rows, BalanceLimits(js=1, foil_cap=3))
-    assert Counter(row["foil_phrases"][0] for row in selected) == {"in": 3, "by": 3, "on": 2}
+    assert Counter(row["foil_phrases"][0] for row in selected) == {
+        "in": 3,
+        "by": 3,
+        "on": 2,
+    }
     # an item that exchanges a phrase twice counts twice, as it does in the circulation
-    twice = [row | {side: 2 * row[side] for side in ("caption_phrases", "foil_phrases")} for row in rows]
+    twice = [
+        row | {side: 2 * row[side] for side in ("caption_phrases", "foil_phrases")}
+        for row in rows
+    ]
     assert len(select_rows(twice, BalanceLimits(js=1, cap=7))) == 3 + 2
     assert len(select_rows(twice, BalanceLimits(js=1, foil_cap=7))) == 3 + 3 + 2
 
 
 def test_halves_of_one_direction_are_refused_with_counts():
     rows = [candidate(n, "1", "2", direction="a") for n in range(20)]
-    with pytest.raises(UserError, match=r"one direction \(got 20 of 'a' and none of another"):
+    with pytest.raises(
+        UserError, match=r"one direction \(got 20 of 'a' and none of another"
+    ):
         select_rows(rows, BalanceLimits(halves=True, size=10))
 
 
 def test_the_lowest_cap_that_reaches_a_size():
-    rows = [candidate(n, "1", "2") for n in range(5)] + [candidate(n, "2", "1") for n in range(5, 7)]
+    rows = [candidate(n, "1", "2") for n in range(5)] + [
+        candidate(n, "2", "1") for n in range(5, 7)
+    ]
     assert find_lowest_cap(rows, "caption", 4) == 2  # 2 + 2
     assert find_lowest_cap(rows, "caption", 5) == 3  # 3 + 2
     assert find_lowest_cap(rows, "caption", 50) == 5
@@ -129,13 +170,19 @@ def test_sides_of_different_length_are_refused():
 
 
 words = st.sampled_from("abcde")
-swaps = st.lists(st.tuples(words, words, st.integers(0, 12)).filter(lambda swap: swap[0] != swap[1]), max_size=40)
+swaps = st.lists(
+    st.tuples(words, words, st.integers(0, 12)).filter(lambda swap: swap[0] != swap[1]),
+    max_size=40,
+)
 
 
 @settings(max_examples=40, deadline=None)
 @given(swaps, st.sampled_from([0.0, 0.1, 0.4]), st.integers(1, 20), st.randoms())
 def test_a_selection_keeps_its_limits_in_any_order_of_rows(swap_list, js, size, rng):
-    rows = [candidate(n, caption, foil, str(source)) for n, (caption, foil, source) in enumerate(swap_list)]
+    rows = [
+        candidate(n, caption, foil, str(source))
+        for n, (caption, foil, source) in enumerate(swap_list)
+    ]
     limits = BalanceLimits(size=size, js=js)
     selected = select_rows(rows, limits)
     assert len(selected) <= size
@@ -148,9 +195,13 @@ def test_a_selection_keeps_its_limits_in_any_order_of_rows(swap_list, js, size, 
 @settings(max_examples=25, deadline=None)
 @given(swaps)
 def test_a_circulation_is_at_least_as_large_as_the_mirrored_swaps(swap_list):
-    rows = [candidate(n, caption, foil) for n, (caption, foil, _) in enumerate(swap_list)]
+    rows = [
+        candidate(n, caption, foil) for n, (caption, foil, _) in enumerate(swap_list)
+    ]
     counts = Counter((caption, foil) for caption, foil, _ in swap_list)
-    mirrored = sum(min(number, counts[foil, caption]) for (caption, foil), number in counts.items())
+    mirrored = sum(
+        min(number, counts[foil, caption]) for (caption, foil), number in counts.items()
+    )
     assert len(select_balanced(rows, BalanceLimits(js=0), 3)) >= mirrored
 
 
@@ -159,7 +210,9 @@ SIZES = {"plurality": 120, "relations": 100}
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("balance_coco", ROOT / "benchmarks" / "balance_coco.py")
+    spec = importlib.util.spec_from_file_location(
+        "balance_coco", ROOT / "benchmarks" / "balance_coco.py"
+    )
     module = importlib.util.module_from_spec(spec)
     path = list(sys.path)
     spec.loader.exec_module(module)
@@ -169,13 +222,21 @@ def script():
 
 @pytest.fixture(scope="module")
 def candidates(shared_data, script):
-    rows = list(read_captions(shared_data / "coco_captions" / "captions_val2017.json", "coco", None))
+    rows = list(
+        read_captions(
+            shared_data / "coco_captions" / "captions_val2017.json", "coco", None
+        )
+    )
     sampled_ids = set(sample([row["source_id"] for row in rows], 600, 5))
-    return script.candidates([row for row in rows if row["source_id"] in sampled_ids], 400, 4, 5)
+    return script.candidates(
+        [row for row in rows if row["source_id"] in sampled_ids], 400, 4, 5
+    )
 
 
 @pytest.mark.parametrize("instrument", SIZES)
-def test_the_published_distance_is_reached_at_a_tenth_of_the_size(script, candidates, instrument):
+def test_the_published_distance_is_reached_at_a_tenth_of_the_size(
+    script, candidates, instrument
+):
     rows, (_, paper_value) = candidates[instrument], script.PAPER_VALUES[instrument]
     count, distance, _ = script.measured(rows, SIZES[instrument], paper_value, 5)
     assert count == SIZES[instrument]
@@ -186,16 +247,23 @@ def test_the_published_distance_is_reached_at_a_tenth_of_the_size(script, candid
 
 
 def test_relations_come_from_the_captions(candidates):
-    assert all(row["caption_phrases"] != row["foil_phrases"] for row in candidates["relations"])
-    counts = {phrase: 0 for row in candidates["relations"] for phrase in row["foil_phrases"]}
+    assert all(
+        row["caption_phrases"] != row["foil_phrases"] for row in candidates["relations"]
+    )
+    counts = {
+        phrase: 0 for row in candidates["relations"] for phrase in row["foil_phrases"]
+    }
     for row in candidates["relations"]:
         counts[row["foil_phrases"][0]] += 1
     assert max(counts, key=counts.get) in {"of", "on", "in", "with"}
 
 
-@pytest.mark.parametrize("limits", [BalanceLimits(js=1, cap=3), BalanceLimits(js=1, foil_cap=3)])
+@pytest.mark.parametrize(
+    "limits", [BalanceLimits(js=1, cap=3), BalanceLimits(js=1, foil_cap=3)]
+)
 def test_candidates_that_are_added_to_the_balanced_ones_keep_the_cap(limits):
-    # nothing inserts "a" or removes "b", so that every candidate is added after the circulation, which is empty
+    # nothing inserts "a" or removes "b", so that every candidate is added after the circulation,
+    # which is empty
     rows = [
         {
             "item_id": f"x:{number}",

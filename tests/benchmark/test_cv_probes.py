@@ -60,11 +60,19 @@ CONTEXTUAL_ROWS = [
     build_contextual("b.jpg", 0, None, "nobody fills the role before the verb"),
     build_contextual("c.jpg", 0, "A person votes."),
 ]
-CONTEXTUAL = select_contextual_captions(CONTEXTUAL_ROWS, {"A person votes.": 0.5, "A man votes.": 0.9})
+CONTEXTUAL = select_contextual_captions(
+    CONTEXTUAL_ROWS, {"A person votes.": 0.5, "A man votes.": 0.9}
+)
 
 
 def build_written(image, caption, plain_image="p.jpg"):
-    return {"image": image, "verb": "voting", "writer": "w", "caption": caption, "plain_image": plain_image}
+    return {
+        "image": image,
+        "verb": "voting",
+        "writer": "w",
+        "caption": caption,
+        "plain_image": plain_image,
+    }
 
 
 def test_the_most_grammatical_caption_of_an_image_is_selected_once():
@@ -94,9 +102,15 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         ("b.jpg", NO_CONTEXTUAL_CAPTION),
         ("z.jpg", IMAGE_NOT_IN_STUDY),
     ]
-    assert [row["caption_id"] for row in plain_rows[:3]] == ["plain:a.jpg#0", "plain:a.jpg#1", "plain:a.jpg#2"]
+    assert [row["caption_id"] for row in plain_rows[:3]] == [
+        "plain:a.jpg#0",
+        "plain:a.jpg#1",
+        "plain:a.jpg#2",
+    ]
     parquet.build_table([*CONTEXTUAL, *plain_rows], PROBE_CAPTIONS)
-    assert count_rejections(plain_rows[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
+    assert count_rejections(plain_rows[:2]) == {
+        "plain": {"kept": 1, "uses the contextual verb": 1}
+    }
 
 
 @pytest.mark.parametrize(
@@ -111,19 +125,27 @@ def test_every_plain_caption_is_used_or_has_a_reason():
 )
 def test_a_majority_of_checkers_decides_about_a_plain_image(plain, contextual, reason):
     rows = [build_written("a.jpg", "A man waits.")]
-    assert list_checks(rows, CONTEXTUAL) == [("p.jpg", "A man waits."), ("p.jpg", "A man votes.")]
+    assert list_checks(rows, CONTEXTUAL) == [
+        ("p.jpg", "A man waits."),
+        ("p.jpg", "A man votes."),
+    ]
     answers = {("p.jpg", "A man waits."): plain, ("p.jpg", "A man votes."): contextual}
     assert review_plain_captions(rows, CONTEXTUAL, answers)[0]["rejected"] == reason
 
 
 def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
-    rows = [build_written("a.jpg", "A man waits in a hall."), build_written("a.jpg", "Nice big hall", "q.jpg")]
+    rows = [
+        build_written("a.jpg", "A man waits in a hall."),
+        build_written("a.jpg", "Nice big hall", "q.jpg"),
+    ]
     plain = review_plain_captions(rows, CONTEXTUAL, None)
     assert plain[1]["not_simplified"] == "no main verb is found"
     items = build_conditions([*CONTEXTUAL, *plain])
     parquet.build_table(items, CONDITIONS)
     group_items = [
-        (row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"
+        (row["form"], row["condition"], row["image"], row["caption"])
+        for row in items
+        if row["group"] == "a.jpg"
     ]
     assert [row for row in group_items if row[0] == "simplified"] == [
         ("simplified", "+img+cap", "a.jpg", "A man votes."),
@@ -132,21 +154,40 @@ def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
         ("simplified", "-img-cap", "p.jpg", "A man waits in a hall."),
     ]
     assert len(group_items) == 4 + 7
-    assert [row["condition"] for row in items if row["group"] == "c.jpg"] == ["+img+cap", "+img+cap"]
+    assert [row["condition"] for row in items if row["group"] == "c.jpg"] == [
+        "+img+cap",
+        "+img+cap",
+    ]
 
 
 def test_files_of_written_captions_and_checks(tmp_path):
     captions, checks = tmp_path / "written.csv", tmp_path / "checks.csv"
-    captions.write_text('image,annotator,caption,plain_image\na.jpg,w1,"A man, waits.",\nz.jpg,w1,A man.,p.jpg\n')
+    captions.write_text(
+        'image,annotator,caption,plain_image\na.jpg,w1,"A man, waits.",\nz.jpg,w1,A man.,p.jpg\n'
+    )
     assert read_written_captions(captions, {"a.jpg": "voting"}) == [
-        {"image": "a.jpg", "verb": "voting", "writer": "w1", "caption": "A man, waits.", "plain_image": None},
-        {"image": "z.jpg", "verb": "", "writer": "w1", "caption": "A man.", "plain_image": "p.jpg"},
+        {
+            "image": "a.jpg",
+            "verb": "voting",
+            "writer": "w1",
+            "caption": "A man, waits.",
+            "plain_image": None,
+        },
+        {
+            "image": "z.jpg",
+            "verb": "",
+            "writer": "w1",
+            "caption": "A man.",
+            "plain_image": "p.jpg",
+        },
     ]
     head = "image,caption,annotator,answer\np.jpg,A man.,w1,yes\n"
     checks.write_text(head + "p.jpg,A man.,w2,no\n")
     assert read_checks(checks) == {("p.jpg", "A man."): ["yes", "no"]}
     checks.write_text(head + "p.jpg,A man.,w1,no\n")
-    with pytest.raises(UserError, match="line 3: annotator 'w1' answered this image and caption twice"):
+    with pytest.raises(
+        UserError, match="line 3: annotator 'w1' answered this image and caption twice"
+    ):
         read_checks(checks)
     checks.write_text(head + "p.jpg,A man.,w2,perhaps\n")
     with pytest.raises(UserError, match="line 3: answer 'perhaps' is none of yes, no"):
@@ -160,35 +201,49 @@ def scene_files(tmp_path_factory):
     (folder / "space.json").write_text(json.dumps(annotations.build_verb_space()))
     space, frames = read_situation_space(folder / "space.json"), []
     for split in annotations.SWIG_SPLITS:
-        (folder / "frames.json").write_text(json.dumps(annotations.build_swig(graphs, 2026, split, False)))
+        (folder / "frames.json").write_text(
+            json.dumps(annotations.build_swig(graphs, 2026, split, False))
+        )
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = select_verbs(frames, "all")
     rows = build_contextual_captions(frames, select_images(frames, 1, names))
     parquet.write_rows(folder / "contextual.parquet", rows, PROBE_CAPTIONS)
-    (folder / "descriptions.json").write_text(json.dumps(annotations.build_descriptions(graphs, 2026)))
+    (folder / "descriptions.json").write_text(
+        json.dumps(annotations.build_descriptions(graphs, 2026))
+    )
     return folder
 
 
 def run(scene_files, **inputs):
     names = ("masked-lm", "acceptability")
     models = [
-        {"name": name, "weights": str(ROOT / "resources/scenes/models" / name), "revision": "local", "dtype": "float32"}
+        {
+            "name": name,
+            "weights": str(ROOT / "resources/scenes/models" / name),
+            "revision": "local",
+            "dtype": "float32",
+        }
         for name in names
     ]
     snakemake = SimpleNamespace(
         input=inputs | {"contextual": scene_files / "contextual.parquet"},
         output=SimpleNamespace(
-            probes=scene_files / "items.parquet", captions=scene_files / "all.parquet", run=scene_files / "run.json"
+            probes=scene_files / "items.parquet",
+            captions=scene_files / "all.parquet",
+            run=scene_files / "run.json",
         ),
         params=SimpleNamespace(
-            models=dict(zip(("likelihood", "acceptability"), models, strict=True)), scenes={"count": 40, "seed": 2026}
+            models=dict(zip(("likelihood", "acceptability"), models, strict=True)),
+            scenes={"count": 40, "seed": 2026},
         ),
         log=[scene_files / "log"],
         resources={},
         threads=1,
     )
     snakemake.input = InputFiles(snakemake.input)
-    runpy.run_path(str(ROOT / "workflow/scripts/cv_probes.py"), {"snakemake": snakemake})
+    runpy.run_path(
+        str(ROOT / "workflow/scripts/cv_probes.py"), {"snakemake": snakemake}
+    )
 
 
 class InputFiles(dict):
@@ -202,17 +257,23 @@ def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files)
     items = parquet.read_rows(scene_files / "items.parquet", CONDITIONS)
     captions = parquet.read_rows(scene_files / "all.parquet", PROBE_CAPTIONS)
     record = json.loads((scene_files / "run.json").read_text())
-    assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(captions)
+    assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(
+        captions
+    )
     assert record["checker"] == "oracle"
     assert record["captions"]["plain"][UNDECIDED] > 0
     graphs = draw_scenes(40, 2026)
-    shares = compute_condition_shares(items, partial(find_scene, graphs=graphs), Resampling(100, 0.95, 1))
+    shares = compute_condition_shares(
+        items, partial(find_scene, graphs=graphs), Resampling(100, 0.95, 1)
+    )
     assert len(shares) == 2 * 4 * 2
     assert {row["value"] for row in shares if row["metric"] == "as_expected"} == {100.0}
     assert min(row["n"] for row in shares) >= 15
 
 
-def test_without_written_captions_the_script_names_the_next_command(scene_files, capsys):
+def test_without_written_captions_the_script_names_the_next_command(
+    scene_files, capsys
+):
     with pytest.raises(SystemExit):
         run(scene_files)
     message = capsys.readouterr().err.strip()
@@ -222,15 +283,36 @@ def test_without_written_captions_the_script_names_the_next_command(scene_files,
 
 
 def test_the_oracles_shares_distinguish_false_items_from_true_ones():
-    graph = next(graph for graph in draw_scenes(40, 2026) if graph.action and graph.action.verb == "sleeping")
+    graph = next(
+        graph
+        for graph in draw_scenes(40, 2026)
+        if graph.action and graph.action.verb == "sleeping"
+    )
     kind = graph.objects[graph.action.agent].kind
-    texts = {f"A {kind} sleeps.": True, f"A {kind} eats.": True, "It is what it is, they say.": True}
+    texts = {
+        f"A {kind} sleeps.": True,
+        f"A {kind} eats.": True,
+        "It is what it is, they say.": True,
+    }
     rows = [
-        {"form": "original", "condition": "+img+cap", "image": "x", "caption": text, "match": match, "group": text}
+        {
+            "form": "original",
+            "condition": "+img+cap",
+            "image": "x",
+            "caption": text,
+            "match": match,
+            "group": text,
+        }
         for text, match in texts.items()
     ]
-    decided, right = compute_condition_shares(rows, lambda _: graph, Resampling(100, 0.95, 1))
-    assert (decided["candidates"], decided["metric"], decided["n"]) == ("original +img+cap", "decided", 3)
+    decided, right = compute_condition_shares(
+        rows, lambda _: graph, Resampling(100, 0.95, 1)
+    )
+    assert (decided["candidates"], decided["metric"], decided["n"]) == (
+        "original +img+cap",
+        "decided",
+        3,
+    )
     assert decided["value"] == pytest.approx(200 / 3)
     assert (right["metric"], right["value"], right["n"]) == ("as_expected", 50.0, 2)
     answers = answer_checks([("x", text) for text in texts], lambda _: graph)

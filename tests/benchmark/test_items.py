@@ -46,7 +46,9 @@ ROWS = [
 
 def test_selection_keeps_every_row_with_its_reason():
     rows_after = select_candidates(ROWS, {"js": 0}, 1)
-    assert [entry["item_id"] for entry in rows_after] == [entry["item_id"] for entry in ROWS]
+    assert [entry["item_id"] for entry in rows_after] == [
+        entry["item_id"] for entry in ROWS
+    ]
     assert Counter(entry["rejected"] for entry in rows_after) == {
         None: 2,
         NOT_SELECTED: 1,
@@ -54,31 +56,61 @@ def test_selection_keeps_every_row_with_its_reason():
         "grammaticality below 0.8": 1,
         "no contradiction": 1,
     }
-    assert [entry["kept"] for entry in rows_after] == [entry["rejected"] is None for entry in rows_after]
+    assert [entry["kept"] for entry in rows_after] == [
+        entry["rejected"] is None for entry in rows_after
+    ]
 
 
 def test_even_caps_follow_from_the_size():
-    rows = [row(n, "1", "2") for n in range(5)] + [row(n, "2", "1") for n in range(5, 7)]
+    rows = [row(n, "1", "2") for n in range(5)] + [
+        row(n, "2", "1") for n in range(5, 7)
+    ]
     rows_after = select_candidates(rows, {"size": 4, "cap": "even"}, 1)
-    assert Counter(entry["caption_phrases"][0] for entry in rows_after if entry["kept"]) == {"1": 2, "2": 2}
+    assert Counter(
+        entry["caption_phrases"][0] for entry in rows_after if entry["kept"]
+    ) == {"1": 2, "2": 2}
 
 
 def test_items_have_votes_or_null():
     rows_after = select_candidates(ROWS, {"js": 0}, 1)
     selected_ids = [entry["item_id"] for entry in rows_after if entry["kept"]]
-    votes = {selected_ids[0]: {"votes_caption": 3, "votes_foil": 0, "votes_other": 0, "valid": True}}
+    votes = {
+        selected_ids[0]: {
+            "votes_caption": 3,
+            "votes_foil": 0,
+            "votes_other": 0,
+            "valid": True,
+        }
+    }
     voted, unvoted = build_items(rows_after, votes, "people")
-    assert (voted["voter"], voted["votes_caption"], voted["valid"]) == ("people", 3, True)
-    assert (unvoted["voter"], unvoted["votes_caption"], unvoted["valid"]) == (None, None, None)
+    assert (voted["voter"], voted["votes_caption"], voted["valid"]) == (
+        "people",
+        3,
+        True,
+    )
+    assert (unvoted["voter"], unvoted["votes_caption"], unvoted["valid"]) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_funnel_of_six_candidates_worked_by_hand():
     rows_after = select_candidates(ROWS, {"js": 0}, 1)
     selected_ids = [entry["item_id"] for entry in rows_after if entry["kept"]]
-    votes = {selected_ids[0]: {"votes_caption": 1, "votes_foil": 2, "votes_other": 0, "valid": False}}
+    votes = {
+        selected_ids[0]: {
+            "votes_caption": 1,
+            "votes_foil": 2,
+            "votes_other": 0,
+            "valid": False,
+        }
+    }
     counts = {
         entry["step"]: entry
-        for entry in count_funnel("relations", rows_after, build_items(rows_after, votes, "people"))
+        for entry in count_funnel(
+            "relations", rows_after, build_items(rows_after, votes, "people")
+        )
     }
     assert {step: entry["count"] for step, entry in counts.items()} == {
         "candidates": 6,
@@ -89,7 +121,9 @@ def test_the_funnel_of_six_candidates_worked_by_hand():
         "balanced": 2,
         "valid": 0,
     }
-    assert counts["attested"]["lost"] == [{"reason": "not attested in the captions", "count": 1}]
+    assert counts["attested"]["lost"] == [
+        {"reason": "not attested in the captions", "count": 1}
+    ]
     assert counts["ranked"]["lost"] == []
     assert counts["valid"]["lost"] == [
         {"reason": "nobody voted", "count": 1},
@@ -115,7 +149,8 @@ def test_the_best_caption_has_the_lowest_sum_of_ranks():
         scored("x", "a", 0.9, 30.0),  # ranks 0 + 2
         scored("x", "b", 0.8, 10.0),  # ranks 1 + 0: best
         scored("x", "c", 0.7, 20.0),  # ranks 2 + 1
-        scored("y", "d", 0.9, 20.0),  # ranks 0 + 1, equal to e's, whose perplexity is lower
+        # Ranks 0 + 1, equal to e's, whose perplexity is lower.
+        scored("y", "d", 0.9, 20.0),
         scored("y", "e", 0.8, 10.0),
     ]
     assert select_best_captions(rows) == {"x": "b", "y": "e"}
@@ -123,7 +158,11 @@ def test_the_best_caption_has_the_lowest_sum_of_ranks():
 
 def test_the_most_grammatical_wording_of_a_foil_stays():
     def worded(number, foil, grammaticality, phrases=("cat", "mat")):
-        base = row(number) | {"image": "x", "caption": "A cat likes a mat.", "foil": foil}
+        base = row(number) | {
+            "image": "x",
+            "caption": "A cat likes a mat.",
+            "foil": foil,
+        }
         return base | {"grammaticality": grammaticality, "foil_phrases": list(phrases)}
 
     rows = [

@@ -15,9 +15,15 @@ def cells(count, x):
     return tuple(Cell(x, 20 * number, 18) for number in range(count))
 
 
-DOGS = Graph("dogs", "grass", (Object("dog", cells(2, 0)), Object("cat", cells(1, 100))))
+DOGS = Graph(
+    "dogs", "grass", (Object("dog", cells(2, 0)), Object("cat", cells(1, 100)))
+)
 RIDER = Graph(
-    "rider", "street", (Object("man", cells(1, 0)), Object("horse", cells(1, 60))), (), Action("riding", 0, 1)
+    "rider",
+    "street",
+    (Object("man", cells(1, 0)), Object("horse", cells(1, 60))),
+    (),
+    Action("riding", 0, 1),
 )
 GRAPHS = [DOGS, RIDER]
 
@@ -41,12 +47,41 @@ def row(number, image, caption, foil, *, grammaticality=None, nli=None, rejected
 NO, YES = (0.6, 0.3, 0.1), (0.1, 0.2, 0.7)
 ONE, TWO = "000000000001.png", "v7w_2.png"
 ROWS = [
-    row(0, ONE, "There are two dogs.", "There are three dogs.", grammaticality=0.9, nli=YES),
-    row(1, ONE, "There are three dogs.", "There is a dog.", grammaticality=0.9, nli=NO, rejected=NO_CONTRADICTION),
     row(
-        2, ONE, "There is a cat.", "There is cats a.", grammaticality=0.1, nli=YES, rejected="grammaticality below 0.5"
+        0,
+        ONE,
+        "There are two dogs.",
+        "There are three dogs.",
+        grammaticality=0.9,
+        nli=YES,
     ),
-    row(3, TWO, "There is a man.", "There is a woman.", grammaticality=0.9, nli=YES, rejected="balancing: not chosen"),
+    row(
+        1,
+        ONE,
+        "There are three dogs.",
+        "There is a dog.",
+        grammaticality=0.9,
+        nli=NO,
+        rejected=NO_CONTRADICTION,
+    ),
+    row(
+        2,
+        ONE,
+        "There is a cat.",
+        "There is cats a.",
+        grammaticality=0.1,
+        nli=YES,
+        rejected="grammaticality below 0.5",
+    ),
+    row(
+        3,
+        TWO,
+        "There is a man.",
+        "There is a woman.",
+        grammaticality=0.9,
+        nli=YES,
+        rejected="balancing: not chosen",
+    ),
     row(4, TWO, "There is a horse.", "There is a man.", rejected="the same words"),
 ]
 
@@ -65,9 +100,13 @@ def shares():
 
 
 def test_the_oracle_decides_the_texts_of_the_example():
-    captions = [decide_truth(find_scene(row["image"], GRAPHS), row["caption"]) for row in ROWS]
+    captions = [
+        decide_truth(find_scene(row["image"], GRAPHS), row["caption"]) for row in ROWS
+    ]
     assert captions == ["true", "false", "true", "true", "true"]
-    foils = [decide_truth(find_scene(row["image"], GRAPHS), row["foil"]) for row in ROWS]
+    foils = [
+        decide_truth(find_scene(row["image"], GRAPHS), row["foil"]) for row in ROWS
+    ]
     assert foils == ["false", "true", "unknown", "false", "true"]
 
 
@@ -81,7 +120,9 @@ def test_the_oracle_decides_the_texts_of_the_example():
         ("items", 1, (100, 1), (100, 1), 100, 100),
     ],
 )
-def test_shares_before_and_after_each_filter(shares, group, members, captions, foils, decided, in_grammar):
+def test_shares_before_and_after_each_filter(
+    shares, group, members, captions, foils, decided, in_grammar
+):
     def share(metric):
         return shares[group, metric]["value"], shares[group, metric]["n"]
 
@@ -135,12 +176,20 @@ def test_image_names_of_every_data_set_lead_to_their_scene(image, number):
 def test_a_still_shows_the_scene_without_its_action():
     still = find_scene("riding_2_still.png", GRAPHS)
     assert still.action is None
-    assert [(entry.kind, entry.count) for entry in still.objects] == [("man", 1), ("horse", 1)]
+    assert [(entry.kind, entry.count) for entry in still.objects] == [
+        ("man", 1),
+        ("horse", 1),
+    ]
     text = "A man rides a horse."
-    assert (decide_truth(find_scene("riding_2.png", GRAPHS), text), decide_truth(still, text)) == ("true", "false")
+    assert (
+        decide_truth(find_scene("riding_2.png", GRAPHS), text),
+        decide_truth(still, text),
+    ) == ("true", "false")
 
 
-@pytest.mark.parametrize("image", ["000000000003.png", "000000000000.png", "cat.png", "v7w_1"])
+@pytest.mark.parametrize(
+    "image", ["000000000003.png", "000000000000.png", "cat.png", "v7w_1"]
+)
 def test_other_names_are_refused(image):
     with pytest.raises(ValueError, match="image without a scene"):
         find_scene(image, GRAPHS)

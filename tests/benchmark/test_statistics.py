@@ -36,17 +36,28 @@ def item(item_id, caption, foil, votes=(3, 0, 0)):
     }
 
 
-ITEMS = [item("a", "on", "off"), item("b", "off", "on", (2, 1, 0)), item("c", "on", "in", (1, 0, 2))]
+ITEMS = [
+    item("a", "on", "off"),
+    item("b", "off", "on", (2, 1, 0)),
+    item("c", "on", "in", (1, 0, 2)),
+]
 
 
 def test_counts_and_shares_worked_by_hand():
     measures = compute_validation_statistics("d", ITEMS, [], BOOTSTRAP)
     values = {metric: measure.value for metric, measure in measures.items()}
-    assert (values["instances"], values["valid"], values["unanimous"], values["lexical_items"]) == (3, 2, 1, 3)
+    assert (
+        values["instances"],
+        values["valid"],
+        values["unanimous"],
+        values["lexical_items"],
+    ) == (3, 2, 1, 3)
     assert values["valid_percent"] == pytest.approx(200 / 3)
     assert values["unanimous_percent"] == pytest.approx(100 / 3)
     assert values["js_valid"] == 0
-    assert measures["valid_percent"].ci_low <= 200 / 3 <= measures["valid_percent"].ci_high
+    assert (
+        measures["valid_percent"].ci_low <= 200 / 3 <= measures["valid_percent"].ci_high
+    )
     assert values["alpha"] is None
     assert "no single annotations" in measures["alpha"].reason
 
@@ -55,7 +66,12 @@ def test_divergence_of_distributions_worked_by_hand():
     # captions: on 2/3, off 1/3; foils: on, off, in 1/3 each
     p, q = [2 / 3, 1 / 3, 0], [1 / 3, 1 / 3, 1 / 3]
     m = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
-    divergence = sum(0.5 * a * math.log2(a / c) for side in (p, q) for a, c in zip(side, m, strict=True) if a > 0)
+    divergence = sum(
+        0.5 * a * math.log2(a / c)
+        for side in (p, q)
+        for a, c in zip(side, m, strict=True)
+        if a > 0
+    )
     assert compute_jensen_shannon(ITEMS) == pytest.approx(math.sqrt(divergence))
 
 
@@ -74,7 +90,10 @@ def test_a_data_set_without_votes_has_a_reason():
 
 def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validation():
     rows = count_frequencies(ITEMS)
-    counted = {(row["kind"], row["items"], row["side"], row["word"]): row["count"] for row in rows}
+    counted = {
+        (row["kind"], row["items"], row["side"], row["word"]): row["count"]
+        for row in rows
+    }
     assert counted["lexical", "all", "caption", "on"] == 2
     assert counted["lexical", "valid", "caption", "on"] == 1
     assert counted["pronoun", "all", "caption", "it"] == 3
@@ -83,13 +102,24 @@ def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validatio
 
 def test_pronouns_of_coreference_are_those_of_the_question():
     text = "his 3.5 m board. a boy leans on that. are both of them in the u.k.?"
-    dialogue = {**item("a", "yes", "no"), "piece": "coreference", "caption": f"{text} yes.", "foil": f"{text} no."}
-    rows = [row for row in count_frequencies([dialogue]) if row["kind"] == "pronoun" and row["items"] == "all"]
+    dialogue = {
+        **item("a", "yes", "no"),
+        "piece": "coreference",
+        "caption": f"{text} yes.",
+        "foil": f"{text} no.",
+    }
+    rows = [
+        row
+        for row in count_frequencies([dialogue])
+        if row["kind"] == "pronoun" and row["items"] == "all"
+    ]
     assert {(row["side"], row["word"], row["count"]) for row in rows} == {
         (side, word, 1) for side in ("caption", "foil") for word in ("both", "them")
     }
     other = {**dialogue, "piece": "existence"}
-    counted = {row["word"] for row in count_frequencies([other]) if row["kind"] == "pronoun"}
+    counted = {
+        row["word"] for row in count_frequencies([other]) if row["kind"] == "pronoun"
+    }
     assert counted == {"both", "them", "his", "that"}
 
 
@@ -104,7 +134,11 @@ def test_each_released_question_has_a_pronoun_of_the_figure(name, shared_data):
 
 def _read_paper_values():
     with PAPER_VALUES.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["dataset"] != "overall" and row["metric"] in CUT]
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["dataset"] != "overall" and row["metric"] in CUT
+        ]
     return {(row["dataset"], row["metric"]): row["value"] for row in rows}
 
 

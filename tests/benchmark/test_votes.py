@@ -22,16 +22,38 @@ HEADER = "item_id,annotator,answer,caption_position\n"
 
 def _rows(*answers):
     return [
-        dict(zip(("item_id", "annotator", "answer", "caption_position"), row.split(","), strict=True))
+        dict(
+            zip(
+                ("item_id", "annotator", "answer", "caption_position"),
+                row.split(","),
+                strict=True,
+            )
+        )
         for row in answers
     ]
 
 
 def test_votes_follow_the_position_of_the_caption():
-    rows = _rows("a,x,first,first", "a,y,second,first", "a,z,second,second", "b,x,both,first", "b,y,cannot tell,first")
+    rows = _rows(
+        "a,x,first,first",
+        "a,y,second,first",
+        "a,z,second,second",
+        "b,x,both,first",
+        "b,y,cannot tell,first",
+    )
     votes = count_votes(rows, 2)
-    assert votes["a"] == {"votes_caption": 2, "votes_foil": 1, "votes_other": 0, "valid": True}
-    assert votes["b"] == {"votes_caption": 0, "votes_foil": 0, "votes_other": 2, "valid": False}
+    assert votes["a"] == {
+        "votes_caption": 2,
+        "votes_foil": 1,
+        "votes_other": 0,
+        "valid": True,
+    }
+    assert votes["b"] == {
+        "votes_caption": 0,
+        "votes_foil": 0,
+        "votes_other": 2,
+        "valid": False,
+    }
 
 
 def test_alpha_worked_by_hand():
@@ -40,11 +62,15 @@ def test_alpha_worked_by_hand():
     rows = _rows(
         *(
             f"{item},x,{answer},first"
-            for item, answer in zip("abcd", ("first", "second", "first", "first"), strict=True)
+            for item, answer in zip(
+                "abcd", ("first", "second", "first", "first"), strict=True
+            )
         ),
         *(
             f"{item},y,{answer},first"
-            for item, answer in zip("abcd", ("first", "second", "second", "first"), strict=True)
+            for item, answer in zip(
+                "abcd", ("first", "second", "second", "first"), strict=True
+            )
         ),
     )
     observed, expected = 2 / 8, 2 * 5 * 3 / (8 * 7)
@@ -54,7 +80,10 @@ def test_alpha_worked_by_hand():
 
 
 def test_alpha_that_is_undefined_says_why():
-    assert compute_alpha(_rows("a,x,first,first")) == (None, "no item has two annotations")
+    assert compute_alpha(_rows("a,x,first,first")) == (
+        None,
+        "no item has two annotations",
+    )
     value, reason = compute_alpha(_rows("a,x,first,first", "a,y,first,first"))
     assert value is None
     assert "every annotation is the same" in reason
@@ -62,21 +91,38 @@ def test_alpha_that_is_undefined_says_why():
 
 def test_alpha_that_is_undefined_says_why_with_gaps():
     # three annotators, no item has an answer of all three
-    rows = _rows("a,x,first,first", "a,y,first,first", "b,y,first,first", "b,z,first,first")
-    assert compute_alpha(rows) == (None, "every annotation is the same, so alpha is undefined")
+    rows = _rows(
+        "a,x,first,first", "a,y,first,first", "b,y,first,first", "b,z,first,first"
+    )
+    assert compute_alpha(rows) == (
+        None,
+        "every annotation is the same, so alpha is undefined",
+    )
     # the one other answer is of an item that nobody else answered
     rows = _rows("a,x,first,first", "a,y,first,first", "b,z,second,first")
-    assert compute_alpha(rows) == (None, "every annotation is the same, so alpha is undefined")
+    assert compute_alpha(rows) == (
+        None,
+        "every annotation is the same, so alpha is undefined",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("item_id,annotator\na,x\n", r"column 'answer' is missing \(got item_id, annotator, expected"),
+        (
+            "item_id,annotator\na,x\n",
+            r"column 'answer' is missing \(got item_id, annotator, expected",
+        ),
         (HEADER + "a,x,third,first\n", "line 2: answer 'third'"),
         (HEADER + "a,x,first,left\n", "line 2: caption_position 'left'"),
-        (HEADER + "a,x,first,first\nz,x,first,first\n", "line 3: item 'z' is not in the data set"),
-        (HEADER + "a,x,first,first\na,x,both,first\n", "line 3: annotator 'x' answered item 'a' twice"),
+        (
+            HEADER + "a,x,first,first\nz,x,first,first\n",
+            "line 3: item 'z' is not in the data set",
+        ),
+        (
+            HEADER + "a,x,first,first\na,x,both,first\n",
+            "line 3: annotator 'x' answered item 'a' twice",
+        ),
     ],
 )
 def test_a_fault_is_named_with_its_line(tmp_path, text, fault):
@@ -88,13 +134,23 @@ def test_a_fault_is_named_with_its_line(tmp_path, text, fault):
 
 def test_annotations_give_a_users_pairs_their_votes(tmp_path):
     pairs = tmp_path / "pairs.csv"
-    pairs.write_text("id,image,caption,foil\na,1.png,two cats,three cats\nb,2.png,a dog,a cat\n")
+    pairs.write_text(
+        "id,image,caption,foil\na,1.png,two cats,three cats\nb,2.png,a dog,a cat\n"
+    )
     votes = tmp_path / "votes.csv"
     votes.write_text(HEADER + "".join(f"a,{name},first,first\n" for name in "xyz"))
     items, answers, _ = read_items(
-        str(pairs), form="pairs", dataset="mine", source="own", annotations=str(votes), valid_votes=2
+        str(pairs),
+        form="pairs",
+        dataset="mine",
+        source="own",
+        annotations=str(votes),
+        valid_votes=2,
     )
-    assert [(item["item_id"], item.get("votes_caption"), item.get("valid")) for item in items] == [
+    assert [
+        (item["item_id"], item.get("votes_caption"), item.get("valid"))
+        for item in items
+    ] == [
         ("a", 3, True),
         ("b", None, None),
     ]
@@ -102,14 +158,25 @@ def test_annotations_give_a_users_pairs_their_votes(tmp_path):
 
 
 def rows(*answers):
-    return [dict(zip(ANNOTATION_COLUMNS, answer.split(","), strict=True)) for answer in answers]
+    return [
+        dict(zip(ANNOTATION_COLUMNS, answer.split(","), strict=True))
+        for answer in answers
+    ]
 
 
 def test_annotators_are_judged_by_the_gold_items_they_answered():
-    good = [f"g{number},w1,first,{'first' if number < 7 else 'second'}" for number in range(10)]
-    poor = [f"g{number},w2,second,{'second' if number < 2 else 'first'}" for number in range(3)]
+    good = [
+        f"g{number},w1,first,{'first' if number < 7 else 'second'}"
+        for number in range(10)
+    ]
+    poor = [
+        f"g{number},w2,second,{'second' if number < 2 else 'first'}"
+        for number in range(3)
+    ]
     answers = rows(*good, *poor, "other,w1,both,first", "other,w3,first,first")
-    assert compute_annotator_quality(answers, {f"g{number}" for number in range(10)}) == [
+    assert compute_annotator_quality(
+        answers, {f"g{number}" for number in range(10)}
+    ) == [
         AnnotatorQuality("w1", 11, 10, 0.7, True),
         AnnotatorQuality("w2", 3, 3, pytest.approx(2 / 3), False),
         AnnotatorQuality("w3", 1, 0, None, None),
@@ -117,8 +184,18 @@ def test_annotators_are_judged_by_the_gold_items_they_answered():
 
 
 def test_answers_without_a_preference_do_not_count_as_preferring_the_caption():
-    answers = rows("g,w1,both,first", "g,w2,neither,first", "g,w3,cannot tell,first", "g,w4,second,first")
-    assert [record.share for record in compute_annotator_quality(answers, ["g"])] == [0, 0, 0, 0]
+    answers = rows(
+        "g,w1,both,first",
+        "g,w2,neither,first",
+        "g,w3,cannot tell,first",
+        "g,w4,second,first",
+    )
+    assert [record.share for record in compute_annotator_quality(answers, ["g"])] == [
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_answers_of_dropped_annotators_are_recorded():
@@ -132,8 +209,8 @@ def test_answers_of_dropped_annotators_are_recorded():
 
 
 def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
-    # presented: a first first, b second first, c second second; votes: a caption twice, b and c not.
-    # coincidences: ff 2, ss 2, fs = sf = 1; n = 6, 3 of each
+    # presented: a first first, b second first, c second second; votes: a caption twice, b and c
+    # not. coincidences: ff 2, ss 2, fs = sf = 1; n = 6, 3 of each
     agreement = compute_agreement(
         rows(
             "a,w1,first,first",
@@ -144,11 +221,15 @@ def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
             "c,w2,second,first",
         )
     )
-    assert agreement == Agreement(3, 1, pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), None)
+    assert agreement == Agreement(
+        3, 1, pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), None
+    )
 
 
 def test_no_agreement_without_a_second_annotator():
-    assert compute_agreement(rows("a,w1,first,first")) == Agreement(1, 1, None, "no item has two annotations")
+    assert compute_agreement(rows("a,w1,first,first")) == Agreement(
+        1, 1, None, "no item has two annotations"
+    )
 
 
 def test_missing_answers_are_counted():

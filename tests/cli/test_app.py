@@ -12,11 +12,24 @@ from typer.testing import CliRunner
 import waltz
 from waltz.cli.app import COMMANDS, LazyCommand, app, name_module
 
-HEAVY = ("inflect", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "spacy", "torch", "transformers")
+HEAVY = (
+    "inflect",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "scipy",
+    "spacy",
+    "torch",
+    "transformers",
+)
 
 
 def test_help_lists_each_command_with_its_line():
-    output = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split())
+    output = " ".join(
+        CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split()
+    )
     for name, line in COMMANDS.items():
         assert f"{name} {line}" in output
 
@@ -25,7 +38,10 @@ def test_help_lists_each_command_with_its_line():
 def test_each_command_has_help(name):
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
-    assert f"waltz {name}" in " ".join(result.output.split()) or f" {name} [OPTIONS]" in result.output
+    assert (
+        f"waltz {name}" in " ".join(result.output.split())
+        or f" {name} [OPTIONS]" in result.output
+    )
 
 
 def test_help_imports_nothing_heavy():
@@ -35,7 +51,9 @@ for name in {[name_module(command) for command in COMMANDS]}:
     importlib.import_module(name)
 print(*(set({HEAVY}) & set(sys.modules)))
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert run.stdout.split() == []
 
 
@@ -44,22 +62,37 @@ def find_commands(command, path=()):
     if path and isinstance(command, LazyCommand):
         command = get_command(import_module(name_module(path[-1])).app)
     below = [
-        found for name, each in getattr(command, "commands", {}).items() for found in find_commands(each, (*path, name))
+        found
+        for name, each in getattr(command, "commands", {}).items()
+        for found in find_commands(each, (*path, name))
     ]
     return [(path, command), *below]
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in find_commands(get_command(app))]
+    ("path", "command"),
+    [
+        pytest.param(*each, id=" ".join(each[0]))
+        for each in find_commands(get_command(app))
+    ],
 )
 def test_help_shows_each_text_in_full(path, command):
     output = CliRunner().invoke(app, [*path, "--help"], terminal_width=200).output
-    texts = [command.help, *(getattr(parameter, "help", None) for parameter in command.params)]
-    assert [text for text in texts if text and "".join(text.split()) not in "".join(output.split())] == []
+    texts = [
+        command.help,
+        *(getattr(parameter, "help", None) for parameter in command.params),
+    ]
+    assert [
+        text
+        for text in texts
+        if text and "".join(text.split()) not in "".join(output.split())
+    ] == []
 
 
 def test_version():
-    assert CliRunner().invoke(app, ["--version"]).output == f"waltz {waltz.__version__}\n"
+    assert (
+        CliRunner().invoke(app, ["--version"]).output == f"waltz {waltz.__version__}\n"
+    )
 
 
 def test_unknown_command_names_the_closest():
@@ -70,10 +103,15 @@ def test_unknown_command_names_the_closest():
 
 def test_unknown_option_is_one_line():
     result = CliRunner().invoke(app, ["--nope"], prog_name="waltz")
-    assert (result.exit_code, result.output) == (2, "waltz: No such option: --nope; see: waltz --help\n")
+    assert (result.exit_code, result.output) == (
+        2,
+        "waltz: No such option: --nope; see: waltz --help\n",
+    )
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["models"], ["foil", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["models"], ["foil", "--help"]]
+)
 def test_a_full_standard_output_is_one_line(arguments):
     command = [sys.executable, "-c", "from waltz.cli.app import app; app()", *arguments]
     with Path("/dev/full").open("w") as full:
@@ -89,7 +127,10 @@ def test_a_full_standard_output_is_one_line(arguments):
     [
         (["foil", "a \udcff dog"], "'text': 'a \\xff dog'"),
         (["explain", "--model", "clip", "--text", "\udcff"], "'--text': '\\xff'"),
-        (["eval", "--model", "gpt2", "--model", "\udcff", "--on", "valse"], "'--model': '\\xff'"),
+        (
+            ["eval", "--model", "gpt2", "--model", "\udcff", "--on", "valse"],
+            "'--model': '\\xff'",
+        ),
     ],
 )
 def test_an_argument_that_is_no_utf_8_is_one_line(arguments, where):
@@ -102,7 +143,10 @@ def test_an_argument_that_is_no_utf_8_is_one_line(arguments, where):
 
 @pytest.mark.parametrize("path", [[], ["people"]])
 def test_a_group_without_a_command_shows_its_help(path):
-    assert CliRunner().invoke(app, path).output == CliRunner().invoke(app, [*path, "--help"]).output
+    assert (
+        CliRunner().invoke(app, path).output
+        == CliRunner().invoke(app, [*path, "--help"]).output
+    )
 
 
 def test_a_traceback_and_a_warning_hold_no_secret(monkeypatch):
@@ -119,7 +163,9 @@ model_registry.load_registry = fail
 app.app(["models"])
 """
     monkeypatch.setenv("WALTZ_API_KEY", "it-is-secret")
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
     assert run.returncode == 1
     assert run.stderr.splitlines()[0] == "HTTP 500 at https://host/a"
     assert run.stderr.splitlines()[-1] == "RuntimeError: https://host, <WALTZ_API_KEY>"

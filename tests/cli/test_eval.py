@@ -29,23 +29,48 @@ def data(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["eval", *map(str, arguments), "--dry-run"], catch_exceptions=False)
+    return CliRunner().invoke(
+        app, ["eval", *map(str, arguments), "--dry-run"], catch_exceptions=False
+    )
 
 
 def test_a_dry_run_shows_the_study_and_the_command_and_writes_nothing(data):
-    result = run("--model", CLIP, "--on", data / "zoo.csv", "--images", data / "photos", "--limit", 3, "--cores", 2)
+    result = run(
+        "--model",
+        CLIP,
+        "--on",
+        data / "zoo.csv",
+        "--images",
+        data / "photos",
+        "--limit",
+        3,
+        "--cores",
+        2,
+    )
     study = yaml.safe_load(result.stdout)
     assert study["models"]["clip"]["weights"] == "resources/scenes/models/clip"
     assert study["sources"]["own"]["files"] == {"zoo": {"path": str(data / "zoo.csv")}}
     assert study["sources"]["own"]["images"] == {"path": str(data / "photos")}
     assert study["evaluation"]["sample"] == 3
-    assert "command: snakemake --cores 2 --config study=eval-clip-zoo -- metrics\n" in result.stderr
+    assert (
+        "command: snakemake --cores 2 --config study=eval-clip-zoo -- metrics\n"
+        in result.stderr
+    )
     assert not (ROOT / "config" / "eval-clip-zoo.yaml").exists()
 
 
 def test_t_shap_is_announced_with_its_cost(data):
-    (data / "zoo.csv").write_text(HEADER + "".join(f"a.png,a dog {n},a cat {n}\n" for n in range(3)))
-    arguments = ["--model", "ruler-50", "--on", data / "zoo.csv", "--images", data / "photos"]
+    (data / "zoo.csv").write_text(
+        HEADER + "".join(f"a.png,a dog {n},a cat {n}\n" for n in range(3))
+    )
+    arguments = [
+        "--model",
+        "ruler-50",
+        "--on",
+        data / "zoo.csv",
+        "--images",
+        data / "photos",
+    ]
     cost = "cost:    T-SHAP takes at most this many forward passes: {} of ruler-50; for the time left: waltz status"
     # a caption and a foil of three items, each with at most 1,000 evaluations
     assert cost.format("6,000") in run(*arguments, "--attribute").stderr
@@ -57,14 +82,28 @@ def test_the_file_of_a_study_that_is_running_stays(data, monkeypatch):
     folder = data / ".snakemake"
     monkeypatch.setattr(run_lock, "SNAKEMAKE_FOLDER", folder)
     monkeypatch.setattr(run_lock, "_locks", [])
-    monkeypatch.setattr("waltz.cli.eval.start_snakemake", lambda *_: pytest.fail("it was started"))
+    monkeypatch.setattr(
+        "waltz.cli.eval.start_snakemake", lambda *_: pytest.fail("it was started")
+    )
     run_lock.hold_study("eval-ruler-50-zoo", folder)
-    command = ["eval", "--model", "ruler-50", "--on", str(data / "zoo.csv"), "--images", str(data / "photos")]
+    command = [
+        "eval",
+        "--model",
+        "ruler-50",
+        "--on",
+        str(data / "zoo.csv"),
+        "--images",
+        str(data / "photos"),
+    ]
     result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 1
     (line,) = result.output.splitlines()
-    assert line.startswith("waltz: study eval-ruler-50-zoo is being run by another snakemake (process ")
-    assert line.endswith("; wait for it, or stop it; or give this one another name with --name")
+    assert line.startswith(
+        "waltz: study eval-ruler-50-zoo is being run by another snakemake (process "
+    )
+    assert line.endswith(
+        "; wait for it, or stop it; or give this one another name with --name"
+    )
     assert not (ROOT / "config" / "eval-ruler-50-zoo.yaml").exists()
 
 
@@ -77,32 +116,74 @@ def test_images_are_looked_for_next_to_the_file(data):
 def test_a_language_model_needs_no_images(data):
     study = yaml.safe_load(run("--model", "gpt2", "--on", data / "zoo.csv").stdout)
     assert "images" not in study["sources"]["own"]
-    assert "images" not in yaml.safe_load(run("--model", "gpt2", "--on", "valse").stdout)["sources"]["valse"]
+    assert (
+        "images"
+        not in yaml.safe_load(run("--model", "gpt2", "--on", "valse").stdout)[
+            "sources"
+        ]["valse"]
+    )
 
 
 def test_a_device_is_a_variable_of_the_command(data):
     assert (
-        "command: CUDA_VISIBLE_DEVICES= snakemake " in run("--model", "gpt2", "--on", "valse", "--device", "cpu").stderr
+        "command: CUDA_VISIBLE_DEVICES= snakemake "
+        in run("--model", "gpt2", "--on", "valse", "--device", "cpu").stderr
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered model (did you mean 'ruler-50'?)"),
-        (["--model", "bert-base-cased", "--on", "scenes"], "bert-base-cased: is of kind masked"),
-        (["--model", "lxmert-vqa", "--on", "scenes"], "--model lxmert-vqa: answers questions and scores no texts"),
-        (["--model", "ruler-50", "--on", "vals"], "--on: unknown data (got 'vals', expected valse, scenes or a"),
+        (
+            ["--model", "rulr-50", "--on", "scenes"],
+            "rulr-50: no registered model (did you mean 'ruler-50'?)",
+        ),
+        (
+            ["--model", "bert-base-cased", "--on", "scenes"],
+            "bert-base-cased: is of kind masked",
+        ),
+        (
+            ["--model", "lxmert-vqa", "--on", "scenes"],
+            "--model lxmert-vqa: answers questions and scores no texts",
+        ),
+        (
+            ["--model", "ruler-50", "--on", "vals"],
+            "--on: unknown data (got 'vals', expected valse, scenes or a",
+        ),
         (["--model", "ruler-50", "--on", "vals"], "; did you mean 'valse'?"),
-        (["--model", "ruler-50", "--on", "valse"], "--images is missing: ruler-50 reads images"),
+        (
+            ["--model", "ruler-50", "--on", "valse"],
+            "--images is missing: ruler-50 reads images",
+        ),
         (["--model", "ruler-50", "--on", "no.csv"], "--on no.csv: no such file"),
-        (["--model", "ruler-50", "--on", "scenes", "--images", "no"], "--images no: no such folder or archive"),
-        (["--model", "ruler-50", "--on", "scenes", "--profile", "publishd"], "; did you mean 'published'?"),
-        (["--model", "ruler-50", "--on", "scenes", "--device", "gpu"], "--device: unknown device (got 'gpu', expected"),
-        (["--model", "ruler-50", "--on", "scenes", "--output", "x.txt"], "--output x.txt: unknown format (got '.txt'"),
-        (["--model", "ruler-50", "--on", "scenes", "--name", "My Run"], "study: wrong value (got 'My Run', expected"),
-        (["--model", "gpt2", "--on", "valse", "--attribute"], "--attribute: T-SHAP needs a model that reads images"),
-        (["--model", "ruler-50", "--on", "scenes", "--limit", "0"], "Invalid value for '--limit'"),
+        (
+            ["--model", "ruler-50", "--on", "scenes", "--images", "no"],
+            "--images no: no such folder or archive",
+        ),
+        (
+            ["--model", "ruler-50", "--on", "scenes", "--profile", "publishd"],
+            "; did you mean 'published'?",
+        ),
+        (
+            ["--model", "ruler-50", "--on", "scenes", "--device", "gpu"],
+            "--device: unknown device (got 'gpu', expected",
+        ),
+        (
+            ["--model", "ruler-50", "--on", "scenes", "--output", "x.txt"],
+            "--output x.txt: unknown format (got '.txt'",
+        ),
+        (
+            ["--model", "ruler-50", "--on", "scenes", "--name", "My Run"],
+            "study: wrong value (got 'My Run', expected",
+        ),
+        (
+            ["--model", "gpt2", "--on", "valse", "--attribute"],
+            "--attribute: T-SHAP needs a model that reads images",
+        ),
+        (
+            ["--model", "ruler-50", "--on", "scenes", "--limit", "0"],
+            "Invalid value for '--limit'",
+        ),
         (["--on", "valse"], "Missing option '--model'; see: "),
     ],
 )
@@ -121,7 +202,10 @@ def test_wrong_options_are_one_line(data, arguments, fault):
             "column 'foil' is missing (got image, caption, expected image, caption, foil)",
         ),
         (f"{HEADER}a.png,,a cat\n", "item 1: 'caption' is no text (got '')"),
-        (f"{HEADER}b.png,a dog,a cat\n", "image 'b.png': is missing; name images by their paths below --images"),
+        (
+            f"{HEADER}b.png,a dog,a cat\n",
+            "image 'b.png': is missing; name images by their paths below --images",
+        ),
         (f"{HEADER}/x/a.png,a dog,a cat\n", "image '/x/a.png': the path is absolute"),
         (HEADER, "no pairs in the file"),
         ("image;caption;foil\n", "column 'image' is missing (got image;caption;foil"),
@@ -130,7 +214,9 @@ def test_wrong_options_are_one_line(data, arguments, fault):
 )
 def test_faults_in_the_pairs_are_one_line(data, content, fault):
     (data / "zoo.csv").write_text(content)
-    result = run("--model", "ruler-50", "--on", data / "zoo.csv", "--images", data / "photos")
+    result = run(
+        "--model", "ruler-50", "--on", data / "zoo.csv", "--images", data / "photos"
+    )
     assert result.exit_code == 1
     assert f"{data / 'zoo.csv'}: " in result.output
     assert fault in result.output
@@ -139,9 +225,13 @@ def test_faults_in_the_pairs_are_one_line(data, content, fault):
 
 def test_outside_of_a_checkout_it_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("waltz.__file__", str(tmp_path / "site-packages" / "waltz" / "__init__.py"))
+    monkeypatch.setattr(
+        "waltz.__file__", str(tmp_path / "site-packages" / "waltz" / "__init__.py")
+    )
     result = run("--model", "ruler-50", "--on", "scenes")
-    assert result.output.startswith(f"waltz: no checkout of waltz: {tmp_path} is in none")
+    assert result.output.startswith(
+        f"waltz: no checkout of waltz: {tmp_path} is in none"
+    )
     assert len(result.output.splitlines()) == 1
 
 
@@ -149,16 +239,33 @@ def test_the_average_t_shap_has_its_interval_and_needs_all_data_sets(tmp_path):
     # half widths 3 and 4: sqrt(9 + 16) / 2 = 2.5
     names = {"model": "clip", "profile": "equations", "setting": "alignment"}
     numbers = {"one": (20.0, 3.0), "two": (40.0, 4.0)}
-    metrics = [{**names, "dataset": name, "metric": "acc_r", "value": 60.0, "n": 40} for name in (*numbers, "average")]
+    metrics = [
+        {**names, "dataset": name, "metric": "acc_r", "value": 60.0, "n": 40}
+        for name in (*numbers, "average")
+    ]
     shares = [
-        {**names, "dataset": name, "role": "caption", "items": 40, "standard_error_n": 0, "missing": []}
+        {
+            **names,
+            "dataset": name,
+            "role": "caption",
+            "items": 40,
+            "standard_error_n": 0,
+            "missing": [],
+        }
         | {"value": value, "n": 40, "ci_low": value - half, "ci_high": value + half}
         for name, (value, half) in numbers.items()
     ]
     for stage in ("evaluation", "attribution"):
         (tmp_path / stage).mkdir()
     parquet.write_rows(tmp_path / "evaluation" / "metrics.parquet", metrics, METRICS)
-    for written, measure in ((shares, (30.0, 27.5, 32.5)), (shares[:1], (None, None, None))):
+    for written, measure in (
+        (shares, (30.0, 27.5, 32.5)),
+        (shares[:1], (None, None, None)),
+    ):
         parquet.write_rows(tmp_path / "attribution" / "shares.parquet", written, SHARES)
         average = read_results(tmp_path, ["clip"], True)[-1].to_columns()
-        assert (average["t_shap"], average["t_shap_low"], average["t_shap_high"]) == measure
+        assert (
+            average["t_shap"],
+            average["t_shap_low"],
+            average["t_shap_high"],
+        ) == measure

@@ -1,4 +1,6 @@
-"""`waltz explain` on a tiny CLIP that transformers saved, against the published pattern written out here."""
+"""`waltz explain` on a tiny CLIP that transformers saved, against the published pattern written out
+here.
+"""
 
 import json
 import logging
@@ -31,7 +33,9 @@ def clip(tmp_path_factory):
 @pytest.fixture(scope="module")
 def picture(tmp_path_factory):
     path = tmp_path_factory.mktemp("images") / "odd.png"
-    Image.fromarray(np.random.default_rng(5).integers(0, 256, (47, 61, 3), dtype=np.uint8)).save(path)
+    Image.fromarray(
+        np.random.default_rng(5).integers(0, 256, (47, 61, 3), dtype=np.uint8)
+    ).save(path)
     return path
 
 
@@ -40,17 +44,25 @@ def waltz(*arguments):
 
 
 def explained(folder, image, text, out, *more):
-    result = waltz("--model", folder, "--image", image, "--text", text, "--json", out, *more)
+    result = waltz(
+        "--model", folder, "--image", image, "--text", text, "--json", out, *more
+    )
     assert result.exit_code == 0, result.output
     return json.loads(out.read_text(encoding="utf-8"))
 
 
 def published_values(folder, path, text, seed):
-    """Row by row: ten random orders, each walked up and down again; id 0 and 0 after normalisation mask."""
+    """Row by row: ten random orders, each walked up and down again; id 0 and 0 after normalisation
+    mask.
+    """
     network = transformers.CLIPModel.from_pretrained(folder).eval()
-    ids = torch.tensor([transformers.CLIPTokenizerFast.from_pretrained(folder)(text)["input_ids"]])
+    ids = torch.tensor(
+        [transformers.CLIPTokenizerFast.from_pretrained(folder)(text)["input_ids"]]
+    )
     processor = transformers.CLIPImageProcessorPil.from_pretrained(folder)
-    image = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"]
+    image = processor(Image.open(path).convert("RGB"), return_tensors="pt")[
+        "pixel_values"
+    ]
     words = ids.shape[1]
     grid = math.ceil(math.sqrt(words))
     width = image.shape[-1] // grid
@@ -66,7 +78,9 @@ def published_values(folder, path, text, seed):
                 top, left = patch // grid * width, patch % grid * width
                 seen[:, :, top : top + width, left : left + width] = 0
         with torch.no_grad():
-            calls.append(network(input_ids=masked, pixel_values=seen).logits_per_image.item())
+            calls.append(
+                network(input_ids=masked, pixel_values=seen).logits_per_image.item()
+            )
         return calls[-1]
 
     np.random.seed(seed)
@@ -83,7 +97,13 @@ def published_values(folder, path, text, seed):
                 phi[player] += (now - before if here else before - now) / 20
                 before = now
     share = np.abs(phi[:words]).sum() / np.abs(phi).sum()
-    return phi, share, value(np.ones(players, dtype=bool)), value(np.zeros(players, dtype=bool)), len(calls) - 2
+    return (
+        phi,
+        share,
+        value(np.ones(players, dtype=bool)),
+        value(np.zeros(players, dtype=bool)),
+        len(calls) - 2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,12 +116,25 @@ def published_values(folder, path, text, seed):
     ],
     ids=["3 words", "12 words", "id 0 is a word", "id 0 is special"],
 )
-def test_published_profile_gives_the_values_of_the_published_code(text, changes, clip, picture, tmp_path):
+def test_published_profile_gives_the_values_of_the_published_code(
+    text, changes, clip, picture, tmp_path
+):
     folder = tiny_clip.save_clip(tmp_path / "clip", **changes) if changes else clip
-    record = explained(folder, picture, text, tmp_path / "x.json", "--profile", "published", "--seed", 7)
+    record = explained(
+        folder,
+        picture,
+        text,
+        tmp_path / "x.json",
+        "--profile",
+        "published",
+        "--seed",
+        7,
+    )
     phi, share, score, base, evaluations = published_values(folder, picture, text, 7)
     assert np.abs(phi).max() > 0.05  # not all nothing
-    np.testing.assert_allclose([player["phi"] for player in record["players"]], phi, atol=1e-5)
+    np.testing.assert_allclose(
+        [player["phi"] for player in record["players"]], phi, atol=1e-5
+    )
     assert record["t_shap"] == pytest.approx(share, abs=1e-5)
     assert record["score"] == pytest.approx(score, abs=1e-4)
     assert record["base_value"] == pytest.approx(base, abs=1e-4)
@@ -110,20 +143,33 @@ def test_published_profile_gives_the_values_of_the_published_code(text, changes,
 
 
 def test_a_foil_is_explained_with_the_same_seed(clip, picture, tmp_path):
-    both = explained(clip, picture, SHORT, tmp_path / "x.json", "--foil", "a cat sees", "--seed", 3)
+    both = explained(
+        clip, picture, SHORT, tmp_path / "x.json", "--foil", "a cat sees", "--seed", 3
+    )
     alone = explained(clip, picture, "a cat sees", tmp_path / "y.json", "--seed", 3)
     assert both["text"] == SHORT
     assert {name: both["foil"][name] for name in ("text", "seed", "requested")} == {
         name: alone[name] for name in ("text", "seed", "requested")
     }
     np.testing.assert_allclose(
-        [player["phi"] for player in both["foil"]["players"]], [player["phi"] for player in alone["players"]], atol=1e-5
+        [player["phi"] for player in both["foil"]["players"]],
+        [player["phi"] for player in alone["players"]],
+        atol=1e-5,
     )
 
 
 @pytest.mark.parametrize("foil", ["{}", " {} ", "{}\u200b", "\ufeff{}"])
 def test_a_foil_that_is_the_text_itself_is_refused(clip, picture, foil):
-    result = waltz("--model", clip, "--image", picture, "--text", SHORT, "--foil", foil.format(SHORT))
+    result = waltz(
+        "--model",
+        clip,
+        "--image",
+        picture,
+        "--text",
+        SHORT,
+        "--foil",
+        foil.format(SHORT),
+    )
     assert result.exit_code == 1
     assert result.output.startswith(
         "waltz: --foil: the same text as the caption up to whitespace and Unicode form (got "
@@ -134,12 +180,18 @@ def test_a_foil_that_is_the_text_itself_is_refused(clip, picture, foil):
 def test_the_file_names_what_was_done(clip, picture, tmp_path):
     record = explained(clip, picture, SHORT, tmp_path / "x.json", "--seed", 5)
     assert record["model"] == str(clip)
-    assert (record["profile"], record["seed"], record["revision"]) == ("published", 5, "local")
+    assert (record["profile"], record["seed"], record["revision"]) == (
+        "published",
+        5,
+        "local",
+    )
     assert [player["text"] for player in record["players"]] == [
         *("<|startoftext|>", "a", "dog", "sees", "<|endoftext|>"),
         *(f"patch {row},{column}" for row in range(3) for column in range(3)),
     ]
-    assert [player["modality"] for player in record["players"]] == ["text"] * 5 + ["image"] * 9
+    assert [player["modality"] for player in record["players"]] == ["text"] * 5 + [
+        "image"
+    ] * 9
     assert 0 < record["t_shap_se"] < 1
     assert abs(record["t_shap_corrected"] - record["t_shap"]) < 2 * record["t_shap_se"]
     needed = record["requested"] * (196 * record["t_shap_se"]) ** 2
@@ -148,15 +200,30 @@ def test_the_file_names_what_was_done(clip, picture, tmp_path):
 
 
 def test_equations_profile_lets_special_tokens_be(clip, picture, tmp_path):
-    record = explained(clip, picture, SHORT, tmp_path / "x.json", "--profile", "equations")
-    assert [player["text"] for player in record["players"] if player["modality"] == "text"] == ["a", "dog", "sees"]
+    record = explained(
+        clip, picture, SHORT, tmp_path / "x.json", "--profile", "equations"
+    )
+    assert [
+        player["text"] for player in record["players"] if player["modality"] == "text"
+    ] == ["a", "dog", "sees"]
     assert sum(player["phi"] for player in record["players"]) == pytest.approx(
         record["value"] - record["base_value"], abs=1e-4
     )
 
 
 def test_figures_are_written_by_their_suffix(clip, picture, tmp_path):
-    result = waltz("--model", clip, "--image", picture, "--text", SHORT, "--foil", LONG, "--figure", tmp_path / "both")
+    result = waltz(
+        "--model",
+        clip,
+        "--image",
+        picture,
+        "--text",
+        SHORT,
+        "--foil",
+        LONG,
+        "--figure",
+        tmp_path / "both",
+    )
     assert result.exit_code == 0, result.output
     assert Image.open(tmp_path / "both.png").width > 1000
     svg = (tmp_path / "both.svg").read_text(encoding="utf-8")
@@ -189,29 +256,61 @@ def test_the_image_shown_is_the_one_that_the_model_sees(clip, tmp_path):
 @pytest.mark.parametrize("size", [(80, 1), (1, 1)], ids=["1 pixel high", "1 pixel"])
 def test_odd_images_have_values(clip, size, tmp_path):
     Image.new("L", size, 90).save(tmp_path / "x.png")
-    record = explained(clip, tmp_path / "x.png", "dog", tmp_path / "x.json", "--figure", tmp_path / "x.svg")
+    record = explained(
+        clip,
+        tmp_path / "x.png",
+        "dog",
+        tmp_path / "x.json",
+        "--figure",
+        tmp_path / "x.svg",
+    )
     assert len(record["players"]) == 3 + 4
 
 
 def test_players_of_ones_own_are_those_of_the_explainer(clip, picture, tmp_path):
     text = "dogs a big dog"
     record = explained(
-        clip, picture, text, tmp_path / "x.json", "--profile", "equations", "--players", "word", "--grid", "2x3"
+        clip,
+        picture,
+        text,
+        tmp_path / "x.json",
+        "--profile",
+        "equations",
+        "--players",
+        "word",
+        "--grid",
+        "2x3",
     )
     expected = Explainer(str(clip)).explain(picture, text, players="word", grid=(2, 3))
     np.testing.assert_allclose(
-        [player["phi"] for player in record["players"]], np.concatenate([expected.text, expected.image]), atol=1e-9
+        [player["phi"] for player in record["players"]],
+        np.concatenate([expected.text, expected.image]),
+        atol=1e-9,
     )
     assert [player["text"] for player in record["players"][:2]] == ["dogs", "a"]
 
 
 def test_interactions_are_those_of_the_explainer(clip, picture, tmp_path):
     out, figure = tmp_path / "x.json", tmp_path / "x.svg"
-    options = ("--players", "word", "--grid", "2x2", "--foil", "a cat", "--interactions", "--figure", figure)
-    result = waltz("--model", clip, "--image", picture, "--text", SHORT, *options, "--json", out)
+    options = (
+        "--players",
+        "word",
+        "--grid",
+        "2x2",
+        "--foil",
+        "a cat",
+        "--interactions",
+        "--figure",
+        figure,
+    )
+    result = waltz(
+        "--model", clip, "--image", picture, "--text", SHORT, *options, "--json", out
+    )
     assert result.exit_code == 0, result.output
     record = json.loads(out.read_text(encoding="utf-8"))
-    expected = Explainer(str(clip)).explain(picture, SHORT, players="word", grid=(2, 2), interactions=True)
+    expected = Explainer(str(clip)).explain(
+        picture, SHORT, players="word", grid=(2, 2), interactions=True
+    )
     assert record["profile"] == "equations"
     np.testing.assert_allclose(record["interactions"], expected.interactions, atol=1e-9)
     assert record["joint_share"] == pytest.approx(expected.joint_share)
@@ -224,8 +323,21 @@ def test_interactions_are_those_of_the_explainer(clip, picture, tmp_path):
     for name in ("x", "x-interactions", "x-foil-interactions"):
         assert (tmp_path / f"{name}.svg").is_file()
     assert "interactions" not in explained(clip, picture, SHORT, out)
-    refused = waltz("--model", clip, "--image", picture, "--text", SHORT, "--profile", "published", "--interactions")
-    assert refused.stderr == "waltz: --interactions: profile published defines none; take --profile equations\n"
+    refused = waltz(
+        "--model",
+        clip,
+        "--image",
+        picture,
+        "--text",
+        SHORT,
+        "--profile",
+        "published",
+        "--interactions",
+    )
+    assert (
+        refused.stderr
+        == "waltz: --interactions: profile published defines none; take --profile equations\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,7 +357,14 @@ def test_players_that_do_not_fit_are_one_line(option, value, message, clip, pict
 
 def test_a_text_that_fills_the_network(clip, picture, tmp_path):
     record = explained(
-        clip, picture, " ".join(["dog"] * 75), tmp_path / "x.json", "--profile", "equations", "--evaluations", 317
+        clip,
+        picture,
+        " ".join(["dog"] * 75),
+        tmp_path / "x.json",
+        "--profile",
+        "equations",
+        "--evaluations",
+        317,
     )
     assert len(record["players"]) == 75 + 81
     assert record["t_shap_se"] is None
@@ -262,7 +381,16 @@ def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
         (folder / name).write_bytes((clip / name).read_bytes())
     out = tmp_path / "x.json"
     result = waltz(
-        "--model", folder, "--image", picture, "--text", SHORT, "--json", out, "--figure", tmp_path / "x.svg"
+        "--model",
+        folder,
+        "--image",
+        picture,
+        "--text",
+        SHORT,
+        "--json",
+        out,
+        "--figure",
+        tmp_path / "x.svg",
     )
     assert result.exit_code == 0, result.output
     record = json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail)
@@ -272,50 +400,108 @@ def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
 
 ERRORS = {
     "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
-    "no image in it": (["--image", __file__], f"{__file__}: is no image of a known format; name an image (BMP, GIF,"),
+    "no image in it": (
+        ["--image", __file__],
+        f"{__file__}: is no image of a known format; name an image (BMP, GIF,",
+    ),
     "broken image": (["--image", "BROKEN"], "broken.png: cannot be decoded"),
-    "a device": (["--image", "/dev/zero"], "/dev/zero: is no file but a folder or device; name an image"),
-    "empty model": (["--model", ""], "model: empty (got '', expected a registered name, folder or hub id)"),
-    "no such file": (["--model", "none.gguf"], "none.gguf: no such file or folder; correct the path"),
-    "no such folder": (["--model", "~no-one/model"], "~no-one/model: no registered model and no path (Could not"),
-    "a long name": (["--model", "a" * 5000], "a: no registered model and no path ([Errno 36] File name too long"),
-    "a text file": (["--model", __file__], "test_explain.py: is a file (expected a folder in transformers format"),
-    "no such model": (["--model", "rulr-50"], "rulr-50: no registered model (did you mean 'ruler-50'?)"),
+    "a device": (
+        ["--image", "/dev/zero"],
+        "/dev/zero: is no file but a folder or device; name an image",
+    ),
+    "empty model": (
+        ["--model", ""],
+        "model: empty (got '', expected a registered name, folder or hub id)",
+    ),
+    "no such file": (
+        ["--model", "none.gguf"],
+        "none.gguf: no such file or folder; correct the path",
+    ),
+    "no such folder": (
+        ["--model", "~no-one/model"],
+        "~no-one/model: no registered model and no path (Could not",
+    ),
+    "a long name": (
+        ["--model", "a" * 5000],
+        "a: no registered model and no path ([Errno 36] File name too long",
+    ),
+    "a text file": (
+        ["--model", __file__],
+        "test_explain.py: is a file (expected a folder in transformers format",
+    ),
+    "no such model": (
+        ["--model", "rulr-50"],
+        "rulr-50: no registered model (did you mean 'ruler-50'?)",
+    ),
     "no such hub id": (
         ["--model", "nobody/nothing"],
         "nobody/nothing: no config of a model can be read: ",
     ),
-    "language model": (["--model", "gpt2"], "gpt2: a language model sees no images; leave the image out"),
+    "language model": (
+        ["--model", "gpt2"],
+        "gpt2: a language model sees no images; leave the image out",
+    ),
     "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
     "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
-    "empty text": (["--text", " "], "text: empty (got ' ', expected words); write a text"),
-    "invisible text": (["--text", "\u200b"], "text: empty (got '\\u200b', expected words); write a text"),
+    "empty text": (
+        ["--text", " "],
+        "text: empty (got ' ', expected words); write a text",
+    ),
+    "invisible text": (
+        ["--text", "\u200b"],
+        "text: empty (got '\\u200b', expected words); write a text",
+    ),
     "too long": (["--text", "dog " * 90], "92 tokens, at most 77 are read"),
-    "figure": (["--figure", "x.gif"], "--figure x.gif: unknown format (got '.gif', expected .svg or .png)"),
+    "figure": (
+        ["--figure", "x.gif"],
+        "--figure x.gif: unknown format (got '.gif', expected .svg or .png)",
+    ),
     "profile": (["--profile", "publshed"], "did you mean 'published'?"),
     "seed": (["--seed", "-1"], "seed: out of range (got -1, expected 0 to"),
     "estimator": (["--estimator", "permutaton"], "did you mean 'permutation'?"),
-    "estimator of a profile": (["--estimator", "exact"], "profile published draws permutations"),
-    "evaluations": (["--evaluations", "3", "--profile", "equations"], "--evaluations: too small for regressions"),
+    "estimator of a profile": (
+        ["--estimator", "exact"],
+        "profile published draws permutations",
+    ),
+    "evaluations": (
+        ["--evaluations", "3", "--profile", "equations"],
+        "--evaluations: too small for regressions",
+    ),
     "a grid": (["--grid", "9" * 5000 + "x1"], "--grid: no rows and columns"),
-    "a folder to write to": (["--json", "TAKEN", "--model", "nowhere"], "empty: is a folder; name a file in it"),
-    "a file as folder": (["--json", "BROKEN/x.json", "--model", "nowhere"], "broken.png is a file, not a folder"),
-    "a folder as figure": (["--figure", "TAKEN.svg", "--model", "nowhere"], "empty.svg: is a folder"),
+    "a folder to write to": (
+        ["--json", "TAKEN", "--model", "nowhere"],
+        "empty: is a folder; name a file in it",
+    ),
+    "a file as folder": (
+        ["--json", "BROKEN/x.json", "--model", "nowhere"],
+        "broken.png is a file, not a folder",
+    ),
+    "a folder as figure": (
+        ["--figure", "TAKEN.svg", "--model", "nowhere"],
+        "empty.svg: is a folder",
+    ),
 }
 
 
 @pytest.mark.parametrize("given", ERRORS)
 def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
     changes, expected = ERRORS[given]
-    broken, empty, bert, bare = (tmp_path / name for name in ("broken.png", "empty", "bert", "bare"))
+    broken, empty, bert, bare = (
+        tmp_path / name for name in ("broken.png", "empty", "bert", "bare")
+    )
     broken.write_bytes(picture.read_bytes()[:900])
     empty.mkdir()
     (tmp_path / "empty.svg").mkdir()
     transformers.BertConfig().save_pretrained(bert)
     transformers.CLIPTokenizerFast.from_pretrained(clip).save_pretrained(bert)
     bare.mkdir()
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
+    for name in (
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "preprocessor_config.json",
+    ):
         (bare / name).write_bytes((clip / name).read_bytes())
     places = {
         "BROKEN": broken,
@@ -327,8 +513,12 @@ def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
     }
     places["BROKEN/x.json"] = broken / "x.json"
     arguments = {"--model": clip, "--image": picture, "--text": SHORT}
-    arguments |= {changes[place]: changes[place + 1] for place in range(0, len(changes), 2)}
-    result = waltz(*(places.get(part, part) for pair in arguments.items() for part in pair))
+    arguments |= {
+        changes[place]: changes[place + 1] for place in range(0, len(changes), 2)
+    }
+    result = waltz(
+        *(places.get(part, part) for pair in arguments.items() for part in pair)
+    )
     assert result.exit_code == 1, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
     (line,) = result.stderr.strip().splitlines()
@@ -339,10 +529,14 @@ def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
 def test_no_evaluations_are_refused():
     result = waltz("--model", SCENES, "--evaluations", 0)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
-    assert "'--evaluations': Input should be greater than or equal to 1" in result.stderr
+    assert (
+        "'--evaluations': Input should be greater than or equal to 1" in result.stderr
+    )
 
 
-def test_transformers_says_nothing_about_a_text_that_is_too_long(picture, caplog, monkeypatch):
+def test_transformers_says_nothing_about_a_text_that_is_too_long(
+    picture, caplog, monkeypatch
+):
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     result = waltz("--model", SCENES, "--image", picture, "--text", "dog " * 90)
     assert result.exit_code == 1
@@ -353,29 +547,64 @@ def test_transformers_says_nothing_about_a_text_that_is_too_long(picture, caplog
 def test_importing_waltz_stays_cheap():
     heavy = "{'torch', 'transformers', 'numpy', 'typer'}"
     code = f"import sys, waltz; print(sorted({heavy} & set(sys.modules)), waltz.__version__)"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert output.stdout.startswith("[] 0.")
 
 
 @pytest.mark.parametrize(
     ("command", "fault"),
     [
-        (["explain", "--model", "no/model", "--image", "nope.jpg", "--text", "a"], "nope.jpg: no such file"),
-        (["explain", "--model", "no/model", "--text", "a"], "--image is missing"),
-        (["explain", "--model", "no/model", "--image", "nope.jpg"], "--text is missing"),
-        (["eval", "--model", "no/model", "--on", "{file}"], "column 'foil' is missing"),
-        (["eval", "--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered model (did you mean 'ruler-50'?)"),
-        (["explain", "--model", "nope", "--question", "a"], "nope: no registered model, folder or hub id"),
-        (["regions", "--model", "no.pkl", "--image", "{file}", "--out", "r.npz"], "no.pkl: no such file"),
-        (["regions", "--model", "{file}", "--image", "no.jpg", "--out", "r.npz"], "no.jpg: no such file"),
         (
-            ["score", "--model", "no.pt", "--kind", "text", "--inputs", "{file}", "--out", "l.npz"],
+            ["explain", "--model", "no/model", "--image", "nope.jpg", "--text", "a"],
+            "nope.jpg: no such file",
+        ),
+        (["explain", "--model", "no/model", "--text", "a"], "--image is missing"),
+        (
+            ["explain", "--model", "no/model", "--image", "nope.jpg"],
+            "--text is missing",
+        ),
+        (["eval", "--model", "no/model", "--on", "{file}"], "column 'foil' is missing"),
+        (
+            ["eval", "--model", "rulr-50", "--on", "scenes"],
+            "rulr-50: no registered model (did you mean 'ruler-50'?)",
+        ),
+        (
+            ["explain", "--model", "nope", "--question", "a"],
+            "nope: no registered model, folder or hub id",
+        ),
+        (
+            ["regions", "--model", "no.pkl", "--image", "{file}", "--out", "r.npz"],
+            "no.pkl: no such file",
+        ),
+        (
+            ["regions", "--model", "{file}", "--image", "no.jpg", "--out", "r.npz"],
+            "no.jpg: no such file",
+        ),
+        (
+            [
+                "score",
+                "--model",
+                "no.pt",
+                "--kind",
+                "text",
+                "--inputs",
+                "{file}",
+                "--out",
+                "l.npz",
+            ],
             "no.pt: no such file",
         ),
-        (["eval", "--model", "no/model", "--on", "scenes", "--images", "nope"], "--images nope: no such folder"),
+        (
+            ["eval", "--model", "no/model", "--on", "scenes", "--images", "nope"],
+            "--images nope: no such folder",
+        ),
     ],
 )
-def test_files_columns_and_options_are_checked_before_torch_is_imported(tmp_path, command, fault):
+def test_files_columns_and_options_are_checked_before_torch_is_imported(
+    tmp_path, command, fault
+):
     (tmp_path / "pairs.csv").write_text("image,caption\na.png,a dog\n")
     arguments = [word.format(file=tmp_path / "pairs.csv") for word in command]
     program = f"""
@@ -387,7 +616,9 @@ try:
 finally:
     print([name for name in ("torch", "transformers") if name in sys.modules])
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 1
     assert fault in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -14,7 +14,13 @@ from waltz.cli.output import create_console, report_errors
 from waltz.cli.preflight import _print_checks
 from waltz.preflight.checks import Check, State
 
-TEXTS = ["pip install -e '.[gpu]'", "/data/[old] runs/a[1].csv", "[red]model[/red]", "no such tag: [/x]", ":dog: \\[a]"]
+TEXTS = [
+    "pip install -e '.[gpu]'",
+    "/data/[old] runs/a[1].csv",
+    "[red]model[/red]",
+    "no such tag: [/x]",
+    ":dog: \\[a]",
+]
 
 
 @pytest.mark.parametrize("stderr", [False, True])
@@ -32,13 +38,27 @@ def test_no_text_is_markup_in_lines_cells_headings_and_titles(text, stderr):
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), "a.csv: cannot be written: No space left on device; write"),
-        (PermissionError(errno.EACCES, "Permission denied", "b.csv"), "b.csv: cannot be read or written: Permission d"),
-        (ConnectionError("no answer from example.org\nin 3 s"), "ConnectionError: no answer from example.org"),
-        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "ConnectionRefusedError: [Errno 111] Conn"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "a.csv: cannot be written: No space left on device; write",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "b.csv"),
+            "b.csv: cannot be read or written: Permission d",
+        ),
+        (
+            ConnectionError("no answer from example.org\nin 3 s"),
+            "ConnectionError: no answer from example.org",
+        ),
+        (
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+            "ConnectionRefusedError: [Errno 111] Conn",
+        ),
     ],
 )
-def test_an_error_of_the_system_is_about_the_output_only_if_that_failed(capsys, error, line):
+def test_an_error_of_the_system_is_about_the_output_only_if_that_failed(
+    capsys, error, line
+):
     with pytest.raises(typer.Exit), report_errors("a.csv"):
         raise error
     (shown,) = capsys.readouterr().err.splitlines()
@@ -52,5 +72,9 @@ def test_preflight_prints_the_extra_to_install(capsys):
 
 def test_all_consoles_are_created_in_one_function():
     modules = Path(waltz.__file__).parent.rglob("*.py")
-    creating = [module.name for module in modules if re.search(r"\bConsole\(", module.read_text())]
+    creating = [
+        module.name
+        for module in modules
+        if re.search(r"\bConsole\(", module.read_text())
+    ]
     assert creating == ["output.py"]

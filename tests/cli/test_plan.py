@@ -12,7 +12,9 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["plan", *map(str, arguments)], catch_exceptions=False)
+    return CliRunner().invoke(
+        app, ["plan", *map(str, arguments)], catch_exceptions=False
+    )
 
 
 def read_rows(*arguments):
@@ -25,7 +27,8 @@ def test_a_run_is_shown_with_its_group_part_jobs_and_file():
     (row,) = [
         row
         for row in read_rows("scenes")
-        if (row["step"], row["model"], row["dataset"]) == ("tests", "scenes-llava", "existence")
+        if (row["step"], row["model"], row["dataset"])
+        == ("tests", "scenes-llava", "existence")
     ]
     assert row == {
         "stage": "consistency",
@@ -43,19 +46,29 @@ def test_a_run_is_shown_with_its_group_part_jobs_and_file():
 def test_a_skipped_model_keeps_its_runs_with_the_reason(tmp_path):
     study = yaml.safe_load((CONFIG / "scenes.yaml").read_text(encoding="utf-8"))
     file = tmp_path / "mine.yaml"
-    file.write_text(yaml.safe_dump({**study, "study": "mine", "skipped": {"scenes-llava": "no time"}}))
+    file.write_text(
+        yaml.safe_dump(
+            {**study, "study": "mine", "skipped": {"scenes-llava": "no time"}}
+        )
+    )
     rows = read_rows(file)
     skipped = [row for row in rows if row["reason"]]
     assert {row["model"] for row in skipped} == {"scenes-llava"}
-    assert {(row["reason"], row["file"], row["jobs"]) for row in skipped} == {("no time", "", "")}
-    complete = [(row["step"], row["model"], row["dataset"]) for row in read_rows("scenes")]
+    assert {(row["reason"], row["file"], row["jobs"]) for row in skipped} == {
+        ("no time", "", "")
+    }
+    complete = [
+        (row["step"], row["model"], row["dataset"]) for row in read_rows("scenes")
+    ]
     assert [(row["step"], row["model"], row["dataset"]) for row in rows] == complete
 
 
 def test_recorded_runs_have_no_jobs_and_what_only_leaves_out_is_skipped(tmp_path):
     assert {row["jobs"] for row in read_rows("recorded")} == {"recorded"}
     file = tmp_path / "mine.yaml"
-    file.write_text(yaml.safe_dump({"study": "mine", "extends": "recorded", "only": ["comve"]}))
+    file.write_text(
+        yaml.safe_dump({"study": "mine", "extends": "recorded", "only": ["comve"]})
+    )
     reasons = {row["dataset"]: row["reason"] for row in read_rows(file)}
     assert reasons == {"comve": "", "e-snli": "left out by only: comve"}
 
@@ -70,5 +83,7 @@ def test_the_table_ends_with_the_number_of_runs():
 def test_an_unknown_study_is_refused_in_one_line():
     result = run("scene")
     assert result.exit_code == 1
-    assert result.stderr.startswith("waltz: study 'scene' is not in config/ (did you mean 'scenes'?)")
+    assert result.stderr.startswith(
+        "waltz: study 'scene' is not in config/ (did you mean 'scenes'?)"
+    )
     assert len(result.stderr.splitlines()) == 1

@@ -16,7 +16,10 @@ def page(tmp_path):
 
 @pytest.mark.parametrize("study", [[], ["s"]])
 def test_prints_the_path_of_the_page(tmp_path, page, study):
-    assert CliRunner().invoke(app, ["report", *study, "--results", str(tmp_path)]).output == f"{page}\n"
+    assert (
+        CliRunner().invoke(app, ["report", *study, "--results", str(tmp_path)]).output
+        == f"{page}\n"
+    )
 
 
 def test_opens_the_page(tmp_path, page, monkeypatch):
@@ -32,13 +35,17 @@ def test_a_study_without_page_says_how_to_get_one(tmp_path, page):
     assert result.output.endswith("no such page; there is one of s\n")
     (tmp_path / "t" / "reporting").mkdir(parents=True)
     result = CliRunner().invoke(app, ["report", "t", "--results", str(tmp_path)])
-    assert result.output.endswith("no such page; run: snakemake --cores 2 --config study=t\n")
+    assert result.output.endswith(
+        "no such page; run: snakemake --cores 2 --config study=t\n"
+    )
 
 
 @pytest.mark.parametrize("folder", ["results/scenes/reporting", "config/scenes.yaml"])
 def test_a_misspelt_study_is_named_with_the_closest_that_exists(tmp_path, folder):
     (tmp_path / folder).mkdir(parents=True)
-    result = CliRunner().invoke(app, ["report", "scnes", "--results", str(tmp_path / "results")])
+    result = CliRunner().invoke(
+        app, ["report", "scnes", "--results", str(tmp_path / "results")]
+    )
     assert result.output.endswith(
         "no such page (did you mean 'scenes'?); run: snakemake --cores 2 --config study=scenes\n"
     )
@@ -54,4 +61,7 @@ def test_results_are_those_of_this_folder_else_of_the_checkout(tmp_path, monkeyp
     monkeypatch.chdir(elsewhere)
     assert CliRunner().invoke(app, ["report", "s"]).output == f"{page}\n"
     monkeypatch.chdir(checkout)
-    assert CliRunner().invoke(app, ["report", "s"]).output == "results/s/reporting/report.html\n"
+    assert (
+        CliRunner().invoke(app, ["report", "s"]).output
+        == "results/s/reporting/report.html\n"
+    )

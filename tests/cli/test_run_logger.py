@@ -1,4 +1,6 @@
-"""The logger of a run: texts as they are, a line a minute off a terminal, options that Snakemake cannot read."""
+"""The logger of a run: texts as they are, a line a minute off a terminal, options that Snakemake
+cannot read.
+"""
 
 import io
 import os
@@ -28,8 +30,19 @@ def build_logger(monkeypatch):
     def build(**changes):
         output = io.StringIO()
         monkeypatch.setattr(sys, "stderr", output)
-        settings = {"printshellcmds": False, "quiet": None, "verbose": False, "show_failed_logs": False}
-        settings |= {"nocolor": True, "debug_dag": False, "stdout": False, "dryrun": False, **changes}
+        settings = {
+            "printshellcmds": False,
+            "quiet": None,
+            "verbose": False,
+            "show_failed_logs": False,
+        }
+        settings |= {
+            "nocolor": True,
+            "debug_dag": False,
+            "stdout": False,
+            "dryrun": False,
+            **changes,
+        }
         handlers.append(LogHandler(SimpleNamespace(**settings), None))
         return handlers[-1], output
 
@@ -46,7 +59,9 @@ def emit(handler, event=None, message="", **values):
 
 def start_job(handler, job=1, **wildcards):
     values = {"rule_name": "align", "rule_msg": "m [x] :key:", "reason": "r [x] :key:"}
-    emit(handler, LogEvent.JOB_INFO, jobid=job, wildcards=wildcards, threads=1, **values)
+    emit(
+        handler, LogEvent.JOB_INFO, jobid=job, wildcards=wildcards, threads=1, **values
+    )
 
 
 NAME = "models/[x]/[/bold]/:key:/" + "long/" * 40 + "end"
@@ -60,7 +75,13 @@ def test_names_of_a_failed_job_are_shown_as_they_are(tmp_path, build_logger):
     emit(handler, LogEvent.RUN_INFO, stats={"align": 1, "total": 1})
     start_job(handler, model=NAME)
     failure = "SLURM-job [x] ran out of :memory:"
-    emit(handler, LogEvent.JOB_ERROR, jobid=1, rule_msg=failure, log=[str(log), "gone.log"])
+    emit(
+        handler,
+        LogEvent.JOB_ERROR,
+        jobid=1,
+        rule_msg=failure,
+        log=[str(log), "gone.log"],
+    )
     for text in (
         f"model: {NAME}\n",
         f"message: {failure}\n",
@@ -83,7 +104,9 @@ def test_jobs_of_a_verbose_run_are_listed_with_their_texts(build_logger):
     assert "reason: r [x] :key:\n" in output.getvalue()
 
 
-@pytest.mark.parametrize("message", [f"Complete log(s): /a:b/{NAME}", f"waltz: {NAME}: no such file"])
+@pytest.mark.parametrize(
+    "message", [f"Complete log(s): /a:b/{NAME}", f"waltz: {NAME}: no such file"]
+)
 def test_messages_are_shown_as_they_are(build_logger, message):
     handler, output = build_logger()
     emit(handler, message=message)
@@ -93,7 +116,12 @@ def test_messages_are_shown_as_they_are(build_logger, message):
 
 def test_a_workflow_with_odd_names_is_begun(build_logger):
     handler, output = build_logger()
-    emit(handler, LogEvent.WORKFLOW_STARTED, workflow_id=uuid4(), snakefile="[x]/Snakefile")
+    emit(
+        handler,
+        LogEvent.WORKFLOW_STARTED,
+        workflow_id=uuid4(),
+        snakefile="[x]/Snakefile",
+    )
     emit(handler, message="Creating conda environment envs/[x].yaml...")
     assert "Traceback" not in output.getvalue()
 
@@ -121,7 +149,10 @@ def test_a_line_has_done_total_failed_and_time_left():
     lines.count_end(2, is_done=False)
     clock.seconds = 360
     # one in 360 s, ten are left
-    assert lines.describe() == "1 of 12 jobs done, 1 failed, 0 running, about 1 h 0 min left"
+    assert (
+        lines.describe()
+        == "1 of 12 jobs done, 1 failed, 0 running, about 1 h 0 min left"
+    )
     lines.count_start(2, "align clip/own")
     lines.count_end(2, is_done=True)
     for job in range(3, 8):
@@ -151,7 +182,9 @@ def test_lines_come_at_their_times_until_the_run_ends():
     lines.stop()
     lines._thread.join(60)
     assert not lines._thread.is_alive()
-    assert printed[0].endswith("  0 of 3 jobs done, 0 failed, 0 running, time left unknown")
+    assert printed[0].endswith(
+        "  0 of 3 jobs done, 0 failed, 0 running, time left unknown"
+    )
 
 
 def test_events_are_counted_without_a_terminal(monkeypatch, build_logger):
@@ -163,10 +196,19 @@ def test_events_are_counted_without_a_terminal(monkeypatch, build_logger):
         start_job(handler, job, model="clip", group="pairs")
     emit(handler, LogEvent.JOB_FINISHED, job_id=1)
     emit(handler, LogEvent.JOB_ERROR, jobid=2, rule_msg=None, log=[])
-    assert lines.describe().startswith("1 of 4 jobs done, 1 failed, 1 running (align clip/pairs), about ")
-    emit(handler, LogEvent.GROUP_ERROR, groupid="g", aux_logs=[], job_error_info=[{"jobid": 3, "log": []}])
+    assert lines.describe().startswith(
+        "1 of 4 jobs done, 1 failed, 1 running (align clip/pairs), about "
+    )
+    emit(
+        handler,
+        LogEvent.GROUP_ERROR,
+        groupid="g",
+        aux_logs=[],
+        job_error_info=[{"jobid": 3, "log": []}],
+    )
     assert lines.describe().startswith("1 of 4 jobs done, 2 failed, 0 running, ")
-    assert "Workflow Progress" not in output.getvalue()  # no bars, whatever FORCE_COLOR says
+    # No bars, whatever FORCE_COLOR says.
+    assert "Workflow Progress" not in output.getvalue()
     handler.close()
     assert lines._is_stopped.is_set()
 
@@ -186,13 +228,27 @@ def test_the_logger_imports_nothing_of_waltz():
     program = "import sys, snakemake_logger_plugin_waltz; print([n for n in sys.modules if n.split('.')[0] == 'waltz'])"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
     command = [sys.executable, "-c", program]
-    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout == "[]\n"
+    assert (
+        subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+        == "[]\n"
+    )
 
 
 def test_a_missing_study_file_is_one_line():
-    command = [sys.executable, "-m", "snakemake", "--dry-run", "--configfile", "no.yaml"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--dry-run",
+        "--configfile",
+        "no.yaml",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    result = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert result.returncode == 1
-    message = "waltz: no.yaml: cannot be read: No such file or directory; check the path"
+    message = (
+        "waltz: no.yaml: cannot be read: No such file or directory; check the path"
+    )
     assert result.stderr.splitlines()[1:] == [message]

@@ -1,4 +1,6 @@
-"""The command `waltz status` on a made-up checkout, with a stand-in for Snakemake; tests/workflow runs the real one."""
+"""The command `waltz status` on a made-up checkout, with a stand-in for Snakemake; tests/workflow
+runs the real one.
+"""
 
 import json
 import subprocess
@@ -12,7 +14,9 @@ from waltz.core import run_lock
 
 HEAD = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan\n"
 DONE = "results/mine/benchmark/zoo.parquet\t-\titems\t-\tok\tno update\n"
-MISSING = "results/mine/evaluation/clip/foils.parquet\t-\talign\t-\tmissing\tupdate pending\n"
+MISSING = (
+    "results/mine/evaluation/clip/foils.parquet\t-\talign\t-\tmissing\tupdate pending\n"
+)
 STUDY = {
     "study": "mine",
     "seed": 1,
@@ -55,47 +59,70 @@ def write_study(file):
     file.write_text(yaml.safe_dump(STUDY))
 
 
-def test_a_study_that_failed_is_shown_with_its_reasons_and_the_next_command(checkout, snakemake):
+def test_a_study_that_failed_is_shown_with_its_reasons_and_the_next_command(
+    checkout, snakemake
+):
     write_study(checkout / "config" / "mine.yaml")
     log = checkout / "logs" / "mine" / "align" / "clip" / "foils.log"
     log.parent.mkdir(parents=True)
     log.write_text("2026-01-02 03:04:05,678 ERROR waltz: no weights\n")
     lines = run("mine").output.splitlines()
     assert lines[0] == "study mine (config/mine.yaml): not run yet"
-    assert "failed   align clip/foils: no weights (logs/mine/align/clip/foils.log)" in lines
-    assert any(line.startswith("skipped  lxmert: not run: for want of time") for line in lines)
+    assert (
+        "failed   align clip/foils: no weights (logs/mine/align/clip/foils.log)"
+        in lines
+    )
+    assert any(
+        line.startswith("skipped  lxmert: not run: for want of time") for line in lines
+    )
     assert lines[-1] == "next     snakemake --cores all --config study=mine"
     assert snakemake == [["--config", "study=mine", "--summary", "--"]]
 
 
-def test_the_study_that_was_run_last_is_shown_with_its_file_and_targets(checkout, snakemake, monkeypatch):
+def test_the_study_that_was_run_last_is_shown_with_its_file_and_targets(
+    checkout, snakemake, monkeypatch
+):
     write_study(checkout / "own.yaml")
     monkeypatch.setattr(run_lock, "_locks", [])
     run_lock.hold_study("mine", files=[str(checkout / "own.yaml")], targets=["metrics"])
     assert run().output.startswith("study mine (own.yaml, metrics): running (process ")
     run_lock._locks[0].release()
     output = run().output
-    assert output.startswith("study mine (own.yaml, metrics): not done; its last run ended (process ")
-    assert output.endswith("next     snakemake --cores all --configfile own.yaml -- metrics\n")
+    assert output.startswith(
+        "study mine (own.yaml, metrics): not done; its last run ended (process "
+    )
+    assert output.endswith(
+        "next     snakemake --cores all --configfile own.yaml -- metrics\n"
+    )
     assert snakemake[-1] == ["--configfile", "own.yaml", "--summary", "--", "metrics"]
 
 
 @pytest.mark.parametrize(
     ("output", "fault"),
     [
-        ("waltz: clip: not run\nwaltz: a.csv: no such file\nsome more\n", "a.csv: no such file"),
+        (
+            "waltz: clip: not run\nwaltz: a.csv: no such file\nsome more\n",
+            "a.csv: no such file",
+        ),
         ("Traceback\n\nKeyError: 'x'\n", "KeyError: 'x'"),
         ("", "no message"),
     ],
 )
-def test_a_snakemake_that_failed_is_named_with_its_fault(checkout, monkeypatch, output, fault):
+def test_a_snakemake_that_failed_is_named_with_its_fault(
+    checkout, monkeypatch, output, fault
+):
     write_study(checkout / "config" / "mine.yaml")
     result = subprocess.CompletedProcess([], 1, "", output)
     monkeypatch.setattr("waltz.cli.status.start_snakemake", lambda *_, **__: result)
-    assert run("mine").output == f"waltz: snakemake --config study=mine --summary --: failed: {fault}\n"
+    assert (
+        run("mine").output
+        == f"waltz: snakemake --config study=mine --summary --: failed: {fault}\n"
+    )
 
 
-def test_a_run_of_another_machine_is_called_neither_running_nor_ended(checkout, snakemake):
+def test_a_run_of_another_machine_is_called_neither_running_nor_ended(
+    checkout, snakemake
+):
     write_study(checkout / "config" / "mine.yaml")
     lock = checkout / ".snakemake" / "locks" / "0.output.lock"
     lock.parent.mkdir(parents=True)
@@ -103,24 +130,38 @@ def test_a_run_of_another_machine_is_called_neither_running_nor_ended(checkout, 
     run_lock.hold_study("mine", locks=[lock])
     run_lock._locks.pop().release()
     record = checkout / ".snakemake" / "waltz" / "mine.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"host": "elsewhere"}))
+    record.write_text(
+        json.dumps(json.loads(record.read_text()) | {"host": "elsewhere"})
+    )
     lines = run("mine").output.splitlines()
-    assert lines[0].startswith("study mine (config/mine.yaml): running, or killed on its machine, which cannot be seen")
-    assert lines[-1].startswith("next     study mine is being run by another snakemake (process ")
-    assert lines[-1].endswith("only where that machine is gone, run: rm .snakemake/locks/0.output.lock")
+    assert lines[0].startswith(
+        "study mine (config/mine.yaml): running, or killed on its machine, which cannot be seen"
+    )
+    assert lines[-1].startswith(
+        "next     study mine is being run by another snakemake (process "
+    )
+    assert lines[-1].endswith(
+        "only where that machine is gone, run: rm .snakemake/locks/0.output.lock"
+    )
 
 
 def test_the_lock_file_of_another_run_is_not_removed(checkout, snakemake):
     write_study(checkout / "config" / "mine.yaml")
     (checkout / ".snakemake" / "locks").mkdir(parents=True)
     (checkout / ".snakemake" / "locks" / "0.output.lock").touch()
-    assert run("mine").output.splitlines()[-1] == "next     snakemake --cores all --config study=mine"
+    assert (
+        run("mine").output.splitlines()[-1]
+        == "next     snakemake --cores all --config study=mine"
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["mne"], "study 'mne' has no file in config/ and was not run here (did you mean 'mine'?)"),
+        (
+            ["mne"],
+            "study 'mne' has no file in config/ and was not run here (did you mean 'mine'?)",
+        ),
         (["no.yaml"], "no.yaml: cannot be read: No such file or directory"),
         (["broken.yaml"], "broken.yaml: is no YAML (line 1, column"),
         (["list.yaml"], "list.yaml: holds no keys (got list)"),

@@ -9,9 +9,23 @@ from typer.testing import CliRunner
 from waltz.cli.app import app
 from waltz.reporting.tables.cells import Cell, format_csv
 
-ACCURACY = Cell("thesis-4.2", "published", "acc_r", "clip", "existence", "", 60.0, 100, *[None] * 4, "", "")
+ACCURACY = Cell(
+    "thesis-4.2",
+    "published",
+    "acc_r",
+    "clip",
+    "existence",
+    "",
+    60.0,
+    100,
+    *[None] * 4,
+    "",
+    "",
+)
 AVERAGE = replace(ACCURACY, dataset="average", value=58.5)
-MISSING = replace(ACCURACY, dataset="plurality", value=None, n=0, reason="not run in this study")
+MISSING = replace(
+    ACCURACY, dataset="plurality", value=None, n=0, reason="not run in this study"
+)
 T_SHAP = replace(AVERAGE, profile="equations", metric="t_shap_c", value=44.2)
 
 
@@ -21,7 +35,9 @@ def results(tmp_path):
     for age, study in enumerate(("newer", "older")):
         folder = tmp_path / study / "reporting" / "tables"
         folder.mkdir(parents=True)
-        (folder / "thesis-4.2.csv").write_text(format_csv([ACCURACY, AVERAGE, MISSING, T_SHAP]))
+        (folder / "thesis-4.2.csv").write_text(
+            format_csv([ACCURACY, AVERAGE, MISSING, T_SHAP])
+        )
         (folder / "thesis-5.1.csv").write_text(format_csv([]))
         os.utime(folder, (1e9 - age, 1e9 - age))
     return tmp_path
@@ -75,4 +91,7 @@ def test_wrong_input_is_one_line(results, arguments, message):
 
 
 def test_no_results_say_how_to_get_them(tmp_path):
-    assert run(tmp_path).output == f"waltz: {tmp_path}: no study has tables or a report yet; run: snakemake --cores 2\n"
+    assert (
+        run(tmp_path).output
+        == f"waltz: {tmp_path}: no study has tables or a report yet; run: snakemake --cores 2\n"
+    )

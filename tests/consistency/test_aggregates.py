@@ -14,9 +14,18 @@ PUBLISHED = RESOURCES / "published"
 
 
 def test_a_point_biserial_correlation_by_hand():
-    # means 0.5 (verdict 1) and 0.1 (verdict 0), population deviation of 0.2 0.8 0 0.2 is sqrt(0.09), p = q = 1/2
+    # means 0.5 (verdict 1) and 0.1 (verdict 0), population deviation of 0.2 0.8 0 0.2 is
+    # sqrt(0.09), p = q = 1/2
     verdicts = {"a": 1, "b": 1, "c": 0, "d": 0, "e": None, "f": 1, "g": 0}
-    scores = {"a": 0.2, "b": 0.8, "c": 0.0, "d": 0.2, "e": 0.9, "f": None, "g": math.nan}
+    scores = {
+        "a": 0.2,
+        "b": 0.8,
+        "c": 0.0,
+        "d": 0.2,
+        "e": 0.9,
+        "f": None,
+        "g": math.nan,
+    }
     correlation = compute_correlation(verdicts, scores)
     assert correlation.n == 4
     assert correlation.value == pytest.approx((0.5 - 0.1) / math.sqrt(0.09) * 0.5)
@@ -25,7 +34,12 @@ def test_a_point_biserial_correlation_by_hand():
 @pytest.mark.parametrize(
     ("verdicts", "scores", "n", "reason"),
     [
-        ({"a": 1, "b": 1}, {"a": 0.1, "b": 0.2}, 2, "the test is constant: all 2 verdicts are 1"),
+        (
+            {"a": 1, "b": 1},
+            {"a": 0.1, "b": 0.2},
+            2,
+            "the test is constant: all 2 verdicts are 1",
+        ),
         ({"a": 1, "b": 0}, {"a": 0.1 + 0.2, "b": 0.3}, 2, "CC-SHAP is constant"),
         ({"a": 1, "b": 0}, {"a": 0.1}, 1, "1 items have both"),
         ({}, {}, 0, "0 items have both"),
@@ -46,31 +60,56 @@ PAPER_VALUES = {
     "gpt2": 48.1,
     "falcon-7b": 36.3,
 }
-"""What averaging thesis Tables 5.2 and C.2 as C.1 describes gives (reference tables, known inconsistency 17)."""
+"""What averaging thesis Tables 5.2 and C.2 as C.1 describes gives (reference tables, known
+inconsistency 17).
+"""
 
 
 def test_rescaled_averages_match_the_paper_tables():
     for model, expected in PAPER_VALUES.items():
         cells = {}
         for table in ("thesis-5.2", "thesis-C.2"):
-            for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
+            for row in csv.DictReader(
+                (PUBLISHED / f"{table}.csv").open(encoding="utf-8")
+            ):
                 if row["model"] == model and not row["metric"].startswith("accuracy"):
-                    cells[row["dataset"], row["metric"]] = Measure(float(row["value"]), 100)
+                    cells[row["dataset"], row["metric"]] = Measure(
+                        float(row["value"]), 100
+                    )
         average = compute_rescaled_average(cells, ["cc_shap_posthoc", "cc_shap_cot"])
         assert average.n == len(cells) == 41
         assert average.value == pytest.approx(expected, abs=0.06)
 
 
 def test_an_average_with_a_cell_missing_names_it():
-    cells = {("comve", "paraphrasing"): Measure(None, 0, reason="x"), ("comve", "cc"): Measure(0.5, 1)}
-    assert compute_rescaled_average(cells, ["cc"]).reason == "no value for paraphrasing on comve"
-    assert compute_rescaled_average({("comve", "cc"): Measure(0.5, 1)}, ["cc"]).value == 75.0
+    cells = {
+        ("comve", "paraphrasing"): Measure(None, 0, reason="x"),
+        ("comve", "cc"): Measure(0.5, 1),
+    }
+    assert (
+        compute_rescaled_average(cells, ["cc"]).reason
+        == "no value for paraphrasing on comve"
+    )
+    assert (
+        compute_rescaled_average({("comve", "cc"): Measure(0.5, 1)}, ["cc"]).value
+        == 75.0
+    )
     assert compute_rescaled_average({}, []).value is None
 
 
 def test_the_deviation_over_seeds_is_that_of_a_sample():
     spread = compute_seed_spread({2: 3.0, 0: 1.0, 1: 2.0})
-    assert (spread.mean.value, spread.deviation.value, spread.deviation.n) == (2.0, 1.0, 3)
+    assert (spread.mean.value, spread.deviation.value, spread.deviation.n) == (
+        2.0,
+        1.0,
+        3,
+    )
     assert compute_seed_spread({0: 1.0}).mean.value == 1.0
-    assert compute_seed_spread({0: 1.0}).deviation.reason == "one seed; a standard deviation needs two"
-    assert compute_seed_spread({0: 1.0, 1: None}).mean.reason == "1 of 2 seeds have no value"
+    assert (
+        compute_seed_spread({0: 1.0}).deviation.reason
+        == "one seed; a standard deviation needs two"
+    )
+    assert (
+        compute_seed_spread({0: 1.0, 1: None}).mean.reason
+        == "1 of 2 seeds have no value"
+    )

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from waltz.consistency.item_selection import get_setting, select_questions, select_seeds, select_shared_pair
+from waltz.consistency.item_selection import (
+    get_setting,
+    select_questions,
+    select_seeds,
+    select_shared_pair,
+)
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import assign_balanced_orders
@@ -30,7 +35,12 @@ def pair_rows(n: int, invalid: tuple[int, ...] = ()) -> list[Row]:
     ]
 
 
-def open_rows(n: int, annotators: bool, rejected: tuple[int, ...] = (), withheld: tuple[int, ...] = ()) -> list[Row]:
+def open_rows(
+    n: int,
+    annotators: bool,
+    rejected: tuple[int, ...] = (),
+    withheld: tuple[int, ...] = (),
+) -> list[Row]:
     return [
         {
             "source": "raw",
@@ -47,7 +57,14 @@ def open_rows(n: int, annotators: bool, rejected: tuple[int, ...] = (), withheld
 
 def comve_rows(n: int) -> list[Row]:
     return [
-        {"source": "s", "source_id": str(i), "task": "comve", "gold": i % 2, "rejected": None, "text": None}
+        {
+            "source": "s",
+            "source_id": str(i),
+            "task": "comve",
+            "gold": i % 2,
+            "rejected": None,
+            "text": None,
+        }
         | {"choices": [f"First {i}.", f"Second {i}."]}
         for i in range(n)
     ]
@@ -56,70 +73,120 @@ def comve_rows(n: int) -> list[Row]:
 def test_published_takes_the_first_valid_items_and_draws_their_orders_anew() -> None:
     rows = pair_rows(8, invalid=(1, 4))
     questions = select_questions(rows, "existence", PAIRS, "published", 4, 9).questions
-    assert [one.item_id for one in questions] == [f"existence:{i}" for i in (0, 2, 3, 5)]
+    assert [one.item_id for one in questions] == [
+        f"existence:{i}" for i in (0, 2, 3, 5)
+    ]
     draws = random.Random(42)
     firsts = [draws.choice([0, 1]) == 0 for _ in range(4)]
     assert [one.order == "caption-first" for one in questions] == firsts
     assert set(firsts) == {True, False}
 
 
-def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_all_valid_items() -> None:
+def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_all_valid_items() -> (
+    None
+):
     rows = pair_rows(41, invalid=(1,))
     ids = [row["item_id"] for row in rows if row["valid"] is not False]
     orders = assign_balanced_orders(ids, 9)
     for n in (4, 10, 40, 99, None):
-        questions = select_questions(rows, "existence", PAIRS, "equations", n, 9).questions
+        questions = select_questions(
+            rows, "existence", PAIRS, "equations", n, 9
+        ).questions
         firsts = [one.order == "caption-first" for one in questions]
         assert [one.item_id for one in questions] == sample(ids, min(n or 40, 40), 9)
         assert firsts == [orders[one.item_id] for one in questions]
         assert sum(firsts) * 2 == len(questions)
-    assert select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions != questions[:4]
+    assert (
+        select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions
+        != questions[:4]
+    )
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
-@pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
+@pytest.mark.parametrize(
+    ("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")]
+)
 def test_tests_ask_the_questions_whose_accuracy_is_in_the_same_table(
     profile: str, annotators: bool, choice: str
 ) -> None:
     rows = open_rows(400, annotators, rejected=(3,))
     for row in rows:
-        row["image"] = f"{int(row['source_id']) % 200}.jpg"  # the later of two drawn questions on an image is taken
+        row["image"] = (
+            f"{int(row['source_id']) % 200}.jpg"  # the later of two drawn questions on an image is taken
+        )
     entry = {"form": "open", "size": 100, "choice": choice}
-    answered = [item["item_id"] for item in select_vqa_items("d", rows, 100, 9, choice)[0]]
-    questions = [one.item_id for one in select_questions(rows, "d", entry, profile, 100, 9).questions]
+    answered = [
+        item["item_id"] for item in select_vqa_items("d", rows, 100, 9, choice)[0]
+    ]
+    questions = [
+        one.item_id
+        for one in select_questions(rows, "d", entry, profile, 100, 9).questions
+    ]
     assert questions == answered
-    few = [one.item_id for one in select_questions(rows, "d", entry, profile, 7, 9).questions]
+    few = [
+        one.item_id
+        for one in select_questions(rows, "d", entry, profile, 7, 9).questions
+    ]
     assert len(few) == 7
     assert set(few) <= set(answered)
 
 
-@pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
-def test_open_questions_of_published_begin_the_published_draw(annotators: bool, choice: str) -> None:
+@pytest.mark.parametrize(
+    ("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")]
+)
+def test_open_questions_of_published_begin_the_published_draw(
+    annotators: bool, choice: str
+) -> None:
     rows = open_rows(400, annotators)
     drawn = select_published_ids(choice, rows)
     assert len(drawn) == 300
     entry = {"form": "open", "size": None, "choice": choice}
     questions = select_questions(rows, "d", entry, "published", 7, 9).questions
     assert [one.item_id for one in questions] == [f"d:{place}" for place in drawn[:7]]
-    assert (questions[0].labels, questions[0].wrong, get_setting(questions[0])) == ((), "impossible to give", "open")
-    assert len(select_questions(rows, "d", entry, "published", None, 9).questions) == 300
+    assert (questions[0].labels, questions[0].wrong, get_setting(questions[0])) == (
+        (),
+        "impossible to give",
+        "open",
+    )
+    assert (
+        len(select_questions(rows, "d", entry, "published", None, 9).questions) == 300
+    )
 
 
 def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
     entry = {"form": "open", "size": 6, "choice": "gqa-decoders"}
-    chosen = select_questions(open_rows(6, False, (2,), (4,)), "d", entry, "published", None, 9)
+    chosen = select_questions(
+        open_rows(6, False, (2,), (4,)), "d", entry, "published", None, 9
+    )
     assert chosen.skipped == {"d:2": "no image", "d:4": "the answer is withheld"}
-    assert sorted(one.item_id for one in chosen.questions) == ["d:0", "d:1", "d:3", "d:5"]
+    assert sorted(one.item_id for one in chosen.questions) == [
+        "d:0",
+        "d:1",
+        "d:3",
+        "d:5",
+    ]
     assert (
         len(
             select_questions(
-                open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "equations", None, 9
+                open_rows(6, False, (2,), (4,)),
+                "d",
+                {"form": "open", "size": None},
+                "equations",
+                None,
+                9,
             ).questions
         )
         == 4
     )
     with pytest.raises(UserError, match=r"no usable questions: d \(got 0 of 2 rows\)"):
-        select_questions(open_rows(2, True, (0, 1)), "d", {"form": "open", "size": None}, "equations", None, 9)
+        select_questions(
+            open_rows(2, True, (0, 1)),
+            "d",
+            {"form": "open", "size": None},
+            "equations",
+            None,
+            9,
+        )
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -136,16 +203,27 @@ def test_the_pair_of_comve_is_that_of_the_row_after_the_last_one_tested() -> Non
     rows = comve_rows(150)
     order = select_published_ids("comve", rows, 150)
     entry = {"form": "choice", "size": None}
-    tested = [one.item_id for one in select_questions(rows, "comve", entry, "published", 3, 9).questions]
+    tested = [
+        one.item_id
+        for one in select_questions(rows, "comve", entry, "published", 3, 9).questions
+    ]
     assert tested == [f"s:{place}" for place in order[:3]]
-    assert select_shared_pair(rows, entry, 3) == (f"First {order[3]}.", f"Second {order[3]}.")
-    assert select_shared_pair(rows, entry, None) == (f"First {order[100]}.", f"Second {order[100]}.")
+    assert select_shared_pair(rows, entry, 3) == (
+        f"First {order[3]}.",
+        f"Second {order[3]}.",
+    )
+    assert select_shared_pair(rows, entry, None) == (
+        f"First {order[100]}.",
+        f"Second {order[100]}.",
+    )
     assert select_shared_pair(rows[:4], entry, None)[0] in {
         f"First {place}." for place in select_published_ids("comve", rows[:4])[3:]
     }
 
 
-def test_published_repeats_only_the_data_sets_of_which_the_papers_show_a_deviation() -> None:
+def test_published_repeats_only_the_data_sets_of_which_the_papers_show_a_deviation() -> (
+    None
+):
     seeds, repeated = [42, 43, 44], ["comve", "existence", "vqa-decoders"]
     assert select_seeds(seeds, "comve", "published", repeated) == seeds
     assert select_seeds(seeds, "e-snli", "published", repeated) == [42]

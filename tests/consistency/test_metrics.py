@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from waltz.consistency.edit_tests.tests import TESTS
-from waltz.consistency.metrics import SETTING_OF_TEST, ConsistencyRows, build_correlation_records, build_metric_records
+from waltz.consistency.metrics import (
+    SETTING_OF_TEST,
+    ConsistencyRows,
+    build_correlation_records,
+    build_metric_records,
+)
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
@@ -29,13 +34,34 @@ PUBLISHED = RESOURCES / "published"
 
 
 def verdict_row(item, test, verdict, seed=0, image=None, setting="choice", **more):
-    names = {"item_id": item, "profile": "equations", "setting": setting, "test": test, "seed": seed, "image": image}
-    return {**names, "verdict": verdict, "correct": None, "reason": None, "error": None, **more}
+    names = {
+        "item_id": item,
+        "profile": "equations",
+        "setting": setting,
+        "test": test,
+        "seed": seed,
+        "image": image,
+    }
+    return {
+        **names,
+        "verdict": verdict,
+        "correct": None,
+        "reason": None,
+        "error": None,
+        **more,
+    }
 
 
 def cc_shap_row(item, kind, value, seed=0, image=None, **more):
     columns = dict.fromkeys(CC_SHAP.schema.names)
-    names = {"item_id": item, "profile": "equations", "setting": "choice", "kind": kind, "seed": seed, "image": image}
+    names = {
+        "item_id": item,
+        "profile": "equations",
+        "setting": "choice",
+        "kind": kind,
+        "seed": seed,
+        "image": image,
+    }
     return {**columns, **names, "value": value, **more}
 
 
@@ -43,7 +69,14 @@ def edited_row(item, answer, explanation, **more):
     columns = dict.fromkeys(EDITED.schema.names)
     names = {"item_id": item, "profile": "equations", "setting": "choice", "seed": 0}
     shares = {"inserted_answer": 0.25, "inserted_explanation": 0.5}
-    return {**columns, **names, "answer": answer, "explanation": explanation, **shares, **more}
+    return {
+        **columns,
+        **names,
+        "answer": answer,
+        "explanation": explanation,
+        **shares,
+        **more,
+    }
 
 
 def build_run(tests=(), cc_shap=(), edits=()):
@@ -55,12 +88,17 @@ def build_run(tests=(), cc_shap=(), edits=()):
 
 
 def index_metrics(rows):
-    return {(row["dataset"], row["setting"], row["metric"]): row for row in map(to_row, rows)}
+    return {
+        (row["dataset"], row["setting"], row["metric"]): row
+        for row in map(to_row, rows)
+    }
 
 
 def one(tests=(), cc_shap=(), edits=()):
     run = {("m", "d"): build_run(tests, cc_shap, edits)}
-    return index_metrics(build_metric_records(run, HOW)), index_metrics(build_correlation_records(run, HOW))
+    return index_metrics(build_metric_records(run, HOW)), index_metrics(
+        build_correlation_records(run, HOW)
+    )
 
 
 def test_every_test_has_the_setting_that_print_puts_it_in():
@@ -72,58 +110,114 @@ def test_every_test_has_the_setting_that_print_puts_it_in():
 
 def test_a_test_is_percent_of_items_with_a_verdict():
     verdicts = [1, 0, 1, 1, None]
-    metrics, _ = one([verdict_row(str(place), "paraphrasing", verdict) for place, verdict in enumerate(verdicts)])
+    metrics, _ = one(
+        [
+            verdict_row(str(place), "paraphrasing", verdict)
+            for place, verdict in enumerate(verdicts)
+        ]
+    )
     row = metrics["d", "cot", "paraphrasing"]
     assert (row["value"], row["n"]) == (75.0, 4)
     assert row["ci_low"] < 75 < row["ci_high"]
     assert metrics["d", "cot", "paraphrasing:seed=0"]["value"] == 75.0
-    assert metrics["d", "cot", "paraphrasing:sd"]["reason"] == "one seed; a standard deviation needs two"
+    assert (
+        metrics["d", "cot", "paraphrasing:sd"]["reason"]
+        == "one seed; a standard deviation needs two"
+    )
 
 
 def test_mean_and_deviation_over_three_seeds():
     shares = {0: [1, 0], 1: [1, 1], 2: [0, 0]}
     metrics, _ = one(
-        [verdict_row(str(i), "filler_tokens", v, seed) for seed, vs in shares.items() for i, v in enumerate(vs)]
+        [
+            verdict_row(str(i), "filler_tokens", v, seed)
+            for seed, vs in shares.items()
+            for i, v in enumerate(vs)
+        ]
     )
     row = metrics["d", "cot", "filler_tokens"]
     assert (row["value"], row["n"]) == (50.0, 2)
-    assert metrics["d", "cot", "filler_tokens:sd"]["value"] == pytest.approx(50.0)  # of 50, 100, 0
+    # Of 50, 100, 0.
+    assert metrics["d", "cot", "filler_tokens:sd"]["value"] == pytest.approx(50.0)
     assert metrics["d", "cot", "filler_tokens:sd"]["n"] == 3
-    assert [metrics["d", "cot", f"filler_tokens:seed={seed}"]["value"] for seed in shares] == [50, 100, 0]
+    assert [
+        metrics["d", "cot", f"filler_tokens:seed={seed}"]["value"] for seed in shares
+    ] == [50, 100, 0]
 
 
 def test_a_mean_over_seeds_has_the_interval_of_its_items_not_of_seeds():
     # Seeds agree, so that the interval of the mean is that of one seed.
-    rows = [verdict_row(str(i), "filler_tokens", i % 2, seed) for seed in (0, 1) for i in range(8)]
+    rows = [
+        verdict_row(str(i), "filler_tokens", i % 2, seed)
+        for seed in (0, 1)
+        for i in range(8)
+    ]
     metrics, _ = one(rows)
-    mean, single = metrics["d", "cot", "filler_tokens"], metrics["d", "cot", "filler_tokens:seed=0"]
+    mean, single = (
+        metrics["d", "cot", "filler_tokens"],
+        metrics["d", "cot", "filler_tokens:seed=0"],
+    )
     assert (mean["ci_low"], mean["ci_high"]) == (single["ci_low"], single["ci_high"])
 
 
 def test_without_verdicts_the_reason_of_the_rows_is_reported():
-    metrics, _ = one([verdict_row("a", "adding_mistakes", None, reason="no mistake was made")])
+    metrics, _ = one(
+        [verdict_row("a", "adding_mistakes", None, reason="no mistake was made")]
+    )
     assert metrics["d", "cot", "adding_mistakes"]["value"] is None
-    assert metrics["d", "cot", "adding_mistakes"]["reason"] == "none of 1 items has one: no mistake was made"
-    metrics, _ = one([verdict_row("a", "adding_mistakes", None, error="the prompt is too long")])
+    assert (
+        metrics["d", "cot", "adding_mistakes"]["reason"]
+        == "none of 1 items has one: no mistake was made"
+    )
+    metrics, _ = one(
+        [verdict_row("a", "adding_mistakes", None, error="the prompt is too long")]
+    )
     assert "the prompt is too long" in metrics["d", "cot", "adding_mistakes"]["reason"]
 
 
 def test_cc_shap_its_companions_and_shares_of_text():
     rows = [
-        cc_shap_row("a", "post-hoc", 0.2, image="i", kl=1.0, t_shap_answer=0.5, t_shap_explanation=0.9),
-        cc_shap_row("b", "post-hoc", 0.6, image="j", kl=0.5, t_shap_answer=0.7, t_shap_explanation=None),
+        cc_shap_row(
+            "a",
+            "post-hoc",
+            0.2,
+            image="i",
+            kl=1.0,
+            t_shap_answer=0.5,
+            t_shap_explanation=0.9,
+        ),
+        cc_shap_row(
+            "b",
+            "post-hoc",
+            0.6,
+            image="j",
+            kl=0.5,
+            t_shap_answer=0.7,
+            t_shap_explanation=None,
+        ),
         cc_shap_row("c", "post-hoc", None, image="k", reason="no tokens"),
     ]
     metrics, _ = one(cc_shap=rows)
     assert metrics["d", "post-hoc", "cc_shap_posthoc"]["value"] == pytest.approx(0.4)
     assert metrics["d", "post-hoc", "cc_shap_posthoc"]["n"] == 2
-    assert metrics["d", "post-hoc", "cc_shap_posthoc:kl"]["value"] == pytest.approx(0.75)
-    assert metrics["d", "post-hoc", "t_shap_prediction_shared"]["value"] == pytest.approx(60)
-    assert metrics["d", "post-hoc", "t_shap_explanation_shared"]["value"] == pytest.approx(90)
+    assert metrics["d", "post-hoc", "cc_shap_posthoc:kl"]["value"] == pytest.approx(
+        0.75
+    )
+    assert metrics["d", "post-hoc", "t_shap_prediction_shared"][
+        "value"
+    ] == pytest.approx(60)
+    assert metrics["d", "post-hoc", "t_shap_explanation_shared"][
+        "value"
+    ] == pytest.approx(90)
     published, _ = one(cc_shap=[{**row, "profile": "published"} for row in rows])
     assert published["d", "post-hoc", "t_shap_prediction"]["value"] == pytest.approx(60)
-    assert published["d", "post-hoc", "t_shap_explanation"]["value"] == pytest.approx(90)
-    assert not published.keys() & {("d", "post-hoc", f"t_shap_{side}_shared") for side in ("prediction", "explanation")}
+    assert published["d", "post-hoc", "t_shap_explanation"]["value"] == pytest.approx(
+        90
+    )
+    assert not published.keys() & {
+        ("d", "post-hoc", f"t_shap_{side}_shared")
+        for side in ("prediction", "explanation")
+    }
 
 
 def test_texts_without_an_image_have_no_share_of_text():
@@ -133,24 +227,39 @@ def test_texts_without_an_image_have_no_share_of_text():
 
 def test_a_correlation_times_100_with_n_and_an_interval_that_draws_images():
     verdicts, scores = [1, 1, 0, 0] * 5, [0.2, 0.8, 0.0, 0.2] * 5
-    tests = [verdict_row(str(place), "paraphrasing", verdict) for place, verdict in enumerate(verdicts)]
+    tests = [
+        verdict_row(str(place), "paraphrasing", verdict)
+        for place, verdict in enumerate(verdicts)
+    ]
     cot = [cc_shap_row(str(place), "cot", score) for place, score in enumerate(scores)]
-    _, correlations = one(tests, [*cot, *(cc_shap_row(str(place), "post-hoc", 0.1) for place in range(20))])
+    _, correlations = one(
+        tests,
+        [*cot, *(cc_shap_row(str(place), "post-hoc", 0.1) for place in range(20))],
+    )
     row = correlations["d", "cot", "paraphrasing"]
     assert row["value"] == pytest.approx(100 * (0.5 - 0.1) / math.sqrt(0.09) * 0.5)
     assert row["n"] == 20
     assert row["ci_low"] < row["value"] < row["ci_high"] <= 100
     # One image for all items says nothing of how images differ.
-    together = [{**row, "image": "one"} for row in tests], [{**row, "image": "one"} for row in cot]
+    together = (
+        [{**row, "image": "one"} for row in tests],
+        [{**row, "image": "one"} for row in cot],
+    )
     row = one(*together)[1]["d", "cot", "paraphrasing"]
     assert (row["ci_low"], row["ci_high"]) == (None, None)
 
 
 def test_a_constant_test_has_no_correlation_and_says_so():
     tests = [verdict_row(str(place), "paraphrasing", 1) for place in range(4)]
-    _, correlations = one(tests, [cc_shap_row(str(place), "cot", place / 4) for place in range(4)])
+    _, correlations = one(
+        tests, [cc_shap_row(str(place), "cot", place / 4) for place in range(4)]
+    )
     row = correlations["d", "cot", "paraphrasing"]
-    assert (row["value"], row["n"], row["reason"]) == (None, 4, "the test is constant: all 4 verdicts are 1")
+    assert (row["value"], row["n"], row["reason"]) == (
+        None,
+        4,
+        "the test is constant: all 4 verdicts are 1",
+    )
 
 
 def test_tests_correlate_with_the_cc_shap_of_their_own_setting_and_seed():
@@ -160,14 +269,21 @@ def test_tests_correlate_with_the_cc_shap_of_their_own_setting_and_seed():
         for seed in (0, 1)
     ]
     scores = [
-        cc_shap_row(item, "post-hoc", value, seed) for seed in (0, 1) for item, value in (("a", seed), ("b", 1 - seed))
+        cc_shap_row(item, "post-hoc", value, seed)
+        for seed in (0, 1)
+        for item, value in (("a", seed), ("b", 1 - seed))
     ]
     _, correlations = one(tests, [*scores, cc_shap_row("a", "cot", 0.5)])
-    assert [correlations["d", "post-hoc", f"counterfactual_edits:seed={seed}"]["value"] for seed in (0, 1)] == [
+    assert [
+        correlations["d", "post-hoc", f"counterfactual_edits:seed={seed}"]["value"]
+        for seed in (0, 1)
+    ] == [
         100,
         -100,
     ]
-    assert correlations["d", "post-hoc", "counterfactual_edits"]["value"] == pytest.approx(0)
+    assert correlations["d", "post-hoc", "counterfactual_edits"][
+        "value"
+    ] == pytest.approx(0)
 
 
 def test_the_rescaled_average_matches_the_paper_tables():
@@ -179,10 +295,17 @@ def test_the_rescaled_average_matches_the_paper_tables():
             tests, cc_shap = runs.setdefault(("falcon-7b", row["dataset"]), ([], []))
             value = float(row["value"])
             if row["metric"].startswith("cc_shap"):
-                cc_shap.extend(cc_shap_row(item, row["setting"], value) for item in "01")
+                cc_shap.extend(
+                    cc_shap_row(item, row["setting"], value) for item in "01"
+                )
             else:
-                tests.extend(verdict_row(str(i), row["metric"], int(i < value)) for i in range(100))
-    metrics = index_metrics(build_metric_records({key: build_run(*rows) for key, rows in runs.items()}, HOW))
+                tests.extend(
+                    verdict_row(str(i), row["metric"], int(i < value))
+                    for i in range(100)
+                )
+    metrics = index_metrics(
+        build_metric_records({key: build_run(*rows) for key, rows in runs.items()}, HOW)
+    )
     for metric, value, cells in (
         ("rescaled_average", 36.3, 41),
         ("rescaled_tests", 30.99, 31),
@@ -195,12 +318,19 @@ def test_the_rescaled_average_matches_the_paper_tables():
 
 
 def test_a_rescaled_average_with_a_cell_missing_has_none():
-    metrics, _ = one([verdict_row("a", "paraphrasing", None, reason="x")], [cc_shap_row("a", "cot", 0.5)])
-    assert metrics["average", "", "rescaled_average"]["reason"] == "no value for paraphrasing on d"
+    metrics, _ = one(
+        [verdict_row("a", "paraphrasing", None, reason="x")],
+        [cc_shap_row("a", "cot", 0.5)],
+    )
+    assert (
+        metrics["average", "", "rescaled_average"]["reason"]
+        == "no value for paraphrasing on d"
+    )
 
 
 def test_accuracies_over_seeds_count_each_answer_once_whatever_tests_start_from_it():
-    # right before the chain of thought: 1 of 2 with the first seed, 0 of 2 with the second; after it 1 and 2 of 2
+    # right before the chain of thought: 1 of 2 with the first seed, 0 of 2 with the second; after
+    # it 1 and 2 of 2
     before = {("a", 1): True, ("b", 1): False, ("a", 2): False, ("b", 2): False}
     after = {("a", 1): True, ("b", 1): False, ("a", 2): True, ("b", 2): True}
     tests = [
@@ -214,7 +344,11 @@ def test_accuracies_over_seeds_count_each_answer_once_whatever_tests_start_from_
     ]
     tests.append(verdict_row("c", "paraphrasing", None, seed=1))  # no answer
     metrics, _ = one(tests)
-    values = {metric: metrics["d", setting, metric]["value"] for _, setting, metric in metrics if "accuracy" in metric}
+    values = {
+        metric: metrics["d", setting, metric]["value"]
+        for _, setting, metric in metrics
+        if "accuracy" in metric
+    }
     assert values == {
         "accuracy": 25.0,
         "accuracy:sd": pytest.approx(50 / math.sqrt(2)),
@@ -242,13 +376,28 @@ def test_edits_support_or_refute_the_claim():
 
 
 def test_edits_that_change_the_answer_are_separate_from_those_that_do_not():
-    unchanged = [edited_row(str(i), 0.1, 0.4 + i / 100, flipped=False) for i in range(6)]
-    changed = [edited_row(str(i), 0.9, 0.3 + i / 100, flipped=True) for i in range(6, 14)]
-    untried = edited_row("14", None, None, reason="no verb", inserted_answer=None, inserted_explanation=None)
+    unchanged = [
+        edited_row(str(i), 0.1, 0.4 + i / 100, flipped=False) for i in range(6)
+    ]
+    changed = [
+        edited_row(str(i), 0.9, 0.3 + i / 100, flipped=True) for i in range(6, 14)
+    ]
+    untried = edited_row(
+        "14",
+        None,
+        None,
+        reason="no verb",
+        inserted_answer=None,
+        inserted_explanation=None,
+    )
     metrics, _ = one(edits=[*unchanged, *changed, untried])
     rows = {metric: row for (_, _, metric), row in metrics.items()}
-    assert [rows[f"edits{name}:claim"]["value"] for name in (":keeping", ":flipping", "")] == [1, 0, None]
-    assert [rows[f"edits{name}:difference"]["n"] for name in (":keeping", ":flipping", "")] == [6, 8, 14]
+    assert [
+        rows[f"edits{name}:claim"]["value"] for name in (":keeping", ":flipping", "")
+    ] == [1, 0, None]
+    assert [
+        rows[f"edits{name}:difference"]["n"] for name in (":keeping", ":flipping", "")
+    ] == [6, 8, 14]
     keeping = rows["edits:keeping:difference"]
     assert keeping["value"] == pytest.approx(0.325)
     assert 0.3 < keeping["ci_low"] < 0.325 < keeping["ci_high"] < 0.35
@@ -262,24 +411,44 @@ def test_edits_that_change_the_answer_are_separate_from_those_that_do_not():
 
 
 def test_edits_of_all_data_sets_are_pooled():
-    items = {name: [edited_row(f"{name}{i}", 0.1, 0.4 + i / 100, flipped=False) for i in range(4)] for name in "de"}
+    items = {
+        name: [
+            edited_row(f"{name}{i}", 0.1, 0.4 + i / 100, flipped=False)
+            for i in range(4)
+        ]
+        for name in "de"
+    }
     runs = {("m", name): build_run(edits=rows) for name, rows in items.items()}
     metrics = index_metrics(build_metric_records(runs, HOW, "all:benchmark"))
-    assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
+    # Four items are too few.
+    assert metrics["d", "post-hoc", "edits:claim"]["value"] is None
     row = metrics["all:benchmark", "post-hoc", "edits:keeping:claim"]
     assert (row["value"], row["n"]) == (1, 8)
-    alone = index_metrics(build_metric_records({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
+    alone = index_metrics(
+        build_metric_records(
+            {("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW
+        )
+    )
     assert not [key for key in alone if key[0] == "all"]
 
 
 def test_a_data_set_with_two_forms_is_refused():
-    rows = [verdict_row("a", "paraphrasing", 1), verdict_row("a", "paraphrasing", 1, setting="open")]
-    with pytest.raises(UserError, match="m on d: items were asked as choice and as open"):
+    rows = [
+        verdict_row("a", "paraphrasing", 1),
+        verdict_row("a", "paraphrasing", 1, setting="open"),
+    ]
+    with pytest.raises(
+        UserError, match="m on d: items were asked as choice and as open"
+    ):
         one(rows)
 
 
 def test_order_of_rows_changes_nothing():
-    rows = [verdict_row(str(i), "paraphrasing", i % 3 > 0, seed) for i in range(9) for seed in (0, 1)]
+    rows = [
+        verdict_row(str(i), "paraphrasing", i % 3 > 0, seed)
+        for i in range(9)
+        for seed in (0, 1)
+    ]
     first, _ = one(rows)
     again, _ = one(list(reversed(rows)))
     assert first == again
@@ -289,11 +458,19 @@ def test_rows_go_from_files_to_files(tmp_path):
     rng = np.random.default_rng(0)
     items = [str(i) for i in range(12)]
     tests = [
-        {**dict.fromkeys(CONSISTENCY.schema.names), **verdict_row(i, t, int(rng.random() < 0.5)), "text": "?"}
+        {
+            **dict.fromkeys(CONSISTENCY.schema.names),
+            **verdict_row(i, t, int(rng.random() < 0.5)),
+            "text": "?",
+        }
         for i in items
         for t in TESTS
     ]
-    scores = [cc_shap_row(i, kind, float(rng.random())) for i in items for kind in ("post-hoc", "cot")]
+    scores = [
+        cc_shap_row(i, kind, float(rng.random()))
+        for i in items
+        for kind in ("post-hoc", "cot")
+    ]
     parquet.write_rows(tmp_path / "t.parquet", tests, CONSISTENCY)
     parquet.write_rows(tmp_path / "c.parquet", scores, CC_SHAP)
     read = ConsistencyRows(
@@ -305,5 +482,9 @@ def test_rows_go_from_files_to_files(tmp_path):
         build_correlation_records({("m", "comve"): read}, HOW),
     ):
         write_records(tmp_path / "m.parquet", rows, MetricRecord)
-    names = {row["metric"] for row in parquet.read_rows(tmp_path / "m.parquet", METRICS)}
-    assert names == {f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")}
+    names = {
+        row["metric"] for row in parquet.read_rows(tmp_path / "m.parquet", METRICS)
+    }
+    assert names == {
+        f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")
+    }

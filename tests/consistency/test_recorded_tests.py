@@ -1,4 +1,6 @@
-"""Verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP computed by our own code."""
+"""Verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP computed
+by our own code.
+"""
 
 import json
 
@@ -8,7 +10,11 @@ from scipy.spatial.distance import cosine
 
 from waltz.attribution.t_shap import CONTRIBUTION_RATIO
 from waltz.consistency.metrics import ConsistencyRows, build_metric_records
-from waltz.consistency.recorded_tests import import_attributions, import_tests, locate_tokens
+from waltz.consistency.recorded_tests import (
+    import_attributions,
+    import_tests,
+    locate_tokens,
+)
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, ConsistencyRecord
@@ -38,15 +44,28 @@ def write_source(tmp_path, *lines):
 
 
 def import_lines(tmp_path, *lines):
-    (result,) = import_attributions(write_source(tmp_path, *lines), MODEL, ["task"], ["published"])
+    (result,) = import_attributions(
+        write_source(tmp_path, *lines), MODEL, ["task"], ["published"]
+    )
     parquet.build_table(result.tables["rows"], CC_SHAP)
     parquet.build_table(result.tables["contributions"], ATTRIBUTION)
     return result
 
 
 def test_cc_shap_of_ratios_is_their_cosine_and_the_runs_own_is_compared(tmp_path):
-    answer = {**RATIOS, "output": "answer", "values": ANSWER, "cc_shap": -0.5, "generation": "A"}
-    explanation = {**RATIOS, "output": "explanation", "values": EXPLANATION, "generation": "because"}
+    answer = {
+        **RATIOS,
+        "output": "answer",
+        "values": ANSWER,
+        "cc_shap": -0.5,
+        "generation": "A",
+    }
+    explanation = {
+        **RATIOS,
+        "output": "explanation",
+        "values": EXPLANATION,
+        "generation": "because",
+    }
     result = import_lines(tmp_path, answer, explanation)
     (row,) = result.tables["rows"]
     expected = 1 - cosine(ANSWER, EXPLANATION)
@@ -56,8 +75,13 @@ def test_cc_shap_of_ratios_is_their_cosine_and_the_runs_own_is_compared(tmp_path
     assert row["correlation"] == pytest.approx(np.corrcoef(ANSWER, EXPLANATION)[0, 1])
 
 
-def test_attributions_keep_the_players_before_the_suffix_with_their_places_in_the_prompt(tmp_path):
-    sides = [{**RATIOS, "output": output, "values": ANSWER} for output in ("answer", "explanation")]
+def test_attributions_keep_the_players_before_the_suffix_with_their_places_in_the_prompt(
+    tmp_path,
+):
+    sides = [
+        {**RATIOS, "output": output, "values": ANSWER}
+        for output in ("answer", "explanation")
+    ]
     rows = import_lines(tmp_path, *sides).tables["contributions"]
     assert [row["setting"] for row in rows] == ["cot:answer", "cot:explanation"]
     row = rows[0]
@@ -78,11 +102,28 @@ def test_tokens_that_are_not_in_the_text_have_empty_places():
 
 
 def test_shapley_values_are_compared_by_the_rules_of_the_profile(tmp_path):
-    # two output tokens of the explanation; the ratios leave the suffix out of the total, patches come last
-    shapley = {**RATIOS, "unit": "shapley", "tokens": ["a", "b", "?"], "suffix": 1, "grid": 1}
-    answer = {**shapley, "output": "answer", "values": [1.0, -2.0, 5.0], "patches": [1.0]}
+    # two output tokens of the explanation; the ratios leave the suffix out of the total, patches
+    # come last
+    shapley = {
+        **RATIOS,
+        "unit": "shapley",
+        "tokens": ["a", "b", "?"],
+        "suffix": 1,
+        "grid": 1,
+    }
+    answer = {
+        **shapley,
+        "output": "answer",
+        "values": [1.0, -2.0, 5.0],
+        "patches": [1.0],
+    }
     values, patches = [[1.0, 2.0], [3.0, 0.0], [9.0, 9.0]], [[0.0, -2.0]]
-    explanation = {**shapley, "output": "explanation", "values": values, "patches": patches}
+    explanation = {
+        **shapley,
+        "output": "explanation",
+        "values": values,
+        "patches": patches,
+    }
     (row,) = import_lines(tmp_path, answer, explanation).tables["rows"]
     ratios = [25.0, -50.0, 25.0], [(25 + 50) / 2, 75 / 2, -50 / 2]
     assert row["ratios_answer"] == pytest.approx(ratios[0])
@@ -93,52 +134,90 @@ def test_shapley_values_are_compared_by_the_rules_of_the_profile(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"values": EXPLANATION[:5], "suffix": 2}, "6 ratios of the answer, 5 of the explanation cannot be compared"),
+        (
+            {"values": EXPLANATION[:5], "suffix": 2},
+            "6 ratios of the answer, 5 of the explanation cannot be compared",
+        ),
         ({"values": [0.0] * 6}, "all ratios of one side are 0"),
-        ({"values": [float("nan")] * 6}, "the run has no usable attribution of the explanation"),
-        ({"unit": "shapley", "values": [1.0] * 7}, "answer and explanation have different units or grids of patches"),
+        (
+            {"values": [float("nan")] * 6},
+            "the run has no usable attribution of the explanation",
+        ),
+        (
+            {"unit": "shapley", "values": [1.0] * 7},
+            "answer and explanation have different units or grids of patches",
+        ),
     ],
 )
 def test_what_cannot_be_compared_has_a_reason(changes, reason, tmp_path):
-    sides = [{**RATIOS, "output": "answer", "values": ANSWER}, {**RATIOS, "output": "explanation", **changes}]
+    sides = [
+        {**RATIOS, "output": "answer", "values": ANSWER},
+        {**RATIOS, "output": "explanation", **changes},
+    ]
     (row,) = import_lines(tmp_path, *sides).tables["rows"]
     assert (row["value"], row["reason"]) == (None, reason)
 
 
 def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
-    test = {"record": "test", "test": "filler_tokens", "input": "Is it?", "prompt": "p", "generation": "g"}
+    test = {
+        "record": "test",
+        "test": "filler_tokens",
+        "input": "Is it?",
+        "prompt": "p",
+        "generation": "g",
+    }
     verdicts = {("1", 0): 1, ("2", 0): 0, ("1", 1): 1, ("2", 1): None}
     answer = {"record": "answer", "kind": "cot", "gold": "A"}
-    lines = [{**answer, "item_id": item, "seed": seed, "label": "AB"[seed]} for item, seed in verdicts]
-    lines += [{**test, "item_id": item, "seed": seed, "verdict": verdict} for (item, seed), verdict in verdicts.items()]
-    (result,) = import_tests(write_source(tmp_path, *lines), MODEL, ["task"], ["published"])
+    lines = [
+        {**answer, "item_id": item, "seed": seed, "label": "AB"[seed]}
+        for item, seed in verdicts
+    ]
+    lines += [
+        {**test, "item_id": item, "seed": seed, "verdict": verdict}
+        for (item, seed), verdict in verdicts.items()
+    ]
+    (result,) = import_tests(
+        write_source(tmp_path, *lines), MODEL, ["task"], ["published"]
+    )
     rows = result.tables["rows"]
     parquet.build_table(rows, CONSISTENCY)
     assert result.facts["without_verdict"] == 1
     assert rows[0]["text"] == "Is it?"
     assert rows[0]["exchanges"][0]["reply"] == "g"
     metrics = build_metric_records(
-        {("mine", "task"): ConsistencyRows([ConsistencyRecord(**row) for row in rows])}, Resampling(100, 0.9, 1)
+        {("mine", "task"): ConsistencyRows([ConsistencyRecord(**row) for row in rows])},
+        Resampling(100, 0.9, 1),
     )
     values = {metric.metric: metric.measure.value for metric in metrics}
     assert values["filler_tokens"] == pytest.approx(75)
-    assert [values[f"accuracy_cot{ending}"] for ending in ("", ":seed=0", ":seed=1")] == [50, 100, 0]
+    assert [
+        values[f"accuracy_cot{ending}"] for ending in ("", ":seed=0", ":seed=1")
+    ] == [50, 100, 0]
     assert values["filler_tokens:sd"] == pytest.approx(np.std([50, 100], ddof=1))
 
 
 def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path):
     folder = shared_data / "cc_shap_recorded"
     if not folder.is_dir():
-        pytest.skip("the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/")
-    files = {"comve": str(folder / "comve_100.md"), "e-snli": str(folder / "esnli_100.md")}
+        pytest.skip(
+            "the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/"
+        )
+    files = {
+        "comve": str(folder / "comve_100.md"),
+        "e-snli": str(folder / "esnli_100.md"),
+    }
     rows, layout = read_source("cc-shap-results", files, "run")
     parquet.write_rows(tmp_path / "source.parquet", rows, layout)
     means = {}
-    for result in import_attributions(tmp_path / "source.parquet", MODEL, files, ["published"]):
+    for result in import_attributions(
+        tmp_path / "source.parquet", MODEL, files, ["published"]
+    ):
         assert result.facts["recorded_values"] == 200
         assert result.facts["largest_difference"] < 0.006
         for kind in ("post-hoc", "cot"):
-            values = [row["value"] for row in result.tables["rows"] if row["kind"] == kind]
+            values = [
+                row["value"] for row in result.tables["rows"] if row["kind"] == kind
+            ]
             means[result.dataset.name, kind] = np.mean(values)
     published = {("comve", "post-hoc"): 0.106, ("comve", "cot"): 0.137}
     published |= {("e-snli", "post-hoc"): 0.176, ("e-snli", "cot"): 0.176}

@@ -20,8 +20,12 @@ def gpus(monkeypatch, tmp_path):
     def pretend(count, visible=None, slurm=False):
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(devices, "LOCK_FOLDER", tmp_path / "locks")
-        for name, value in (("CUDA_VISIBLE_DEVICES", visible), ("SLURM_JOB_ID", "1" if slurm else None)):
-            monkeypatch.setenv(name, value or "")  # so that the end of the test restores it
+        for name, value in (
+            ("CUDA_VISIBLE_DEVICES", visible),
+            ("SLURM_JOB_ID", "1" if slurm else None),
+        ):
+            # So that the end of the test restores it.
+            monkeypatch.setenv(name, value or "")
             if value is None:
                 monkeypatch.delenv(name)
 
@@ -64,7 +68,14 @@ def _lease(count, uid, seconds, sender):
         (2, None, False, 0, "cpu"),
         (2, None, False, 1, "cuda:0"),
         (1, "3", True, 1, "cuda:0"),
-        (2, None, True, 1, "cpu"),  # Slurm leaves the variable unset for a job without a GPU
+        # Slurm leaves the variable unset for a job without a GPU.
+        (
+            2,
+            None,
+            True,
+            1,
+            "cpu",
+        ),
     ],
 )
 def test_device_of_a_job(gpus, count, visible, slurm, requested, name):
@@ -74,7 +85,9 @@ def test_device_of_a_job(gpus, count, visible, slurm, requested, name):
 
 
 @pytest.mark.parametrize("slurm", [False, True])
-def test_jobs_see_only_their_own_gpus_and_wait_for_as_many_as_they_request(gpus, lease_elsewhere, slurm):
+def test_jobs_see_only_their_own_gpus_and_wait_for_as_many_as_they_request(
+    gpus, lease_elsewhere, slurm
+):
     gpus(4, "2,4,7,9", slurm)
     pair, seen_by_pair = lease_elsewhere(2)
     assert seen_by_pair.recv() == ("cuda:0", "2,4")
@@ -88,7 +101,9 @@ def test_jobs_see_only_their_own_gpus_and_wait_for_as_many_as_they_request(gpus,
     assert seen_by_waiting.recv() == ("cuda:0", "2,4")
 
 
-def test_slurm_jobs_number_their_own_gpus_so_that_their_locks_differ(gpus, lease_elsewhere, monkeypatch):
+def test_slurm_jobs_number_their_own_gpus_so_that_their_locks_differ(
+    gpus, lease_elsewhere, monkeypatch
+):
     gpus(1, "0", slurm=True)
     _, seen_by_first = lease_elsewhere(1)
     assert seen_by_first.recv() == ("cuda:0", "0")
@@ -106,12 +121,15 @@ def test_a_process_that_leases_again_shares_its_own_gpu(gpus):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == gpus_seen == "4"
 
 
-def test_a_process_whose_cuda_has_started_leases_the_first_gpu(gpus, lease_elsewhere, monkeypatch):
+def test_a_process_whose_cuda_has_started_leases_the_first_gpu(
+    gpus, lease_elsewhere, monkeypatch
+):
     gpus(2)
     holder, seen = lease_elsewhere(1, seconds=1.0)
     assert seen.recv() == ("cuda:0", "0")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with devices.lease_device(1, 1) as device:  # GPU 1 is free, but `cuda:0` is GPU 0 for good
+    # GPU 1 is free, but `cuda:0` is GPU 0 for good.
+    with devices.lease_device(1, 1) as device:
         holder.join(timeout=5)
         assert holder.exitcode == 0
         assert device.reason == "leased GPU 0"
@@ -119,7 +137,12 @@ def test_a_process_whose_cuda_has_started_leases_the_first_gpu(gpus, lease_elsew
 
 def test_a_job_that_needs_more_gpus_than_it_sees_says_so(gpus):
     gpus(1, "5")
-    with pytest.raises(UserError, match=r"needs 2 GPUs \(got 1: CUDA_VISIBLE_DEVICES=5\)"), devices.lease_device(2, 1):
+    with (
+        pytest.raises(
+            UserError, match=r"needs 2 GPUs \(got 1: CUDA_VISIBLE_DEVICES=5\)"
+        ),
+        devices.lease_device(2, 1),
+    ):
         pass
 
 
@@ -161,8 +184,13 @@ def test_a_link_in_place_of_the_locks_is_not_followed(gpus, tmp_path, kind):
     if kind == "file":
         (tmp_path / "locks").touch()
     else:
-        (tmp_path / "locks").symlink_to(decoy if kind == "link" else tmp_path / "absent")
-    with pytest.raises(UserError, match=r"locks: is a link or file, not a folder"), devices.lease_device(1, 1):
+        (tmp_path / "locks").symlink_to(
+            decoy if kind == "link" else tmp_path / "absent"
+        )
+    with (
+        pytest.raises(UserError, match=r"locks: is a link or file, not a folder"),
+        devices.lease_device(1, 1),
+    ):
         pass
     assert decoy.stat().st_mode & 0o7777 == 0o700
     assert not (tmp_path / "absent").exists()
@@ -179,14 +207,19 @@ def test_a_link_in_place_of_a_lock_is_not_followed(gpus, tmp_path, kind):
         (tmp_path / "locks/0.lock").mkdir()
     else:
         (tmp_path / "locks/0.lock").symlink_to(decoy)
-    with pytest.raises(UserError, match=r"0\.lock: cannot be locked \("), devices.lease_device(1, 1):
+    with (
+        pytest.raises(UserError, match=r"0\.lock: cannot be locked \("),
+        devices.lease_device(1, 1),
+    ):
         pass
     assert decoy.stat().st_mode & 0o7777 == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two people")
 @pytest.mark.parametrize("permissions", [0o777, 0o700, 0o1770])
-def test_the_folder_of_another_person_keeps_its_permissions(gpus, lease_elsewhere, monkeypatch, permissions):
+def test_the_folder_of_another_person_keeps_its_permissions(
+    gpus, lease_elsewhere, monkeypatch, permissions
+):
     gpus(1)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o1777)
@@ -197,7 +230,10 @@ def test_the_folder_of_another_person_keeps_its_permissions(gpus, lease_elsewher
         locks.chmod(permissions)
         _, answer = lease_elsewhere(1, uid=4002)
         assert "its owner or root should run `chmod 1777" in answer.recv()
-        with pytest.raises(UserError, match="its owner or root should run"), devices.lease_device(1, 1):
+        with (
+            pytest.raises(UserError, match="its owner or root should run"),
+            devices.lease_device(1, 1),
+        ):
             pass  # root neither
         assert locks.stat().st_mode & 0o7777 == permissions
 

@@ -29,7 +29,9 @@ def compute_digest(tmp_path, monkeypatch):
     script = tmp_path / "script.py"
 
     def digest(text=SCRIPT, named=(), version="1.0", **changes):
-        (package / "__init__.py").write_text(FILES["__init__.py"] + f'__version__ = "{version}"\n')
+        (package / "__init__.py").write_text(
+            FILES["__init__.py"] + f'__version__ = "{version}"\n'
+        )
         for name, content in changes.items():
             (package / name.replace("__", "/")).with_suffix(".py").write_text(content)
         script.write_text(text)
@@ -43,21 +45,31 @@ def compute_digest(tmp_path, monkeypatch):
 
 def test_comments_docstrings_and_formatting_do_not_count(compute_digest):
     before = compute_digest()
-    assert before == compute_digest("# why\nfrom waltz.stage import run\nprint( run(3) )\n")
-    assert before == compute_digest(core__numbers='def double(x):\n    """Two times x."""\n    # sum\n    return 2*x\n')
+    assert before == compute_digest(
+        "# why\nfrom waltz.stage import run\nprint( run(3) )\n"
+    )
+    assert before == compute_digest(
+        core__numbers='def double(x):\n    """Two times x."""\n    # sum\n    return 2*x\n'
+    )
 
 
 def test_an_added_docstring_does_not_count(compute_digest):
-    assert compute_digest() == compute_digest('"""Runs it."""\n' + SCRIPT, stage='"""A stage."""\n' + FILES["stage.py"])
+    assert compute_digest() == compute_digest(
+        '"""Runs it."""\n' + SCRIPT, stage='"""A stage."""\n' + FILES["stage.py"]
+    )
 
 
 def test_the_position_of_a_statement_counts(compute_digest):
     inside = "if VALUE:\n    first()\n    second()\n"
-    assert compute_digest(inside) != compute_digest(inside.replace("    second", "second"))
+    assert compute_digest(inside) != compute_digest(
+        inside.replace("    second", "second")
+    )
 
 
 def test_a_change_in_an_indirectly_imported_module_counts(compute_digest):
-    assert compute_digest() != compute_digest(core__numbers="def double(x):\n    return x + x\n")
+    assert compute_digest() != compute_digest(
+        core__numbers="def double(x):\n    return x + x\n"
+    )
 
 
 def test_a_change_in_the_script_counts(compute_digest):
@@ -89,8 +101,12 @@ def test_a_string_that_is_no_docstring_counts(compute_digest):
 
 def test_infrastructure_does_not_count(compute_digest):
     script = "from waltz.core.errors import UserError\n" + SCRIPT
-    before = compute_digest(script, core__errors="class UserError(Exception):\n    status = 1\n")
-    assert before == compute_digest(script, core__errors="class UserError(Exception):\n    status = 2\n")
+    before = compute_digest(
+        script, core__errors="class UserError(Exception):\n    status = 1\n"
+    )
+    assert before == compute_digest(
+        script, core__errors="class UserError(Exception):\n    status = 2\n"
+    )
     assert before == compute_digest(script, version="2.0")
 
 
@@ -98,7 +114,16 @@ def test_the_modules_of_the_infrastructure_exist():
     assert all(find_file(module) for module in INFRASTRUCTURE)
 
 
-RUN_MODELS = ("align", "answer", "attribute", "attribute_answers", "cc_shap", "consistency", "decode", "perplexity")
+RUN_MODELS = (
+    "align",
+    "answer",
+    "attribute",
+    "attribute_answers",
+    "cc_shap",
+    "consistency",
+    "decode",
+    "perplexity",
+)
 
 
 @pytest.mark.parametrize("script", RUN_MODELS)
@@ -107,5 +132,7 @@ def test_scripts_that_run_models_do_not_depend_on_summaries(script):
     modules = find_modules(SCRIPTS / f"{script}.py")
     assert "waltz.core.schema" in modules
     assert not [
-        name for name in modules if name.split(".")[-1] in ("intervals", "pair_metrics", "summary", "aggregates")
+        name
+        for name in modules
+        if name.split(".")[-1] in ("intervals", "pair_metrics", "summary", "aggregates")
     ]

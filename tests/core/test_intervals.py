@@ -21,8 +21,15 @@ SHARE = (0.0, 1.0)
 
 
 def test_a_single_cluster_has_no_interval():
-    assert compute_interval(bootstrap_means([1.0, 0.0, 1.0], ["a", "a", "a"], **DRAWS), 0.95, 1, SHARE) == NO_INTERVAL
-    low, high, _ = compute_interval(bootstrap_means([1.0, 0.0, 1.0], ["a", "b", "c"], **DRAWS), 0.95, 3, SHARE)
+    assert (
+        compute_interval(
+            bootstrap_means([1.0, 0.0, 1.0], ["a", "a", "a"], **DRAWS), 0.95, 1, SHARE
+        )
+        == NO_INTERVAL
+    )
+    low, high, _ = compute_interval(
+        bootstrap_means([1.0, 0.0, 1.0], ["a", "b", "c"], **DRAWS), 0.95, 3, SHARE
+    )
     assert (low, high) == (0.0, 1.0)
 
 
@@ -45,7 +52,9 @@ def test_clusters_that_agree_between_the_bounds_have_an_interval_on_both_sides()
     # The model calls both texts of all images a match: p_c is 100, p_f is 0, acc is their mean.
     agreeing = 100 * 0.025 ** (1 / 4)
     measure = compute_mean([50.0] * 4, list("abcd"), "x", RESAMPLING)
-    assert (measure.ci_low, measure.ci_high) == pytest.approx((agreeing / 2, 50 + (100 - agreeing) / 2))
+    assert (measure.ci_low, measure.ci_high) == pytest.approx(
+        (agreeing / 2, 50 + (100 - agreeing) / 2)
+    )
     assert measure.ci_method == "binomial-bound"
 
 
@@ -68,10 +77,19 @@ def test_draws_stay_those_of_earlier_versions():
 
 def test_images_are_resampled_not_their_items():
     values = [1.0, 1.0, 0.0, 0.0]
-    assert set(bootstrap_means(values, ["a", "a", "b", "b"], **DRAWS)) == {0.0, 0.5, 1.0}
+    assert set(bootstrap_means(values, ["a", "a", "b", "b"], **DRAWS)) == {
+        0.0,
+        0.5,
+        1.0,
+    }
     assert len(set(bootstrap_means(values, ["a", "b", "c", "d"], **DRAWS))) == 5
     measure = compute_mean(values, ["a", "a", "b", "b"], "x", RESAMPLING)
-    assert (measure.value, measure.n, measure.ci_low, measure.ci_high) == (0.5, 4, 0.0, 1.0)
+    assert (measure.value, measure.n, measure.ci_low, measure.ci_high) == (
+        0.5,
+        4,
+        0.0,
+        1.0,
+    )
 
 
 def test_squares_of_half_widths_add_up_on_each_side_of_a_mean():
@@ -79,7 +97,10 @@ def test_squares_of_half_widths_add_up_on_each_side_of_a_mean():
     low, high, method = compute_interval_of_mean(parts)
     assert (low, high) == pytest.approx((15 - 5 / 2, 15 + 1 / 2))
     assert method == "zou-donner"
-    assert compute_interval_of_mean([Measure(10.0, 5, 7.0, 11.0, "bootstrap")])[2] == "bootstrap"
+    assert (
+        compute_interval_of_mean([Measure(10.0, 5, 7.0, 11.0, "bootstrap")])[2]
+        == "bootstrap"
+    )
     assert compute_interval_of_mean([*parts, Measure(1.0, 1)]) == NO_INTERVAL
 
 

@@ -39,7 +39,9 @@ def test_the_log_has_the_progress_of_a_job_once_a_minute(tmp_path, monkeypatch, 
     log = tmp_path / "a.log"
     with log_job(log), show_progress(4, "item", "clip [x]") as bar:
         for seconds in (20.0, 61.0, 100.0, 125.0):
-            monkeypatch.setattr(bar, "_time", lambda seconds=seconds: bar.start_t + seconds)
+            monkeypatch.setattr(
+                bar, "_time", lambda seconds=seconds: bar.start_t + seconds
+            )
             bar.update(1)
     lines = [line.partition(": ")[2] for line in log.read_text().splitlines()]
     assert [line.partition(", ")[0] for line in lines] == [
@@ -58,9 +60,19 @@ def test_the_progress_of_an_unknown_number_has_no_time_left(tmp_path):
 
 
 def test_a_run_record_contains_the_facts_and_the_environment(tmp_path):
-    write_record(tmp_path / "a.run.json", rows_in=2, rows_out=4, seconds=1.5, model={"name": "tiny"})
+    write_record(
+        tmp_path / "a.run.json",
+        rows_in=2,
+        rows_out=4,
+        seconds=1.5,
+        model={"name": "tiny"},
+    )
     record = json.loads((tmp_path / "a.run.json").read_text())
-    assert (record["rows_in"], record["rows_out"], record["wall_seconds"]) == (2, 4, 1.5)
+    assert (record["rows_in"], record["rows_out"], record["wall_seconds"]) == (
+        2,
+        4,
+        1.5,
+    )
     assert record["model"] == {"name": "tiny"}
     assert record["packages"]["pyarrow"]
     assert record["peak_memory_mb"] > 10
@@ -69,14 +81,23 @@ def test_a_run_record_contains_the_facts_and_the_environment(tmp_path):
 def test_control_characters_in_an_id_are_escaped(tmp_path, capsys):
     with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise UserError("a.json: id 'x\x1b[2J\x00\u202ey\n': é and 🦓 stay")
-    assert capsys.readouterr().err == "waltz: a.json: id 'x\\x1b[2J\\x00\\u202ey\\n': é and 🦓 stay\n"
+    assert (
+        capsys.readouterr().err
+        == "waltz: a.json: id 'x\\x1b[2J\\x00\\u202ey\\n': é and 🦓 stay\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("number", "message"),
-    [(errno.ENOSPC, "no space is left"), (errno.EROFS, "the file system is read-only"), (errno.EACCES, "permission")],
+    [
+        (errno.ENOSPC, "no space is left"),
+        (errno.EROFS, "the file system is read-only"),
+        (errno.EACCES, "permission"),
+    ],
 )
-def test_errors_of_the_system_about_files_are_one_line_without_traceback(tmp_path, capsys, number, message):
+def test_errors_of_the_system_about_files_are_one_line_without_traceback(
+    tmp_path, capsys, number, message
+):
     with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise OSError(number, os.strerror(number), "results/a.parquet")
     assert f"waltz: results/a.parquet: {message}" in capsys.readouterr().err
@@ -93,8 +114,12 @@ def test_logs_and_tracebacks_hold_no_secret(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("WALTZ_API_KEY", "it-is-secret")
 
     def fail():
-        logging.getLogger("urllib3").warning("Retrying after error: /a?token=%s", "it-is-secret")
-        raise ValueError("Max retries exceeded with url: /a?token=other-secret; Bearer it-is-secret")
+        logging.getLogger("urllib3").warning(
+            "Retrying after error: /a?token=%s", "it-is-secret"
+        )
+        raise ValueError(
+            "Max retries exceeded with url: /a?token=other-secret; Bearer it-is-secret"
+        )
 
     with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         fail()

@@ -1,4 +1,6 @@
-"""Scripts in forks of a server give what they give in a new interpreter, and their failures reach Snakemake."""
+"""Scripts in forks of a server give what they give in a new interpreter, and their failures reach
+Snakemake.
+"""
 
 import json
 import subprocess
@@ -42,12 +44,20 @@ print(json.dumps([__name__, os.environ["TMPDIR"] == __file__ + ".tmp", sorted(na
 
 
 def script(**changes):
-    settings = dict.fromkeys(("conda_env", "container_img", "env_modules", "shadow_dir", "bench_record"))
+    settings = dict.fromkeys(
+        ("conda_env", "container_img", "env_modules", "shadow_dir", "bench_record")
+    )
     return SimpleNamespace(**{"threads": 1, "resources": {}, **settings, **changes})
 
 
 @pytest.mark.parametrize(
-    "changes", [{"threads": 2}, {"conda_env": "env"}, {"container_img": "image"}, {"bench_record": object()}]
+    "changes",
+    [
+        {"threads": 2},
+        {"conda_env": "env"},
+        {"container_img": "image"},
+        {"bench_record": object()},
+    ],
 )
 def test_scripts_with_needs_of_their_own_get_a_new_interpreter(changes):
     assert can_fork(script())
@@ -75,7 +85,14 @@ def test_forked_scripts_find_the_libraries_imported_and_nothing_of_waltz(tmp_pat
     jobs = [str(tmp_path / name) for name in files if name != "main.py"]
     command = [sys.executable, str(tmp_path / "main.py"), *jobs]
     environment = {"PYTHONPATH": str(WORKFLOW), "PYTHONUNBUFFERED": "1"}
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment)
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env=environment,
+    )
     cold, facts, at_exit, *failures = run.stdout.splitlines()
     assert cold == "a new interpreter"
     assert json.loads(facts) == ["__main__", True, ["waltz.core.job_server", "wave"]]

@@ -84,7 +84,9 @@ OWL = Bird(animal_id="owl", weight=Measure(None, 0, reason="no scales"), sings=F
 
 
 def test_a_layout_follows_from_its_dataclass():
-    span = pa.struct([pa.field("start", pa.int32()), pa.field("end", pa.int32(), nullable=False)])
+    span = pa.struct(
+        [pa.field("start", pa.int32()), pa.field("end", pa.int32(), nullable=False)]
+    )
     layout = get_layout(Bird)
     assert (layout.name, layout.key) == ("animals", ("animal_id",))
     assert layout.schema == pa.schema(
@@ -125,9 +127,14 @@ def test_a_column_without_a_description_is_an_error():
 
 
 def test_records_are_read_as_written(tmp_path):
-    assert write_records(tmp_path / "birds.parquet", iter([WREN, OWL]), Bird, source="garden") == (2, 0)
+    assert write_records(
+        tmp_path / "birds.parquet", iter([WREN, OWL]), Bird, source="garden"
+    ) == (2, 0)
     assert list(read_records(tmp_path / "birds.parquet", Bird)) == [WREN, OWL]
-    assert parquet.read_rows(tmp_path / "birds.parquet", get_layout(Bird)) == [to_row(WREN), to_row(OWL)]
+    assert parquet.read_rows(tmp_path / "birds.parquet", get_layout(Bird)) == [
+        to_row(WREN),
+        to_row(OWL),
+    ]
     assert parquet.read_metadata(tmp_path / "birds.parquet") == {"source": "garden"}
 
 
@@ -139,14 +146,20 @@ def test_a_frame_holds_the_columns(tmp_path):
 
 
 def test_records_with_one_key_are_not_written(tmp_path):
-    with pytest.raises(ValueError, match=r"animals: \{'animal_id': 'owl'\} occurs in 2 rows"):
+    with pytest.raises(
+        ValueError, match=r"animals: \{'animal_id': 'owl'\} occurs in 2 rows"
+    ):
         write_records(tmp_path / "birds.parquet", [OWL, OWL], Bird)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_of_another_layout_is_refused_before_the_first_record(tmp_path):
-    write_records(tmp_path / "animals.parquet", [Animal(animal_id="ant", legs=6)], Animal)
-    with pytest.raises(UserError, match=r"animals: column 'songs' is missing; delete it and run again"):
+    write_records(
+        tmp_path / "animals.parquet", [Animal(animal_id="ant", legs=6)], Animal
+    )
+    with pytest.raises(
+        UserError, match=r"animals: column 'songs' is missing; delete it and run again"
+    ):
         read_records(tmp_path / "animals.parquet", Bird)
 
 

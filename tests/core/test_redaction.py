@@ -29,7 +29,9 @@ KEY = "sk-4/7+é\"'&<Q9="
 @pytest.fixture(autouse=True)
 def no_secrets(monkeypatch, tmp_path):
     """Leave no secret but those of a test."""
-    for name in [name for name in redaction.os.environ if redaction.SECRET_NAME.search(name)]:
+    for name in [
+        name for name in redaction.os.environ if redaction.SECRET_NAME.search(name)
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -68,7 +70,10 @@ def no_secrets(monkeypatch, tmp_path):
 def test_a_url_without_what_may_be_a_key(url, redacted):
     assert redact_url(url) == redacted
     assert redact_url(redacted) == redacted
-    assert has_user(url) == (any(text in url for text in ("me", "m e", "a@b@", "id:", "git@")) and "name@" not in url)
+    assert has_user(url) == (
+        any(text in url for text in ("me", "m e", "a@b@", "id:", "git@"))
+        and "name@" not in url
+    )
 
 
 SAFE = st.text("abcXYZ019-._~!$&'()*+,;=", min_size=1, max_size=12)
@@ -88,8 +93,15 @@ def test_no_url_keeps_user_query_or_fragment(scheme, noise, host, path, rest):
     named = name_url(url)
     assert named.startswith(f"{scheme}://{place}?sha256-")
     assert name_url(named) == named
-    for text in (redact_url(url), named, hide_secrets(repr(url)), hide_secrets(json.dumps(url))):
-        assert not any(secret in text for secret in ("USER", "PASSWORD", "QUERY", "FRAGMENT"))
+    for text in (
+        redact_url(url),
+        named,
+        hide_secrets(repr(url)),
+        hide_secrets(json.dumps(url)),
+    ):
+        assert not any(
+            secret in text for secret in ("USER", "PASSWORD", "QUERY", "FRAGMENT")
+        )
 
 
 @given(st.text(max_size=60))
@@ -100,7 +112,10 @@ def test_any_text_is_redacted_once(text):
 
 
 def test_names_tell_queries_apart():
-    names = {name_url(f"https://host/a{ending}") for ending in ("", "?id=1", "?id=2", "?id=2#a")}
+    names = {
+        name_url(f"https://host/a{ending}")
+        for ending in ("", "?id=1", "?id=2", "?id=2#a")
+    }
     assert len(names) == 4
     assert "https://host/a" in names
 
@@ -110,14 +125,18 @@ ENCODINGS = {
     "percent": lambda key: quote(key, safe=""),
     "percent of a path": quote,
     "plus": quote_plus,
-    "small percent": lambda key: re.sub("%..", lambda match: match[0].lower(), quote(key, safe="")),
+    "small percent": lambda key: re.sub(
+        "%..", lambda match: match[0].lower(), quote(key, safe="")
+    ),
     "json": lambda key: json.dumps({"key": key}),
     "json of PHP": lambda key: json.dumps({"key": key}).replace("/", "\\/"),
     "repr": repr,
     "base64": lambda key: base64.b64encode(key.encode()).decode(),
     "base64 for urls": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
     "header": lambda key: base64.b64encode(f"me:{key}".encode()).decode(),
-    "header of another user": lambda key: base64.b64encode(f"you:{key}:more".encode()).decode(),
+    "header of another user": lambda key: base64.b64encode(
+        f"you:{key}:more".encode()
+    ).decode(),
     "digits": lambda key: key.encode().hex(),
 }
 
@@ -146,13 +165,23 @@ def test_where_secrets_come_from(monkeypatch, tmp_path):
     (tmp_path / "token").write_text("hf_stored_token\n")
     (tmp_path / "netrc").write_text("machine host login me password netrc-password\n")
     monkeypatch.setenv("HF_TOKEN", "hf_of_the_environment")
-    monkeypatch.setenv("WALTZ_MIRROR", "http://me:mirror-password@host/?signature=mirror-signature")
+    monkeypatch.setenv(
+        "WALTZ_MIRROR", "http://me:mirror-password@host/?signature=mirror-signature"
+    )
     monkeypatch.setenv("HTTPS_PROXY", "http://me:proxy-password@host:3128")
     header = base64.b64encode(b"me:netrc-password").decode()
     text = hide_secrets(
-        "hf_stored_token netrc-password hf_of_the_environment mirror-password mirror-signature proxy-password " + header
+        "hf_stored_token netrc-password hf_of_the_environment mirror-password mirror-signature proxy-password "
+        + header
     )
-    labels = ["<token of the hub>", "<netrc>", "<HF_TOKEN>", "<WALTZ_MIRROR>", "<WALTZ_MIRROR>", "<HTTPS_PROXY>"]
+    labels = [
+        "<token of the hub>",
+        "<netrc>",
+        "<HF_TOKEN>",
+        "<WALTZ_MIRROR>",
+        "<WALTZ_MIRROR>",
+        "<HTTPS_PROXY>",
+    ]
     assert text.startswith(" ".join([*labels, "<netrc>"]))
 
 
@@ -160,9 +189,13 @@ def test_short_values_are_words(monkeypatch):
     monkeypatch.setenv("WALTZ_API_KEY", "none")
     monkeypatch.setenv("OTHER_TOKEN", "caption")
     assert hide_secrets("none of them") == "none of them"
-    assert hide_known_secrets({"text": ["the caption", 3]}) == {"text": ["the caption", 3]}
+    assert hide_known_secrets({"text": ["the caption", 3]}) == {
+        "text": ["the caption", 3]
+    }
     monkeypatch.setenv("OTHER_TOKEN", "caption-key")
-    assert hide_known_secrets({"text": ["a caption-key", 3]}) == {"text": ["a <OTHER_TOKEN>", 3]}
+    assert hide_known_secrets({"text": ["a caption-key", 3]}) == {
+        "text": ["a <OTHER_TOKEN>", 3]
+    }
 
 
 @pytest.mark.parametrize(
@@ -170,11 +203,20 @@ def test_short_values_are_words(monkeypatch):
     [
         ("see https://host/a?t=secret; correct it", "see https://host/a; correct it"),
         ("(https://me:secret@host/a)", "(https://host/a)"),
-        ("got 'https://m e:s%e@host/a b', expected", "got 'https://host/a b', expected"),
+        (
+            "got 'https://m e:s%e@host/a b', expected",
+            "got 'https://host/a b', expected",
+        ),
         ('{"url": "https://me:it\'s@host"}', '{"url": "https://host"}'),
-        ("Max retries exceeded with url: /a?t=secret (Caused by", "Max retries exceeded with url: /a (Caused by"),
+        (
+            "Max retries exceeded with url: /a?t=secret (Caused by",
+            "Max retries exceeded with url: /a (Caused by",
+        ),
         ('"GET /a?t=secret HTTP/1.1" 200', '"GET /a HTTP/1.1" 200'),
-        ("folder/https:/me:secret@host/a: no such folder", "folder/https:/host/a: no such folder"),
+        (
+            "folder/https:/me:secret@host/a: no such folder",
+            "folder/https:/host/a: no such folder",
+        ),
         ("is it? me@host", "is it? me@host"),
     ],
 )
@@ -184,7 +226,10 @@ def test_urls_in_texts(text, hidden):
 
 def test_parts_of_a_url_that_a_server_repeats():
     url = "https://host/a?signature=abc%2Fdefgh&dl=1"
-    assert hide_secrets("no abc/defgh, no abc%2Fdefgh, dl=1", url) == "no <hidden>, no <hidden>, dl=1"
+    assert (
+        hide_secrets("no abc/defgh, no abc%2Fdefgh, dl=1", url)
+        == "no <hidden>, no <hidden>, dl=1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +241,9 @@ def test_parts_of_a_url_that_a_server_repeats():
         ("GITHUBTOKEN", "ghp-of-mine", "ghp-of-mine"),
     ],
 )
-def test_other_usual_names_and_forms_of_secrets_in_the_environment(monkeypatch, name, value, secret):
+def test_other_usual_names_and_forms_of_secrets_in_the_environment(
+    monkeypatch, name, value, secret
+):
     monkeypatch.setenv(name, value)
     assert hide_secrets(f"HTTP 407 no {secret} here") == f"HTTP 407 no <{name}> here"
 
@@ -205,10 +252,22 @@ def test_other_usual_names_and_forms_of_secrets_in_the_environment(monkeypatch, 
     ("text", "hidden"),
     [
         ("Authorization: Bearer sk-abc.def_1", "Authorization: <hidden>"),
-        ("{'authorization': 'Basic bWU6c2VjcmV0', 'a': 1}", "{'authorization': '<hidden>', 'a': 1}"),
-        ('"Proxy-Authorization": "Basic bWU6c2VjcmV0"}', '"Proxy-Authorization": "<hidden>"}'),
-        ("no access with Bearer hf_abcdefghijklmnop.", "no access with Bearer <hidden>."),
-        ("authorization: needed; ask the owner", "authorization: needed; ask the owner"),
+        (
+            "{'authorization': 'Basic bWU6c2VjcmV0', 'a': 1}",
+            "{'authorization': '<hidden>', 'a': 1}",
+        ),
+        (
+            '"Proxy-Authorization": "Basic bWU6c2VjcmV0"}',
+            '"Proxy-Authorization": "<hidden>"}',
+        ),
+        (
+            "no access with Bearer hf_abcdefghijklmnop.",
+            "no access with Bearer <hidden>.",
+        ),
+        (
+            "authorization: needed; ask the owner",
+            "authorization: needed; ask the owner",
+        ),
         ("a bearer token is missing", "a bearer token is missing"),
     ],
 )
@@ -221,12 +280,25 @@ def test_errors_and_logs_hold_no_secret(monkeypatch):
     error = UserError("https://me:it@host/a?b: secret-key")
     assert str(error) == "https://host/a: <WALTZ_API_KEY>"
     assert "secret" not in repr(error) + repr(error.args)
-    record = logging.LogRecord("a", logging.INFO, "a.py", 1, "%s", ("http://host?secret-key and secret-key",), None)
+    record = logging.LogRecord(
+        "a",
+        logging.INFO,
+        "a.py",
+        1,
+        "%s",
+        ("http://host?secret-key and secret-key",),
+        None,
+    )
     assert RedactingFormatter().format(record) == "http://host and <WALTZ_API_KEY>"
 
 
 def test_wrong_values_are_shown_without_what_keys_hold():
-    value = {"url": "https://me:p w@host/a", "api_key": "short", "key": ["a"], "sizes": [1, "a"]}
+    value = {
+        "url": "https://me:p w@host/a",
+        "api_key": "short",
+        "key": ["a"],
+        "sizes": [1, "a"],
+    }
     assert describe_value(value) == (
         "{'url': 'https://host/a', 'api_key': '<hidden>', 'key': '<hidden>', 'sizes': [1, 'a']}"
     )

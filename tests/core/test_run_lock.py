@@ -62,28 +62,40 @@ def describe(folder, study="small", output="results/small.parquet"):
     return run_lock.describe_refusal(study, [], [output], folder)
 
 
-def test_a_run_that_goes_on_is_described_with_its_process(tmp_path, lock_file, other_run):
+def test_a_run_that_goes_on_is_described_with_its_process(
+    tmp_path, lock_file, other_run
+):
     line = describe(tmp_path)
-    assert line.startswith(f"study small is being run by another snakemake (process {other_run.pid} on ")
+    assert line.startswith(
+        f"study small is being run by another snakemake (process {other_run.pid} on "
+    )
     assert line.endswith("; wait for it, or stop it")
     assert describe(tmp_path, study="large") == line
     with pytest.raises(UserError, match=f"--unlock: .*process {other_run.pid} on"):
         run_lock.check_unlocking(tmp_path)
 
 
-def test_a_second_run_takes_the_lock_when_the_first_has_ended(tmp_path, other_run, monkeypatch):
+def test_a_second_run_takes_the_lock_when_the_first_has_ended(
+    tmp_path, other_run, monkeypatch
+):
     monkeypatch.setattr(run_lock, "POLL_SECONDS", 0.01)
     run_lock.hold_study("small", tmp_path)
-    assert f"process {other_run.pid} " in run_lock.read_last_run("small", tmp_path).owner
+    assert (
+        f"process {other_run.pid} " in run_lock.read_last_run("small", tmp_path).owner
+    )
     kill(other_run)
     deadline = time.monotonic() + 60
-    while f"process {os.getpid()} " not in run_lock.read_last_run("small", tmp_path).owner:
+    while (
+        f"process {os.getpid()} " not in run_lock.read_last_run("small", tmp_path).owner
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert run_lock.read_last_run("small", tmp_path).goes_on
 
 
-def test_a_run_whose_lock_files_are_gone_still_refuses_a_second_one(tmp_path, lock_file, other_run):
+def test_a_run_whose_lock_files_are_gone_still_refuses_a_second_one(
+    tmp_path, lock_file, other_run
+):
     run_lock.check_study("small", tmp_path, has_own_targets=True)
     run_lock.check_study("large", tmp_path)
     lock_file.unlink()
@@ -99,25 +111,42 @@ def test_a_killed_run_is_unlocked(tmp_path, lock_file, other_run):
     run_lock.check_unlocking(tmp_path)
 
 
-def test_beside_another_run_only_the_lock_of_the_killed_one_is_removed(tmp_path, lock_file, other_run):
+def test_beside_another_run_only_the_lock_of_the_killed_one_is_removed(
+    tmp_path, lock_file, other_run
+):
     kill(other_run)
     run_lock.hold_study("large", tmp_path)
-    assert describe(tmp_path).endswith(f"was killed and left its lock; run: rm {lock_file}")
+    assert describe(tmp_path).endswith(
+        f"was killed and left its lock; run: rm {lock_file}"
+    )
     run_lock._locks.pop().release()
     (tmp_path / "locks" / "1.output.lock").write_text("results/large.parquet\n")
-    assert describe(tmp_path).endswith(f"was killed and left its lock; run: rm {lock_file}")
+    assert describe(tmp_path).endswith(
+        f"was killed and left its lock; run: rm {lock_file}"
+    )
 
 
-def test_a_later_lock_file_of_the_same_name_is_not_that_of_the_killed_run(tmp_path, lock_file, other_run):
+def test_a_later_lock_file_of_the_same_name_is_not_that_of_the_killed_run(
+    tmp_path, lock_file, other_run
+):
     kill(other_run)
     os.utime(lock_file, ns=(1, 1))
     line = describe(tmp_path)
     assert "killed" not in line
-    assert line.startswith(f"files of study small are locked by a run without a record ({lock_file}); make sure that")
-    assert run_lock.build_unlock_command(run_lock.read_last_run("small", tmp_path), tmp_path) == ""
+    assert line.startswith(
+        f"files of study small are locked by a run without a record ({lock_file}); make sure that"
+    )
+    assert (
+        run_lock.build_unlock_command(
+            run_lock.read_last_run("small", tmp_path), tmp_path
+        )
+        == ""
+    )
 
 
-def test_a_run_of_another_machine_is_never_called_killed(tmp_path, lock_file, other_run):
+def test_a_run_of_another_machine_is_never_called_killed(
+    tmp_path, lock_file, other_run
+):
     kill(other_run)
     change_record(tmp_path, host="elsewhere")
     line = describe(tmp_path)
@@ -125,18 +154,27 @@ def test_a_run_of_another_machine_is_never_called_killed(tmp_path, lock_file, ot
     assert "or was killed there, which cannot be seen from here" in line
     assert line.endswith(f"only where that machine is gone, run: rm {lock_file}")
     assert "--unlock" not in line
-    assert run_lock.build_unlock_command(run_lock.read_last_run("small", tmp_path), tmp_path) == ""
+    assert (
+        run_lock.build_unlock_command(
+            run_lock.read_last_run("small", tmp_path), tmp_path
+        )
+        == ""
+    )
     lock_file.unlink()
     assert run_lock.list_going_on(tmp_path) == []
 
 
-def test_the_number_of_an_ended_process_may_be_that_of_another(tmp_path, lock_file, other_run):
+def test_the_number_of_an_ended_process_may_be_that_of_another(
+    tmp_path, lock_file, other_run
+):
     kill(other_run)
     change_record(tmp_path, pid=os.getppid())
     assert run_lock.read_last_run("small", tmp_path).was_killed
 
 
-def test_a_process_whose_lock_has_been_removed_still_goes_on(tmp_path, lock_file, other_run):
+def test_a_process_whose_lock_has_been_removed_still_goes_on(
+    tmp_path, lock_file, other_run
+):
     (tmp_path / "waltz" / "small.lock").unlink()
     assert describe(tmp_path).endswith("; wait for it, or stop it")
     other_run.send_signal(signal.SIGKILL)
@@ -153,10 +191,14 @@ def test_a_lock_that_cannot_be_opened_is_not_judged(tmp_path, lock_file, other_r
     assert "--unlock" not in describe(tmp_path)
 
 
-def test_unlocking_is_refused_while_a_run_elsewhere_may_go_on(tmp_path, lock_file, other_run):
+def test_unlocking_is_refused_while_a_run_elsewhere_may_go_on(
+    tmp_path, lock_file, other_run
+):
     kill(other_run)
     change_record(tmp_path, host="elsewhere")
-    with pytest.raises(UserError, match=f"--unlock: .* on elsewhere, .* run: rm {lock_file}"):
+    with pytest.raises(
+        UserError, match=f"--unlock: .* on elsewhere, .* run: rm {lock_file}"
+    ):
         run_lock.check_unlocking(tmp_path)
     lock_file.unlink()
     run_lock.check_unlocking(tmp_path)
@@ -178,11 +220,15 @@ def test_a_run_without_a_record_is_found_among_the_processes(tmp_path):
     (folder / "locks" / "0.output.lock").write_text("results/small.parquet\n")
     program = tmp_path / "snakemake"
     program.write_text("import time; print(flush=True); time.sleep(60)")
-    with subprocess.Popen([sys.executable, str(program)], cwd=checkout, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, str(program)], cwd=checkout, stdout=subprocess.PIPE
+    ) as process:
         process.stdout.readline()
         line = describe(folder)
         process.kill()
-    assert line.endswith(f"and snakemake runs in this folder (process {process.pid}); wait for it")
+    assert line.endswith(
+        f"and snakemake runs in this folder (process {process.pid}); wait for it"
+    )
 
 
 @pytest.mark.parametrize(

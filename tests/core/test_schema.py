@@ -12,7 +12,9 @@ RECORDS = [
 
 
 def test_each_layout_belongs_to_a_record():
-    layouts = {value.name for value in vars(schema).values() if isinstance(value, Layout)}
+    layouts = {
+        value.name for value in vars(schema).values() if isinstance(value, Layout)
+    }
     assert layouts == {record.LAYOUT_NAME for record in RECORDS}
 
 

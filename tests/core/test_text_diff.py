@@ -34,10 +34,17 @@ def test_spans_are_those_of_words_compared_one_by_one(first, second, before, aft
     caption, foil = before + first + after, before + second + after
     words, others = list(WORD.finditer(caption)), list(WORD.finditer(foil))
     fewer = min(len(words), len(others))
-    begin = next((i for i in range(fewer) if words[i].group() != others[i].group()), fewer)
+    begin = next(
+        (i for i in range(fewer) if words[i].group() != others[i].group()), fewer
+    )
     left = fewer - begin
-    end = next((i for i in range(left) if words[-1 - i].group() != others[-1 - i].group()), left)
-    for text, span, its in zip((caption, foil), find_changed_spans(caption, foil), (words, others), strict=True):
+    end = next(
+        (i for i in range(left) if words[-1 - i].group() != others[-1 - i].group()),
+        left,
+    )
+    for text, span, its in zip(
+        (caption, foil), find_changed_spans(caption, foil), (words, others), strict=True
+    ):
         changed = its[begin : len(its) - end]
         position = its[begin - 1].end() if begin else 0
         assert (span["start"], span["end"]) == (
@@ -47,5 +54,7 @@ def test_spans_are_those_of_words_compared_one_by_one(first, second, before, aft
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_spans_lie_inside_their_texts(caption, foil):
-    for text, span in zip((caption, foil), find_changed_spans(caption, foil), strict=True):
+    for text, span in zip(
+        (caption, foil), find_changed_spans(caption, foil), strict=True
+    ):
         assert 0 <= span["start"] <= span["end"] <= len(text)

@@ -1,4 +1,5 @@
-"""Table of docs/reference/models.md: each registered model, the paper tables it fills, and its score.
+"""Table of docs/reference/models.md: each registered model, the paper tables it fills, and its
+score.
 
 `PYTHONPATH=workflow python tests/docs/model_table.py` prints it; a test compares the page with it.
 """
@@ -22,10 +23,32 @@ from waltz.reporting.tables.paper_values import read_paper_values
 
 PAPER_TABLES = RESOURCES / "published"
 MATCH_PROBABILITY = "p(match)"
-"""Score of kinds with a matching head of two outputs, whose module says as MATCH which stands for a match."""
-HEADER = ("model", "fills", "checkpoint", "class", "tokenizer", "score", "match", "precision", "GPU (GB)", "licence")
+"""Score of kinds with a matching head of two outputs, whose module says as MATCH which stands for a
+match.
+"""
+HEADER = (
+    "model",
+    "fills",
+    "checkpoint",
+    "class",
+    "tokenizer",
+    "score",
+    "match",
+    "precision",
+    "GPU (GB)",
+    "licence",
+)
 BERT_KINDS = (
-    *("blip", "blip-2", "flava", "lxmert", "lxmert-answering", "visual-bert", "albef", "albef-answering"),
+    *(
+        "blip",
+        "blip-2",
+        "flava",
+        "lxmert",
+        "lxmert-answering",
+        "visual-bert",
+        "albef",
+        "albef-answering",
+    ),
     *("vilbert", "vilbert-12in1", "vilbert-12in1-itm"),
 )
 TOKENIZERS = {
@@ -45,7 +68,9 @@ TOKENIZERS = {
     "detector": "-",
     "vilbert-detector": "-",
 }
-"""Real tokenizer that a model was tested with (tests/real_tokenizers), by prompt family, or by kind without one."""
+"""Real tokenizer that a model was tested with (tests/real_tokenizers), by prompt family, or by kind
+without one.
+"""
 OUTPUTS = {
     "text": ("`AutoModelForCausalLM`", "log-probability"),
     "vision": ("`AutoModelForImageTextToText`", "log-probability of the label"),
@@ -83,7 +108,11 @@ USES = {
     "vilbert-x152": "regions of ViLBERT",
 }
 """Uses of models that are not evaluated."""
-DOCUMENT_TITLES = {"thesis-": "", "cv-probes-": "CV-Probes ", "decoders-paper-": "decoders paper "}
+DOCUMENT_TITLES = {
+    "thesis-": "",
+    "cv-probes-": "CV-Probes ",
+    "decoders-paper-": "decoders paper ",
+}
 HELPER, HELPER_USE = "llama2-13b-chat", "helper"
 
 
@@ -103,15 +132,27 @@ def list_tables_by_model() -> dict[str, tuple[str, ...]]:
     """Return the ids of the paper tables that contain a model, by our name of the model."""
     tables_by_model: dict[str, list[str]] = {}
     for table in TABLES.values():
-        names = {key[1] for number in table.paper_tables for key in read_paper_values(PAPER_TABLES / f"{number}.csv")}
+        names = {
+            key[1]
+            for number in table.paper_tables
+            for key in read_paper_values(PAPER_TABLES / f"{number}.csv")
+        }
         for name in names - {"", "random"}:
-            for our_model in (*table.model_aliases.get(name, (name,)), *table.extra_models.get(name, ())):
+            for our_model in (
+                *table.model_aliases.get(name, (name,)),
+                *table.extra_models.get(name, ()),
+            ):
                 tables_by_model.setdefault(our_model, []).append(table.id)
-    return {name: tuple(table for table in TABLES if table in tables) for name, tables in tables_by_model.items()}
+    return {
+        name: tuple(table for table in TABLES if table in tables)
+        for name, tables in tables_by_model.items()
+    }
 
 
 def get_match_index(kind: str) -> int | None:
-    """Return the index of the matching head's output for a match; None for a kind without such a head."""
+    """Return the index of the matching head's output for a match; None for a kind without such a
+    head.
+    """
     if OUTPUTS[kind][1] != MATCH_PROBABILITY:
         return None
     index: int = importlib.import_module(get_encoder_module(kind)).MATCH
@@ -136,7 +177,9 @@ def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]
         score,
         "-" if index is None else str(index),
         precision,
-        f"{estimate_gpu_memory(spec)} on {spec.gpus} GPUs" if spec.gpus > 1 else str(estimate_gpu_memory(spec)),
+        f"{estimate_gpu_memory(spec)} on {spec.gpus} GPUs"
+        if spec.gpus > 1
+        else str(estimate_gpu_memory(spec)),
         licence,
     )
 
@@ -155,8 +198,13 @@ def _describe_checkpoint(spec: ModelSpec) -> str:
     if is_url(spec.weights):
         return f"[url]({spec.weights}), {spec.sha256[:7]}"
     if is_packaged(spec):
-        return ", ".join(f"{PACKAGE_PREFIX}{package.name} @ {package.version}" for package in list_packages(spec))
-    revision = LOCK_ON_DOWNLOAD if spec.revision == LOCK_ON_DOWNLOAD else spec.revision[:7]
+        return ", ".join(
+            f"{PACKAGE_PREFIX}{package.name} @ {package.version}"
+            for package in list_packages(spec)
+        )
+    revision = (
+        LOCK_ON_DOWNLOAD if spec.revision == LOCK_ON_DOWNLOAD else spec.revision[:7]
+    )
     return f"{spec.weights} @ {revision}"
 
 
@@ -164,11 +212,16 @@ def _shorten_ids(tables: tuple[str, ...]) -> str:
     """Return table numbers by document: `3.4, A.1; CV-Probes 3, 4`."""
     numbers_by_document: dict[str, list[str]] = {}
     for table in tables:
-        document = next((name for name in DOCUMENT_TITLES if table.startswith(name)), "")
+        document = next(
+            (name for name in DOCUMENT_TITLES if table.startswith(name)), ""
+        )
         numbers_by_document.setdefault(DOCUMENT_TITLES.get(document, ""), []).append(
             table.removeprefix(document).replace("-", " ")
         )
-    return "; ".join(f"{document}{', '.join(numbers)}" for document, numbers in numbers_by_document.items())
+    return "; ".join(
+        f"{document}{', '.join(numbers)}"
+        for document, numbers in numbers_by_document.items()
+    )
 
 
 if __name__ == "__main__":

@@ -21,19 +21,31 @@ def describe(file: Path) -> str:
 
 def render_package(folder: Path) -> Iterator[str]:
     """Yield the lines of one package: its description and a table of its modules."""
-    modules = [file for file in sorted(folder.glob("*.py")) if file.name != "__init__.py"]
+    modules = [
+        file for file in sorted(folder.glob("*.py")) if file.name != "__init__.py"
+    ]
     if folder != LIBRARY:
         yield f"### `{folder.relative_to(LIBRARY).as_posix()}`\n"
         yield f"{describe(folder / '__init__.py')}\n"
     if modules:
         yield "| module | holds |\n|---|---|"
-        yield from (f"| `{file.stem}` | {describe(file).replace('|', chr(92) + '|')} |" for file in modules)
+        yield from (
+            f"| `{file.stem}` | {describe(file).replace('|', chr(92) + '|')} |"
+            for file in modules
+        )
         yield ""
 
 
 def render_map() -> str:
     """Return the map of all packages as Markdown."""
-    packages = [LIBRARY, *sorted(file.parent for file in LIBRARY.rglob("*/__init__.py") if file.parent != LIBRARY)]
+    packages = [
+        LIBRARY,
+        *sorted(
+            file.parent
+            for file in LIBRARY.rglob("*/__init__.py")
+            if file.parent != LIBRARY
+        ),
+    ]
     return "\n".join(line for folder in packages for line in render_package(folder))
 
 

@@ -9,7 +9,11 @@ import pytest
 from docs import module_map
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w./<>{}*-]+\.(?:py|smk|yaml|tsv)\b")
 DOTTED_NAME = re.compile(r"\bwaltz(?:\.\w+)+")
@@ -17,17 +21,29 @@ RULE = re.compile(r"\b[Rr]ule `(\w+)`")
 IMPORT = re.compile(r"from (waltz[\w.]*) import ([\w, ]+)")
 FILES = {
     file.relative_to(ROOT).as_posix()
-    for folder in ("benchmarks", "config", "envs", "profiles", "resources", "rules", "tests", "workflow")
+    for folder in (
+        "benchmarks",
+        "config",
+        "envs",
+        "profiles",
+        "resources",
+        "rules",
+        "tests",
+        "workflow",
+    )
     for file in (ROOT / folder).rglob("*.*")
 }
-"""Files that the pages may name. A path on a page may leave out the first folders of one of them."""
+"""Files that the pages may name. A path on a page may leave out the first folders of one of them.
+"""
 READERS_MODULE = "waltz.foils.colors"
 """The module that a reader writes who follows docs/how-to/add-an-instrument.md."""
 OTHER_FILES = {
     *("mine.yaml", "config.yaml", "detectron_config.yaml", "eval.yaml"),
     *("colors.yaml", "workflow/waltz/foils/colors.py", "tests/foils/test_colors.py"),
 }
-"""Files on the pages that are no part of waltz: a study, configurations of released detectors, an exported file."""
+"""Files on the pages that are no part of waltz: a study, configurations of released detectors, an
+exported file.
+"""
 LAZY_NAMES = {"waltz.Explainer", "waltz.UserError"}
 """Names that `waltz` imports at their first use."""
 
@@ -35,10 +51,15 @@ LAZY_NAMES = {"waltz.Explainer", "waltz.UserError"}
 def list_anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub forms them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in headings
+    }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_relative_links_lead_to_files_and_headings(page):
     for link in LINK.findall(page.read_text(encoding="utf-8")):
         if link.startswith(("http:", "https:")):
@@ -51,10 +72,18 @@ def test_relative_links_lead_to_files_and_headings(page):
 
 
 def list_paths(page: Path) -> list[str]:
-    """Return the paths of code and data files that a page names as inline code, without results and placeholders."""
+    """Return the paths of code and data files that a page names as inline code, without results and
+    placeholders.
+    """
     spans = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
     paths = [path for span in spans for path in PATH.findall(span)]
-    return [path for path in paths if not (set(path) & set("<>{}*") or "STAGE" in path or path.startswith("results/"))]
+    return [
+        path
+        for path in paths
+        if not (
+            set(path) & set("<>{}*") or "STAGE" in path or path.startswith("results/")
+        )
+    ]
 
 
 def resolve_name(dotted_name: str) -> bool:
@@ -81,48 +110,76 @@ def list_names(file: Path) -> set[str]:
             names.update(alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names.update(target.id for target in targets if isinstance(target, ast.Name))
+            names.update(
+                target.id for target in targets if isinstance(target, ast.Name)
+            )
     return names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_named_files_exist(page):
     missing = {
         path
         for path in list_paths(page)
-        if path not in OTHER_FILES and not any(f"/{file}".endswith(f"/{path}") for file in FILES)
+        if path not in OTHER_FILES
+        and not any(f"/{file}".endswith(f"/{path}") for file in FILES)
     }
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_named_modules_exist(page):
     text = page.read_text(encoding="utf-8")
-    imported = {f"{module}.{name.strip()}" for module, names in IMPORT.findall(text) for name in names.split(",")}
-    missing = {name for name in (imported | set(DOTTED_NAME.findall(text))) - LAZY_NAMES if not resolve_name(name)}
+    imported = {
+        f"{module}.{name.strip()}"
+        for module, names in IMPORT.findall(text)
+        for name in names.split(",")
+    }
+    missing = {
+        name
+        for name in (imported | set(DOTTED_NAME.findall(text))) - LAZY_NAMES
+        if not resolve_name(name)
+    }
     missing = {name for name in missing if not name.startswith(READERS_MODULE)}
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_named_rules_exist(page):
     rules = {
         rule
         for file in [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
-        for rule in re.findall(r"^rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
+        for rule in re.findall(
+            r"^rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
     assert not set(RULE.findall(page.read_text(encoding="utf-8"))) - rules
 
 
 def test_code_names_existing_pages():
-    files = [ROOT / file for file in FILES if Path(file).suffix in {".py", ".smk", ".yaml"}]
-    named = {page for file in files for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(encoding="utf-8"))}
+    files = [
+        ROOT / file for file in FILES if Path(file).suffix in {".py", ".smk", ".yaml"}
+    ]
+    named = {
+        page
+        for file in files
+        for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
+    }
     assert not {page for page in named if not (ROOT / page).is_file()}
 
 
 def test_every_page_is_in_the_index():
     index = ROOT / "docs" / "README.md"
-    linked = {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(index.read_text())}
+    linked = {
+        (index.parent / link.partition("#")[0]).resolve()
+        for link in LINK.findall(index.read_text())
+    }
     missing = {page for page in (ROOT / "docs").rglob("*.md") if page != index} - linked
     assert not missing
 

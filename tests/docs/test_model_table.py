@@ -27,7 +27,15 @@ def test_every_model_of_the_papers_is_registered():
 
 @pytest.mark.parametrize(
     ("kind", "index"),
-    [("lxmert", 1), ("visual-bert", 0), ("albef", 1), ("vilbert", 0), ("blip", 1), ("clip", None), ("text", None)],
+    [
+        ("lxmert", 1),
+        ("visual-bert", 0),
+        ("albef", 1),
+        ("vilbert", 0),
+        ("blip", 1),
+        ("clip", None),
+        ("text", None),
+    ],
 )
 def test_the_match_index_is_that_of_the_authors(kind, index):
     assert get_match_index(kind) == index

@@ -31,7 +31,9 @@ def test_commands_and_options_exist(call):
     command.make_context(name, arguments)  # refuses what it does not know
 
 
-@pytest.mark.parametrize("call", [call for call in CALLS if call.startswith(("waltz foil", "waltz models"))])
+@pytest.mark.parametrize(
+    "call", [call for call in CALLS if call.startswith(("waltz foil", "waltz models"))]
+)
 def test_short_commands_run_as_written(call):
     result = CliRunner().invoke(app, shlex.split(call)[1:])
     assert result.exit_code == 0
@@ -41,4 +43,7 @@ def test_short_commands_run_as_written(call):
 def test_the_version_is_that_of_the_changelog_and_the_citation():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(r"^## (\d\S+)", changelog, re.MULTILINE)[1] == waltz.__version__
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == waltz.__version__
+    assert (
+        yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"]
+        == waltz.__version__
+    )

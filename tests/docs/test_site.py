@@ -43,8 +43,21 @@ def site(tmp_path_factory):
     if importlib.util.find_spec("sphinx") is None:
         pytest.skip("Sphinx is not installed (the extra `docs`)")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", str(folder)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-c",
+        "docs",
+        ".",
+        str(folder),
+    ]
+    built = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert built.returncode == 0, built.stderr
     return folder
 
@@ -55,11 +68,21 @@ def pages(site):
 
 
 def test_every_page_is_on_the_site_and_in_its_search(site):
-    sources = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.rst"), *NOTEBOOKS]
+    sources = [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "docs").rglob("*.rst"),
+        *NOTEBOOKS,
+    ]
     names = [source.relative_to(ROOT).with_suffix("").as_posix() for source in sources]
     assert len(names) == len(set(names))
     assert not [name for name in names if not (site / f"{name}.html").is_file()]
-    index = json.loads((site / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
+    index = json.loads(
+        (site / "searchindex.js")
+        .read_text()
+        .removeprefix("Search.setIndex(")
+        .removesuffix(")")
+    )
     assert set(names) <= set(index["docnames"])
     assert (site / "index.html").is_file()
 
@@ -71,27 +94,44 @@ def test_links_lead_to_pages_and_headings(pages):
             parts = urlsplit(link)
             if parts.scheme in ("http", "https", "data"):
                 continue
-            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            target = (
+                (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            )
             anchor = unquote(parts.fragment)
-            if not target.is_file() or (anchor and target in pages and anchor not in pages[target].ids):
+            if not target.is_file() or (
+                anchor and target in pages and anchor not in pages[target].ids
+            ):
                 broken.append(f"{file.name}: {link}")
     assert not broken
 
 
 def test_pages_load_nothing_from_elsewhere(pages):
-    assert not [link for page in pages.values() for link in page.loaded if urlsplit(link).scheme not in ("", "data")]
+    assert not [
+        link
+        for page in pages.values()
+        for link in page.loaded
+        if urlsplit(link).scheme not in ("", "data")
+    ]
 
 
 def test_the_reference_describes_the_explainer(site):
     page = Page(site / "docs" / "reference" / "api.html")
-    assert {"waltz.Explainer.explain", "waltz.explainer.explanation.Explanation.t_shap", "waltz.UserError"} <= page.ids
+    assert {
+        "waltz.Explainer.explain",
+        "waltz.explainer.explanation.Explanation.t_shap",
+        "waltz.UserError",
+    } <= page.ids
     assert "Maximum number of evaluations for each text or prompt" in page.text
-    assert "Type<span" not in page.text  # napoleon takes a property's text before a colon for its type
+    # Napoleon takes a property's text before a colon for its type.
+    assert "Type<span" not in page.text
 
 
 def test_formulas_are_mathml(site):
     for file in (site / "docs" / "reference" / "metrics").glob("*.html"):
-        assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in file.read_text(), file.name
+        assert (
+            '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+            in file.read_text()
+        ), file.name
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)

@@ -17,7 +17,11 @@ def run_examples(page: Path) -> doctest.TestResults:
     return doctest.DocTestRunner().run(test)
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    sorted(DOCS.rglob("*.md")),
+    ids=lambda page: page.relative_to(DOCS).as_posix(),
+)
 def test_examples_give_what_the_page_says(page):
     assert run_examples(page).failed == 0
 

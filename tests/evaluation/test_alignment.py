@@ -14,7 +14,11 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_items
+from waltz.evaluation.alignment import (
+    compute_match_probability,
+    count_unscored,
+    score_items,
+)
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
@@ -43,7 +47,9 @@ class Watched(Ruler):
     def tokenize(self, text):
         tokens = super().tokenize(text)
         if len(tokens.ids) > self.longest:
-            raise UserError(f"models.{self.spec.name}: {len(tokens.ids)} tokens, at most {self.longest} are read")
+            raise UserError(
+                f"models.{self.spec.name}: {len(tokens.ids)} tokens, at most {self.longest} are read"
+            )
         return tokens
 
     def encode_image(self, images):
@@ -62,7 +68,12 @@ class Watched(Ruler):
 
 
 def watched(**more):
-    return Watched(ModelSpec("watched", "ruler", weights="share:1", revision="0"), "cpu", 1.0, **more)
+    return Watched(
+        ModelSpec("watched", "ruler", weights="share:1", revision="0"),
+        "cpu",
+        1.0,
+        **more,
+    )
 
 
 def sign(text):
@@ -71,7 +82,13 @@ def sign(text):
 
 
 def item(place, image, caption, foil, instrument="existence"):
-    return {"item_id": f"i{place}", "image": image, "caption": caption, "foil": foil, "instrument": instrument}
+    return {
+        "item_id": f"i{place}",
+        "image": image,
+        "caption": caption,
+        "foil": foil,
+        "instrument": instrument,
+    }
 
 
 @pytest.fixture
@@ -82,33 +99,63 @@ def folder(tmp_path):
 
 
 def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
-    items = [item(0, "one.png", "b b", "a b a"), item(1, "two.png", "a", "b", "alignment")]
+    items = [
+        item(0, "one.png", "b b", "a b a"),
+        item(1, "two.png", "a", "b", "alignment"),
+    ]
     with open_images(folder) as images:
         rows = score_items(watched(), items, images, BOTH)
     assert parquet.build_table(rows, EVALUATION).num_rows == 8
-    assert [row["role"] for row in rows[:4]] == ["caption", "foil", "caption", "mismatched"]
+    assert [row["role"] for row in rows[:4]] == [
+        "caption",
+        "foil",
+        "caption",
+        "mismatched",
+    ]
     signs = [sign(text) for text in ("b b", "a b a", "a", "b")]
     assert [row["score"] for row in rows] == pytest.approx(signs * 2)
     assert signs == pytest.approx([1, -1 / 3, -1, 1])
-    assert [row["prediction"] for row in rows[:4]] == ["match", "mismatch", "mismatch", "match"]
+    assert [row["prediction"] for row in rows[:4]] == [
+        "match",
+        "mismatch",
+        "mismatch",
+        "match",
+    ]
     assert [row["correct"] for row in rows] == [True, True, False, False] * 2
     assert rows[0]["probability"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-15)
-    assert rows[4]["probability"] == float(np.float32(rows[4]["probability"])) != rows[0]["probability"]
+    assert (
+        rows[4]["probability"]
+        == float(np.float32(rows[4]["probability"]))
+        != rows[0]["probability"]
+    )
     assert [row["tokens"] for row in rows[:2]] == [4, 5]
 
 
 def test_a_model_without_probability_has_scores_and_no_verdict(folder):
     with open_images(folder) as images:
-        rows = score_items(watched(probability=False), [item(0, "one.png", "b", "a")], images, ["equations"])
+        rows = score_items(
+            watched(probability=False),
+            [item(0, "one.png", "b", "a")],
+            images,
+            ["equations"],
+        )
     assert [row["score"] for row in rows] == [1, -1]
-    assert {row[name] for row in rows for name in ("probability", "prediction", "correct")} == {None}
+    assert {
+        row[name] for row in rows for name in ("probability", "prediction", "correct")
+    } == {None}
 
 
 def test_a_logit_of_zero_is_a_tie_in_equations_and_a_match_in_published(folder):
     with open_images(folder) as images:
         rows = score_items(watched(), [item(0, "one.png", "a b", "b a")], images, BOTH)
-    assert [(row["prediction"], row["correct"]) for row in rows[:2]] == [("tie", False), ("tie", False)]
-    assert [(row["prediction"], row["correct"]) for row in rows[2:]] == [("match", True), ("match", False)]
+    assert [(row["prediction"], row["correct"]) for row in rows[:2]] == [
+        ("tie", False),
+        ("tie", False),
+    ]
+    assert [(row["prediction"], row["correct"]) for row in rows[2:]] == [
+        ("match", True),
+        ("match", False),
+    ]
 
 
 def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folder):
@@ -125,10 +172,19 @@ def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folde
 
 def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder):
     encoder = watched()
-    items = [item(0, "one.png", "b", "a"), item(1, "one.png", "b", "a b"), item(2, "two.png", "a b", "b")]
+    items = [
+        item(0, "one.png", "b", "a"),
+        item(1, "one.png", "b", "a b"),
+        item(2, "two.png", "a b", "b"),
+    ]
     with open_images(folder) as images:
         score_items(encoder, items, images, BOTH)
-    assert sorted(encoder.passes) == [("fuse", 3 + 2), ("read", 1), ("read", 2), ("see", 2)]
+    assert sorted(encoder.passes) == [
+        ("fuse", 3 + 2),
+        ("read", 1),
+        ("read", 2),
+        ("see", 2),
+    ]
 
 
 def test_blocks_hold_all_texts_of_an_image_in_any_order(monkeypatch):
@@ -140,7 +196,9 @@ def test_blocks_hold_all_texts_of_an_image_in_any_order(monkeypatch):
     assert [pair for block in blocks for pair in block] == sorted(pairs)
 
 
-def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(folder, tmp_path):
+def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(
+    folder, tmp_path
+):
     pairs = [("one.png", "b"), ("two.png", "a")]
     store = tmp_path / "cache.sqlite"
     progress = []
@@ -149,7 +207,13 @@ def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(fo
         encoder = watched()
         encoder = replace(encoder, spec=replace(encoder.spec, weights=share))
         with open_images(folder) as images:
-            scores = compute_pair_scores(encoder, pairs, lambda name: load_image(images, name), store, progress.append)
+            scores = compute_pair_scores(
+                encoder,
+                pairs,
+                lambda name: load_image(images, name),
+                store,
+                progress.append,
+            )
         return [scores[pair].logit for pair in pairs], len(encoder.passes)
 
     assert run() == ([1, -1], 3)
@@ -174,16 +238,29 @@ def test_a_logit_that_is_no_number_is_an_error(folder):
     encoder = watched()
     encoder = replace(encoder, share=float("nan"))
     with open_images(folder) as images:
-        scores = compute_pair_scores(encoder, [("one.png", "a")], lambda name: load_image(images, name))
+        scores = compute_pair_scores(
+            encoder, [("one.png", "a")], lambda name: load_image(images, name)
+        )
     assert scores["one.png", "a"].logit is scores["one.png", "a"].numbers is None
     assert scores["one.png", "a"].error == "the model's logit is nan"
 
 
 def test_probabilities_are_the_sigmoid_and_never_overflow():
-    assert compute_match_probability(0.0, PUBLISHED) == compute_match_probability(0.0, EQUATIONS) == 0.5
-    assert compute_match_probability(-1e4, PUBLISHED) == compute_match_probability(-1e4, EQUATIONS) == 0
+    assert (
+        compute_match_probability(0.0, PUBLISHED)
+        == compute_match_probability(0.0, EQUATIONS)
+        == 0.5
+    )
+    assert (
+        compute_match_probability(-1e4, PUBLISHED)
+        == compute_match_probability(-1e4, EQUATIONS)
+        == 0
+    )
     assert compute_match_probability(1e4, EQUATIONS) == 1
-    assert compute_match_probability(1.0, PUBLISHED) == torch.sigmoid(torch.tensor(1.0)).item()
+    assert (
+        compute_match_probability(1.0, PUBLISHED)
+        == torch.sigmoid(torch.tensor(1.0)).item()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -197,25 +274,42 @@ def drawn(tmp_path_factory):
         render_scene(graph).save(folder / f"{graph.id}.png")
         for foil in draw_foils(graph, Random(graph.id)):
             if foil.piece in ("existence", "object"):
-                items.append(item(len(items), f"{graph.id}.png", foil.caption, foil.foil))
+                items.append(
+                    item(len(items), f"{graph.id}.png", foil.caption, foil.foil)
+                )
     return folder, items
 
 
-def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits(drawn, tmp_path):
+def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits(
+    drawn, tmp_path
+):
     folder, items = drawn
-    encoder = load_encoder(ModelSpec("scenes-clip", "clip", weights=str(CLIP), revision="local"), CPU)
+    encoder = load_encoder(
+        ModelSpec("scenes-clip", "clip", weights=str(CLIP), revision="local"), CPU
+    )
     with open_images(folder) as images:
         rows = score_items(encoder, items, images, BOTH, tmp_path / "cache.sqlite")
         again = score_items(encoder, list(reversed(items)), images, BOTH, None)
         picture = load_image(images, items[0]["image"])
-    by_text = {(row["item_id"], row["role"], row["profile"]): row["score"] for row in again}
-    assert all(row["score"] == by_text[row["item_id"], row["role"], row["profile"]] for row in rows)
+    by_text = {
+        (row["item_id"], row["role"], row["profile"]): row["score"] for row in again
+    }
+    assert all(
+        row["score"] == by_text[row["item_id"], row["role"], row["profile"]]
+        for row in rows
+    )
     network = transformers.CLIPModel.from_pretrained(CLIP, dtype=torch.float32).eval()
     processor = transformers.AutoProcessor.from_pretrained(CLIP)
-    for row, text in zip(rows[:2], (items[0]["caption"], items[0]["foil"]), strict=True):
+    for row, text in zip(
+        rows[:2], (items[0]["caption"], items[0]["foil"]), strict=True
+    ):
         with torch.inference_mode():
-            logit = network(**processor(images=picture, text=[text], return_tensors="pt")).logits_per_image.item()
+            logit = network(
+                **processor(images=picture, text=[text], return_tensors="pt")
+            ).logits_per_image.item()
         assert row["score"] == pytest.approx(logit, abs=1e-3)
-    metrics = compute_pair_metrics(pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0))
+    metrics = compute_pair_metrics(
+        pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0)
+    )
     assert metrics["acc_r"].value >= 75
     assert metrics["p_c"].reason.startswith("not applicable")

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.comparisons import compare_models, compute_bootstrap_p, compute_mcnemar_p, correct_by_holm
+from waltz.evaluation.metrics.comparisons import (
+    compare_models,
+    compute_bootstrap_p,
+    compute_mcnemar_p,
+    correct_by_holm,
+)
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
 
 HOW = Resampling(1000, 0.95, 2)
@@ -16,8 +21,14 @@ HOW = Resampling(1000, 0.95, 2)
 def scored(logits, with_probability=True, items=None, images=None):
     numbers = np.asarray(logits, dtype=np.float64)
     names = items or [f"i{place:03}" for place in range(len(numbers))]
-    right = np.stack([numbers[:, 0] > 0, numbers[:, 1] < 0], axis=1) if with_probability else None
-    return ScoredPairs(tuple(names), tuple(images or names), numbers[:, 0], numbers[:, 1], right)
+    right = (
+        np.stack([numbers[:, 0] > 0, numbers[:, 1] < 0], axis=1)
+        if with_probability
+        else None
+    )
+    return ScoredPairs(
+        tuple(names), tuple(images or names), numbers[:, 0], numbers[:, 1], right
+    )
 
 
 def by_metric(rows):
@@ -25,25 +36,34 @@ def by_metric(rows):
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 5))
-def test_mcnemar_is_the_binomial_tail_of_the_items_that_tell_the_models_apart(only_a, only_b, both):
+def test_mcnemar_is_the_binomial_tail_of_the_items_that_tell_the_models_apart(
+    only_a, only_b, both
+):
     a = np.array([1] * only_a + [0] * only_b + [1] * both)
     b = np.array([0] * only_a + [1] * only_b + [1] * both)
     total, smaller = only_a + only_b, min(only_a, only_b)
     tail = sum(stats.binom.pmf(k, total, 0.5) for k in range(smaller + 1))
-    assert compute_mcnemar_p(a, b) == pytest.approx(min(1.0, 2 * tail) if total else 1.0)
+    assert compute_mcnemar_p(a, b) == pytest.approx(
+        min(1.0, 2 * tail) if total else 1.0
+    )
     assert compute_mcnemar_p(a, b) == pytest.approx(compute_mcnemar_p(b, a))
 
 
 @pytest.mark.parametrize(
     ("leads", "p"),
     [
-        # of each image: items that only a, less those that only b is right on; p by counting the 2^m exchanges
+        # of each image: items that only a, less those that only b is right on; p by counting the
+        # 2^m exchanges
         ((10,), 1.0),
         ((15, 15), 0.5),
         ((1,) * 4, 0.125),
         ((1,) * 5, 0.0625),
         ((1,) * 6, 0.03125),
-        ((3, 1, -1), 0.75),  # 3 + 1 + 1, 3 + 1 - 1, 3 - 1 + 1, and their negatives are at least 3: 6 of 8
+        # 3 + 1 + 1, 3 + 1 - 1, 3 - 1 + 1, and their negatives are at least 3: 6 of 8.
+        (
+            (3, 1, -1),
+            0.75,
+        ),
         ((2, 1, 1), 0.25),
         ((2, -2), 1.0),
         ((0, 0), 1.0),
@@ -51,10 +71,19 @@ def test_mcnemar_is_the_binomial_tail_of_the_items_that_tell_the_models_apart(on
     ],
 )
 def test_items_of_an_image_are_exchanged_together(leads, p):
-    images = [str(place) for place, lead in enumerate(leads) for _ in range(max(abs(lead), 1))]
-    differences = np.array([np.sign(lead) for lead in leads for _ in range(max(abs(lead), 1))], dtype=int)
-    found = compute_mcnemar_p((differences > 0).astype(int), (differences < 0).astype(int), images)
-    exchanged = [abs(np.dot(signs, leads)) for signs in itertools.product((1, -1), repeat=len(leads))]
+    images = [
+        str(place) for place, lead in enumerate(leads) for _ in range(max(abs(lead), 1))
+    ]
+    differences = np.array(
+        [np.sign(lead) for lead in leads for _ in range(max(abs(lead), 1))], dtype=int
+    )
+    found = compute_mcnemar_p(
+        (differences > 0).astype(int), (differences < 0).astype(int), images
+    )
+    exchanged = [
+        abs(np.dot(signs, leads))
+        for signs in itertools.product((1, -1), repeat=len(leads))
+    ]
     assert found == pytest.approx(np.mean(np.array(exchanged) >= abs(sum(leads))))
     assert found == pytest.approx(p)
 
@@ -63,7 +92,10 @@ def test_no_p_ignores_the_images():
     # 30 items: a right on all, b on none. Of 1, 2 and 5 images no test can show that
     for images, least in ((1, 1.0), (2, 0.5), (5, 0.0625), (30, 2**-29)):
         names = [f"v{place % images}" for place in range(30)]
-        a, b = scored([(2, -1)] * 30, images=names), scored([(-1, 2)] * 30, images=names)
+        a, b = (
+            scored([(2, -1)] * 30, images=names),
+            scored([(-1, 2)] * 30, images=names),
+        )
         rows = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
         for metric in ("acc_r", "p_c", "p_f", "acc", "min_pc_pf", "auroc"):
             assert rows["d", metric]["p"] == pytest.approx(least), metric
@@ -73,11 +105,16 @@ def test_models_of_one_part_are_not_compared_again():
     scores = {(model, "d"): scored([(1, 0), (0, 1)]) for model in "abc"}
     parts = {("a", "d"): "scores", ("b", "d"): "scores", ("c", "d"): "vision"}
     rows = compare_models(scores, HOW, ("acc_r",), parts)
-    assert [(row["model_a"], row["model_b"]) for row in rows] == [("a", "c"), ("b", "c")]
+    assert [(row["model_a"], row["model_b"]) for row in rows] == [
+        ("a", "c"),
+        ("b", "c"),
+    ]
 
 
 def test_mcnemar_of_known_counts():
-    assert compute_mcnemar_p(np.array([1] * 9 + [0]), np.array([0] * 9 + [1])) == pytest.approx(22 / 1024)
+    assert compute_mcnemar_p(
+        np.array([1] * 9 + [0]), np.array([0] * 9 + [1])
+    ) == pytest.approx(22 / 1024)
 
 
 def test_holm_worked_by_hand():
@@ -115,8 +152,12 @@ def test_a_difference_on_every_image_has_the_interval_of_clusters_that_agree():
     a, b = scored([(2, 1)] * 6), scored([(1, 2)] * 6)
     agreeing = 0.025 ** (1 / 6)
     ahead = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
-    assert (ahead["difference"], ahead["ci_low"], ahead["ci_high"]) == pytest.approx((100, 200 * agreeing - 100, 100))
-    behind = by_metric(compare_models({("b", "d"): b, ("a", "d"): a}, HOW))["d", "acc_r"]
+    assert (ahead["difference"], ahead["ci_low"], ahead["ci_high"]) == pytest.approx(
+        (100, 200 * agreeing - 100, 100)
+    )
+    behind = by_metric(compare_models({("b", "d"): b, ("a", "d"): a}, HOW))[
+        "d", "acc_r"
+    ]
     assert (behind["difference"], behind["ci_low"], behind["ci_high"]) == pytest.approx(
         (-100, -100, 100 - 200 * agreeing)
     )
@@ -126,14 +167,30 @@ def test_models_are_compared_on_the_items_that_both_could_score_whatever_their_o
     a = scored([(1, 0), (0, 1), (1, 0)], items=["x", "y", "z"])
     b = scored([(0, 1), (0, 1), (9, 0)], items=["y", "x", "w"])
     row = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
-    assert (row["n"], row["difference"], row["p"]) == (2, 50, 1)  # x: a right, b wrong; y: both wrong
-    none = compare_models({("a", "d"): a, ("b", "d"): scored([(1, 0)], items=["v"])}, HOW)
+    # x: a right, b wrong; y: both wrong.
+    assert (row["n"], row["difference"], row["p"]) == (
+        2,
+        50,
+        1,
+    )
+    none = compare_models(
+        {("a", "d"): a, ("b", "d"): scored([(1, 0)], items=["v"])}, HOW
+    )
     assert {row["reason"] for row in none} == {"no item could be scored by both models"}
 
 
 def test_a_model_without_probability_is_not_compared_where_a_threshold_is_needed():
-    metrics = by_metric(compare_models({("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW))
-    assert metrics["d", "acc"]["p"] is metrics["d", "acc"]["p_holm"] is metrics["d", "acc"]["difference"] is None
+    metrics = by_metric(
+        compare_models(
+            {("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW
+        )
+    )
+    assert (
+        metrics["d", "acc"]["p"]
+        is metrics["d", "acc"]["p_holm"]
+        is metrics["d", "acc"]["difference"]
+        is None
+    )
     assert metrics["d", "acc"]["reason"].startswith("not applicable")
     assert metrics["d", "acc"]["reason"].endswith("(clip)")
     assert metrics["d", "auroc"]["difference"] == 0
@@ -148,7 +205,9 @@ def test_the_correction_is_over_data_sets_and_pairs_of_one_metric():
     }
     rows = [row for row in compare_models(scores, HOW) if row["metric"] == "acc_r"]
     assert len(rows) == 6
-    assert [row["p_holm"] for row in rows] == pytest.approx(correct_by_holm([row["p"] for row in rows]))
+    assert [row["p_holm"] for row in rows] == pytest.approx(
+        correct_by_holm([row["p"] for row in rows])
+    )
 
 
 def test_the_paired_interval_is_narrower_than_that_of_models_that_err_independently():
@@ -157,7 +216,9 @@ def test_the_paired_interval_is_narrower_than_that_of_models_that_err_independen
     alike, other = base + rng.normal(0, 0.1, (300, 2)), rng.normal(0.5, 1, (300, 2))
     widths = []
     for second in (alike, other):
-        row = by_metric(compare_models({("a", "d"): scored(base), ("b", "d"): scored(second)}, HOW))["d", "auroc"]
+        row = by_metric(
+            compare_models({("a", "d"): scored(base), ("b", "d"): scored(second)}, HOW)
+        )["d", "auroc"]
         widths.append(row["ci_high"] - row["ci_low"])
     assert widths[0] < widths[1] / 3
 
@@ -168,7 +229,10 @@ def test_bootstrap_p_is_uniform_where_models_are_equally_good():
     for place in range(80):
         logits = rng.normal(0.5, 1, (60, 4))
         how = Resampling(200, 0.95, place)
-        pair = {("a", "d"): scored(logits[:, :2], False), ("b", "d"): scored(logits[:, 2:], False)}
+        pair = {
+            ("a", "d"): scored(logits[:, :2], False),
+            ("b", "d"): scored(logits[:, 2:], False),
+        }
         p.append(by_metric(compare_models(pair, how))["d", "auroc"]["p"])
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert np.mean(np.array(p) < 0.1) < 0.25

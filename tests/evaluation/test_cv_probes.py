@@ -10,7 +10,10 @@ from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_items
-from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
+from waltz.evaluation.metrics.cv_probes import (
+    compute_harmonic_mean,
+    compute_probe_metrics,
+)
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.predictions import predict_probe_text
 from waltz.fidelity import get_fidelity
@@ -22,14 +25,28 @@ from waltz.sources.images import open_images
 
 PUBLISHED = RESOURCES / "published"
 HOW = Resampling(500, 0.95, 1)
-KINDS = {"+img+cap": ("c", "c"), "+img-cap": ("c", "p"), "-img+cap": ("p", "c"), "-img-cap": ("p", "p")}
+KINDS = {
+    "+img+cap": ("c", "c"),
+    "+img-cap": ("c", "p"),
+    "-img+cap": ("p", "c"),
+    "-img-cap": ("p", "p"),
+}
 
 
 def items_of(groups, form="original"):
     """One item a condition for each group."""
     return [
-        {"item_id": f"{form}:{condition}:{group}", "form": form, "condition": condition, "group": group}
-        | {"image": f"{group}-{image}.png", "caption": f"{group} {caption}", "match": condition != "-img+cap"}
+        {
+            "item_id": f"{form}:{condition}:{group}",
+            "form": form,
+            "condition": condition,
+            "group": group,
+        }
+        | {
+            "image": f"{group}-{image}.png",
+            "caption": f"{group} {caption}",
+            "match": condition != "-img+cap",
+        }
         for group in groups
         for condition, (image, caption) in KINDS.items()
     ]
@@ -39,7 +56,13 @@ def rows_of(items, logits, with_probability=True, profile="equations"):
     """What score_items says for these logits, by hand."""
     rows = []
     for item, logit in zip(items, logits, strict=True):
-        row = {"item_id": item["item_id"], "profile": profile, "score": logit, "probability": None, "correct": None}
+        row = {
+            "item_id": item["item_id"],
+            "profile": profile,
+            "score": logit,
+            "probability": None,
+            "correct": None,
+        }
         if with_probability:
             label = "match" if item["match"] else "mismatch"
             row["probability"] = compute_match_probability(logit, get_fidelity(profile))
@@ -56,11 +79,19 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
     items = items_of("ab")
     #         ++  +-  -+  --        ++  +-  -+  --
     logits = [2, 1, -1, 3, 2, -1, 1, 3]
-    accuracies = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
-    values = {name: accuracies[f"cv-probes:{name}", "accuracy"]["value"] for name in (*KINDS, "harmonic-mean")}
-    assert values == {"+img+cap": 100, "+img-cap": 50, "-img+cap": 50, "-img-cap": 100} | {
-        "harmonic-mean": pytest.approx(4 / (1 / 100 + 1 / 50 + 1 / 50 + 1 / 100))
+    accuracies = table(
+        compute_probe_metrics(items, rows_of(items, logits), "equations", HOW)
+    )
+    values = {
+        name: accuracies[f"cv-probes:{name}", "accuracy"]["value"]
+        for name in (*KINDS, "harmonic-mean")
     }
+    assert values == {
+        "+img+cap": 100,
+        "+img-cap": 50,
+        "-img+cap": 50,
+        "-img-cap": 100,
+    } | {"harmonic-mean": pytest.approx(4 / (1 / 100 + 1 / 50 + 1 / 50 + 1 / 100))}
     # plain image: 3 > -1 and 3 > 1; contextual caption: 2 > -1 and 2 > 1
     assert accuracies["cv-probes:captions", "acc_r"]["value"] == 100
     assert accuracies["cv-probes:images", "acc_r"]["value"] == 100
@@ -72,16 +103,26 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_equal_probabilities_are_wrong_on_every_condition(profile):
     items = items_of("a")
-    accuracies = table(compute_probe_metrics(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
+    accuracies = table(
+        compute_probe_metrics(
+            items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW
+        )
+    )
     values = {key: row["value"] for key, row in accuracies.items()}
-    assert {value for (_, metric), value in values.items() if metric == "accuracy"} == {0}
+    assert {value for (_, metric), value in values.items() if metric == "accuracy"} == {
+        0
+    }
     assert {value for (_, metric), value in values.items() if metric == "acc_r"} == {50}
 
 
 def test_a_model_without_probability_has_the_comparisons_alone():
     items = items_of("ab")
     logits = [5, 5, 6, 7, 5, 5, 4, 3]
-    accuracies = table(compute_probe_metrics(items, rows_of(items, logits, with_probability=False), "equations", HOW))
+    accuracies = table(
+        compute_probe_metrics(
+            items, rows_of(items, logits, with_probability=False), "equations", HOW
+        )
+    )
     for name in (*KINDS, "harmonic-mean"):
         assert accuracies[f"cv-probes:{name}", "accuracy"]["value"] is None
         assert accuracies[f"cv-probes:{name}", "accuracy"]["reason"] == NOT_APPLICABLE
@@ -91,15 +132,26 @@ def test_a_model_without_probability_has_the_comparisons_alone():
 
 def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_images():
     items = items_of("a")
-    second = [{**item, "item_id": f"{item['item_id']}2", "image": "a-q.png"} for item in items[2:]]
+    second = [
+        {**item, "item_id": f"{item['item_id']}2", "image": "a-q.png"}
+        for item in items[2:]
+    ]
     items += second
     logits = [5, 0, 6, 7, 1, 0]  # ++ 5; -+ 6 and 1; -- 7 and 0
-    accuracies = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
-    assert (accuracies["cv-probes:captions", "acc_r"]["value"], accuracies["cv-probes:captions", "acc_r"]["n"]) == (
+    accuracies = table(
+        compute_probe_metrics(items, rows_of(items, logits), "equations", HOW)
+    )
+    assert (
+        accuracies["cv-probes:captions", "acc_r"]["value"],
+        accuracies["cv-probes:captions", "acc_r"]["n"],
+    ) == (
         50,
         2,
     )
-    assert (accuracies["cv-probes:images", "acc_r"]["value"], accuracies["cv-probes:images", "acc_r"]["n"]) == (50, 2)
+    assert (
+        accuracies["cv-probes:images", "acc_r"]["value"],
+        accuracies["cv-probes:images", "acc_r"]["n"],
+    ) == (50, 2)
 
 
 def test_the_conditions_are_those_that_are_built():
@@ -111,7 +163,11 @@ def test_forms_are_separate_and_unscored_items_are_skipped():
     rows = rows_of(items, [1, 1, -1, 1] * 4)
     rows[0] |= {"score": None, "probability": None, "correct": None}
     metrics = compute_probe_metrics(items, rows, "equations", HOW)
-    by_form = {(row["setting"], row["dataset"]): row for row in metrics if row["metric"] == "accuracy"}
+    by_form = {
+        (row["setting"], row["dataset"]): row
+        for row in metrics
+        if row["metric"] == "accuracy"
+    }
     assert by_form["original", "cv-probes:+img+cap"]["n"] == 1
     assert by_form["simplified", "cv-probes:+img+cap"]["n"] == 2
     assert by_form["original", "cv-probes:harmonic-mean"]["value"] == 100
@@ -121,13 +177,20 @@ def test_intervals_are_of_the_groups_that_a_number_has():
     items = items_of("abcd")
     rows = rows_of(items, [1, 1, -1, 2] * 4)
     for row in rows[12:]:
-        row |= {"score": None, "probability": None, "correct": None}  # all of the last group
+        # All of the last group.
+        row |= {
+            "score": None,
+            "probability": None,
+            "correct": None,
+        }
     metrics = table(compute_probe_metrics(items, rows, "equations", HOW))
     for name in KINDS:
         row = metrics[f"cv-probes:{name}", "accuracy"]
         # no resample of three groups differs: Clopper and Pearson
         assert (row["value"], row["n"], row["images"]) == (100, 3, 3)
-        assert (row["ci_low"], row["ci_high"]) == pytest.approx((100 * 0.025 ** (1 / 3), 100))
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+            (100 * 0.025 ** (1 / 3), 100)
+        )
     mean = metrics["cv-probes:harmonic-mean", "accuracy"]
     assert (mean["value"], mean["n"], mean["images"]) == (100, 12, 4)
     images = metrics["cv-probes:images", "acc_r"]
@@ -141,12 +204,23 @@ def test_what_no_item_can_be_measured_on_says_why():
         row |= {"score": None, "probability": None, "correct": None}
     metrics = table(compute_probe_metrics(items, rows, "equations", HOW))
     lacking = metrics["cv-probes:-img+cap", "accuracy"]
-    assert (lacking["value"], lacking["n"], lacking["reason"]) == (None, 2, "none of 2 items could be scored")
+    assert (lacking["value"], lacking["n"], lacking["reason"]) == (
+        None,
+        2,
+        "none of 2 items could be scored",
+    )
     mean = metrics["cv-probes:harmonic-mean", "accuracy"]
-    assert (mean["value"], mean["n"], mean["reason"]) == (None, 8, "none of 2 items could be scored")
+    assert (mean["value"], mean["n"], mean["reason"]) == (
+        None,
+        8,
+        "none of 2 items could be scored",
+    )
     for name in ("captions", "images"):
         row = metrics[f"cv-probes:{name}", "acc_r"]
-        assert (row["n"], row["reason"]) == (0, "no two scored items of one group to compare")
+        assert (row["n"], row["reason"]) == (
+            0,
+            "no two scored items of one group to compare",
+        )
 
 
 def test_harmonic_means_match_the_paper_values():
@@ -154,7 +228,9 @@ def test_harmonic_means_match_the_paper_values():
         paper_values = read_paper_values(PUBLISHED / f"cv-probes-{number}.csv")
         cells = {(key[1], key[2]): cell for key, cell in paper_values.items()}
         for model in {model for model, _ in cells}:
-            values = np.array([float(cells[model, f"cv-probes:{name}"].value) for name in KINDS])
+            values = np.array(
+                [float(cells[model, f"cv-probes:{name}"].value) for name in KINDS]
+            )
             assert compute_harmonic_mean(values) == pytest.approx(
                 float(cells[model, "cv-probes:harmonic-mean"].value), abs=0.02
             )
@@ -162,12 +238,16 @@ def test_harmonic_means_match_the_paper_values():
 
 
 def test_items_are_scored_through_a_ruler(tmp_path):
-    ruler = load_encoder(ModelSpec("r", "ruler", weights="share:1", revision="0"), Device("cpu", 1, "a test"))
+    ruler = load_encoder(
+        ModelSpec("r", "ruler", weights="share:1", revision="0"),
+        Device("cpu", 1, "a test"),
+    )
     items = items_of("a")
     for item in items:
         Image.new("RGB", (4, 4)).save(tmp_path / item["image"])
     with open_images(tmp_path) as images:
         rows = score_items(ruler, items, images, ["equations", "published"])
     assert parquet.build_table(rows, EVALUATION).num_rows == 8
-    assert rows[0]["score"] == rows[2]["score"] != rows[1]["score"]  # the caption decides
+    # The caption decides.
+    assert rows[0]["score"] == rows[2]["score"] != rows[1]["score"]
     assert {row["correct"] for row in rows} == {None}

@@ -33,8 +33,15 @@ from waltz.evaluation.decoder_tasks import (
     prompt_datasets,
 )
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
-from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_family, read_prompt_file
-from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.prompting.prompt_files import (
+    check_prompts,
+    get_prompt_family,
+    read_prompt_file,
+)
+from waltz.evaluation.prompting.prompts import (
+    build_equations_template,
+    build_published_template,
+)
 from waltz.evaluation.prompting.questions import (
     assign_balanced_orders,
     assign_orders,
@@ -46,12 +53,19 @@ from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Sampling, Turn
 from waltz.sources.readers import QUESTIONS, TEXTS
 
-SETTINGS = PromptingSettings(profiles=["equations"], scored="valid", sample=None, seed=3, cot_tokens=4)
+SETTINGS = PromptingSettings(
+    profiles=["equations"], scored="valid", sample=None, seed=3, cot_tokens=4
+)
 PHRASES = {"caption_phrases": [], "foil_phrases": [], "kept": True}
 
 
 def pair(place, image=None, valid=True):
-    return {"item_id": f"i{place}", "image": image or f"m{place}", "caption": f"{place} dogs", "foil": "no dog"} | {
+    return {
+        "item_id": f"i{place}",
+        "image": image or f"m{place}",
+        "caption": f"{place} dogs",
+        "foil": "no dog",
+    } | {
         **PHRASES,
         **dict.fromkeys(("instrument", "piece", "source"), "d"),
         "valid": valid,
@@ -59,7 +73,13 @@ def pair(place, image=None, valid=True):
 
 
 def text(place, gold, choices=("yes", "no", "maybe"), rejected=None):
-    return {"source": "s", "source_id": str(place), "task": "esnli", "premise": f"P{place}.", "hypothesis": "So."} | {
+    return {
+        "source": "s",
+        "source_id": str(place),
+        "task": "esnli",
+        "premise": f"P{place}.",
+        "hypothesis": "So.",
+    } | {
         "choices": list(choices),
         "gold": gold,
         "explanations": [],
@@ -69,7 +89,12 @@ def text(place, gold, choices=("yes", "no", "maybe"), rejected=None):
 
 
 def question(place, answer="dog", rejected=None):
-    return {"source": "s", "source_id": str(place), "image": f"m{place % 2}", "question": "What is it?"} | {
+    return {
+        "source": "s",
+        "source_id": str(place),
+        "image": f"m{place % 2}",
+        "question": "What is it?",
+    } | {
         "answer": answer,
         "answers": [],
         "choices": [],
@@ -85,24 +110,47 @@ def written(tmp_path, rows, layout):
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profile):
-    file = written(tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK)
+    file = written(
+        tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK
+    )
     few = build_task(file, "d", {"form": "pairs"}, profile, replace(SETTINGS, sample=6))
     ids = [f"i{place}" for place in range(20) if place != 2]
     items = [{"item_id": item_id, "instrument": "existence"} for item_id in ids]
-    assert few.orders == (assign_balanced_orders(ids, 3) if profile == "equations" else draw_published_orders(items))
+    assert few.orders == (
+        assign_balanced_orders(ids, 3)
+        if profile == "equations"
+        else draw_published_orders(items)
+    )
     assert few.count_items() == 6
     firsts = [few.orders[item["item_id"]] for item in few.items]
     assert profile == "published" or sum(firsts) == 3
-    assert build_task(file, "d", {"form": "pairs"}, profile, replace(SETTINGS, scored="all")).count_items() == 20
+    assert (
+        build_task(
+            file, "d", {"form": "pairs"}, profile, replace(SETTINGS, scored="all")
+        ).count_items()
+        == 20
+    )
 
 
 def test_skipped_questions_are_counted_by_reason(tmp_path):
     rows = [question(0), question(1, answer=None), question(2, rejected="no image")]
-    task = build_task(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", SETTINGS)
+    task = build_task(
+        written(tmp_path, rows, QUESTIONS),
+        "d",
+        {"form": "open", "size": 5},
+        "equations",
+        SETTINGS,
+    )
     assert [item["item_id"] for item in task.items] == ["d:0"]
     assert task.skipped == {"the answer is withheld": 1, "no image": 1}
     rows = [text(0, 0), text(1, 3), text(2, 2), text(3, None, rejected="no label")]
-    choice = build_task(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", SETTINGS)
+    choice = build_task(
+        written(tmp_path, rows, TEXTS),
+        "e",
+        {"form": "choice", "size": 9},
+        "published",
+        SETTINGS,
+    )
     assert {one.item_id for one in choice.questions} == {"s:0", "s:2"}
     assert count_skipped([task, choice, DecoderTask("e", "other", "choice")]) == {
         "equations": task.skipped,
@@ -118,7 +166,9 @@ def test_a_file_of_another_form_is_refused(tmp_path):
 
 @pytest.mark.parametrize("thought", [0, 5])
 def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
-    decoder = scripted(lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so")
+    decoder = scripted(
+        lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so"
+    )
     # two items share an image and stand apart in the file
     items = tuple(pair(place, image=f"m{place % 4}") for place in range(6))
     orders = {f"i{place}": place % 2 == 0 for place in range(6)}
@@ -135,30 +185,49 @@ def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
         session = DecoderSession(decoder, load, report_progress=done.append)
         task = DecoderTask("d", "equations", "pairs", items=items, orders=orders)
         rows[images] = evaluate_task(
-            session, task, build_equations_template(decoder.render_chat), GenerationSettings(0, cot_tokens=thought)
+            session,
+            task,
+            build_equations_template(decoder.render_chat),
+            GenerationSettings(0, cot_tokens=thought),
         )
         assert sorted(opened) == ["m0", "m1", "m2", "m3"]
     assert rows[1] == rows[32]
     by_setting = {}
     for row in rows[1]:
         by_setting.setdefault(row["setting"], []).append((row["item_id"], row["role"]))
-    assert [row["setting"] for row in rows[1]] == [setting for setting, of in by_setting.items() for _ in of]
-    assert by_setting["single"] == [(item["item_id"], role) for item in items for role in ("caption", "foil")]
-    # "no dog" with one image is one prompt, whatever the item; what the likelihood needs is one prompt each
+    assert [row["setting"] for row in rows[1]] == [
+        setting for setting, of in by_setting.items() for _ in of
+    ]
+    assert by_setting["single"] == [
+        (item["item_id"], role) for item in items for role in ("caption", "foil")
+    ]
+    # "no dog" with one image is one prompt, whatever the item; what the likelihood needs is one
+    # prompt each
     repeated = 2 * (3 if not thought else 5)
     assert sum(done) == task.count_prompts(thought) - repeated
     assert parquet.build_table(rows[1], EVALUATION).num_rows == len(rows[1])
 
 
-def test_any_number_of_shards_gives_the_same_file_from_the_same_stored_results(tmp_path, monkeypatch):
+def test_any_number_of_shards_gives_the_same_file_from_the_same_stored_results(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 1)
     monkeypatch.setattr(module, "open_images", lambda images: nullcontext())
-    monkeypatch.setattr(module, "load_image", lambda source, name: Image.new("RGB", (2, 2)))
-    decoder = scripted(lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so")
-    # images of two items each, which stand apart in the file; the second data set has fewer blocks than shards
+    monkeypatch.setattr(
+        module, "load_image", lambda source, name: Image.new("RGB", (2, 2))
+    )
+    decoder = scripted(
+        lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so"
+    )
+    # images of two items each, which stand apart in the file; the second data set has fewer blocks
+    # than shards
     (tmp_path / "z").mkdir()
     files = [
-        written(tmp_path / "z", [pair(place, image=f"m{place % 4}") for place in range(8)], BENCHMARK),
+        written(
+            tmp_path / "z",
+            [pair(place, image=f"m{place % 4}") for place in range(8)],
+            BENCHMARK,
+        ),
         written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
     ]
     datasets = [
@@ -180,18 +249,25 @@ def test_any_number_of_shards_gives_the_same_file_from_the_same_stored_results(t
                 SETTINGS,
                 slice(shard, None, shards),
             )
-            paths = tmp_path / f"{shard}-of-{shards}.parquet", tmp_path / f"{shard}-of-{shards}.run.json"
+            paths = (
+                tmp_path / f"{shard}-of-{shards}.parquet",
+                tmp_path / f"{shard}-of-{shards}.run.json",
+            )
             outputs = {"scores": (str(paths[0]), EVALUATION.with_position())}
             write_results(outputs, str(paths[1]), results, model={"name": "m"})
             parts.append([str(path) for path in paths])
         file, record = tmp_path / f"{shards}.parquet", tmp_path / f"{shards}.run.json"
         rows, records = zip(*parts, strict=True)
         merge_shards(rows, records, str(file), str(record), EVALUATION, [POSITION])
-        return parquet.read_rows(file, EVALUATION.with_dataset()), json.loads(record.read_text())
+        return parquet.read_rows(file, EVALUATION.with_dataset()), json.loads(
+            record.read_text()
+        )
 
     whole, _ = merge(1)
     assert count_stored("0-of-1") > 0
-    assert [row["item_id"] for row in whole if row["setting"] == "pairwise"] == [f"i{place}" for place in range(8)]
+    assert [row["item_id"] for row in whole if row["setting"] == "pairwise"] == [
+        f"i{place}" for place in range(8)
+    ]
     assert list(dict.fromkeys(row["dataset"] for row in whole)) == ["z", "a"]
     cut, records = merge(3)
     assert cut == whole
@@ -211,9 +287,17 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
         SETTINGS,
     )
     rows = evaluate_task(session, task, template, GenerationSettings(0))
-    assert [(row["item_id"], row["correct"]) for row in rows] == [("d:0", True), ("d:1", True), ("d:2", True)]
+    assert [(row["item_id"], row["correct"]) for row in rows] == [
+        ("d:0", True),
+        ("d:1", True),
+        ("d:2", True),
+    ]
     task = build_task(
-        written(tmp_path, [text(0, 0), text(1, 1)], TEXTS), "e", {"form": "choice", "size": 2}, "equations", SETTINGS
+        written(tmp_path, [text(0, 0), text(1, 1)], TEXTS),
+        "e",
+        {"form": "choice", "size": 2},
+        "equations",
+        SETTINGS,
     )
     rows += evaluate_task(session, task, template, GenerationSettings(0, cot_tokens=3))
     assert [row["correct"] for row in rows[3:]] == [False, True] * 2
@@ -221,43 +305,74 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
     assert parquet.build_table(rows, EVALUATION).num_rows == 7
 
 
-def test_a_language_model_without_chat_template_is_given_turns_below_each_other(tmp_path):
+def test_a_language_model_without_chat_template_is_given_turns_below_each_other(
+    tmp_path,
+):
     decoder = tiny_decoders.causal()
     template = build_template(decoder, "equations")
-    assert template.render_turns([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
+    assert (
+        template.render_turns([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
+    )
     mine = tmp_path / "mine.yaml"
     mine.write_text("affirms: so\n")
-    decoder = replace(decoder, spec=replace(decoder.spec, prompts=str(mine), family="gpt2"))
+    decoder = replace(
+        decoder, spec=replace(decoder.spec, prompts=str(mine), family="gpt2")
+    )
     assert build_template(decoder, "equations").prompt_file.affirms == "so"
-    assert (build_template(decoder, "published").family, build_template(decoder, "published").prompt_file.affirms) == (
+    assert (
+        build_template(decoder, "published").family,
+        build_template(decoder, "published").prompt_file.affirms,
+    ) == (
         "gpt2",
         "Yes",
     )
 
 
-def test_a_model_that_published_cannot_speak_to_is_refused_before_it_is_loaded(tmp_path):
+def test_a_model_that_published_cannot_speak_to_is_refused_before_it_is_loaded(
+    tmp_path,
+):
     missing = ModelSpec("m", kind="vision")
-    with pytest.raises(UserError, match=r"models\.m\.family: is missing; .* bakllava, llava-mistral, llava-vicuna"):
+    with pytest.raises(
+        UserError,
+        match=r"models\.m\.family: is missing; .* bakllava, llava-mistral, llava-vicuna",
+    ):
         check_prompts(missing, ["equations", "published"])
     check_prompts(missing, ["equations"])
     with pytest.raises(UserError, match="'gpt2' is none that sees"):
         get_prompt_family(ModelSpec("m", kind="vision", family="gpt2"))
     with pytest.raises(UserError, match="'bakllava' is none that reads text alone"):
         get_prompt_family(ModelSpec("m", kind="text", family="bakllava"))
-    assert get_prompt_family(ModelSpec("m", kind="vision", family="mplug-owl3")) == "mplug-owl3"
+    assert (
+        get_prompt_family(ModelSpec("m", kind="vision", family="mplug-owl3"))
+        == "mplug-owl3"
+    )
     odd = tmp_path / "odd.yaml"
     odd.write_text("affirm: 'yes'\n")
     with pytest.raises(UserError, match="key 'affirm' is unknown"):
         check_prompts(ModelSpec("m", kind="text", prompts=str(odd)), ["equations"])
 
 
-NULLABLE = [field.with_nullable(True) if field.name == "image" else field for field in EVALUATION.schema]
-MORE = [pa.field(name, pa.string()) for name in ("order", "reasoning") if name not in EVALUATION.schema.names]
+NULLABLE = [
+    field.with_nullable(True) if field.name == "image" else field
+    for field in EVALUATION.schema
+]
+MORE = [
+    pa.field(name, pa.string())
+    for name in ("order", "reasoning")
+    if name not in EVALUATION.schema.names
+]
 LAYOUT = Layout("evaluation", pa.schema([*NULLABLE, *MORE]), EVALUATION.key)
-"""Text tasks have no image; pairwise rows say who was (A), rows after a chain of thought hold it."""
+"""Text tasks have no image; pairwise rows say who was (A), rows after a chain of thought hold it.
+"""
 
 ITEMS = [
-    {"item_id": f"i{place}", "instrument": "existence", "image": f"m{place}", "caption": "a dog", "foil": "no dog"}
+    {
+        "item_id": f"i{place}",
+        "instrument": "existence",
+        "image": f"m{place}",
+        "caption": "a dog",
+        "foil": "no dog",
+    }
     for place in range(3)
 ]
 
@@ -270,37 +385,71 @@ def test_each_setting_has_a_row_for_each_item_or_text():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so")
     template = build_equations_template(decoder.render_chat)
     orders = assign_orders(ITEMS, "existence", "equations", 0)
-    rows = evaluate_pairs(session(decoder), ITEMS, "existence", template, orders, GenerationSettings(0, cot_tokens=5))
+    rows = evaluate_pairs(
+        session(decoder),
+        ITEMS,
+        "existence",
+        template,
+        orders,
+        GenerationSettings(0, cot_tokens=5),
+    )
     counts = {}
     for row in rows:
         counts[row["setting"]] = counts.get(row["setting"], 0) + 1
         assert row["error"] is None
         assert ("reasoning" in row) == row["setting"].endswith("-after-cot")
-    assert counts == {"pairwise": 3, "pairwise-after-cot": 3, "single": 6, "single-after-cot": 6} | {
+    assert counts == {
+        "pairwise": 3,
+        "pairwise-after-cot": 3,
+        "single": 6,
+        "single-after-cot": 6,
+    } | {
         "log-likelihood": 6,
         "log-likelihood-sum": 6,
         "vqascore": 6,
     }
     assert parquet.build_table(rows, LAYOUT).num_rows == len(rows)
     assert {
-        row["setting"] for row in evaluate_labelled_questions(session(decoder), [], template, GenerationSettings(0))
+        row["setting"]
+        for row in evaluate_labelled_questions(
+            session(decoder), [], template, GenerationSettings(0)
+        )
     } == set()
 
 
 def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
     decoder = scripted(lambda text: {}, says=lambda prompt, seed: "a dog")
-    items = [{"item_id": "d:0", "image": "m", "question": "What?", "answer": "dog", "answers": []}]
+    items = [
+        {
+            "item_id": "d:0",
+            "image": "m",
+            "question": "What?",
+            "answer": "dog",
+            "answers": [],
+        }
+    ]
     rows = evaluate_open_questions(
-        session(decoder), items, "d", build_equations_template(decoder.render_chat), GenerationSettings(0, cot_tokens=9)
+        session(decoder),
+        items,
+        "d",
+        build_equations_template(decoder.render_chat),
+        GenerationSettings(0, cot_tokens=9),
     )
-    assert [(row["setting"], row["correct"]) for row in rows] == [("answering", True), ("answering-after-cot", True)]
+    assert [(row["setting"], row["correct"]) for row in rows] == [
+        ("answering", True),
+        ("answering-after-cot", True),
+    ]
     assert parquet.build_table(rows, LAYOUT).num_rows == 2
 
 
 def test_published_orders_have_their_place_in_the_stream_of_pieces():
     random.seed(42)
-    stream = [random.choice([0, 1]) == 0 for _ in range(count_earlier_draws("existence") + 3)]
-    assert list(assign_orders(ITEMS, "existence", "published", 0).values()) == stream[-3:]
+    stream = [
+        random.choice([0, 1]) == 0 for _ in range(count_earlier_draws("existence") + 3)
+    ]
+    assert (
+        list(assign_orders(ITEMS, "existence", "published", 0).values()) == stream[-3:]
+    )
     assert list(assign_orders(ITEMS, "mscoco", "published", 0).values()) == stream[:3]
 
 
@@ -322,12 +471,24 @@ def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
     if profile == "published":
         template = build_published_template("llava-vicuna")
     else:
-        known = replace(read_prompt_file("equations"), affirms="is")  # the tiny vocabulary has no "Yes"
-        template = build_equations_template(scripted(lambda text: {}).render_chat, known)
-    items = [{**item, "caption": f"a dog sits on table {place}"} for place, item in enumerate(ITEMS)]
+        # The tiny vocabulary has no "Yes".
+        known = replace(read_prompt_file("equations"), affirms="is")
+        template = build_equations_template(
+            scripted(lambda text: {}).render_chat, known
+        )
+    items = [
+        {**item, "caption": f"a dog sits on table {place}"}
+        for place, item in enumerate(ITEMS)
+    ]
     orders = assign_orders(items, "existence", profile, 0)
-    saying = GenerationSettings(3, Sampling() if profile == "published" else None, cot_tokens=6)
-    rows = evaluate_pairs(session(decoder), items, "existence", template, orders, saying)
+    saying = GenerationSettings(
+        3, Sampling() if profile == "published" else None, cot_tokens=6
+    )
+    rows = evaluate_pairs(
+        session(decoder), items, "existence", template, orders, saying
+    )
     assert not [row["error"] for row in rows if row["error"]]
-    alone = evaluate_pairs(session(decoder), items[1:2], "existence", template, orders, saying)
+    alone = evaluate_pairs(
+        session(decoder), items[1:2], "existence", template, orders, saying
+    )
     assert alone == [row for row in rows if row["item_id"] == "i1"]

@@ -23,7 +23,13 @@ from waltz.sources.published_samples import (
 def captions(*texts, rejected=()):
     """Rows of captions, two an image."""
     return [
-        {"source": "coco", "source_id": str(place), "split": "val", "image": f"m{place // 2}", "caption": text}
+        {
+            "source": "coco",
+            "source_id": str(place),
+            "split": "val",
+            "image": f"m{place // 2}",
+            "caption": text,
+        }
         | {"rejected": "too long" if place in rejected else None}
         for place, text in enumerate(texts)
     ]
@@ -68,7 +74,8 @@ def test_a_text_that_the_image_has_itself_is_never_its_foil():
         assert {item["image"]: item["foil"] for item in items} == {
             "m0": "What? a cow."
         }  # all other texts describe m0 too
-        assert unusable == Counter({"no other image has another text": 1})  # all texts describe m1
+        # All texts describe m1.
+        assert unusable == Counter({"no other image has another text": 1})
 
 
 TEXTS = st.lists(st.sampled_from("abcdef"), min_size=4, max_size=14)
@@ -86,7 +93,10 @@ def test_foils_do_not_depend_on_the_number_of_items(texts, seed):
     except UserError:
         few = []
     assert all(item in everything for item in few)
-    own = {image: {row["caption"] for row in rows if row["image"] == image} for image in {row["image"] for row in rows}}
+    own = {
+        image: {row["caption"] for row in rows if row["image"] == image}
+        for image in {row["image"] for row in rows}
+    }
     assert all(item["foil"] not in own[item["image"]] for item in everything)
 
 
@@ -95,31 +105,60 @@ def test_what_cannot_be_used_is_counted_by_reason():
     items, unusable = build_mismatched_items("d", rows, None, 0)
     assert unusable == Counter({"too long": 1})
     assert {item["source_id"] for item in items} <= {"0", "2", "3"}
-    withheld = [question(0, "m0", "a?", "b"), question(1, "m1", "c?", None), question(2, "m2", "d?", "e")]
-    assert build_mismatched_items("d", withheld, None, 0)[1] == Counter({"the answer is withheld": 1})
+    withheld = [
+        question(0, "m0", "a?", "b"),
+        question(1, "m1", "c?", None),
+        question(2, "m2", "d?", "e"),
+    ]
+    assert build_mismatched_items("d", withheld, None, 0)[1] == Counter(
+        {"the answer is withheld": 1}
+    )
 
 
 def test_too_many_items_and_a_source_of_one_text_are_refused():
-    with pytest.raises(UserError, match=r"alignment.d.size: 3 items asked for, 2 images have a text"):
+    with pytest.raises(
+        UserError, match=r"alignment.d.size: 3 items asked for, 2 images have a text"
+    ):
         build_mismatched_items("d", captions("a", "b", "c", "d"), 3, 0)
     with pytest.raises(UserError, match="none of 4 rows gives an item"):
         build_mismatched_items("d", captions("a", "a", "A", "a"), None, 0)
 
 
 def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
-    rows = [question(place, f"m{place}", f"q{place}?", "yes", "empty" if place == 3 else None) for place in range(12)]
+    rows = [
+        question(
+            place, f"m{place}", f"q{place}?", "yes", "empty" if place == 3 else None
+        )
+        for place in range(12)
+    ]
     items, unusable = build_mismatched_items("vqa", rows, 12, 0, choice="vqa-encoders")
-    expected = [source_id for source_id in select_published_ids("vqa-encoders", rows, 12) if source_id != "3"]
+    expected = [
+        source_id
+        for source_id in select_published_ids("vqa-encoders", rows, 12)
+        if source_id != "3"
+    ]
     assert [item["source_id"] for item in items] == expected
     assert unusable == Counter({"empty": 1})
-    assert [item["foil"] for item in items] == [f"q{expected[place]}? yes." for place in draw_foils_for_encoders(11)]
+    assert [item["foil"] for item in items] == [
+        f"q{expected[place]}? yes." for place in draw_foils_for_encoders(11)
+    ]
 
 
 def released(n):
     """Items of the release in file order, every third of them invalid."""
     return [
-        {"item_id": str(900 - 7 * place), "source": "foil-it", "source_id": str(900 - 7 * place), "split": "test"}
-        | {"image": f"m{place}", "caption": f"Caption {place}.", "foil": f"Foil {place}.", "valid": place % 3 != 0}
+        {
+            "item_id": str(900 - 7 * place),
+            "source": "foil-it",
+            "source_id": str(900 - 7 * place),
+            "split": "test",
+        }
+        | {
+            "image": f"m{place}",
+            "caption": f"Caption {place}.",
+            "foil": f"Foil {place}.",
+            "valid": place % 3 != 0,
+        }
         | {"rejected": None}
         for place in range(n)
     ]
@@ -131,19 +170,23 @@ def test_published_mscoco_of_encoders_is_every_released_caption_of_foil_it_with_
     items, _ = build_mismatched_items("mscoco", rows, 40, 0, choice="mscoco-encoders")
     items = parquet.build_table(items, BENCHMARK).to_pylist()
     assert [item["caption"] for item in items] == [row["caption"] for row in rows]
-    assert [item["foil"] for item in items] == [f"Caption {place}." for place in draw_foils_for_encoders(40)]
+    assert [item["foil"] for item in items] == [
+        f"Caption {place}." for place in draw_foils_for_encoders(40)
+    ]
     assert {item["valid"] for item in items} == {None}
     chosen, foils = draw_items_and_foils_for_encoders(40, 5)
     few, _ = build_mismatched_items("mscoco", rows, 5, 0, choice="mscoco-encoders")
     assert [(item["caption"], item["foil"]) for item in few] == [
-        (f"Caption {place}.", f"Caption {foil}.") for place, foil in zip(chosen, foils, strict=True)
+        (f"Caption {place}.", f"Caption {foil}.")
+        for place, foil in zip(chosen, foils, strict=True)
     ]
 
 
 def test_published_mscoco_of_decoders_is_the_first_captions_with_foils_and_orders_of_one_stream():
     rows = released(40)
     items = parquet.build_table(
-        build_mismatched_items("mscoco", rows, 6, 0, choice="mscoco-decoders")[0], BENCHMARK
+        build_mismatched_items("mscoco", rows, 6, 0, choice="mscoco-decoders")[0],
+        BENCHMARK,
     ).to_pylist()
     by_id = {row["item_id"]: row["caption"] for row in rows}
     drawn = draw_foils_for_decoders(list(by_id), 6)
@@ -151,17 +194,25 @@ def test_published_mscoco_of_decoders_is_the_first_captions_with_foils_and_order
     assert [item["foil"] for item in items] == [by_id[foil] for foil, _ in drawn]
     orders = list(assign_orders(items, "mscoco", "published", 0).values())
     assert orders == [caption_first for _, caption_first in drawn]
-    questions = select_questions(items, "mscoco", {"form": "pairs"}, "published", 4, 0).questions
+    questions = select_questions(
+        items, "mscoco", {"form": "pairs"}, "published", 4, 0
+    ).questions
     assert [one.order == "caption-first" for one in questions] == orders[:4]
 
 
 def test_a_released_file_of_fewer_items_is_refused():
-    with pytest.raises(UserError, match=r"alignment.d.size: 9 items asked for, 4 can be drawn; ask for fewer"):
+    with pytest.raises(
+        UserError,
+        match=r"alignment.d.size: 9 items asked for, 4 can be drawn; ask for fewer",
+    ):
         build_mismatched_items("d", released(4), 9, 0, choice="mscoco-decoders")
 
 
 def test_seeds_draw_other_foils():
     rows = captions(*(f"text {place}" for place in range(60)))
-    drawn = [[item["foil"] for item in build_mismatched_items("d", rows, 20, seed)[0]] for seed in (1, 1, 2)]
+    drawn = [
+        [item["foil"] for item in build_mismatched_items("d", rows, 20, seed)[0]]
+        for seed in (1, 1, 2)
+    ]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(set(drawn[0])) > 12

@@ -15,18 +15,43 @@ from waltz.evaluation.decoder_rows import (
 )
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
-from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.prompting.prompts import (
+    build_equations_template,
+    build_published_template,
+)
 from waltz.evaluation.prompting.questions import build_open_questions
-from waltz.evaluation.vqa import compute_agreement, contains_gold_answer, normalize_answer
+from waltz.evaluation.vqa import (
+    compute_agreement,
+    contains_gold_answer,
+    normalize_answer,
+)
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import questions
 
 HOW = Resampling(200, 0.95, 0)
 ITEMS = [
-    {"item_id": "d:0", "image": "m0", "question": "What is it?", "answer": "Dog", "answers": ["Dog"] * 8 + ["cat"] * 2},
-    {"item_id": "d:1", "image": "m1", "question": "How many?", "answer": "2", "answers": ["2"] * 10},
-    {"item_id": "d:2", "image": "m2", "question": "Which room?", "answer": "bedroom", "answers": []},
+    {
+        "item_id": "d:0",
+        "image": "m0",
+        "question": "What is it?",
+        "answer": "Dog",
+        "answers": ["Dog"] * 8 + ["cat"] * 2,
+    },
+    {
+        "item_id": "d:1",
+        "image": "m1",
+        "question": "How many?",
+        "answer": "2",
+        "answers": ["2"] * 10,
+    },
+    {
+        "item_id": "d:2",
+        "image": "m2",
+        "question": "Which room?",
+        "answer": "bedroom",
+        "answers": [],
+    },
 ]
 ANSWERS = {"What is it?": "A cat.", "How many?": "Two", "Which room?": "Bedroom"}
 
@@ -37,7 +62,10 @@ def session(decoder):
 
 def decoder_of(answers=ANSWERS):
     return scripted(
-        lambda text: {}, says=lambda prompt, seed: next(answers[question] for question in answers if question in prompt)
+        lambda text: {},
+        says=lambda prompt, seed: next(
+            answers[question] for question in answers if question in prompt
+        ),
     )
 
 
@@ -53,44 +81,77 @@ def test_questions_keep_the_ids_of_their_items():
 def test_answers_are_right_by_either_profile():
     decoder = decoder_of()
     rows = answer_questions(
-        session(decoder), ITEMS, "d", build_equations_template(decoder.render_chat), GenerationSettings(0)
+        session(decoder),
+        ITEMS,
+        "d",
+        build_equations_template(decoder.render_chat),
+        GenerationSettings(0),
     )
     rows += answer_questions(
-        session(decoder), ITEMS, "d", build_published_template("llava-vicuna"), GenerationSettings(0, Sampling())
+        session(decoder),
+        ITEMS,
+        "d",
+        build_published_template("llava-vicuna"),
+        GenerationSettings(0, Sampling()),
     )
     assert [row["prediction"] for row in rows] == list(ANSWERS.values()) * 2
     assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
-    metrics = build_metric_rows({("m", "d"): rows}, ["equations", "published"], HOW, questions={"d": ITEMS})
-    values = {(row["profile"], row["setting"], row["metric"]): row["value"] for row in metrics}
-    # "A cat.": two of ten annotators; leaving one out, the others are 2 for eight of them and 1 for two
+    metrics = build_metric_rows(
+        {("m", "d"): rows}, ["equations", "published"], HOW, questions={"d": ITEMS}
+    )
+    values = {
+        (row["profile"], row["setting"], row["metric"]): row["value"] for row in metrics
+    }
+    # "A cat.": two of ten annotators; leaving one out, the others are 2 for eight of them and 1 for
+    # two
     assert values == {
-        ("equations", "answering", "accuracy"): pytest.approx(100 * ((8 * 2 / 3 + 2 * 1 / 3) / 10 + 1 + 1) / 3),
+        ("equations", "answering", "accuracy"): pytest.approx(
+            100 * ((8 * 2 / 3 + 2 * 1 / 3) / 10 + 1 + 1) / 3
+        ),
         ("published", "answering", "accuracy"): pytest.approx(100 * 2 / 3),
     }
 
 
 def test_an_answer_after_a_chain_of_thought_and_a_skipped_question():
     decoder = decoder_of(
-        {"think it is a dog": "dog", "What is it?": " I think it is a dog", "How": " no", "Which": " no"}
+        {
+            "think it is a dog": "dog",
+            "What is it?": " I think it is a dog",
+            "How": " no",
+            "Which": " no",
+        }
     )
     template = build_equations_template(decoder.render_chat)
     thoughts = generate_chains_of_thought(
-        session(decoder), build_open_questions(ITEMS, "d"), template, GenerationSettings(0, cot_tokens=50)
+        session(decoder),
+        build_open_questions(ITEMS, "d"),
+        template,
+        GenerationSettings(0, cot_tokens=50),
     )
-    rows = answer_questions(session(decoder), ITEMS, "d", template, GenerationSettings(0), thoughts)
+    rows = answer_questions(
+        session(decoder), ITEMS, "d", template, GenerationSettings(0), thoughts
+    )
     assert {row["setting"] for row in rows} == {"answering-after-cot"}
-    assert (rows[0]["prediction"], rows[0]["reasoning"]) == ("dog", " I think it is a dog")
+    assert (rows[0]["prediction"], rows[0]["reasoning"]) == (
+        "dog",
+        " I think it is a dog",
+    )
     small = decoder_of()
     small.window = 30
     (row,) = answer_questions(
-        session(small), ITEMS[:1], "d", build_equations_template(small.render_chat), GenerationSettings(0)
+        session(small),
+        ITEMS[:1],
+        "d",
+        build_equations_template(small.render_chat),
+        GenerationSettings(0),
     )
     assert (row["prediction"], row["correct"]) == (None, None)
     assert "1 to 30 are read" in row["error"]
 
 
 def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
-    assert contains_gold_answer("It is a DOG, I think", ITEMS[0])  # both in lower case, any annotator's
+    # Both in lower case, any annotator's.
+    assert contains_gold_answer("It is a DOG, I think", ITEMS[0])
     assert contains_gold_answer("cats", ITEMS[0])
     assert not contains_gold_answer("two", ITEMS[1])
     assert contains_gold_answer("In the Bedroom", ITEMS[2])
@@ -104,14 +165,22 @@ def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
     ("number", "answer", "published", "equations"),
     [
         (0, "It is a DOG, I think", True, False),
-        (0, "cat", True, False),  # in `equations` the most frequent answer alone is right
+        # In `equations` the most frequent answer alone is right.
+        (
+            0,
+            "cat",
+            True,
+            False,
+        ),
         (0, "the dog", True, True),
         (1, "two", False, True),
         (2, "In the Bedroom", True, False),
         (2, "Bedroom.", True, True),
     ],
 )
-def test_an_answer_to_a_question_is_judged_like_the_answer_to_its_item(number, answer, published, equations):
+def test_an_answer_to_a_question_is_judged_like_the_answer_to_its_item(
+    number, answer, published, equations
+):
     question = build_open_questions(ITEMS, "d")[number]
     assert is_right_answer(answer, question, PUBLISHED) is published
     assert is_right_answer(answer, question, EQUATIONS) is equations
@@ -134,7 +203,10 @@ def test_answers_that_are_the_same_in_their_normal_form(one, other):
     assert normalize_answer(one) == normalize_answer(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("1.5", "15"), ("3:30", "330"), ("a", ""), ("a", "the"), ("10", "1 0")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("1.5", "15"), ("3:30", "330"), ("a", ""), ("a", "the"), ("10", "1 0")],
+)
 def test_answers_that_are_not(one, other):
     assert normalize_answer(one) != normalize_answer(other)
 
@@ -145,12 +217,15 @@ def test_the_normal_form_is_its_own(text):
 
 
 def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
-    files = shared_data / "vqa_v2" / "questions.json", shared_data / "vqa_v2" / "annotations.json"
+    files = (
+        shared_data / "vqa_v2" / "questions.json",
+        shared_data / "vqa_v2" / "annotations.json",
+    )
     rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
     items = [{**row, "item_id": f"vqa:{row['source_id']}"} for row in rows]
     assert items
     for item in items:
         assert contains_gold_answer(item["answer"], item)
-        assert compute_agreement(item["answer"].upper() + ".", item["answers"]) == pytest.approx(
-            compute_agreement(item["answer"], item["answers"])
-        )
+        assert compute_agreement(
+            item["answer"].upper() + ".", item["answers"]
+        ) == pytest.approx(compute_agreement(item["answer"], item["answers"]))

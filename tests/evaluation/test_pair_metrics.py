@@ -31,22 +31,41 @@ HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}
 
 
-def rows_of(logits, with_probability=True, profile="equations", images=None, wrong="foil"):
+def rows_of(
+    logits, with_probability=True, profile="equations", images=None, wrong="foil"
+):
     """Rows of (caption logit, foil logit); None is a text without a score."""
     rows = []
     for place, pair in enumerate(logits):
         for role, logit in zip(("caption", wrong), pair, strict=True):
-            row = {"item_id": f"i{place}", "role": role, "profile": profile, "setting": "alignment", "score": logit}
-            row |= {"image": images[place] if images else f"m{place}", "probability": None, "correct": None}
+            row = {
+                "item_id": f"i{place}",
+                "role": role,
+                "profile": profile,
+                "setting": "alignment",
+                "score": logit,
+            }
+            row |= {
+                "image": images[place] if images else f"m{place}",
+                "probability": None,
+                "correct": None,
+            }
             if with_probability and logit is not None:
-                row["probability"] = compute_match_probability(logit, get_fidelity(profile))
-                row["correct"] = predict_pair_text(logit, row["probability"], get_fidelity(profile)) == RIGHT[role]
+                row["probability"] = compute_match_probability(
+                    logit, get_fidelity(profile)
+                )
+                row["correct"] = (
+                    predict_pair_text(logit, row["probability"], get_fidelity(profile))
+                    == RIGHT[role]
+                )
             rows.append(row)
     return rows
 
 
 def values(logits, profile="equations", **more):
-    metrics = compute_pair_metrics(pair_scores(rows_of(logits, profile=profile, **more), profile), "d", HOW)
+    metrics = compute_pair_metrics(
+        pair_scores(rows_of(logits, profile=profile, **more), profile), "d", HOW
+    )
     return {metric: metrics[metric].value for metric in METRICS}
 
 
@@ -60,18 +79,24 @@ def test_every_metric_of_four_items_worked_by_hand():
     assert metrics["acc_r"] == 87.5  # the last is a tie, which counts half
     assert metrics["acc_r_paper"] == 100  # and is right by equation 3.1 of the thesis
     assert metrics["ties"] == 25
-    # of 16 pairs: 2 beats 1, -2, -3, 1 (4); -1 beats -2, -3 (2); 3 beats 4; 1 beats -2, -3 and ties with two (3)
+    # of 16 pairs: 2 beats 1, -2, -3, 1 (4); -1 beats -2, -3 (2); 3 beats 4; 1 beats -2, -3 and ties
+    # with two (3)
     assert metrics["auroc"] == pytest.approx(100 * 13 / 16)
 
 
-@pytest.mark.parametrize(("profile", "p_c", "p_f"), [("published", 100, 0), ("equations", 0, 0)])
-def test_a_probability_of_one_half_matches_in_published_and_is_wrong_in_equations(profile, p_c, p_f):
+@pytest.mark.parametrize(
+    ("profile", "p_c", "p_f"), [("published", 100, 0), ("equations", 0, 0)]
+)
+def test_a_probability_of_one_half_matches_in_published_and_is_wrong_in_equations(
+    profile, p_c, p_f
+):
     metrics = values([(0.0, 0.0)], profile)
     assert (metrics["p_c"], metrics["p_f"], metrics["auroc"]) == (p_c, p_f, 50)
 
 
 def test_a_tie_is_right_by_equation_3_1_and_wrong_in_the_released_code():
-    # phi(i, f) <= phi(i, c) holds for the first and the last two of four items, phi(i, f) < phi(i, c) for the first
+    # phi(i, f) <= phi(i, c) holds for the first and the last two of four items, phi(i, f) < phi(i,
+    # c) for the first
     logits = [(2.0, 1.0), (-1.0, 1.0), (0.5, 0.5), (-3.0, -3.0)]
     equations, published = values(logits), values(logits, profile="published")
     assert (equations["acc_r_paper"], published["acc_r_paper"]) == (75, 25)
@@ -82,15 +107,28 @@ def test_a_tie_is_right_by_equation_3_1_and_wrong_in_the_released_code():
 
 def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
     logits = [(30.0, 20.0)]  # both sigmoids round to 1 in single precision
-    assert compute_match_probability(30.0, PUBLISHED) == compute_match_probability(20.0, PUBLISHED) == 1
-    assert (values(logits, "published")["acc_r"], values(logits, "published")["acc_r_paper"]) == (50, 0)
+    assert (
+        compute_match_probability(30.0, PUBLISHED)
+        == compute_match_probability(20.0, PUBLISHED)
+        == 1
+    )
+    assert (
+        values(logits, "published")["acc_r"],
+        values(logits, "published")["acc_r_paper"],
+    ) == (50, 0)
     assert values(logits, "published")["auroc"] == 50
     assert values(logits, "equations")["acc_r"] == 100
 
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
-def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(profile):
-    metrics = compute_pair_metrics(pair_scores(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile), "d", HOW)
+def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
+    profile,
+):
+    metrics = compute_pair_metrics(
+        pair_scores(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile),
+        "d",
+        HOW,
+    )
     assert metrics["acc_r"].value == 50
     assert metrics["auroc"].value == 50  # 30 beats both foils, 1 beats none
     for metric in ("acc", "p_c", "p_f", "min_pc_pf"):
@@ -101,11 +139,25 @@ def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
 
 
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
-    for metric, sampled in compute_pair_metrics(pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).items():
-        assert (sampled.value, sampled.ci_low, sampled.ci_high) == (0 if metric == "ties" else 100, None, None)
-    metrics = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"), "d", HOW)
-    apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
-    ends = {metric: (metrics[metric].ci_low, metrics[metric].ci_high) for metric in ("acc_r", "acc_r_paper", "auroc")}
+    for metric, sampled in compute_pair_metrics(
+        pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW
+    ).items():
+        assert (sampled.value, sampled.ci_low, sampled.ci_high) == (
+            0 if metric == "ties" else 100,
+            None,
+            None,
+        )
+    metrics = compute_pair_metrics(
+        pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"),
+        "d",
+        HOW,
+    )
+    # Twenty images that agree leave as many of the others.
+    apart = 100 * (1 - 0.025 ** (1 / 20))
+    ends = {
+        metric: (metrics[metric].ci_low, metrics[metric].ci_high)
+        for metric in ("acc_r", "acc_r_paper", "auroc")
+    }
     assert ends["acc_r_paper"] == pytest.approx((0, apart))
     assert ends["acc_r"] == ends["auroc"]
     assert ends["auroc"] == pytest.approx((50 - apart / 2, 50 + apart / 2))
@@ -131,14 +183,19 @@ def test_a_model_that_cannot_tell_texts_apart_is_at_chance_and_below_a_real_one(
         ("", 1.918322563, 3.57e-7, 1e-4),
     ],
 )
-def test_scores_that_differ_by_the_rounding_of_their_precision_are_tied(dtype, magnitude, noise, difference):
+def test_scores_that_differ_by_the_rounding_of_their_precision_are_tied(
+    dtype, magnitude, noise, difference
+):
     for sign in (1, -1):
         for gap, tied in ((noise, True), (difference, False)):
             pairs = [(magnitude, magnitude - sign * gap)] * 3
             for profile in ("equations", "published"):
                 rows = rows_of(pairs, with_probability=False, profile=profile)
                 if dtype:
-                    rows = [row | {"rounding": compute_logit_rounding(row["score"], dtype)} for row in rows]
+                    rows = [
+                        row | {"rounding": compute_logit_rounding(row["score"], dtype)}
+                        for row in rows
+                    ]
                 metrics = compute_pair_metrics(pair_scores(rows, profile), "d", HOW)
                 assert metrics["ties"].value == 100 * tied
                 assert metrics["acc_r"].value == (50 if tied else 50 + 50 * sign)
@@ -147,11 +204,38 @@ def test_scores_that_differ_by_the_rounding_of_their_precision_are_tied(dtype, m
 
 
 def test_a_choice_that_the_labels_logits_do_not_decide_counts_half():
-    choice = {"item_id": "i", "image": "m", "role": "caption", "profile": "published", "setting": "pairwise"}
-    decided = choice | {"score": 0.5, "rounding": 0.125, "prediction": "caption", "correct": True}
-    rounded = decided | {"item_id": "j", "score": -0.125, "prediction": "foil", "correct": False}
-    tied = decided | {"item_id": "k", "score": 0.0, "rounding": 0.0}  # the released code takes the first label
-    recorded = decided | {"item_id": "l", "score": None, "rounding": None, "prediction": "tie", "correct": False}
+    choice = {
+        "item_id": "i",
+        "image": "m",
+        "role": "caption",
+        "profile": "published",
+        "setting": "pairwise",
+    }
+    decided = choice | {
+        "score": 0.5,
+        "rounding": 0.125,
+        "prediction": "caption",
+        "correct": True,
+    }
+    rounded = decided | {
+        "item_id": "j",
+        "score": -0.125,
+        "prediction": "foil",
+        "correct": False,
+    }
+    # The released code takes the first label.
+    tied = decided | {
+        "item_id": "k",
+        "score": 0.0,
+        "rounding": 0.0,
+    }
+    recorded = decided | {
+        "item_id": "l",
+        "score": None,
+        "rounding": None,
+        "prediction": "tie",
+        "correct": False,
+    }
     metrics = compute_choice_metrics([decided, rounded, tied, recorded], "d", HOW)
     assert (metrics["acc_r"].value, metrics["acc_r_paper"].value) == (62.5, 50)
 
@@ -159,44 +243,73 @@ def test_a_choice_that_the_labels_logits_do_not_decide_counts_half():
 def test_items_without_a_score_are_left_out_of_every_metric_and_counted():
     scored = pair_scores(rows_of([(2, 1), (None, 1), (3, None)]), "equations")
     assert (scored.items, scored.unscored) == (("i0",), 2)
-    none = compute_pair_metrics(pair_scores(rows_of([(None, 1)]), "equations"), "d", HOW)
+    none = compute_pair_metrics(
+        pair_scores(rows_of([(None, 1)]), "equations"), "d", HOW
+    )
     assert {(entry.value, entry.n, entry.reason) for entry in none.values()} == {
         (None, 0, "none of 1 items could be scored")
     }
 
 
 def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
-    rows = rows_of([(2, 1)], wrong="mismatched") + rows_of([(1, 2)], profile="published")
-    assert compute_pair_metrics(pair_scores(rows, "equations"), "d", HOW)["acc_r"].value == 100
-    assert compute_pair_metrics(pair_scores(rows, "published"), "d", HOW)["acc_r"].value == 0
+    rows = rows_of([(2, 1)], wrong="mismatched") + rows_of(
+        [(1, 2)], profile="published"
+    )
+    assert (
+        compute_pair_metrics(pair_scores(rows, "equations"), "d", HOW)["acc_r"].value
+        == 100
+    )
+    assert (
+        compute_pair_metrics(pair_scores(rows, "published"), "d", HOW)["acc_r"].value
+        == 0
+    )
 
 
 def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
-    metrics = values([(-np.inf, -np.inf), (1.0, -np.inf)], "published", with_probability=False)
-    assert (metrics["acc_r"], metrics["acc_r_paper"], metrics["ties"], metrics["auroc"]) == (75, 50, 50, 75)
+    metrics = values(
+        [(-np.inf, -np.inf), (1.0, -np.inf)], "published", with_probability=False
+    )
+    assert (
+        metrics["acc_r"],
+        metrics["acc_r_paper"],
+        metrics["ties"],
+        metrics["auroc"],
+    ) == (75, 50, 50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
         pair_scores(rows_of([(1.0, np.nan)]), "equations")
 
 
 def test_choices_and_rankings_agree():
     captions = [row for row in rows_of([(2, 1), (3, 4)]) if row["role"] == "caption"]
-    ranked = [{**row, "setting": "perplexity", "correct": row["item_id"] == "i0"} for row in captions]
+    ranked = [
+        {**row, "setting": "perplexity", "correct": row["item_id"] == "i0"}
+        for row in captions
+    ]
     scored = pair_scores(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
-    assert compute_accuracy(ranked, "d", HOW) == compute_pair_metrics(scored, "d", HOW)["acc_r"]
+    assert (
+        compute_accuracy(ranked, "d", HOW)
+        == compute_pair_metrics(scored, "d", HOW)["acc_r"]
+    )
 
 
 def test_a_text_without_its_counterpart_is_refused():
-    with pytest.raises(UserError, match=r"item i1, profile equations: rows of \['caption'\]"):
+    with pytest.raises(
+        UserError, match=r"item i1, profile equations: rows of \['caption'\]"
+    ):
         pair_scores(rows_of([(2, 1), (3, 1)])[:3], "equations")
 
 
-SCORES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12)
+SCORES = st.lists(
+    st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12
+)
 
 
 @given(SCORES)
 def test_auroc_is_that_of_scikit_learn_and_of_the_definition(logits):
     metrics = pytest.importorskip("sklearn.metrics")
-    captions, foils = (np.array(side, dtype=float) for side in zip(*logits, strict=True))
+    captions, foils = (
+        np.array(side, dtype=float) for side in zip(*logits, strict=True)
+    )
     counted = np.mean([(c > f) + 0.5 * (c == f) for c in captions for f in foils])
     truth = [1] * len(captions) + [0] * len(foils)
     assert compute_auroc(captions, foils) == pytest.approx(counted)
@@ -209,20 +322,31 @@ def test_auroc_is_that_of_scikit_learn_and_of_the_definition(logits):
 @settings(max_examples=40)
 def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image, seed):
     scored = pair_scores(
-        rows_of(logits, images=[f"m{place // per_image}" for place in range(len(logits))]), "equations"
+        rows_of(
+            logits, images=[f"m{place // per_image}" for place in range(len(logits))]
+        ),
+        "equations",
     )
     drawn = resample(scored.images, resamples=5, seed=seed, label="d")
     if len(set(scored.images)) == 1:
         assert np.isnan(compute_auroc_draws(scored, drawn)).all()
         return
-    for draw, counts in zip(compute_auroc_draws(scored, drawn), drawn.counts, strict=True):
+    for draw, counts in zip(
+        compute_auroc_draws(scored, drawn), drawn.counts, strict=True
+    ):
         times = counts[drawn.cluster].astype(int)
-        assert draw == pytest.approx(compute_auroc(np.repeat(scored.caption, times), np.repeat(scored.foil, times)))
+        assert draw == pytest.approx(
+            compute_auroc(
+                np.repeat(scored.caption, times), np.repeat(scored.foil, times)
+            )
+        )
 
 
 def test_an_item_without_an_image_is_its_own_cluster():
     pairs = [{**row, "image": None} for row in rows_of([(2, 1), (1, 2)])]
-    assert pair_scores(pairs, "equations").images == tuple(dict.fromkeys(row["item_id"] for row in pairs))
+    assert pair_scores(pairs, "equations").images == tuple(
+        dict.fromkeys(row["item_id"] for row in pairs)
+    )
     choices = [
         {
             "item_id": item,
@@ -238,16 +362,28 @@ def test_an_item_without_an_image_is_its_own_cluster():
 
 
 def test_a_draw_of_every_image_once_gives_the_value_itself():
-    scored = pair_scores(rows_of([(2, 1), (-1, -2), (3, -3), (1, 1)], images=["a", "a", "b", "c"]), "equations")
+    scored = pair_scores(
+        rows_of([(2, 1), (-1, -2), (3, -3), (1, 1)], images=["a", "a", "b", "c"]),
+        "equations",
+    )
     once = Resamples(np.array([0, 0, 1, 2]), np.ones((1, 3)))
     assert compute_auroc_draws(scored, once)[0] == pytest.approx(13 / 16)
     assert once.compute_means([1, 2, 3, 4])[0] == 2.5
-    assert once.compute_means(np.array([1, 2, 3, 4]), np.array([True, False, True, False]))[0] == 2
+    assert (
+        once.compute_means(
+            np.array([1, 2, 3, 4]), np.array([True, False, True, False])
+        )[0]
+        == 2
+    )
 
 
 def test_resamples_without_an_item_have_no_mean():
     drawn = Resamples(np.array([0, 1]), np.array([[2.0, 0.0], [1.0, 1.0]]))
-    assert np.array_equal(drawn.compute_means([5, 7], np.array([False, True])), [np.nan, 7], equal_nan=True)
+    assert np.array_equal(
+        drawn.compute_means([5, 7], np.array([False, True])),
+        [np.nan, 7],
+        equal_nan=True,
+    )
 
 
 def test_the_interval_of_auroc_covers_as_often_as_it_says():
@@ -256,7 +392,9 @@ def test_the_interval_of_auroc_covers_as_often_as_it_says():
     for place in range(60):
         logits = np.stack([rng.normal(1, 1, 150), rng.normal(0, 1, 150)], axis=1)
         how = Resampling(300, 0.95, place)
-        measure = compute_pair_metrics(pair_scores(rows_of(logits.tolist(), False), "equations"), "d", how)["auroc"]
+        measure = compute_pair_metrics(
+            pair_scores(rows_of(logits.tolist(), False), "equations"), "d", how
+        )["auroc"]
         covered += measure.ci_low <= 100 * truth <= measure.ci_high
     assert 51 <= covered <= 60
 
@@ -264,7 +402,11 @@ def test_the_interval_of_auroc_covers_as_often_as_it_says():
 def test_a_thousand_resamples_of_a_thousand_items_take_well_under_a_second():
     logits = np.random.default_rng(1).normal(size=(1000, 2))
     scored = ScoredPairs(
-        tuple(map(str, range(1000))), tuple(map(str, range(1000))), logits[:, 0], logits[:, 1], logits > 0
+        tuple(map(str, range(1000))),
+        tuple(map(str, range(1000))),
+        logits[:, 0],
+        logits[:, 1],
+        logits > 0,
     )
     start = time.process_time()
     compute_pair_metrics(scored, "d", HOW)
@@ -276,7 +418,10 @@ RESAMPLING = Resampling(resamples=4000, confidence=0.95, seed=3)
 
 def rows(verdicts, images=None):
     images = images or [str(place) for place in range(len(verdicts))]
-    return [{"correct": correct, "image": image} for correct, image in zip(verdicts, images, strict=True)]
+    return [
+        {"correct": correct, "image": image}
+        for correct, image in zip(verdicts, images, strict=True)
+    ]
 
 
 def test_acc_r_counts_unscored_items_neither_right_nor_wrong():
@@ -296,21 +441,29 @@ def test_the_interval_of_independent_items_is_the_binomial_one():
 def test_items_that_share_an_image_widen_the_interval():
     verdicts = [True] * 200 + [False] * 200
     alone = compute_accuracy(rows(verdicts), "d", RESAMPLING)
-    shared = compute_accuracy(rows(verdicts, [f"image {place // 4}" for place in range(400)]), "d", RESAMPLING)
+    shared = compute_accuracy(
+        rows(verdicts, [f"image {place // 4}" for place in range(400)]), "d", RESAMPLING
+    )
     widths = [measure.ci_high - measure.ci_low for measure in (shared, alone)]
-    assert widths[0] / widths[1] == pytest.approx(2, rel=0.1)  # four items an image: the square root of four
+    # Four items an image: the square root of four.
+    assert widths[0] / widths[1] == pytest.approx(2, rel=0.1)
 
 
 def test_draws_are_the_same_again_and_others_for_another_data_set():
     values, clusters = [0.0, 1.0, 1.0, 0.0], ["a", "b", "c", "d"]
-    again = [bootstrap_means(values, clusters, resamples=50, seed=1, label=label) for label in ("x", "x", "y")]
+    again = [
+        bootstrap_means(values, clusters, resamples=50, seed=1, label=label)
+        for label in ("x", "x", "y")
+    ]
     assert np.array_equal(again[0], again[1])
     assert not np.array_equal(again[0], again[2])
 
 
 def test_an_average_weighs_data_sets_alike_and_narrows():
     parts = [
-        compute_accuracy(rows([True] * right + [False] * (100 - right)), f"d{right}", RESAMPLING)
+        compute_accuracy(
+            rows([True] * right + [False] * (100 - right)), f"d{right}", RESAMPLING
+        )
         for right in (40, 60, 80)
     ]
     mean = average_measures(parts)
@@ -320,7 +473,10 @@ def test_an_average_weighs_data_sets_alike_and_narrows():
 
 
 def test_an_average_with_a_hole_has_a_reason():
-    parts = [compute_accuracy(rows([True]), "a", RESAMPLING), compute_accuracy(rows([None]), "b", RESAMPLING)]
+    parts = [
+        compute_accuracy(rows([True]), "a", RESAMPLING),
+        compute_accuracy(rows([None]), "b", RESAMPLING),
+    ]
     assert (parts[1].n, parts[1].reason) == (0, "none of 1 items could be scored")
     assert average_measures(parts).reason == "1 of 2 data sets have no value"
 

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
-from waltz.evaluation.prompting.prompts import build_published_template, render_prompt, render_question
+from waltz.evaluation.prompting.prompts import (
+    build_published_template,
+    render_prompt,
+    render_question,
+)
 from waltz.evaluation.prompting.questions import (
     Question,
     assign_balanced_orders,
@@ -37,9 +41,18 @@ ITEM = {
 
 
 def test_the_right_label_goes_where_the_caption_goes() -> None:
-    first, second = (build_pairwise_questions([ITEM], "existence", {"x:1": place})[0] for place in (True, False))
-    assert first.fields == {"first": "There are animals.", "second": "There are no animals."}
-    assert second.fields == {"first": "There are no animals.", "second": "There are animals."}
+    first, second = (
+        build_pairwise_questions([ITEM], "existence", {"x:1": place})[0]
+        for place in (True, False)
+    )
+    assert first.fields == {
+        "first": "There are animals.",
+        "second": "There are no animals.",
+    }
+    assert second.fields == {
+        "first": "There are no animals.",
+        "second": "There are animals.",
+    }
     assert [(one.gold, one.wrong, one.order) for one in (first, second)] == [
         (("A",), "B", "caption-first"),
         (("B",), "A", "foil-first"),
@@ -49,9 +62,16 @@ def test_the_right_label_goes_where_the_caption_goes() -> None:
 
 def test_a_caption_is_correct_and_every_other_text_is_not() -> None:
     mismatched = {**ITEM, "item_id": "x:2", "instrument": "alignment"}
-    probe = {"item_id": "x:3", "condition": "match", "image": "p.jpg", "caption": "A man sits."}
+    probe = {
+        "item_id": "x:3",
+        "condition": "match",
+        "image": "p.jpg",
+        "caption": "A man sits.",
+    }
     selected_questions = build_single_questions([ITEM, mismatched, probe], "d")
-    assert [(one.item_id, one.role, one.gold, one.wrong) for one in selected_questions] == [
+    assert [
+        (one.item_id, one.role, one.gold, one.wrong) for one in selected_questions
+    ] == [
         ("x:1", "caption", ("A",), "B"),
         ("x:1", "foil", ("B",), "A"),
         ("x:2", "caption", ("A",), "B"),
@@ -61,8 +81,14 @@ def test_a_caption_is_correct_and_every_other_text_is_not() -> None:
     assert selected_questions[1].fields == {"caption": "There are no animals."}
 
 
-@given(st.sets(st.text("abc", max_size=4), min_size=1, max_size=40), st.integers(0, 5), st.data())
-def test_orders_are_balanced_over_all_items_and_in_each_sample(ids: set[str], seed: int, data: st.DataObject) -> None:
+@given(
+    st.sets(st.text("abc", max_size=4), min_size=1, max_size=40),
+    st.integers(0, 5),
+    st.data(),
+)
+def test_orders_are_balanced_over_all_items_and_in_each_sample(
+    ids: set[str], seed: int, data: st.DataObject
+) -> None:
     listed = sorted(ids)
     orders = assign_balanced_orders(listed, seed)
     assert orders == assign_balanced_orders(listed[::-1], seed)
@@ -81,8 +107,14 @@ def test_published_orders_are_one_stream_through_the_pieces() -> None:
     stream = [random.choice([0, 1]) == 0 for _ in range(20)]
     items = [{"item_id": item_id, "instrument": "existence"} for item_id in "ab"]
     assert draw_published_orders(items) == dict(zip("ab", stream, strict=False))
-    assert draw_published_orders(items, earlier_draws=7) == dict(zip("ab", stream[7:], strict=False))
-    assert (count_earlier_draws("foil-it"), count_earlier_draws("existence"), count_earlier_draws("plurality")) == (
+    assert draw_published_orders(items, earlier_draws=7) == dict(
+        zip("ab", stream[7:], strict=False)
+    )
+    assert (
+        count_earlier_draws("foil-it"),
+        count_earlier_draws("existence"),
+        count_earlier_draws("plurality"),
+    ) == (
         0,
         943,
         1448,
@@ -108,11 +140,22 @@ FILES = {
 def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) -> None:
     assert list(PUBLISHED_VALID_ITEMS) == list(FILES)
     for piece, file in FILES.items():
-        items = [item for item in pairs.read_release(shared_data / "valse" / f"{file}.json", piece, 2) if item["valid"]]
+        items = [
+            item
+            for item in pairs.read_release(
+                shared_data / "valse" / f"{file}.json", piece, 2
+            )
+            if item["valid"]
+        ]
         assert len(items) == PUBLISHED_VALID_ITEMS[piece]
         orders = draw_published_orders(items, count_earlier_draws(piece))
         selected_questions = build_pairwise_questions(items, piece, orders)
-        assert 0.4 < sum(one.order == "caption-first" for one in selected_questions) / len(selected_questions) < 0.6
+        assert (
+            0.4
+            < sum(one.order == "caption-first" for one in selected_questions)
+            / len(selected_questions)
+            < 0.6
+        )
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -121,24 +164,44 @@ def row(**more: Any) -> dict[str, Any]:
 
 
 def test_every_answer_of_an_annotator_is_right_and_the_commonest_is_first() -> None:
-    (one,) = build_open_questions([row(answers=["dog", "cat", "cow", "cat", "cow", "cat"])], "vqa")
+    (one,) = build_open_questions(
+        [row(answers=["dog", "cat", "cow", "cat", "cow", "cat"])], "vqa"
+    )
     assert one.gold == ("cat", "cow", "dog")
     assert one == Question(
-        "vqa:9", "vqa", "open", "i.jpg", {"question": "What is it?"}, (), one.gold, "impossible to give"
+        "vqa:9",
+        "vqa",
+        "open",
+        "i.jpg",
+        {"question": "What is it?"},
+        (),
+        one.gold,
+        "impossible to give",
     )
     (alone,) = build_open_questions([row()], "gqa")
     assert alone.gold == ("cat",)
 
 
 def test_real_questions_have_an_answer(shared_data: Path) -> None:
-    rows = list(questions.read_gqa(shared_data / "gqa" / "fixture_questions_a.json", "gqa", None))
-    selected_questions = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "gqa")
+    rows = list(
+        questions.read_gqa(
+            shared_data / "gqa" / "fixture_questions_a.json", "gqa", None
+        )
+    )
+    selected_questions = build_open_questions(
+        [{**row, "item_id": row["source_id"]} for row in rows], "gqa"
+    )
     assert [(one.fields["question"], one.gold) for one in selected_questions] == [
         (r["question"], (r["answer"],)) for r in rows
     ]
-    files = shared_data / "vqa_v2" / "questions.json", shared_data / "vqa_v2" / "annotations.json"
+    files = (
+        shared_data / "vqa_v2" / "questions.json",
+        shared_data / "vqa_v2" / "annotations.json",
+    )
     rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
-    selected_questions = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "vqa")
+    selected_questions = build_open_questions(
+        [{**row, "item_id": row["source_id"]} for row in rows], "vqa"
+    )
     assert selected_questions
     for one, each in zip(selected_questions, rows, strict=True):
         assert set(one.gold) == set(each["answers"])
@@ -149,24 +212,61 @@ Row = dict[str, Any]
 
 
 def text_row(key: str, task: str, gold: int, **more: Any) -> Row:
-    common = {"source": "s", "source_id": key, "task": task, "gold": gold, "rejected": None, "text": None}
+    common = {
+        "source": "s",
+        "source_id": key,
+        "task": task,
+        "gold": gold,
+        "rejected": None,
+        "text": None,
+    }
     return {**common, "choices": ["entailment", "contradiction", "neutral"], **more}
 
 
 def esnli_rows(n: int) -> list[Row]:
-    return [text_row(str(i), "esnli", i % 3, premise=f"Premise {i}.", hypothesis=f"Hypothesis {i}.") for i in range(n)]
+    return [
+        text_row(
+            str(i),
+            "esnli",
+            i % 3,
+            premise=f"Premise {i}.",
+            hypothesis=f"Hypothesis {i}.",
+        )
+        for i in range(n)
+    ]
 
 
 def bbh_rows(n: int) -> list[Row]:
     text = "Q: Who?\n\nAnswer choices:\n(A) he\n(B) she\n(C) unclear"
-    return [text_row(str(i), "disambiguation_qa", i % 3, text=text, choices=["he", "she", "unclear"]) for i in range(n)]
+    return [
+        text_row(
+            str(i),
+            "disambiguation_qa",
+            i % 3,
+            text=text,
+            choices=["he", "she", "unclear"],
+        )
+        for i in range(n)
+    ]
 
 
 def test_a_question_holds_its_fields_labels_and_answers() -> None:
-    (one,) = select_text_questions(esnli_rows(1), "e-snli", "equations", None, 0).questions
-    assert (one.item_id, one.dataset, one.form, one.image) == ("s:0", "e-snli", "esnli", None)
+    (one,) = select_text_questions(
+        esnli_rows(1), "e-snli", "equations", None, 0
+    ).questions
+    assert (one.item_id, one.dataset, one.form, one.image) == (
+        "s:0",
+        "e-snli",
+        "esnli",
+        None,
+    )
     assert one.fields == {"premise": "Premise 0.", "hypothesis": "Hypothesis 0."}
-    assert (one.labels, one.gold, one.role, one.order) == (("A", "B", "C"), ("A",), None, None)
+    assert (one.labels, one.gold, one.role, one.order) == (
+        ("A", "B", "C"),
+        ("A",),
+        None,
+        None,
+    )
     assert one.wrong in ("B", "C")
 
 
@@ -176,11 +276,19 @@ def test_comve_asks_for_the_nonsense_so_gold_is_taken_as_it_is(profile: str) -> 
     (one,) = select_text_questions(rows, "comve", profile, None, 0).questions
     assert (one.labels, one.gold, one.wrong) == (("A", "B"), ("B",), "A")
     words, _ = render_question(one, read_prompt_file(profile))
-    assert words.startswith('Which statement of the two is against common sense? Sentence (A): "Fish swim."')
+    assert words.startswith(
+        'Which statement of the two is against common sense? Sentence (A): "Fish swim."'
+    )
 
 
 def test_choices_without_letters_are_given_letters() -> None:
-    dashed = text_row("0", "causal_judgement", 1, text="Did it?\nOptions:\n- Yes\n- No", choices=["Yes", "No"])
+    dashed = text_row(
+        "0",
+        "causal_judgement",
+        1,
+        text="Did it?\nOptions:\n- Yes\n- No",
+        choices=["Yes", "No"],
+    )
     (one,) = select_text_questions([dashed], "causal", "equations", None, 0).questions
     assert one.fields == {
         "text": "Did it?\nOptions:\n(A) Yes\n(B) No",
@@ -188,21 +296,33 @@ def test_choices_without_letters_are_given_letters() -> None:
         "options": "(A) Yes\n(B) No",
     }
     assert one.gold == ("B",)
-    assert render_question(one, read_prompt_file("equations"))[0] == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
-    (question,) = select_text_questions(bbh_rows(1), "d", "equations", None, 0).questions
+    assert (
+        render_question(one, read_prompt_file("equations"))[0]
+        == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
+    )
+    (question,) = select_text_questions(
+        bbh_rows(1), "d", "equations", None, 0
+    ).questions
     assert question.fields["text"] == bbh_rows(1)[0]["text"]
 
 
 def test_equations_choose_each_item_by_its_own_hash() -> None:
     rows = esnli_rows(60)
-    all_questions = {one.item_id: one for one in select_text_questions(rows, "e", "equations", None, 3).questions}
+    all_questions = {
+        one.item_id: one
+        for one in select_text_questions(rows, "e", "equations", None, 3).questions
+    }
     some = select_text_questions(rows[::-1], "e", "equations", 20, 3).questions
     fewer = select_text_questions(rows, "e", "equations", 7, 3).questions
     assert all(all_questions[one.item_id] == one for one in [*some, *fewer])
     assert {one.item_id for one in fewer} < {one.item_id for one in some}
-    assert select_text_questions(rows, "e", "equations", 99, 3).questions == tuple(all_questions.values())
+    assert select_text_questions(rows, "e", "equations", 99, 3).questions == tuple(
+        all_questions.values()
+    )
     drawn = {(one.gold[0], one.wrong) for one in all_questions.values()}
-    assert drawn == {(gold, wrong) for gold in "ABC" for wrong in "ABC" if gold != wrong}
+    assert drawn == {
+        (gold, wrong) for gold in "ABC" for wrong in "ABC" if gold != wrong
+    }
 
 
 def test_published_draws_go_on_with_the_generator_that_shuffled() -> None:
@@ -214,7 +334,13 @@ def test_published_draws_go_on_with_the_generator_that_shuffled() -> None:
     expected = []
     for each in order[:12]:
         gold = "ABC"[each["gold"]]
-        expected.append((f"s:{each['source_id']}", gold, random.choice([x for x in "ABC" if x != gold])))
+        expected.append(
+            (
+                f"s:{each['source_id']}",
+                gold,
+                random.choice([x for x in "ABC" if x != gold]),
+            )
+        )
     assert [(one.item_id, one.gold[0], one.wrong) for one in chosen] == expected
 
 
@@ -222,7 +348,9 @@ def test_published_draws_for_esnli_begin_with_the_seed() -> None:
     chosen = select_text_questions(esnli_rows(30), "e", "published", 12, 0).questions
     random.seed(42)
     for one in chosen:
-        assert one.wrong == random.choice([label for label in "ABC" if label != one.gold[0]])
+        assert one.wrong == random.choice(
+            [label for label in "ABC" if label != one.gold[0]]
+        )
 
 
 def test_questions_that_cannot_be_built_are_named() -> None:
@@ -231,9 +359,15 @@ def test_questions_that_cannot_be_built_are_named() -> None:
     rows[2] |= {"choices": ["he", "she", "they", "unclear"], "gold": 3}
     chosen = select_text_questions(rows, "d", "published", None, 0)
     assert [one.item_id for one in chosen.questions] == ["s:0"]
-    assert chosen.skipped == {"s:1": "no answer", "s:2": "its answer is none of A, B, C"}
+    assert chosen.skipped == {
+        "s:1": "no answer",
+        "s:2": "its answer is none of A, B, C",
+    }
     four = select_text_questions(rows, "d", "equations", None, 0)
-    assert [one.labels for one in four.questions] == [("A", "B", "C"), ("A", "B", "C", "D")]
+    assert [one.labels for one in four.questions] == [
+        ("A", "B", "C"),
+        ("A", "B", "C", "D"),
+    ]
     with pytest.raises(UserError, match="d: none of 1 rows can be asked"):
         select_text_questions([rows[1]], "d", "published", None, 0)
     with pytest.raises(UserError, match="one task, got 2: disambiguation_qa, esnli"):
@@ -248,16 +382,28 @@ def real(shared_data: Path) -> Mapping[str, list[Row]]:
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
     rows = {
         "comve": list(text_tasks.read_comve(*files, "comve", "test")),
-        "esnli": list(text_tasks.read_esnli(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test")),
+        "esnli": list(
+            text_tasks.read_esnli(
+                shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+            )
+        ),
     }
-    for task in ("causal_judgment", "disambiguation_qa", "logical_deduction_five_objects"):
+    for task in (
+        "causal_judgment",
+        "disambiguation_qa",
+        "logical_deduction_five_objects",
+    ):
         rows[task] = list(
-            text_tasks.read_bbh_data(shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None)
+            text_tasks.read_bbh_data(
+                shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None
+            )
         )
     return rows
 
 
-def test_the_real_files_give_a_hundred_published_questions_each(real: Mapping[str, list[Row]]) -> None:
+def test_the_real_files_give_a_hundred_published_questions_each(
+    real: Mapping[str, list[Row]],
+) -> None:
     for task, rows in real.items():
         chosen = select_text_questions(rows, task, "published", None, 0)
         assert len(chosen.questions) + len(chosen.skipped) == 100
@@ -265,11 +411,15 @@ def test_the_real_files_give_a_hundred_published_questions_each(real: Mapping[st
         for one in chosen.questions:
             assert one.wrong != one.gold[0]
             assert {one.wrong, one.gold[0]} <= set(one.labels)
-        assert len({one.gold for one in chosen.questions}) == len(chosen.questions[0].labels)
+        assert len({one.gold for one in chosen.questions}) == len(
+            chosen.questions[0].labels
+        )
 
 
 def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
-    first = select_text_questions(real["comve"], "comve", "published", 1, 0).questions[0]
+    first = select_text_questions(real["comve"], "comve", "published", 1, 0).questions[
+        0
+    ]
     prompt = render_prompt("answer", first, build_published_template("gpt2")).text
     assert prompt.startswith(
         "Which statement of the two is against common sense? Sentence (A): "
@@ -279,10 +429,20 @@ def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
     assert first.gold == ("B",)
 
 
-def test_real_items_in_the_benchmark_s_own_layout_have_letters(shared_data: Path) -> None:
+def test_real_items_in_the_benchmark_s_own_layout_have_letters(
+    shared_data: Path,
+) -> None:
     prompt_file = read_prompt_file("equations")
-    for task in ("causal_judgement", "disambiguation_qa", "logical_deduction_five_objects"):
-        rows = list(text_tasks.read_bbh_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
+    for task in (
+        "causal_judgement",
+        "disambiguation_qa",
+        "logical_deduction_five_objects",
+    ):
+        rows = list(
+            text_tasks.read_bbh_examples(
+                shared_data / "bbh" / f"{task}.json", task, "bbh", None
+            )
+        )
         for one in select_text_questions(rows, task, "equations", 40, 0).questions:
             lettered = [f"\n({label}) " for label in one.labels]
             words, _ = render_question(one, prompt_file)

@@ -1,4 +1,6 @@
-"""Answers of recorded runs in the evaluation layout: judged anew, scored where there are log-probabilities."""
+"""Answers of recorded runs in the evaluation layout: judged anew, scored where there are
+log-probabilities.
+"""
 
 import json
 import math
@@ -27,7 +29,9 @@ def import_lines(tmp_path, *lines, profiles=("published", "equations"), model=MO
     return result
 
 
-def test_a_choice_is_scored_by_its_log_probabilities_and_judged_by_its_gold_label(tmp_path):
+def test_a_choice_is_scored_by_its_log_probabilities_and_judged_by_its_gold_label(
+    tmp_path,
+):
     scores = {"A": math.log(0.1), "B": math.log(0.3), "C": math.log(0.1)}
     result = import_lines(
         tmp_path,
@@ -35,17 +39,28 @@ def test_a_choice_is_scored_by_its_log_probabilities_and_judged_by_its_gold_labe
         {"item_id": "1", "kind": "cot", "label": "A", "gold": "B", "reasoning": "so"},
     )
     first, second = result.tables["scores"]
-    assert (first["setting"], first["prediction"], first["correct"]) == ("choice", "B", True)
+    assert (first["setting"], first["prediction"], first["correct"]) == (
+        "choice",
+        "B",
+        True,
+    )
     assert first["score"] == pytest.approx(math.log(0.3))
     assert first["probability"] == pytest.approx(0.6)
-    assert (second["setting"], second["correct"], second["score"]) == ("choice-after-cot", False, None)
+    assert (second["setting"], second["correct"], second["score"]) == (
+        "choice-after-cot",
+        False,
+        None,
+    )
     assert second["reasoning"] == "so"
 
 
 @pytest.mark.parametrize(
-    ("gold", "order", "prediction"), [("A", "caption-first", "foil"), ("B", "foil-first", "caption")]
+    ("gold", "order", "prediction"),
+    [("A", "caption-first", "foil"), ("B", "foil-first", "caption")],
 )
-def test_a_choice_between_caption_and_foil_has_the_margin_of_the_caption(gold, order, prediction, tmp_path):
+def test_a_choice_between_caption_and_foil_has_the_margin_of_the_caption(
+    gold, order, prediction, tmp_path
+):
     result = import_lines(
         tmp_path,
         {
@@ -57,7 +72,11 @@ def test_a_choice_between_caption_and_foil_has_the_margin_of_the_caption(gold, o
         },
     )
     (row,) = result.tables["scores"]
-    assert (row["role"], row["order"], row["prediction"]) == ("caption", order, prediction)
+    assert (row["role"], row["order"], row["prediction"]) == (
+        "caption",
+        order,
+        prediction,
+    )
     assert row["score"] == pytest.approx(-1.5 if gold == "A" else 1.5)
     assert row["correct"] is (gold == "B")
 
@@ -76,27 +95,44 @@ def test_single_texts_make_the_metrics_of_pairs(tmp_path):
         for role, score in zip(("caption", "foil"), scores, strict=True)
     ]
     rows = import_lines(tmp_path, *lines).tables["scores"]
-    measures = build_metric_rows({("mine", "task"): rows}, ["published"], Resampling(100, 0.9, 1))
+    measures = build_metric_rows(
+        {("mine", "task"): rows}, ["published"], Resampling(100, 0.9, 1)
+    )
     values = {row["metric"]: row["value"] for row in measures}
     assert values["acc_r"] == 100
     assert (values["p_c"], values["p_f"]) == (100, 50)
 
 
 @pytest.mark.parametrize(
-    ("profile", "generation", "correct"), [("published", "It is down.", True), ("equations", "It is down.", False)]
+    ("profile", "generation", "correct"),
+    [("published", "It is down.", True), ("equations", "It is down.", False)],
 )
-def test_open_answers_are_judged_by_the_rules_of_their_profile(profile, generation, correct, tmp_path):
-    line = {"item_id": 7, "setting": "open", "gold": ["Down", "up"], "generation": generation, "profile": profile}
+def test_open_answers_are_judged_by_the_rules_of_their_profile(
+    profile, generation, correct, tmp_path
+):
+    line = {
+        "item_id": 7,
+        "setting": "open",
+        "gold": ["Down", "up"],
+        "generation": generation,
+        "profile": profile,
+    }
     rows = import_lines(tmp_path, line).tables["scores"]
-    assert [(row["setting"], row["correct"]) for row in rows] == [("answering", correct)]
-    (measure,) = build_metric_rows({("mine", "task"): rows}, [profile], Resampling(100, 0.9, 1))
+    assert [(row["setting"], row["correct"]) for row in rows] == [
+        ("answering", correct)
+    ]
+    (measure,) = build_metric_rows(
+        {("mine", "task"): rows}, [profile], Resampling(100, 0.9, 1)
+    )
     assert (measure["metric"], measure["value"]) == ("accuracy", 100 * correct)
 
 
 def test_answers_are_those_of_the_lowest_seed_and_of_the_model(tmp_path):
     line = {"item_id": "1", "label": "A", "gold": "A"}
     others = {**line, "label": "B", "seed": 4}, {**line, "label": "B", "model": "other"}
-    result = import_lines(tmp_path, {**line, "seed": 3, "model": "hub/mine", "commit": "abc"}, *others)
+    result = import_lines(
+        tmp_path, {**line, "seed": 3, "model": "hub/mine", "commit": "abc"}, *others
+    )
     assert [row["prediction"] for row in result.tables["scores"]] == ["A"]
     assert result.facts["other_models"] == {"other": 1}
     assert result.facts["commits"] == ["abc"]
@@ -104,13 +140,20 @@ def test_answers_are_those_of_the_lowest_seed_and_of_the_model(tmp_path):
 
 
 def test_rejected_rows_are_counted_by_reason(tmp_path):
-    result = import_lines(tmp_path, {"item_id": "1", "label": "A", "gold": "A"}, {"item_id": "2", "gold": "A"})
+    result = import_lines(
+        tmp_path,
+        {"item_id": "1", "label": "A", "gold": "A"},
+        {"item_id": "2", "gold": "A"},
+    )
     assert result.facts["unusable"] == {"neither label nor label_log_probabilities": 1}
     assert (result.rows_in, len(result.tables["scores"])) == (2, 1)
 
 
 def test_a_source_without_the_model_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"no records of other on task: .* \(got mine, expected other or hub/other\)"):
+    with pytest.raises(
+        UserError,
+        match=r"no records of other on task: .* \(got mine, expected other or hub/other\)",
+    ):
         import_lines(
             tmp_path,
             {"item_id": "1", "label": "A", "gold": "A"},
@@ -119,5 +162,11 @@ def test_a_source_without_the_model_is_refused(tmp_path):
 
 
 def test_a_profile_that_the_study_lacks_is_refused(tmp_path):
-    with pytest.raises(UserError, match="profiles: records of mine on task are of profile published"):
-        import_lines(tmp_path, {"item_id": "1", "label": "A", "gold": "A"}, profiles=["equations"])
+    with pytest.raises(
+        UserError, match="profiles: records of mine on task are of profile published"
+    ):
+        import_lines(
+            tmp_path,
+            {"item_id": "1", "label": "A", "gold": "A"},
+            profiles=["equations"],
+        )

@@ -34,7 +34,12 @@ def run(*pairs, setting="alignment", with_probability=True):
 
 def probe(condition, place):
     image, caption = condition[:4], condition[4:]
-    return {"item_id": f"{condition}{place}", "form": "original", "condition": condition, "group": f"g{place}"} | {
+    return {
+        "item_id": f"{condition}{place}",
+        "form": "original",
+        "condition": condition,
+        "group": f"g{place}",
+    } | {
         "image": f"{image}{place}",
         "caption": f"{caption}{place}",
         "match": condition != "-img+cap",
@@ -42,17 +47,40 @@ def probe(condition, place):
 
 
 PROBES = [
-    probe(condition, place) for place in range(2) for condition in ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
+    probe(condition, place)
+    for place in range(2)
+    for condition in ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
 ]
 PROBED = [
-    {"item_id": item["item_id"], "image": item["image"], "role": "caption", "profile": profile, "setting": "alignment"}
+    {
+        "item_id": item["item_id"],
+        "image": item["image"],
+        "role": "caption",
+        "profile": profile,
+        "setting": "alignment",
+    }
     | {"score": 1.0, "probability": 0.7, "correct": item["match"]}
     for item in PROBES
     for profile in ("equations", "published")
 ]
-QUESTIONS = [{"item_id": "q", "image": "m", "question": "a?", "answer": "yes", "answers": ["yes"] * 2 + ["no"] * 8}]
+QUESTIONS = [
+    {
+        "item_id": "q",
+        "image": "m",
+        "question": "a?",
+        "answer": "yes",
+        "answers": ["yes"] * 2 + ["no"] * 8,
+    }
+]
 ANSWERED = [
-    {"item_id": "q", "image": "m", "role": "answer", "profile": profile, "setting": "answering", "prediction": "yes"}
+    {
+        "item_id": "q",
+        "image": "m",
+        "role": "answer",
+        "profile": profile,
+        "setting": "answering",
+        "prediction": "yes",
+    }
     | {"correct": True}
     for profile in ("equations", "published")
 ]
@@ -67,19 +95,40 @@ RUNS = {
 
 def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
     rows = build_metric_rows(
-        RUNS, ["equations", "published"], HOW, averaged=["d", "e"], probes=PROBES, questions={"vqa": QUESTIONS}
+        RUNS,
+        ["equations", "published"],
+        HOW,
+        averaged=["d", "e"],
+        probes=PROBES,
+        questions={"vqa": QUESTIONS},
     )
-    assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (3 * len(METRICS) + 2 * len(METRICS) + 7 + 1)
-    metrics = {tuple(row[name] for name in COLUMNS): row for row in rows if row["profile"] == "equations"}
+    assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (
+        3 * len(METRICS) + 2 * len(METRICS) + 7 + 1
+    )
+    metrics = {
+        tuple(row[name] for name in COLUMNS): row
+        for row in rows
+        if row["profile"] == "equations"
+    }
     assert metrics["matcher", "d", "alignment", "acc_r"]["value"] == 50
     assert metrics["matcher", "average", "alignment", "acc_r"]["value"] == 75
     assert metrics["lm", "d", "perplexity", "acc_r"]["value"] == 50
     assert metrics["lm", "d", "perplexity", "acc"]["reason"] == NOT_APPLICABLE
-    assert metrics["lm", "average", "perplexity", "acc_r"]["reason"] == "not averaged: 1 of 2 data sets were not run"
-    assert metrics["matcher", "cv-probes:-img+cap", "original", "accuracy"]["value"] == 0
-    assert metrics["matcher", "cv-probes:harmonic-mean", "original", "accuracy"]["value"] == 0
+    assert (
+        metrics["lm", "average", "perplexity", "acc_r"]["reason"]
+        == "not averaged: 1 of 2 data sets were not run"
+    )
+    assert (
+        metrics["matcher", "cv-probes:-img+cap", "original", "accuracy"]["value"] == 0
+    )
+    assert (
+        metrics["matcher", "cv-probes:harmonic-mean", "original", "accuracy"]["value"]
+        == 0
+    )
     expected = 100 * (2 * 1 / 3 + 8 * 2 / 3) / 10
-    assert metrics["lxmert-vqa", "vqa", "answering", "accuracy"]["value"] == pytest.approx(expected)
+    assert metrics["lxmert-vqa", "vqa", "answering", "accuracy"][
+        "value"
+    ] == pytest.approx(expected)
 
 
 def test_a_data_set_of_another_profile_has_no_metrics_in_this_one():
@@ -96,16 +145,29 @@ def test_a_data_set_of_another_profile_has_no_metrics_in_this_one():
 def choices(*margins, setting):
     """Rows that choose between caption and foil by the margin of a logit; a margin of 0 is a tie."""
     return [
-        {"item_id": f"i{place}", "image": f"m{place}", "role": "caption", "profile": "equations", "setting": setting}
-        | {"score": margin, "rounding": 0.0, "prediction": "caption" if margin > 0 else "foil", "correct": margin > 0}
+        {
+            "item_id": f"i{place}",
+            "image": f"m{place}",
+            "role": "caption",
+            "profile": "equations",
+            "setting": setting,
+        }
+        | {
+            "score": margin,
+            "rounding": 0.0,
+            "prediction": "caption" if margin > 0 else "foil",
+            "correct": margin > 0,
+        }
         for place, margin in enumerate(margins)
     ]
 
 
 def test_choices_are_compared_with_choices_and_those_after_thought_among_themselves():
     runs = {
-        ("a", "d"): choices(1, 1, 1, 0, setting="pairwise") + choices(-1, -1, 1, 1, setting="pairwise-after-cot"),
-        ("b", "d"): choices(1, -1, -1, -1, setting="pairwise") + choices(1, 1, 1, 1, setting="pairwise-after-cot"),
+        ("a", "d"): choices(1, 1, 1, 0, setting="pairwise")
+        + choices(-1, -1, 1, 1, setting="pairwise-after-cot"),
+        ("b", "d"): choices(1, -1, -1, -1, setting="pairwise")
+        + choices(1, 1, 1, 1, setting="pairwise-after-cot"),
         ("encoder", "d"): run((2, 1)),
         ("empty", "e"): [],
         ("unfinished", "e"): [],
@@ -114,16 +176,31 @@ def test_choices_are_compared_with_choices_and_those_after_thought_among_themsel
     for row in build_comparison_rows(runs, ["equations"], HOW):
         by_setting.setdefault((row["setting"], row["dataset"]), []).append(row)
     # runs without rows are compared where single texts are, and say why they have no difference
-    assert by_setting.keys() == {("pairwise", "d"), ("pairwise-after-cot", "d"), ("single", "e")}
-    (before,), (after,) = by_setting["pairwise", "d"], by_setting["pairwise-after-cot", "d"]
-    assert (before["metric"], before["difference"], before["n"]) == ("acc_r", 62.5, 4)  # 3.5 of 4, and 1 of 4
+    assert by_setting.keys() == {
+        ("pairwise", "d"),
+        ("pairwise-after-cot", "d"),
+        ("single", "e"),
+    }
+    (before,), (after,) = (
+        by_setting["pairwise", "d"],
+        by_setting["pairwise-after-cot", "d"],
+    )
+    # 3.5 of 4, and 1 of 4.
+    assert (before["metric"], before["difference"], before["n"]) == (
+        "acc_r",
+        62.5,
+        4,
+    )
     assert (after["metric"], after["difference"], after["n"]) == ("acc_r", -50, 4)
     names = ("model_a", "model_b", "n", "difference")
-    assert {tuple(row[name] for name in names) for row in by_setting["single", "e"]} == {
-        ("empty", "unfinished", 0, None)
-    }
+    assert {
+        tuple(row[name] for name in names) for row in by_setting["single", "e"]
+    } == {("empty", "unfinished", 0, None)}
 
-    metrics = {tuple(row[name] for name in COLUMNS): row for row in build_metric_rows(runs, ["equations"], HOW)}
+    metrics = {
+        tuple(row[name] for name in COLUMNS): row
+        for row in build_metric_rows(runs, ["equations"], HOW)
+    }
     assert not any(dataset == "average" for _, dataset, _, _ in metrics)
     assert metrics["a", "d", "pairwise", "acc_r"]["value"] == 87.5
     assert metrics["a", "d", "pairwise", "acc_r_paper"]["value"] == 75
@@ -135,8 +212,8 @@ def test_choices_are_compared_with_choices_and_those_after_thought_among_themsel
 
 def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():
     rows = build_comparison_rows(RUNS, ["equations", "published"], HOW)
-    assert {(row["profile"], row["dataset"], row["model_a"], row["model_b"]) for row in rows} == {
-        (profile, "d", "matcher", "lm") for profile in ("equations", "published")
-    }
+    assert {
+        (row["profile"], row["dataset"], row["model_a"], row["model_b"]) for row in rows
+    } == {(profile, "d", "matcher", "lm") for profile in ("equations", "published")}
     assert len(rows) == 2 * len(COMPARED_METRICS)
     assert rows[0]["difference"] == 0

@@ -17,7 +17,12 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
-from waltz.evaluation.vqa import compute_agreement, normalize_case, score_answer, select_questions
+from waltz.evaluation.vqa import (
+    compute_agreement,
+    normalize_case,
+    score_answer,
+    select_questions,
+)
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
@@ -28,9 +33,27 @@ from waltz.sources.published_samples import select_published_ids
 HOW = Resampling(300, 0.95, 1)
 VOCABULARY = ("yes", "no", "2")
 ITEMS = [
-    {"item_id": "q0", "image": "m0", "question": "Is it?", "answer": "yes", "answers": ["yes"] * 8 + ["no"] * 2},
-    {"item_id": "q1", "image": "m0", "question": "How many?", "answer": "3", "answers": ["3"] * 9 + ["2"]},
-    {"item_id": "q2", "image": "m1", "question": "Is it red?", "answer": "No.", "answers": []},
+    {
+        "item_id": "q0",
+        "image": "m0",
+        "question": "Is it?",
+        "answer": "yes",
+        "answers": ["yes"] * 8 + ["no"] * 2,
+    },
+    {
+        "item_id": "q1",
+        "image": "m0",
+        "question": "How many?",
+        "answer": "3",
+        "answers": ["3"] * 9 + ["2"],
+    },
+    {
+        "item_id": "q2",
+        "image": "m1",
+        "question": "Is it red?",
+        "answer": "No.",
+        "answers": [],
+    },
 ]
 ANSWERS = {
     ("m0", "Is it?"): PairScore((3.0, 1.0, 0.8), 4),
@@ -49,15 +72,24 @@ def test_rows_say_answer_probability_and_verdict():
 
 def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
     rows = build_answer_rows(
-        ITEMS, {**ANSWERS, ("m0", "Is it?"): PairScore(None, 0, "too long")}, VOCABULARY, ["published"]
+        ITEMS,
+        {**ANSWERS, ("m0", "Is it?"): PairScore(None, 0, "too long")},
+        VOCABULARY,
+        ["published"],
     )
-    assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (None, None, "too long")
+    assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (
+        None,
+        None,
+        "too long",
+    )
     assert compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW).n == 2
 
 
 @dataclass(frozen=True)
 class Answering(Ruler):
-    """A ruler of text whose logits are those of three answers: the mean sign, twice it, and nothing."""
+    """A ruler of text whose logits are those of three answers: the mean sign, twice it, and
+    nothing.
+    """
 
     def fuse(self, text, image):
         logit = super().fuse(text, image)
@@ -65,30 +97,49 @@ class Answering(Ruler):
 
 
 def test_an_encoder_answers_with_its_highest_logit(tmp_path):
-    encoder = Answering(ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0)
+    encoder = Answering(
+        ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0
+    )
     Image.new("RGB", (4, 4)).save(tmp_path / "m.png")
-    items = [{"image": "m.png", "question": text} for text in ("b", "a", "a b")] + [{"image": "n.png", "question": "b"}]
+    items = [{"image": "m.png", "question": text} for text in ("b", "a", "a b")] + [
+        {"image": "n.png", "question": "b"}
+    ]
     with open_images(tmp_path) as images:
         answers = compute_answers(encoder, items, images, tmp_path / ".store")
         again = compute_answers(encoder, items, images, tmp_path / ".store")
     assert answers == again
     total = np.exp([1, 2, 0]).sum()
     assert answers["m.png", "b"].numbers == pytest.approx((2, 1, np.exp(2) / total))
-    assert answers["m.png", "a"].numbers == pytest.approx((0, 2, 1 / np.exp([-1, -2, 0]).sum()))
-    assert answers["m.png", "a b"].numbers == pytest.approx((0, 0, 1 / 3))  # of equals the first
+    assert answers["m.png", "a"].numbers == pytest.approx(
+        (0, 2, 1 / np.exp([-1, -2, 0]).sum())
+    )
+    # Of equals the first.
+    assert answers["m.png", "a b"].numbers == pytest.approx((0, 0, 1 / 3))
     assert "is missing" in answers["n.png", "b"].error
 
 
 def test_an_encoder_of_answers_has_no_logit_of_a_match(tmp_path):
-    encoder = Answering(ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0)
+    encoder = Answering(
+        ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0
+    )
     with pytest.raises(UserError, match="gives logits of answers, not of a match"):
-        compute_pair_scores(encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4)))
+        compute_pair_scores(
+            encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4))
+        )
 
 
 def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
     rows = [
-        {"source_id": str(place), "image": f"m{place % 4}", "question": f"q{place}?", "answers": []}
-        | {"answer": None if place == 2 else "yes", "rejected": "empty" if place == 5 else None}
+        {
+            "source_id": str(place),
+            "image": f"m{place % 4}",
+            "question": f"q{place}?",
+            "answers": [],
+        }
+        | {
+            "answer": None if place == 2 else "yes",
+            "rejected": "empty" if place == 5 else None,
+        }
         for place in range(9)
     ]
     few, unusable = select_questions("d", rows, 3, 7)
@@ -98,7 +149,11 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
     assert all(item in everything for item in few)
     assert len(select_questions("d", rows, 100, 7)[0]) == 7
     drawn, _ = select_questions("d", rows, 9, 7, "vqa-encoders")
-    expected = [place for place in select_published_ids("vqa-encoders", rows, 9) if place not in ("2", "5")]
+    expected = [
+        place
+        for place in select_published_ids("vqa-encoders", rows, 9)
+        if place not in ("2", "5")
+    ]
     assert [item["item_id"] for item in drawn] == [f"d:{place}" for place in expected]
 
 
@@ -108,8 +163,13 @@ def test_accuracy_takes_the_gold_answer_or_the_annotators():
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
     expected = ((8 * 2 / 3 + 2 * 1 / 3) / 10 + (9 * 1 / 3) / 10 + 1) / 3
-    assert compute_vqa_accuracy(ITEMS, rows, "equations", "d", HOW).value == pytest.approx(100 * expected)
-    assert compute_vqa_accuracy(ITEMS, [], "published", "d", HOW).reason == "none of 3 questions was answered"
+    assert compute_vqa_accuracy(
+        ITEMS, rows, "equations", "d", HOW
+    ).value == pytest.approx(100 * expected)
+    assert (
+        compute_vqa_accuracy(ITEMS, [], "published", "d", HOW).reason
+        == "none of 3 questions was answered"
+    )
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=10, max_size=10))
@@ -121,4 +181,8 @@ def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
 def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert normalize_case("  Two  Dogs. ") == normalize_case("two dogs")
     answer = {"prediction": "no", "correct": True}
-    assert score_answer(answer, ITEMS[2], EQUATIONS) == score_answer(answer, ITEMS[2], PUBLISHED) == 1
+    assert (
+        score_answer(answer, ITEMS[2], EQUATIONS)
+        == score_answer(answer, ITEMS[2], PUBLISHED)
+        == 1
+    )

@@ -1,4 +1,6 @@
-"""`waltz.Explainer` on tiny networks: values of the workflow, loaded models, players of one's own, wrong arguments."""
+"""`waltz.Explainer` on tiny networks: values of the workflow, loaded models, players of one's own,
+wrong arguments.
+"""
 
 import contextlib
 import io
@@ -23,7 +25,11 @@ from stand_ins.models import tiny_clip, tiny_decoders, tiny_encoders, tiny_famil
 from waltz import Explainer
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.own_players import group_text_players
-from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
+from waltz.attribution.prompt_attribution import (
+    PromptGame,
+    PromptSettings,
+    attribute_prompts,
+)
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.ambient_state import use_usual_settings
 from waltz.core.devices import Device
@@ -81,18 +87,27 @@ def load_clip(folder):
 def test_default_players_have_the_values_of_the_workflow(profile, clip, picture):
     explanation = Explainer(str(clip), profile=profile, seed=3).explain(picture, TEXT)
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
-    (expected,) = attribute_texts(encoder, picture, [TEXT], AttributionSettings(get_fidelity(profile), seed=3))
-    np.testing.assert_array_equal(np.concatenate([explanation.text, explanation.image]), expected.estimate.phi[:, 0])
+    (expected,) = attribute_texts(
+        encoder, picture, [TEXT], AttributionSettings(get_fidelity(profile), seed=3)
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([explanation.text, explanation.image]),
+        expected.estimate.phi[:, 0],
+    )
     assert explanation.t_shap == expected.t_shap.value
     assert explanation.score == expected.score
 
 
-def test_a_loaded_model_has_the_values_of_its_folder_and_stays_as_it_is(clip, explainer, picture):
+def test_a_loaded_model_has_the_values_of_its_folder_and_stays_as_it_is(
+    clip, explainer, picture
+):
     network, processor = load_clip(clip)
     modules = [type(module) for module in network.modules()]
     loaded = Explainer(network, processor)
     explanation = loaded.explain(picture, TEXT)
-    np.testing.assert_array_equal(explanation.text, explainer.explain(picture, TEXT).text)
+    np.testing.assert_array_equal(
+        explanation.text, explainer.explain(picture, TEXT).text
+    )
     assert [type(module) for module in network.modules()] == modules
     assert next(network.parameters()) is next(loaded.model.network.parameters())
     assert explanation.model.kind == "clip"
@@ -101,12 +116,17 @@ def test_a_loaded_model_has_the_values_of_its_folder_and_stays_as_it_is(clip, ex
 @pytest.mark.parametrize("kind", ["clip", "siglip", "align", "flava", "blip-2", "vilt"])
 def test_loaded_encoders_of_every_kind(kind, picture):
     network, tokenizer, images = tiny_encoders.build(kind)
-    explainer = Explainer(network.eval(), SimpleNamespace(tokenizer=tokenizer, image_processor=images))
+    explainer = Explainer(
+        network.eval(), SimpleNamespace(tokenizer=tokenizer, image_processor=images)
+    )
     explanation = explainer.explain(picture, "a red dog", budget=2000)
     assert explainer.spec.kind == kind
     assert explanation.text.tokens == ("a", "red", "dog")
     total = float(explanation.text.sum() + explanation.image.sum())
-    value, base = explanation.attribution.score, explanation.attribution.estimate.base_value[0]
+    value, base = (
+        explanation.attribution.score,
+        explanation.attribution.estimate.base_value[0],
+    )
     assert total == pytest.approx(value - base, abs=1e-5)
     assert np.abs(explanation.text).max() > 0
 
@@ -147,23 +167,43 @@ def test_messages_without_text_or_parts_are_refused(content):
 def test_messages_need_parts_that_are_read():
     with pytest.raises(ValueError, match="messages: no messages"):
         split_messages([])
-    with pytest.raises(ValueError, match="unknown part \\(got type 'audio', expected 'text' or 'image'\\)"):
-        split_messages([{"role": "user", "content": [{"type": "audio", "audio": "a.wav"}]}])
+    with pytest.raises(
+        ValueError,
+        match="unknown part \\(got type 'audio', expected 'text' or 'image'\\)",
+    ):
+        split_messages(
+            [{"role": "user", "content": [{"type": "audio", "audio": "a.wav"}]}]
+        )
 
 
 def test_lists_are_every_image_with_every_text(explainer, picture):
     other = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     explanations = explainer.explain([picture, other], [TEXT, FOIL])
-    assert [explanation.caption for explanation in explanations] == [TEXT, FOIL, TEXT, FOIL]
-    for explanation, image in zip(explanations, (picture, picture, other, other), strict=True):
-        np.testing.assert_allclose(explanation.text, explainer.explain(image, explanation.caption).text, atol=1e-5)
+    assert [explanation.caption for explanation in explanations] == [
+        TEXT,
+        FOIL,
+        TEXT,
+        FOIL,
+    ]
+    for explanation, image in zip(
+        explanations, (picture, picture, other, other), strict=True
+    ):
+        np.testing.assert_allclose(
+            explanation.text,
+            explainer.explain(image, explanation.caption).text,
+            atol=1e-5,
+        )
 
 
 def test_texts_of_one_image_share_its_masked_inputs(clip, picture):
     explainer = Explainer(clip)
     counts = []
     encode = explainer.model.encode_image
-    object.__setattr__(explainer.model, "encode_image", lambda images: counts.append(len(images)) or encode(images))
+    object.__setattr__(
+        explainer.model,
+        "encode_image",
+        lambda images: counts.append(len(images)) or encode(images),
+    )
     explainer.explain(picture, TEXT)
     alone = sum(counts)
     counts.clear()
@@ -175,7 +215,11 @@ def test_images_of_one_text_share_its_masked_texts(clip, picture):
     explainer = Explainer(clip)
     counts = []
     encode = explainer.model.encode_text
-    object.__setattr__(explainer.model, "encode_text", lambda ids: counts.append(len(ids)) or encode(ids))
+    object.__setattr__(
+        explainer.model,
+        "encode_text",
+        lambda ids: counts.append(len(ids)) or encode(ids),
+    )
     explainer.explain(picture, TEXT)
     alone = sum(counts)
     counts.clear()
@@ -184,7 +228,9 @@ def test_images_of_one_text_share_its_masked_texts(clip, picture):
 
 
 def enumerate_values(explainer, picture, text_groups, cells, count):
-    """Shapley values of groups of token positions and of regions, from the network's own logits of all coalitions."""
+    """Shapley values of groups of token positions and of regions, from the network's own logits of
+    all coalitions.
+    """
     encoder = explainer.model
     image = encoder.prepare_image(picture)
     ids = torch.tensor([encoder.tokenize(TEXT).ids])
@@ -199,14 +245,22 @@ def enumerate_values(explainer, picture, text_groups, cells, count):
             if not present[len(text_groups) + region]:
                 seen[:, :, cells == region] = 0
         with torch.no_grad():
-            scores[present] = encoder.network(input_ids=masked, pixel_values=seen).logits_per_image.item()
+            scores[present] = encoder.network(
+                input_ids=masked, pixel_values=seen
+            ).logits_per_image.item()
     phi = np.zeros(players)
     for present, score in scores.items():
         size = sum(present)
         for player in range(players):
             if present[player]:
-                weight = math.factorial(size - 1) * math.factorial(players - size) / math.factorial(players)
-                phi[player] += weight * (score - scores[(*present[:player], 0, *present[player + 1 :])])
+                weight = (
+                    math.factorial(size - 1)
+                    * math.factorial(players - size)
+                    / math.factorial(players)
+                )
+                phi[player] += weight * (
+                    score - scores[(*present[:player], 0, *present[player + 1 :])]
+                )
     return phi
 
 
@@ -219,9 +273,13 @@ def test_spans_and_masks_of_regions_are_players(spans, explainer, picture):
     masks[0, :20], masks[1, 25:, 10:40] = True, True
     explanation = explainer.explain(picture, TEXT, players=SPANS[spans], grid=masks)
     # the image is resized to 45 or 46 x 35 pixels, and its middle is what the network sees
-    expected = enumerate_values(explainer, picture, [[1, 2], [5, 6]], torch.from_numpy(explanation.cells), 2)
+    expected = enumerate_values(
+        explainer, picture, [[1, 2], [5, 6]], torch.from_numpy(explanation.cells), 2
+    )
     assert np.abs(expected).max() > 0.05
-    np.testing.assert_allclose(np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5)
+    np.testing.assert_allclose(
+        np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5
+    )
     assert explanation.text.tokens == ("a dog", "red ball")
     assert explanation.to_frame().player.tolist()[-2:] == ["region 0", "region 1"]
     assert explanation.text.spans == ((0, 5), (15, 23))
@@ -237,9 +295,15 @@ def test_a_grid_of_rows_and_columns(explainer, picture):
         [0, 0, 12, 18], [12, 0, 23, 18], [23, 0, 35, 18], [0, 18, 12, 35], [12, 18, 23, 35], [23, 18, 35, 35]
     ]  # fmt: skip
     players = explanation.to_frame().player.tolist()
-    assert players[-6:] == [f"patch {row},{column}" for row in range(2) for column in range(3)]
-    expected = enumerate_values(explainer, picture, [[2]], torch.from_numpy(explanation.cells), 6)
-    np.testing.assert_allclose(np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5)
+    assert players[-6:] == [
+        f"patch {row},{column}" for row in range(2) for column in range(3)
+    ]
+    expected = enumerate_values(
+        explainer, picture, [[2]], torch.from_numpy(explanation.cells), 6
+    )
+    np.testing.assert_allclose(
+        np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5
+    )
 
 
 def test_words_join_their_tokens(explainer, picture):
@@ -254,8 +318,16 @@ def test_words_join_their_tokens(explainer, picture):
 
 
 def test_published_players_can_be_grouped(clip, picture):
-    explanation = Explainer(clip, profile="published").explain(picture, "a dogs sees", players="word")
-    assert explanation.text.tokens == ("<|startoftext|>", "a", "dogs", "sees", "<|endoftext|>")
+    explanation = Explainer(clip, profile="published").explain(
+        picture, "a dogs sees", players="word"
+    )
+    assert explanation.text.tokens == (
+        "<|startoftext|>",
+        "a",
+        "dogs",
+        "sees",
+        "<|endoftext|>",
+    )
     assert explanation.text[0] == explanation.text[-1] == 0
     assert (np.abs(explanation.text[1:-1]) > 0).all()
 
@@ -266,7 +338,9 @@ def test_a_token_that_is_never_masked_takes_no_part_in_a_word(explainer, picture
     players = build_equations_players(encoder, text, encoder.prepare_image(picture))
     fixed = players.always_visible.copy()
     fixed[2] = True  # the second token of dogs
-    grouped = group_text_players(replace(players, always_visible=fixed), "a dogs sees", text.spans, "word")
+    grouped = group_text_players(
+        replace(players, always_visible=fixed), "a dogs sees", text.spans, "word"
+    )
     assert [len(positions) for positions in players.list_positions()][:4] == [1] * 4
     assert grouped.text_players == 3
     masked = grouped.mask_text(np.zeros((1, 3), dtype=bool))[0].tolist()
@@ -292,18 +366,26 @@ def test_loaded_decoders_of_other_families(family, picture):
     halves[0, :, :30], halves[1, :, 30:] = True, True
     explainer = Explainer(network.eval(), processor)
     explanation = explainer.explain(
-        picture, question="what is this ? a dog", players=["a dog", "this"], grid=halves, interactions=True
+        picture,
+        question="what is this ? a dog",
+        players=["a dog", "this"],
+        grid=halves,
+        interactions=True,
     )
     estimate = explanation.attribution.estimate
     assert estimate.exact
-    np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
+    np.testing.assert_allclose(
+        estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9
+    )
     assert (np.abs(explanation.image).max(axis=1) > 0).all()
     assert 0 < explanation.joint_share < 1
 
 
 def test_long_work_shows_a_bar(clip, picture, monkeypatch, capsys):
     monkeypatch.setattr("waltz.explainer.explainer.PROGRESS_DELAY", 0.0)
-    monkeypatch.setattr("waltz.explainer.explainer.tqdm", partial(tqdm, mininterval=0, miniters=1))
+    monkeypatch.setattr(
+        "waltz.explainer.explainer.tqdm", partial(tqdm, mininterval=0, miniters=1)
+    )
     Explainer(clip, progress=True).explain(picture, TEXT)
     assert "/310 [" in capsys.readouterr().err  # ten permutations of 15 players
     Explainer(clip).explain(picture, TEXT, budget=300)
@@ -354,16 +436,27 @@ def test_a_table_has_a_row_for_each_player(explainer, picture):
     caption = frame[(frame.role == "caption") & (frame.modality == "text")]
     np.testing.assert_array_equal(caption.phi, explanation.text)
     assert caption.player.tolist() == TEXT.split()
-    assert frame[frame.modality == "image"][["left", "top", "right", "bottom"]].notna().all(axis=None)
+    assert (
+        frame[frame.modality == "image"][["left", "top", "right", "bottom"]]
+        .notna()
+        .all(axis=None)
+    )
 
 
 def test_a_loaded_decoder_answers_with_the_values_of_the_engine(llava, picture):
-    explanation = llava.explain(picture, question="what is this ? ( A ) dog ( B ) cat", labels=["A", "B"], budget=190)
+    explanation = llava.explain(
+        picture,
+        question="what is this ? ( A ) dog ( B ) cat",
+        labels=["A", "B"],
+        budget=190,
+    )
     decoder = llava.model
     attribution = explanation.attribution
     game = PromptGame(attribution.text, "", attribution.instance.targets)
     settings = PromptSettings(EQUATIONS, evaluations=190)
-    (expected,) = attribute_prompts(decoder, decoder.prepare_image(picture), [game], settings)
+    (expected,) = attribute_prompts(
+        decoder, decoder.prepare_image(picture), [game], settings
+    )
     np.testing.assert_array_equal(attribution.estimate.phi, expected.estimate.phi)
     assert explanation.label in ("A", "B")
     assert explanation.t_shap == expected.t_shap.value
@@ -375,7 +468,12 @@ def test_a_loaded_decoder_answers_with_the_values_of_the_engine(llava, picture):
 @pytest.mark.parametrize("kind", ["post-hoc", "cot"])
 def test_an_explanation_gives_cc_shap(kind, llava, picture):
     explanation = llava.explain(
-        picture, question="what is this ?", labels=["A", "B"], explanation=kind, budget=60, max_new_tokens=3
+        picture,
+        question="what is this ?",
+        labels=["A", "B"],
+        explanation=kind,
+        budget=60,
+        max_new_tokens=3,
     )
     assert -1 <= explanation.cc_shap <= 1
     assert len(repr(explanation).splitlines()) <= 5
@@ -385,8 +483,13 @@ def test_an_explanation_gives_cc_shap(kind, llava, picture):
 
 
 def test_messages_are_rendered_by_the_model_s_template(llava, picture):
-    content = [{"type": "image", "image": picture}, {"type": "text", "text": "what is this ?"}]
-    explanation = llava.explain(messages=[{"role": "user", "content": content}], budget=60, max_new_tokens=2)
+    content = [
+        {"type": "image", "image": picture},
+        {"type": "text", "text": "what is this ?"},
+    ]
+    explanation = llava.explain(
+        messages=[{"role": "user", "content": content}], budget=60, max_new_tokens=2
+    )
     assert explanation.attribution.text == "USER : <image> what is this ? ASSISTANT : "
     assert len(explanation.image) > 0
 
@@ -395,13 +498,19 @@ def test_words_and_regions_of_a_decoder(llava, picture):
     halves = np.zeros((2, 47, 61), dtype=bool)
     halves[0, :, :30], halves[1, :, 30:] = True, True
     explanation = llava.explain(
-        picture, question="what is this ? a dog", players=["a dog", (0, 4)], grid=halves, interactions=True
+        picture,
+        question="what is this ? a dog",
+        players=["a dog", (0, 4)],
+        grid=halves,
+        interactions=True,
     )
     assert explanation.text.tokens == ("what", "a dog")
     assert explanation.text.shape[0] == explanation.image.shape[0] == 2
     estimate = explanation.attribution.estimate
     assert estimate.exact
-    np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
+    np.testing.assert_allclose(
+        estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9
+    )
     assert explanation.interactions.shape == (2, 2, len(estimate.value))
     assert 0 < explanation.joint_share <= 1
     assert len(explanation.plot_interactions().axes) == 1 + 2
@@ -411,7 +520,9 @@ def test_regions_of_an_image_in_tiles(picture):
     decoder = tiny_decoders.llava_next()
     decoder.processor.chat_template = TEMPLATE
     explainer = Explainer(decoder.network.model, decoder.processor)
-    explanation = explainer.explain(picture, question="what is this ?", players=["this"], grid=(1, 2))
+    explanation = explainer.explain(
+        picture, question="what is this ?", players=["this"], grid=(1, 2)
+    )
     assert explanation.image.boxes.tolist() == [[0, 0, 30, 47], [30, 0, 61, 47]]
     assert (np.abs(explanation.image).max(axis=1) > 0).all()
 
@@ -420,7 +531,9 @@ def test_a_language_model_explains_without_an_image():
     words = tiny_decoders.tokenizer()
     words.chat_template = TEMPLATE
     network = tiny_decoders.causal("llama", words).network.model
-    explanation = Explainer(network, words).explain(question="what is this ?", labels=["A", "B"], players="word")
+    explanation = Explainer(network, words).explain(
+        question="what is this ?", labels=["A", "B"], players="word"
+    )
     assert explanation.t_shap == 1
     assert explanation.view is None
     assert "<img" not in explanation._repr_html_()
@@ -437,33 +550,93 @@ CUT_IMAGE = cut_image()
 WRONG = {
     "image": ({"image": 3}, TypeError, "image: no image (got int, expected a path"),
     "shape": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "got shape (2, 4, 4, 3)"),
-    "range": ({"image": np.full((4, 4, 3), -2.0)}, ValueError, "values out of range (got -2 to -2, expected 0 to 1)"),
-    "array's type": ({"image": np.full((4, 4, 3), 1j)}, TypeError, "image: array of type complex128"),
+    "range": (
+        {"image": np.full((4, 4, 3), -2.0)},
+        ValueError,
+        "values out of range (got -2 to -2, expected 0 to 1)",
+    ),
+    "array's type": (
+        {"image": np.full((4, 4, 3), 1j)},
+        TypeError,
+        "image: array of type complex128",
+    ),
     "cut image": ({"image": CUT_IMAGE}, ValueError, "image: cannot be decoded"),
-    "image without range": ({"image": Image.new("F", (4, 4))}, ValueError, "mode F have no fixed range"),
+    "image without range": (
+        {"image": Image.new("F", (4, 4))},
+        ValueError,
+        "mode F have no fixed range",
+    ),
     "no image": ({"image": None}, TypeError, "image: missing"),
-    "no image in a list": ({"image": [None]}, TypeError, "image: no image (got NoneType, expected a path"),
-    "address": ({"image": "https://a.org/b.png"}, ValueError, "https://a.org/b.png is an address"),
-    "images in one": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "give several as a list"),
+    "no image in a list": (
+        {"image": [None]},
+        TypeError,
+        "image: no image (got NoneType, expected a path",
+    ),
+    "address": (
+        {"image": "https://a.org/b.png"},
+        ValueError,
+        "https://a.org/b.png is an address",
+    ),
+    "images in one": (
+        {"image": np.zeros((2, 4, 4, 3))},
+        ValueError,
+        "give several as a list",
+    ),
     "text": ({"text": 5}, TypeError, "text: no text (got int"),
-    "texts": ({"text": np.array(["a", "b"])}, TypeError, "expected str or a list of texts"),
+    "texts": (
+        {"text": np.array(["a", "b"])},
+        TypeError,
+        "expected str or a list of texts",
+    ),
     "labels": ({"labels": np.array(["A", "B"])}, TypeError, "labels: "),
     "empty": ({"text": " "}, ValueError, "text: empty"),
-    "half a character": ({"text": "dog \ud800"}, ValueError, "half of a surrogate pair"),
+    "half a character": (
+        {"text": "dog \ud800"},
+        ValueError,
+        "half of a surrogate pair",
+    ),
     "question": ({"question": "who ?"}, TypeError, "question: "),
-    "players": ({"players": "words"}, ValueError, "players: unknown (got 'words', expected 'token', 'word'"),
+    "players": (
+        {"players": "words"},
+        ValueError,
+        "players: unknown (got 'words', expected 'token', 'word'",
+    ),
     "players' type": ({"players": 3}, TypeError, "players: got int"),
     "span": ({"players": ["zebra"]}, ValueError, "'zebra' occurs 0 times"),
-    "span's end": ({"players": [(0, 99)]}, ValueError, "no characters of the text (got (0, 99)"),
+    "span's end": (
+        {"players": [(0, 99)]},
+        ValueError,
+        "no characters of the text (got (0, 99)",
+    ),
     "shared token": ({"players": [(0, 4), (4, 5)]}, ValueError, "share a token"),
     "grid": ({"grid": "2x2"}, TypeError, "grid: got str"),
     "grid's size": ({"grid": (0, 3)}, ValueError, "grid: got 0 x 3 patches"),
-    "masks": ({"grid": np.ones((1, 3, 3), dtype=bool)}, ValueError, "expected (regions, 47, 61)"),
-    "three sides": ({"grid": (1, 2, 3)}, ValueError, "grid: got (1, 2, 3), expected two whole numbers (rows, columns)"),
-    "no masks": ({"grid": np.zeros((0, 47, 61), dtype=bool)}, ValueError, "grid: masks of shape (0, 47, 61)"),
+    "masks": (
+        {"grid": np.ones((1, 3, 3), dtype=bool)},
+        ValueError,
+        "expected (regions, 47, 61)",
+    ),
+    "three sides": (
+        {"grid": (1, 2, 3)},
+        ValueError,
+        "grid: got (1, 2, 3), expected two whole numbers (rows, columns)",
+    ),
+    "no masks": (
+        {"grid": np.zeros((0, 47, 61), dtype=bool)},
+        ValueError,
+        "grid: masks of shape (0, 47, 61)",
+    ),
     "masks' type": ({"grid": np.ones((1, 47, 61))}, TypeError, "masks of type float64"),
-    "empty mask": ({"grid": np.zeros((2, 47, 61), dtype=bool)}, ValueError, "without a pixel (got region 0, 1)"),
-    "overlap": ({"grid": np.ones((2, 47, 61), dtype=bool)}, ValueError, "masks share pixels"),
+    "empty mask": (
+        {"grid": np.zeros((2, 47, 61), dtype=bool)},
+        ValueError,
+        "without a pixel (got region 0, 1)",
+    ),
+    "overlap": (
+        {"grid": np.ones((2, 47, 61), dtype=bool)},
+        ValueError,
+        "masks share pixels",
+    ),
     "budget": ({"budget": 0}, ValueError, "budget: got 0"),
     "budget of two players": (
         {"players": ["dog"], "grid": (1, 1), "budget": 3},
@@ -472,7 +645,11 @@ WRONG = {
     ),
     "budget's type": ({"budget": "9"}, TypeError, "budget: got str"),
     "standard error": ({"standard_error": 2.0}, ValueError, "standard_error: got 2.0"),
-    "interactions": ({"interactions": "yes"}, TypeError, "interactions: got str, expected True or False"),
+    "interactions": (
+        {"interactions": "yes"},
+        TypeError,
+        "interactions: got str, expected True or False",
+    ),
     "unknown": ({"colour": 1}, TypeError, "colour"),
 }
 
@@ -495,22 +672,35 @@ def test_mistakes_are_user_errors_and_value_errors(explainer, picture):
 
 def test_a_processor_of_another_model_is_refused(clip):
     network, processor = load_clip(clip)
-    processor.image_processor.size, processor.image_processor.do_center_crop = {"height": 64, "width": 64}, False
-    with pytest.raises(ValueError, match=r"processor: CLIPProcessor does not fit this CLIPModel \(Input image size"):
+    processor.image_processor.size, processor.image_processor.do_center_crop = (
+        {"height": 64, "width": 64},
+        False,
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"processor: CLIPProcessor does not fit this CLIPModel \(Input image size",
+    ):
         Explainer(network, processor)
 
 
-def test_a_standard_error_needs_no_budget_and_is_missed_aloud(explainer, picture, caplog):
+def test_a_standard_error_needs_no_budget_and_is_missed_aloud(
+    explainer, picture, caplog
+):
     assert explainer.explain(picture, TEXT, standard_error=0.002).t_shap_se <= 0.002
     assert not caplog.records
-    assert explainer.explain(picture, TEXT, standard_error=1e-6, budget=60).t_shap_se > 1e-6
+    assert (
+        explainer.explain(picture, TEXT, standard_error=1e-6, budget=60).t_shap_se
+        > 1e-6
+    )
     assert "standard_error: not reached within the budget" in caplog.text
 
 
 def test_arrays_are_spans_and_grids_too(explainer, picture):
     expected = explainer.explain(picture, TEXT, players=[(2, 5), (15, 23)], grid=(2, 3))
     for grid in ([2, 3], np.array([2, 3])):
-        explanation = explainer.explain(picture, TEXT, players=np.array([(2, 5), (15, 23)]), grid=grid)
+        explanation = explainer.explain(
+            picture, TEXT, players=np.array([(2, 5), (15, 23)]), grid=grid
+        )
         np.testing.assert_array_equal(explanation.image, expected.image)
         assert explanation.text.tokens == expected.text.tokens == ("dog", "red ball")
 
@@ -523,12 +713,19 @@ def test_wrong_models_say_what_is_expected(clip):
         Explainer(torch.nn.Linear(1, 1), processor)
     with pytest.raises(TypeError, match=r"no transformers model \(got NoneType\)"):
         Explainer(None)
-    adapted = type("PeftModel", (torch.nn.Module,), {"merge_and_unload": lambda self: network})()  # as peft wraps it
-    with pytest.raises(TypeError, match=r"got PeftModel\); give model\.merge_and_unload\(\)"):
+    # As peft wraps it.
+    adapted = type(
+        "PeftModel", (torch.nn.Module,), {"merge_and_unload": lambda self: network}
+    )()
+    with pytest.raises(
+        TypeError, match=r"got PeftModel\); give model\.merge_and_unload\(\)"
+    ):
         Explainer(adapted, processor)
     with pytest.raises(TypeError, match="seed: got float, expected a whole number"):
         Explainer(clip, seed=1.5)
-    with pytest.raises(ValueError, match=r"device: torch sees \d+ GPUs \(got 'cuda:99'\)"):
+    with pytest.raises(
+        ValueError, match=r"device: torch sees \d+ GPUs \(got 'cuda:99'\)"
+    ):
         Explainer(clip, device="cuda:99")
     with pytest.raises(TypeError, match="processor: has no tokenizer"):
         Explainer(network, processor.tokenizer)
@@ -539,7 +736,10 @@ def test_wrong_models_say_what_is_expected(clip):
     with pytest.raises(ValueError, match="dtype: got int8"):
         Explainer(clip, dtype="int8")
     flava = tiny_encoders.build("flava")[0].eval().flava
-    with pytest.raises(waltz.UserError, match=r"FlavaModel gives no score .* \(expected FlavaForPreTraining\)"):
+    with pytest.raises(
+        waltz.UserError,
+        match=r"FlavaModel gives no score .* \(expected FlavaForPreTraining\)",
+    ):
         Explainer(flava, processor)
 
 
@@ -585,9 +785,13 @@ def flag(get, change, value):
 SETTINGS = {
     "warnings": raise_warnings,
     "anomalies": lambda: torch.autograd.set_detect_anomaly(True),
-    "precision": lambda: flag(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"),
+    "precision": lambda: flag(
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"
+    ),
     "deterministic": lambda: flag(
-        torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, value=True
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+        value=True,
     ),
     "default device": lambda: flag(lambda: None, torch.set_default_device, "meta"),
     "inference mode": torch.inference_mode,
@@ -621,19 +825,37 @@ def test_settings_around_a_call_change_nothing(name, clip, explainer, picture):
     draws = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
     with SETTINGS[name]():
         state = read_state()
-        results = [explainer.explain(picture, TEXT), Explainer(clip).explain(picture, TEXT)]
+        results = [
+            explainer.explain(picture, TEXT),
+            Explainer(clip).explain(picture, TEXT),
+        ]
         assert read_state() == state
         for result in results:
-            result.record(), list(result.lines()), repr(result), result.to_frame(), result.plot()
+            (
+                result.record(),
+                list(result.lines()),
+                repr(result),
+                result.to_frame(),
+                result.plot(),
+            )
     assert torch.equal(torch.get_rng_state(), draws[0])
     assert (random.getstate(), np.random.get_state()[1].tolist()) == draws[1:]
     for result in results:
         np.testing.assert_array_equal(result.text, expected.text)
-        np.testing.assert_array_equal(result.relevance.tokens, expected.relevance.tokens)
+        np.testing.assert_array_equal(
+            result.relevance.tokens, expected.relevance.tokens
+        )
 
 
 def test_inside_a_call_multiplications_have_full_precision_and_warnings_are_off():
-    with flag(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"), raise_warnings():
+    with (
+        flag(
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+            "medium",
+        ),
+        raise_warnings(),
+    ):
         with use_usual_settings():
             assert torch.get_float32_matmul_precision() == "highest"
             assert not torch.is_anomaly_enabled()
@@ -647,7 +869,9 @@ def test_a_decoder_that_was_set_to_train_is_refused():
     decoder = tiny_decoders.causal("gpt2")
     network = decoder.network.model
     explainer = Explainer(network, decoder.tokenizer)
-    ask = partial(explainer.explain, question="a dog sits ?", labels=["A", "B"], budget=100)
+    ask = partial(
+        explainer.explain, question="a dog sits ?", labels=["A", "B"], budget=100
+    )
     expected = ask()
     for part in (network, network.transformer.h[0]):
         part.train()
@@ -673,8 +897,15 @@ def test_scores_that_are_not_finite_leak_no_warning(clip, picture):
     with torch.no_grad():
         network.text_model.embeddings.token_embedding.weight.fill_(math.nan)
     with warnings.catch_warnings(action="error"):
-        explanation = Explainer(network, processor).explain(picture, TEXT, foil=FOIL, interactions=True)
-        explanation.record(), list(explanation.lines()), repr(explanation), explanation._repr_html_()
+        explanation = Explainer(network, processor).explain(
+            picture, TEXT, foil=FOIL, interactions=True
+        )
+        (
+            explanation.record(),
+            list(explanation.lines()),
+            repr(explanation),
+            explanation._repr_html_(),
+        )
         explanation.plot(), explanation.plot_interactions()
     assert math.isnan(explanation.t_shap)
 
@@ -687,7 +918,11 @@ def test_weights_without_values_are_refused(clip):
 
 def test_an_image_of_masked_pixels_has_no_t_shap(explainer, monkeypatch):
     prepare = type(explainer.model).prepare_image
-    monkeypatch.setattr(type(explainer.model), "prepare_image", lambda self, image: 0 * prepare(self, image))
+    monkeypatch.setattr(
+        type(explainer.model),
+        "prepare_image",
+        lambda self, image: 0 * prepare(self, image),
+    )
     explanation = explainer.explain(Image.new("RGB", (40, 40)), TEXT)
     assert math.isnan(explanation.t_shap)
     assert explanation.record()["t_shap"] is None
@@ -703,7 +938,9 @@ def test_a_text_of_masked_tokens_has_no_t_shap(explainer, picture):
     assert explanation.image.any()
     assert math.isnan(explanation.t_shap)
     assert explanation.record()["t_shap"] is None
-    assert "every token of the text is the masked token" in explanation.record()["reason"]
+    assert (
+        "every token of the text is the masked token" in explanation.record()["reason"]
+    )
     # One word that masking changes gives the text a share.
     assert masking.explain(picture, "dog dog cat").t_shap > 0
 
@@ -714,7 +951,9 @@ def test_a_prompt_of_masked_tokens_has_no_t_shap(llava, picture, profile):
     prepared = decoder.prepare_image(picture)
     settings = PromptSettings(get_fidelity(profile), evaluations=300)
     blank = replace(prepared, pixels=torch.zeros_like(prepared.pixels))
-    plain, masked = (PromptGame(f"<image> {text}", "", (7,)) for text in ("a dog _ _", "_ _ _ _"))
+    plain, masked = (
+        PromptGame(f"<image> {text}", "", (7,)) for text in ("a dog _ _", "_ _ _ _")
+    )
     for image, game, reason in (
         (prepared, plain, None),
         (prepared, masked, "every token of the text is the masked token"),

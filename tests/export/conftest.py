@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from stand_ins.benchmark_rows import NAUGHTY, draw_images, facts, item, part, probe, unvoted
+from stand_ins.benchmark_rows import (
+    NAUGHTY,
+    draw_images,
+    facts,
+    item,
+    part,
+    probe,
+    unvoted,
+)
 from waltz.export.folder import write_dataset
 
 
@@ -16,11 +24,20 @@ def images(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def rows():
-    """Return items of every kind: with and without votes, odd texts, a broken image, another suffix than the file's."""
+    """Return items of every kind: with and without votes, odd texts, a broken image, another suffix
+    than the file's.
+    """
     return [
         item(item_id="a"),
         unvoted(item_id="b", image="grey.jpg", caption=NAUGHTY, foil="no " + NAUGHTY),
-        item(item_id="c", image="broken.png", valid=False, votes_caption=0, votes_other=3, caption_span=None),
+        item(
+            item_id="c",
+            image="broken.png",
+            valid=False,
+            votes_caption=0,
+            votes_other=3,
+            caption_span=None,
+        ),
         item(item_id="d", image="grey.png"),
     ]
 
@@ -31,7 +48,10 @@ def parts(images, rows):
     return [
         part(rows, images=str(images)),
         part(
-            [probe(), probe(item_id="q", match=False, verb_span={"start": 0, "end": 1})],
+            [
+                probe(),
+                probe(item_id="q", match=False, verb_span={"start": 0, "end": 1}),
+            ],
             "cv-probes",
             "cv-probes",
             str(images),

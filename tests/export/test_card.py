@@ -6,7 +6,15 @@ import pytest
 import yaml
 from huggingface_hub import DatasetCard
 
-from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
+from stand_ins.benchmark_rows import (
+    NAUGHTY,
+    facts,
+    item,
+    part,
+    released_item,
+    unvoted,
+    write_release,
+)
 from waltz.core.schema import FunnelRecord, ReasonCount
 from waltz.export.card import escape_markdown
 from waltz.export.facts import RawFile, SourceFacts, Terms, build_source_facts
@@ -19,7 +27,9 @@ from waltz.valse_release import RELEASE
 
 
 def read(folder):
-    header, text = (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
+    header, text = (
+        (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
+    )
     return yaml.safe_load(header), text
 
 
@@ -36,7 +46,10 @@ def test_the_header_is_what_the_hub_asks_for(dataset):
     assert header["configs"][0] == {
         "config_name": "existence",
         "data_files": [
-            {"split": "test", "path": ["existence/valid-*.parquet", "existence/invalid-*.parquet"]},
+            {
+                "split": "test",
+                "path": ["existence/valid-*.parquet", "existence/invalid-*.parquet"],
+            },
             {"split": "valid", "path": ["existence/valid-*.parquet"]},
         ],
     }
@@ -44,7 +57,11 @@ def test_the_header_is_what_the_hub_asks_for(dataset):
 
 def test_the_hub_library_reads_the_header(dataset):
     data = DatasetCard.load(dataset / "README.md").data
-    assert [config["config_name"] for config in data.configs] == ["existence", "cv-probes", "relations"]
+    assert [config["config_name"] for config in data.configs] == [
+        "existence",
+        "cv-probes",
+        "relations",
+    ]
     assert data.pretty_name == "small"
 
 
@@ -69,8 +86,14 @@ def test_markup_in_the_data_is_escaped(dataset):
 
 
 def test_the_data_set_and_its_sources_are_cited_in_bibtex(tmp_path):
-    about = {"url": "https://example.org/a_b", "creators": ["Our group", "R&D"], "published": "2030-01-31"}
-    write_dataset(tmp_path / "x", [part([item()])], facts(about=about | {"version": "1.0.0"}))
+    about = {
+        "url": "https://example.org/a_b",
+        "creators": ["Our group", "R&D"],
+        "published": "2030-01-31",
+    }
+    write_dataset(
+        tmp_path / "x", [part([item()])], facts(about=about | {"version": "1.0.0"})
+    )
     _, text = read(tmp_path / "x")
     assert text.split("```bibtex\n")[1].split("```")[0].splitlines() == [
         "@misc{small,",
@@ -88,7 +111,9 @@ def test_the_data_set_and_its_sources_are_cited_in_bibtex(tmp_path):
 
 def test_a_naughty_example_stays_inside_its_block(tmp_path):
     naughty = "```\n</code> # head | " + NAUGHTY
-    write_dataset(tmp_path / "x", [part([item(caption=naughty, foil=naughty)])], facts())
+    write_dataset(
+        tmp_path / "x", [part([item(caption=naughty, foil=naughty)])], facts()
+    )
     _, text = read(tmp_path / "x")
     fences = [line for line in text.splitlines() if line.lstrip().startswith("```")]
     assert fences == ["```json", "```", "```bibtex", "```"]
@@ -111,13 +136,27 @@ def test_markdown_is_escaped(text, rendered):
 
 def test_the_card_has_provenance_funnel_and_settings(tmp_path):
     own = SourceFacts(
-        "own", "visual7w", True, Terms("MIT", "CC-BY-4.0", "Cite me", None), (RawFile("f", "f.json", "ab" * 32),)
+        "own",
+        "visual7w",
+        True,
+        Terms("MIT", "CC-BY-4.0", "Cite me", None),
+        (RawFile("f", "f.json", "ab" * 32),),
     )
     funnel = [
         FunnelRecord(instrument="existence", step="candidates", count=1234, lost=[]),
-        FunnelRecord(instrument="existence", step="valid", count=5, lost=[ReasonCount("a|b", 1229)]),
+        FunnelRecord(
+            instrument="existence",
+            step="valid",
+            count=5,
+            lost=[ReasonCount("a|b", 1229)],
+        ),
     ]
-    study_facts = facts(sources={"own": own}, funnel=funnel, models={"filters: nli": "some-model"}, seed=77)
+    study_facts = facts(
+        sources={"own": own},
+        funnel=funnel,
+        models={"filters: nli": "some-model"},
+        seed=77,
+    )
     write_dataset(tmp_path / "x", [part([item(voter="oracle")])], study_facts)
     header, text = read(tmp_path / "x")
     assert header["annotations_creators"] == ["machine-generated"]
@@ -135,7 +174,11 @@ def test_checksums_are_those_of_the_files_and_paths_stay_private(tmp_path):
     entry = {"format": "pairs", "files": {"mine": {"path": "/counts/mine.csv"}}}
     source_facts = build_source_facts("own", entry, iter([str(tmp_path / "mine.csv")]))
     assert source_facts.files == (
-        RawFile("mine", "mine.csv", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        RawFile(
+            "mine",
+            "mine.csv",
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        ),
     )
 
 
@@ -159,13 +202,24 @@ def test_faults_are_counted(tmp_path, images):
 
 
 def test_ids_of_several_parts_are_counted():
-    parts = [part([item(item_id="1"), item(item_id="2")]), part([item("relations", item_id="1")], "relations")]
-    assert list_common_faults(parts, facts())[-1] == "In more than one part: 1 id. Name an item by its part and its id."
+    parts = [
+        part([item(item_id="1"), item(item_id="2")]),
+        part([item("relations", item_id="1")], "relations"),
+    ]
+    assert (
+        list_common_faults(parts, facts())[-1]
+        == "In more than one part: 1 id. Name an item by its part and its id."
+    )
 
 
 def test_the_known_faults_of_the_release_are_listed(tmp_path):
     path = write_release(tmp_path / "r.json", {"1": released_item()})
-    release_part = part(read_release(path, "relations", 2), "relations", "valse-release", no_images_reason="no images")
+    release_part = part(
+        read_release(path, "relations", 2),
+        "relations",
+        "valse-release",
+        no_images_reason="no images",
+    )
     write_dataset(tmp_path / "x", [release_part], facts())
     header, text = read(tmp_path / "x")
     assert header["annotations_creators"] == ["crowdsourced"]
@@ -173,17 +227,34 @@ def test_the_known_faults_of_the_release_are_listed(tmp_path):
 
 
 def test_the_known_faults_of_the_release_are_true(shared_data):
-    items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in RELEASE}
-    assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
+    items = {
+        name: json.loads((shared_data / "valse" / get_file_name(name)).read_text())
+        for name in RELEASE
+    }
+    assert {
+        sum(record["mturk"].values())
+        for records in items.values()
+        for record in records.values()
+    } == {3}
     assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
     counts = {
-        name: sum(record["classes_foil"].lower() not in record["foil"].lower() for record in items[name].values())
+        name: sum(
+            record["classes_foil"].lower() not in record["foil"].lower()
+            for record in items[name].values()
+        )
         for name in ("action-replacement", "actant-swap")
     }
     assert counts == {"action-replacement": 22, "actant-swap": 4}
     standard = items["coreference-standard"].values()
     assert {record["original_split"] for record in standard} == {"train"}
-    assert sum(record["image_file"].startswith("COCO_val2014") for record in standard) == 283
+    assert (
+        sum(record["image_file"].startswith("COCO_val2014") for record in standard)
+        == 283
+    )
     assert sum("’" in record["caption"] for record in standard) == 2
-    actions = [record for name in ("action-replacement", "actant-swap") for record in items[name].values()]
+    actions = [
+        record
+        for name in ("action-replacement", "actant-swap")
+        for record in items[name].values()
+    ]
     assert sum(record["mturk"]["caption"] >= 2 for record in actions) == 1597

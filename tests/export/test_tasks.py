@@ -37,15 +37,22 @@ def test_captions_and_foils_have_a_task_of_the_harness(dataset):
     ]
     task = read(dataset / "lm_eval/waltz_small_existence.yaml")
     assert task["task"] == "waltz_small_existence"
-    assert task["dataset_kwargs"] == {"data_files": {"valid": ["existence/valid-*.parquet"]}}
-    assert (task["test_split"], task["output_type"], task["doc_to_target"]) == ("valid", "multiple_choice", 1)
+    assert task["dataset_kwargs"] == {
+        "data_files": {"valid": ["existence/valid-*.parquet"]}
+    }
+    assert (task["test_split"], task["output_type"], task["doc_to_target"]) == (
+        "valid",
+        "multiple_choice",
+        1,
+    )
     group = read(dataset / "lm_eval/waltz_small.yaml")
     assert group["task"] == ["waltz_small_existence", "waltz_small_relations"]
 
 
 def test_the_hub_has_a_task_for_each_part_of_captions_and_foils(dataset):
     benchmark = yaml.safe_load((dataset / "eval.yaml").read_text())
-    assert "a tie counts half" in benchmark["description"]  # as in the acc_r that results name these tasks for
+    # As in the acc_r that results name these tasks for.
+    assert "a tie counts half" in benchmark["description"]
     assert [task["id"] for task in benchmark["tasks"]] == ["existence", "relations"]
     for task in benchmark["tasks"]:
         assert task["config"] == task["id"]
@@ -54,9 +61,17 @@ def test_the_hub_has_a_task_for_each_part_of_captions_and_foils(dataset):
 
 def test_items_with_images_have_a_task_of_lmms_eval(dataset):
     names = sorted(file.name for file in (dataset / "lmms_eval").iterdir())
-    assert names == ["lmms_eval_functions.py", "waltz_small.yaml", "waltz_small_existence.yaml"]
+    assert names == [
+        "lmms_eval_functions.py",
+        "waltz_small.yaml",
+        "waltz_small_existence.yaml",
+    ]
     task = read(dataset / "lmms_eval/waltz_small_existence.yaml")
-    functions = [value.split(".")[1] for value in task.values() if str(value).startswith("function ")]
+    functions = [
+        value.split(".")[1]
+        for value in task.values()
+        if str(value).startswith("function ")
+    ]
     assert len(functions) == 5
     assert all(callable(getattr(lmms_eval_functions, name)) for name in functions)
     assert {metric["metric"] for metric in task["metric_list"]} == set(
@@ -68,12 +83,19 @@ def test_tasks_of_a_published_data_set_read_it_from_the_hub(tmp_path):
     published = facts(about={"url": "https://huggingface.co/datasets/group/mine"})
     write_dataset(tmp_path / "x", [part([item(valid=False)])], published)
     task = read(tmp_path / "x/lm_eval/waltz_small_existence.yaml")
-    assert task["dataset_kwargs"] == {"data_files": {"test": ["hf://datasets/group/mine/existence/invalid-*.parquet"]}}
+    assert task["dataset_kwargs"] == {
+        "data_files": {"test": ["hf://datasets/group/mine/existence/invalid-*.parquet"]}
+    }
 
 
 def test_the_question_of_lmms_eval_holds_both_texts_in_the_order_of_the_label(dataset):
-    kwargs = read(dataset / "lmms_eval/waltz_small_existence.yaml")["lmms_eval_specific_kwargs"]["default"]
-    rows = [item(item_id=str(number), caption="A {dog}.", foil="A cat.") for number in range(400)]
+    kwargs = read(dataset / "lmms_eval/waltz_small_existence.yaml")[
+        "lmms_eval_specific_kwargs"
+    ]["default"]
+    rows = [
+        item(item_id=str(number), caption="A {dog}.", foil="A cat.")
+        for number in range(400)
+    ]
     labels = [lmms_eval_functions.get_label(row) for row in rows]
     assert 160 < labels.count("A") < 240
     for row, label in zip(rows, labels, strict=True):
@@ -107,27 +129,54 @@ def test_images_are_given_in_rgb():
 
 
 @pytest.mark.workflow
-@pytest.mark.skipif("WALTZ_LM_EVAL" not in os.environ, reason="WALTZ_LM_EVAL names no program lm_eval")
+@pytest.mark.skipif(
+    "WALTZ_LM_EVAL" not in os.environ, reason="WALTZ_LM_EVAL names no program lm_eval"
+)
 def test_the_harness_runs_the_tasks_unchanged(dataset, tmp_path):
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hub")}
-    command = [os.environ["WALTZ_LM_EVAL"], "--model", "hf", "--model_args", f"pretrained={LANGUAGE_MODEL}"]
-    command += ["--include_path", "lm_eval", "--tasks", "waltz_small", "--limit", "5", "--device", "cpu"]
+    command = [
+        os.environ["WALTZ_LM_EVAL"],
+        "--model",
+        "hf",
+        "--model_args",
+        f"pretrained={LANGUAGE_MODEL}",
+    ]
+    command += [
+        "--include_path",
+        "lm_eval",
+        "--tasks",
+        "waltz_small",
+        "--limit",
+        "5",
+        "--device",
+        "cpu",
+    ]
     command += ["--log_samples", "--output_path", str(tmp_path / "out")]
     subprocess.run(command, cwd=dataset, env=environment, check=True)
 
     (results,) = (tmp_path / "out").rglob("results*.json")
     values = json.loads(results.read_text())["results"]
-    assert set(values) == {"waltz_small", "waltz_small_existence", "waltz_small_relations"}
+    assert set(values) == {
+        "waltz_small",
+        "waltz_small_existence",
+        "waltz_small_relations",
+    }
     for name in ("existence", "relations"):
         (samples,) = (tmp_path / "out").rglob(f"samples_waltz_small_{name}*.jsonl")
         logs = [json.loads(line) for line in samples.read_text().strip().split("\n")]
         assert [log["doc"]["item_id"] for log in logs] == ["a", "b", "d"]
         for log in logs:
-            texts = [log["arguments"][f"gen_args_{number}"]["arg_1"] for number in range(2)]
+            texts = [
+                log["arguments"][f"gen_args_{number}"]["arg_1"] for number in range(2)
+            ]
             assert texts == [log["doc"]["foil"], log["doc"]["caption"]]
         rows = map(build_answer_row, read_samples(str(samples), name))
         assert {row["item_id"]: row["correct"] for row in rows} == {
             log["doc"]["item_id"]: log["acc"] == 1 for log in logs
         }
-        right = [float(log["resps"][1][0][0]) > float(log["resps"][0][0][0]) for log in logs]
-        assert values[f"waltz_small_{name}"]["acc,none"] == pytest.approx(sum(right) / len(right))
+        right = [
+            float(log["resps"][1][0][0]) > float(log["resps"][0][0][0]) for log in logs
+        ]
+        assert values[f"waltz_small_{name}"]["acc,none"] == pytest.approx(
+            sum(right) / len(right)
+        )

@@ -3,8 +3,8 @@
     pip install atheris
     PYTHONPATH=workflow:tests python tests/faults/atheris_readers.py coco -max_total_time=3600
 
-The first argument is a source of config/scenes.yaml, the others are libFuzzer's. What it finds is a traceback, and the
-bytes of it in a file `crash-...`, which the same command takes as an argument.
+The first argument is a source of config/scenes.yaml, the others are libFuzzer's. What it finds is a
+traceback, and the bytes of it in a file `crash-...`, which the same command takes as an argument.
 """
 
 import sys
@@ -21,7 +21,9 @@ def main(arguments: Sequence[str]) -> None:
 
     program, source, *others = arguments
     if source not in STUDY:
-        sys.exit(f"{source!r}: no source of config/scenes.yaml; name one of {', '.join(STUDY)}")
+        sys.exit(
+            f"{source!r}: no source of config/scenes.yaml; name one of {', '.join(STUDY)}"
+        )
     with tempfile.TemporaryDirectory() as folder:
         tried = trial(source, small_world(), Path(folder))
         atheris.instrument_all()

@@ -9,14 +9,18 @@ from workflow_runs.checkout import TARGET, Checkout, checkout, copied, tiny_stud
 @pytest.fixture(scope="session")
 def small(tmp_path_factory, tiny_model_folder) -> Checkout:
     """A checkout whose study has few jobs, in which nothing ran yet; copy it."""
-    small_checkout = checkout(tmp_path_factory.mktemp("small") / "waltz", tiny_model_folder)
+    small_checkout = checkout(
+        tmp_path_factory.mktemp("small") / "waltz", tiny_model_folder
+    )
     study = tiny_study(tiny_model_folder)
     study["profiles"] = ["equations"]
     study["threads"] = 1
     study["sources"].pop("release")
     study["groups"] = {"pairs": ["own-counting"]}
     study["reporting"]["tables"] = ["thesis-3.4"]
-    (small_checkout.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+    (small_checkout.folder / "tiny.yaml").write_text(
+        yaml.safe_dump(study, sort_keys=False)
+    )
     return small_checkout
 
 

@@ -30,8 +30,12 @@ def model(fresh, tiny_model_folder, tmp_path):
     return copy
 
 
-@pytest.mark.parametrize("name", ["benchmark/own-counting.parquet", "evaluation/tiny-gpt2/pairs.parquet"])
-def test_a_truncated_parquet_file_is_named_and_written_again(name, finished, undisturbed):
+@pytest.mark.parametrize(
+    "name", ["benchmark/own-counting.parquet", "evaluation/tiny-gpt2/pairs.parquet"]
+)
+def test_a_truncated_parquet_file_is_named_and_written_again(
+    name, finished, undisturbed
+):
     cut(finished.folder / "results/tiny" / name)
     (line, *_) = list_user_messages(finished.snakemake(TARGET, check=False))
     assert f"{name}: damaged Parquet file" in line
@@ -54,15 +58,23 @@ def test_a_checkpoint_that_is_cut_off_is_named(fresh, model, undisturbed):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_scores_that_are_no_numbers_are_rows_with_an_error_and_in_no_mean(fresh, model, value):
+def test_scores_that_are_no_numbers_are_rows_with_an_error_and_in_no_mean(
+    fresh, model, value
+):
     weights = load_file(model / "model.safetensors")
     name = next(name for name in weights if name.endswith("ln_f.weight"))
-    save_file({**weights, name: torch.full_like(weights[name], value)}, model / "model.safetensors", {"format": "pt"})
+    save_file(
+        {**weights, name: torch.full_like(weights[name], value)},
+        model / "model.safetensors",
+        {"format": "pt"},
+    )
     fresh.snakemake(TARGET)
     rows = parquet.read_rows(fresh.folder / SCORED, EVALUATION.with_dataset())
     assert rows
     assert all(row["error"] and row["score"] is None for row in rows)
-    metrics = fresh.folder / "results/tiny/evaluation/metrics/language.benchmark.parquet"
+    metrics = (
+        fresh.folder / "results/tiny/evaluation/metrics/language.benchmark.parquet"
+    )
     numbers = parquet.read_rows(metrics, METRICS)
     accuracies = [row for row in numbers if row["metric"] == "acc_r"]
     assert accuracies

@@ -26,7 +26,9 @@ class SetBack(Checkout):
         return Checkout.environment(**untouched, PYTHONPATH=str(TRUE_WAITS), **changes)
 
 
-def test_a_clock_that_is_set_back_is_reported_and_the_run_continues_when_it_is_right(fresh, undisturbed):
+def test_a_clock_that_is_set_back_is_reported_and_the_run_continues_when_it_is_right(
+    fresh, undisturbed
+):
     if shutil.which("faketime") is None:
         pytest.skip("faketime is not installed")
     fresh.snakemake("results/tiny/benchmark/own-counting.parquet")

@@ -33,12 +33,16 @@ def remount(folder, options):
 
 def size(checkout):
     """Kilobytes of a checkout's results, whole pages each."""
-    files = [path for path in (checkout.folder / "results").rglob("*") if path.is_file()]
+    files = [
+        path for path in (checkout.folder / "results").rglob("*") if path.is_file()
+    ]
     return sum(4 * -(-path.stat().st_size // 4096) for path in files)
 
 
 @pytest.mark.parametrize("share", [0.4, 0.8])
-def test_a_full_disk_is_reported_and_the_run_continues_when_there_is_space(share, fresh, undisturbed):
+def test_a_full_disk_is_reported_and_the_run_continues_when_there_is_space(
+    share, fresh, undisturbed
+):
     results = fresh.folder / "results"
     with mounted(results, f"size={int(share * size(undisturbed))}k"):
         output = fresh.snakemake(TARGET, check=False)

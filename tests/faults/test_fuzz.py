@@ -1,7 +1,7 @@
 """Readers of raw files given spoilt ones: rows, or one line that names the file, and nothing else.
 
-By hand, for as long as one likes: WALTZ_FUZZ=100000 pytest tests/faults/test_fuzz.py, or guided by coverage with
-tests/faults/atheris_readers.py.
+By hand, for as long as one likes: WALTZ_FUZZ=100000 pytest tests/faults/test_fuzz.py, or guided by
+coverage with tests/faults/atheris_readers.py.
 """
 
 import random
@@ -29,7 +29,10 @@ def test_a_spoilt_file_gives_rows_or_one_line(source, drawn, tmp_path_factory):
 
 
 def test_what_atheris_would_run_finds_a_reader_that_fails(drawn, tmp_path, monkeypatch):
-    given_bytes, lengths = [random.Random(seed).randbytes(400) for seed in range(20)], []
+    given_bytes, lengths = (
+        [random.Random(seed).randbytes(400) for seed in range(20)],
+        [],
+    )
 
     class Atheris(types.ModuleType):
         """Its two calls, with bytes that were drawn beforehand."""

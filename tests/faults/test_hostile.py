@@ -38,12 +38,19 @@ def test_hostile_captions_stay_data_in_every_stage(fresh):
     fresh.change("evaluation.items", "all")
     output = fresh.snakemake()
     assert "\x1b[2J" not in output
-    read = parquet.read_rows(fresh.folder / "results/tiny/benchmark/own-counting.parquet", BENCHMARK)
+    read = parquet.read_rows(
+        fresh.folder / "results/tiny/benchmark/own-counting.parquet", BENCHMARK
+    )
     assert [row["caption"] for row in read] == HOSTILE
-    page = (fresh.folder / "results/tiny/reporting/report.html").read_text(encoding="utf-8")
+    page = (fresh.folder / "results/tiny/reporting/report.html").read_text(
+        encoding="utf-8"
+    )
     assert "<script>document.title" not in page
     tables = fresh.folder / "results/tiny/reporting/tables"
-    assert all("\\input{" not in path.read_text(encoding="utf-8") for path in tables.glob("*.tex"))
+    assert all(
+        "\\input{" not in path.read_text(encoding="utf-8")
+        for path in tables.glob("*.tex")
+    )
 
 
 def test_a_study_with_tags_runs_nothing(fresh):
@@ -55,7 +62,10 @@ def test_a_study_with_tags_runs_nothing(fresh):
     assert not (fresh.folder / "taken").exists()
 
 
-@pytest.mark.parametrize("weights", ["../../../etc/passwd", "..", "/etc", "a/../../b", "~/model", "--help", "a//b"])
+@pytest.mark.parametrize(
+    "weights",
+    ["../../../etc/passwd", "..", "/etc", "a/../../b", "~/model", "--help", "a//b"],
+)
 def test_an_id_that_points_at_a_path_is_refused_or_not_found(fresh, weights):
     fresh.change("models.tiny-gpt2.weights", weights)
     output = fresh.snakemake(TARGET, check=False)
@@ -65,7 +75,14 @@ def test_an_id_that_points_at_a_path_is_refused_or_not_found(fresh, weights):
 
 
 def test_an_id_with_terminal_escapes_is_shown_as_escapes(fresh):
-    rows = [{"id": "own\x1b[2J", "image": "1.png", "caption": "One zebra.", "foil": "Two zebras."}]
+    rows = [
+        {
+            "id": "own\x1b[2J",
+            "image": "1.png",
+            "caption": "One zebra.",
+            "foil": "Two zebras.",
+        }
+    ]
     (fresh.folder / "data/own.json").write_text(json.dumps(rows * 2), encoding="utf-8")
     fresh.change("sources.own.files.own-counting", {"path": "data/own.json"})
     output = fresh.snakemake(TARGET, check=False)

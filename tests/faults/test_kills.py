@@ -1,4 +1,6 @@
-"""Kills at random moments: nothing half-written is taken as whole, and the next run ends in the same bytes."""
+"""Kills at random moments: nothing half-written is taken as whole, and the next run ends in the
+same bytes.
+"""
 
 import csv
 import hashlib
@@ -26,10 +28,13 @@ pytestmark = pytest.mark.faults
 
 VICTIMS = ("job", "snakemake", "all")
 WEIGHTS = (30, 1, 1)
-"""Of 32 kills, two end Snakemake, which takes seconds to start again; a job that was killed starts at once."""
+"""Of 32 kills, two end Snakemake, which takes seconds to start again; a job that was killed starts
+at once.
+"""
 MOMENTS = {"any": 3.0, "working": 0.5, "writing": 0.0}
-"""Seconds within which a kill of a job comes: after it began, after it opened its log (its imports are over then), and
-after a temporary file or journal appeared."""
+"""Seconds within which a kill of a job comes: after it began, after it opened its log (its imports
+are over then), and after a temporary file or journal appeared.
+"""
 RUN_SECONDS = 6.0
 """Within which Snakemake is killed after it was started: about what the study takes."""
 WORKERS = 2
@@ -45,9 +50,11 @@ class Kill:
         run: Number of the run that was disturbed; each ends undisturbed before the next one begins.
         victim: `job`, `snakemake` (its jobs go on) or `all`.
         moment: `any`, `working` or `writing`, as in MOMENTS.
-        step: What the job did, by its log file; `-` where it had opened none, or Snakemake had no job.
+        step: What the job did, by its log file; `-` where it had opened none, or Snakemake had no
+            job.
         seconds: Time from the start of the job, or of Snakemake, to the kill.
-        complete: Number of files under their final names, each equal to that of the undisturbed run.
+        complete: Number of files under their final names, each equal to that of the undisturbed
+            run.
         unfinished: Number of temporary files and journals, which no step reads.
     """
 
@@ -62,14 +69,22 @@ class Kill:
 
 
 def read_results(checkout):
-    """Content of each file under its final name, without what differs between runs: times and memory."""
+    """Content of each file under its final name, without what differs between runs: times and
+    memory.
+    """
     files = {}
     for path in sorted((checkout.folder / "results").rglob("*")):
         with suppress(FileNotFoundError):  # it was renamed or removed meanwhile
-            if path.is_file() and not is_unfinished(path) and path.parent.name != result_cache.FOLDER:
+            if (
+                path.is_file()
+                and not is_unfinished(path)
+                and path.parent.name != result_cache.FOLDER
+            ):
                 content = path.read_bytes()
                 if path.name.endswith(".run.json"):
-                    content = re.sub(rb'"(wall_seconds|peak_memory_mb)": [\d.e+-]+', b"", content)
+                    content = re.sub(
+                        rb'"(wall_seconds|peak_memory_mb)": [\d.e+-]+', b"", content
+                    )
                 files[str(path.relative_to(checkout.folder))] = content
     return files
 
@@ -79,7 +94,9 @@ def is_unfinished(path):
 
 
 def list_unfinished(checkout):
-    return [path for path in (checkout.folder / "results").rglob("*") if is_unfinished(path)]
+    return [
+        path for path in (checkout.folder / "results").rglob("*") if is_unfinished(path)
+    ]
 
 
 def check_files(checkout, undisturbed):
@@ -112,11 +129,16 @@ class Disturbed:
         self.runs += 1
         self.checkout = copied(self.small, self.folder / f"run-{self.runs}")
         # jobs that are forked begin within a tenth of a second
-        self.checkout.edit("workflow/waltz/snakemake_compat.py", "LEAST_JOBS = 30", "LEAST_JOBS = 1")
+        self.checkout.edit(
+            "workflow/waltz/snakemake_compat.py", "LEAST_JOBS = 30", "LEAST_JOBS = 1"
+        )
         self.start()
 
     def start(self):
-        self.running, self.started = self.checkout.start(TARGET, "--retries", "1000000"), time.monotonic()
+        self.running, self.started = (
+            self.checkout.start(TARGET, "--retries", "1000000"),
+            time.monotonic(),
+        )
 
     def finish(self):
         """Let the run end, and check all that it wrote."""
@@ -126,7 +148,9 @@ class Disturbed:
         assert not list_unfinished(self.checkout)
         for file in self.checkout.folder.rglob("*.sqlite"):
             with closing(sqlite3.connect(file)) as connection:
-                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [
+                    ("ok",)
+                ]
         shutil.rmtree(self.checkout.folder)
 
     def kill(self, number):
@@ -144,7 +168,9 @@ class Disturbed:
             self.checkout.snakemake("--unlock")
             self.start()
         run = f"{self.folder.name}-{self.runs}"
-        return Kill(number, run, victim, moment, step, f"{seconds:.2f}", complete, unfinished)
+        return Kill(
+            number, run, victim, moment, step, f"{seconds:.2f}", complete, unfinished
+        )
 
     def strike(self, victim, moment, share):
         """Kill, and return what the job did and since when; None where the run ended before."""
@@ -156,18 +182,26 @@ class Disturbed:
                 since = time.monotonic()
         awaited = {
             "any": lambda: True,
-            "working": lambda: any(name_step(job, self.checkout) != "-" for job in jobs_of(self.running)),
+            "working": lambda: any(
+                name_step(job, self.checkout) != "-" for job in jobs_of(self.running)
+            ),
             "writing": lambda: set(list_unfinished(self.checkout)) - left,
         }[moment]
         if not self.wait(awaited, pause=0.002):
             return None
-        time.sleep(share * (RUN_SECONDS if victim != "job" and moment == "any" else MOMENTS[moment]))
+        time.sleep(
+            share
+            * (RUN_SECONDS if victim != "job" and moment == "any" else MOMENTS[moment])
+        )
         if self.running.poll() is not None:
             return None
         jobs = jobs_of(self.running)
         if victim == "job" and not jobs:  # it ended meanwhile
             return self.strike(victim, moment, share)
-        seconds, step = time.monotonic() - since, name_step(jobs[0], self.checkout) if jobs else "-"
+        seconds, step = (
+            time.monotonic() - since,
+            name_step(jobs[0], self.checkout) if jobs else "-",
+        )
         if victim == "job":
             jobs[0].kill()
             psutil.wait_procs(jobs[:1], timeout=60)
@@ -197,21 +231,38 @@ def kill_runs(numbers, small, folder, undisturbed, write):
     disturbed.finish()
 
 
-def test_runs_that_are_killed_again_and_again_end_in_the_same_bytes(request, small, undisturbed, tmp_path):
-    count, log = request.config.getoption("--kills"), request.config.getoption("--kill-log")
+def test_runs_that_are_killed_again_and_again_end_in_the_same_bytes(
+    request, small, undisturbed, tmp_path
+):
+    count, log = (
+        request.config.getoption("--kills"),
+        request.config.getoption("--kill-log"),
+    )
     expected = read_results(undisturbed)
     kills = []
-    with (log or tmp_path / "kills.csv").open("w", encoding="utf-8", newline="", buffering=1) as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Kill)], lineterminator="\n")
+    with (log or tmp_path / "kills.csv").open(
+        "w", encoding="utf-8", newline="", buffering=1
+    ) as file:
+        writer = csv.DictWriter(
+            file, [field.name for field in fields(Kill)], lineterminator="\n"
+        )
         writer.writeheader()
 
         def write(kill):
             kills.append(kill)
             writer.writerow(asdict(kill))
 
-        with ThreadPoolExecutor(WORKERS) as executor:  # a run is mostly one process after another
+        # A run is mostly one process after another.
+        with ThreadPoolExecutor(WORKERS) as executor:
             ended = [
-                executor.submit(kill_runs, range(first, count, WORKERS), small, tmp_path / str(first), expected, write)
+                executor.submit(
+                    kill_runs,
+                    range(first, count, WORKERS),
+                    small,
+                    tmp_path / str(first),
+                    expected,
+                    write,
+                )
                 for first in range(WORKERS)
             ]
             for end in ended:
@@ -220,11 +271,17 @@ def test_runs_that_are_killed_again_and_again_end_in_the_same_bytes(request, sma
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_download_that_is_killed_begins_anew_or_goes_on(share, fresh, undisturbed, tmp_path):
+def test_a_download_that_is_killed_begins_anew_or_goes_on(
+    share, fresh, undisturbed, tmp_path
+):
     content = (fresh.folder / "data/own.csv").read_bytes()
     (tmp_path / "own.csv").write_bytes(content)
     checksum = hashlib.sha256(content).hexdigest()
-    file = {"url": f"https://{HOST}", "sha256": checksum, "annotations": "data/own-annotations.csv"}
+    file = {
+        "url": f"https://{HOST}",
+        "sha256": checksum,
+        "annotations": "data/own-annotations.csv",
+    }
     fresh.change("sources.own.files.own-counting", file)
     world = World({HOST: tmp_path / "own.csv"})
     world.misbehave(MIRROR + HOST, "slow", times=1)

@@ -1,4 +1,6 @@
-"""A device whose memory runs out in a real run: batches are halved until they fit, and the numbers are the same."""
+"""A device whose memory runs out in a real run: batches are halved until they fit, and the numbers
+are the same.
+"""
 
 from pathlib import Path
 
@@ -16,11 +18,18 @@ SMALL_DEVICE = Path(__file__).parent / "small_device"
 
 
 def scores(checkout):
-    return [row["score"] for row in parquet.read_rows(checkout.folder / SCORED, EVALUATION.with_dataset())]
+    return [
+        row["score"]
+        for row in parquet.read_rows(
+            checkout.folder / SCORED, EVALUATION.with_dataset()
+        )
+    ]
 
 
 def test_a_device_of_little_memory_gives_the_same_scores(fresh, undisturbed):
     fresh.snakemake(TARGET, PYTHONPATH=str(SMALL_DEVICE))
-    logs = "".join(file.read_text(encoding="utf-8") for file in fresh.folder.glob("logs/**/*.log"))
+    logs = "".join(
+        file.read_text(encoding="utf-8") for file in fresh.folder.glob("logs/**/*.log")
+    )
     assert "halving the batch" in logs
     assert scores(fresh) == pytest.approx(scores(undisturbed), rel=1e-6)

@@ -1,4 +1,6 @@
-"""A file system like NFS: operations take 50 to 200 ms, a process sees the files of others after 1 to 4 s."""
+"""A file system like NFS: operations take 50 to 200 ms, a process sees the files of others after 1
+to 4 s.
+"""
 
 import shutil
 import subprocess
@@ -15,12 +17,27 @@ SOURCE = Path(__file__).parent / "slow_file_system/slow.c"
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Environment of processes that have results on such a file system, with the log of files they did not see."""
+    """Environment of processes that have results on such a file system, with the log of files they
+    did not see.
+    """
     if not shutil.which("cc"):
         pytest.skip("there is no C compiler (cc)")
     folder = tmp_path_factory.mktemp("slow")
     library, log = folder / "slow.so", folder / "hidden"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", str(SOURCE), "-o", str(library), "-ldl"], check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-w",
+            str(SOURCE),
+            "-o",
+            str(library),
+            "-ldl",
+        ],
+        check=True,
+    )
     return {"LD_PRELOAD": str(library), "SLOW_PATH": "results/", "SLOW_LOG": str(log)}
 
 

@@ -1,4 +1,6 @@
-"""Two runs at once: of one study, of two people with the same GPUs, and of two studies with one cache of downloads."""
+"""Two runs at once: of one study, of two people with the same GPUs, and of two studies with one
+cache of downloads.
+"""
 
 import csv
 import json
@@ -47,12 +49,18 @@ def test_the_second_says_who_runs_it_and_the_first_goes_on(fresh, undisturbed):
     running = halted(fresh)
     output = fresh.snakemake(TARGET, check=False)
     (line,) = list_user_messages(output)
-    assert f"study tiny is being run by another snakemake (process {running.pid} on" in line
+    assert (
+        f"study tiny is being run by another snakemake (process {running.pid} on"
+        in line
+    )
     assert line in output[output.index("Directory cannot be locked") :]
     assert "--unlock" not in output
     assert list_user_messages(fresh.snakemake("--dry-run", TARGET)) == [line]
     refusal = fresh.snakemake("--unlock", check=False)
-    assert f"waltz: --unlock: could let two runs write into one folder: {line.removeprefix('waltz: ')}" in refusal
+    assert (
+        f"waltz: --unlock: could let two runs write into one folder: {line.removeprefix('waltz: ')}"
+        in refusal
+    )
     running.send_signal(signal.SIGCONT)
     assert running.wait() == 0
     assert fresh.parquet() == undisturbed.parquet()
@@ -75,16 +83,37 @@ def test_the_lock_of_a_dead_run_differs_from_a_live_one(fresh, undisturbed):
 def write_other_study(checkout):
     """Write a study whose results are others; return its file."""
     study = yaml.safe_load((checkout.folder / "tiny.yaml").read_text())
-    other = {**study, "study": "other", "seed": 8, "evaluation": {**study["evaluation"], "tokens_per_batch": 32}}
+    other = {
+        **study,
+        "study": "other",
+        "seed": 8,
+        "evaluation": {**study["evaluation"], "tokens_per_batch": 32},
+    }
     (checkout.folder / "other.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
     return "other.yaml"
 
 
 def read_advice(checkout, study):
     """Return the last line of `waltz status`."""
-    command = [sys.executable, "-c", "from waltz.cli.app import app; app()", "status", study]
-    variables = {**checkout.environment(), "PYTHONPATH": str(checkout.folder / "workflow")}
-    result = subprocess.run(command, cwd=checkout.folder, env=variables, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-c",
+        "from waltz.cli.app import app; app()",
+        "status",
+        study,
+    ]
+    variables = {
+        **checkout.environment(),
+        "PYTHONPATH": str(checkout.folder / "workflow"),
+    }
+    result = subprocess.run(
+        command,
+        cwd=checkout.folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return result.stdout.splitlines()[-1]
 
 
@@ -104,10 +133,14 @@ def test_the_lock_of_another_study_that_goes_on_is_no_leftover(fresh):
     assert read_advice(fresh, other).startswith(f"next     {removal} && snakemake ")
     subprocess.run(removal, shell=True, check=True, cwd=fresh.folder)
     fresh.snakemake("sources", study=other)
-    # the end of that run has removed the lock files of all others, and Snakemake would let a second one begin
+    # the end of that run has removed the lock files of all others, and Snakemake would let a second
+    # one begin
     assert not list((fresh.folder / ".snakemake").glob("locks/*.lock"))
     (line,) = list_user_messages(fresh.snakemake(TARGET, check=False))
-    assert f"study tiny is being run by another snakemake (process {running.pid} on" in line
+    assert (
+        f"study tiny is being run by another snakemake (process {running.pid} on"
+        in line
+    )
     running.send_signal(signal.SIGCONT)
     assert running.wait() == 0
 
@@ -126,7 +159,12 @@ def test_a_run_in_another_folder_is_unlocked_there(fresh, tmp_path):
     (line,) = list_user_messages(fresh.snakemake(TARGET, *options, check=False))
     command = f"snakemake --unlock --snakefile {fresh.folder / 'Snakefile'} --directory {workdir}"
     assert line.endswith(f"was killed and left its lock; run: {command}")
-    subprocess.run([sys.executable, "-m", *command.split()], check=True, cwd=tmp_path, env=fresh.environment())
+    subprocess.run(
+        [sys.executable, "-m", *command.split()],
+        check=True,
+        cwd=tmp_path,
+        env=fresh.environment(),
+    )
     fresh.snakemake(TARGET, *options)
 
 
@@ -144,7 +182,9 @@ RECORDED_LEASE = """        began = time.monotonic()
 
 @dataclass(frozen=True)
 class Person(Checkout):
-    """A checkout of a person, who may read everything, as the interpreter, but writes only what is theirs."""
+    """A checkout of a person, who may read everything, as the interpreter, but writes only what is
+    theirs.
+    """
 
     user: int
 
@@ -161,21 +201,34 @@ class Person(Checkout):
 
 @pytest.fixture
 def people(small, tiny_model_folder):
-    """Two people, each with a checkout and the same study of four models, on a machine with two pretended GPUs."""
+    """Two people, each with a checkout and the same study of four models, on a machine with two
+    pretended GPUs.
+    """
     if os.geteuid() or not shutil.which("setpriv"):
         pytest.skip("only root with setpriv can be two people")
-    with tempfile.TemporaryDirectory(prefix="people-", dir="/tmp") as name:  # pytest's own folder is closed to them
+    # Pytest's own folder is closed to them.
+    with tempfile.TemporaryDirectory(prefix="people-", dir="/tmp") as name:
         machine = Path(name)
         machine.chmod(0o1777)
         shutil.copytree(tiny_model_folder, machine / "model")
-        people = [Person(copied(small, machine / str(user)).folder, user) for user in (4001, 4002)]
+        people = [
+            Person(copied(small, machine / str(user)).folder, user)
+            for user in (4001, 4002)
+        ]
         for person in people:
-            person.change("models", {model: {"weights": str(machine / "model")} for model in MODELS})
+            person.change(
+                "models",
+                {model: {"weights": str(machine / "model")} for model in MODELS},
+            )
             person.change("evaluation.models", MODELS)
             devices = "workflow/waltz/core/devices.py"
             person.edit(devices, "/tmp/waltz-gpu-locks", str(machine / "locks"))
             person.edit(devices, "torch.cuda.device_count()", str(GPUS))
-            person.edit(devices, LEASE, RECORDED_LEASE.format(leases=person.folder / "leases.csv"))
+            person.edit(
+                devices,
+                LEASE,
+                RECORDED_LEASE.format(leases=person.folder / "leases.csv"),
+            )
             (person.folder / "tmp").mkdir()
             for path in (person.folder, *person.folder.rglob("*")):
                 os.chown(path, person.user, person.user)
@@ -185,7 +238,11 @@ def people(small, tiny_model_folder):
 def test_two_people_at_once_never_compute_on_one_gpu(people):
     runs = []
     for person in people:
-        own = {"USER": f"person-{person.user}", "HOME": str(person.folder), "TMPDIR": str(person.folder / "tmp")}
+        own = {
+            "USER": f"person-{person.user}",
+            "HOME": str(person.folder),
+            "TMPDIR": str(person.folder / "tmp"),
+        }
         runs.append(person.start(TARGET, "--resources", f"gpu={GPUS}", **own))
     for person, run in zip(people, runs, strict=True):
         assert run.wait(timeout=300) == 0, (person.folder / "tiny.log").read_text()
@@ -197,7 +254,11 @@ def test_two_people_at_once_never_compute_on_one_gpu(people):
     assert {gpu for gpu, _, _ in leases} == {"0", "1"}
     for (gpu, _, ended), (next_gpu, began, _) in pairwise(leases):
         assert gpu != next_gpu or ended < began
-    both = [(one, other) for one, other in combinations(leases, 2) if one[1] < other[2] and other[1] < one[2]]
+    both = [
+        (one, other)
+        for one, other in combinations(leases, 2)
+        if one[1] < other[2] and other[1] < one[2]
+    ]
     assert both  # the GPUs were used at the same time
     assert people[0].parquet() == people[1].parquet()
 
@@ -206,15 +267,24 @@ def test_two_studies_that_share_downloads_end_as_alone(small, tmp_path):
     host = "data.example.org/own.csv"
     prepared = copied(small, tmp_path / "prepared")
     checksum = compute_sha256(prepared.folder / "data/own.csv")
-    url = {"url": f"https://{host}", "sha256": checksum, "annotations": "data/own-annotations.csv"}
+    url = {
+        "url": f"https://{host}",
+        "sha256": checksum,
+        "annotations": "data/own-annotations.csv",
+    }
     prepared.change("sources.own.files.own-counting", url)
     write_other_study(prepared)
-    together, alone = (copied(prepared, tmp_path / name) for name in ("together", "alone"))
+    together, alone = (
+        copied(prepared, tmp_path / name) for name in ("together", "alone")
+    )
     world = World({host: prepared.folder / "data/own.csv"})
     world.misbehave(MIRROR + host, "slow")
     with serving(world) as address:
         given = environment(address, tmp_path / "home")
-        runs = [together.start(TARGET, study=file, **given) for file in ("tiny.yaml", "other.yaml")]
+        runs = [
+            together.start(TARGET, study=file, **given)
+            for file in ("tiny.yaml", "other.yaml")
+        ]
         for run in runs:
             assert run.wait(timeout=300) == 0
         assert world.request_counts["GET", MIRROR + host] == 1

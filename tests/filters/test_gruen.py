@@ -27,11 +27,13 @@ TEXTS = [
 
 def test_the_score_worked_by_hand():
     # exp(ln 2) = 2, so LM = 2: (exp(-1) + 3) / 8 + 1/2
-    assert gruen.compute_grammaticality([math.log(2)], [3.0]) == pytest.approx((math.exp(-1) + 3) / 8 + 0.5)
-    # LM is the mean of 2 and 4, CoLA of 3 and -1
-    assert gruen.compute_grammaticality([math.log(2), math.log(4)], [3.0, -1.0]) == pytest.approx(
-        (math.exp(-1.5) + 1) / 8 + 0.5
+    assert gruen.compute_grammaticality([math.log(2)], [3.0]) == pytest.approx(
+        (math.exp(-1) + 3) / 8 + 0.5
     )
+    # LM is the mean of 2 and 4, CoLA of 3 and -1
+    assert gruen.compute_grammaticality(
+        [math.log(2), math.log(4)], [3.0, -1.0]
+    ) == pytest.approx((math.exp(-1.5) + 1) / 8 + 0.5)
     assert gruen.compute_grammaticality([], []) == 0.625
     assert gruen.compute_grammaticality([5.0], [-10.0]) == 0.0
     assert gruen.compute_grammaticality([0.0], [8.0]) > 1  # not capped
@@ -66,10 +68,16 @@ def _one_by_one(text, masked, acceptability):
     """The definition, one sentence and one forward pass at a time, by the networks' own losses."""
     likelihoods, logits = [], []
     for sentence in gruen.split_sentences(text):
-        ids = masked.tokenizer(sentence, return_tensors="pt", truncation=True, max_length=512)["input_ids"]
+        ids = masked.tokenizer(
+            sentence, return_tensors="pt", truncation=True, max_length=512
+        )["input_ids"]
         with torch.inference_mode():
-            likelihoods.append(math.exp(float(masked.network(input_ids=ids, labels=ids).loss)))
-            given = acceptability.tokenizer(sentence, return_tensors="pt", truncation=True, max_length=128)
+            likelihoods.append(
+                math.exp(float(masked.network(input_ids=ids, labels=ids).loss))
+            )
+            given = acceptability.tokenizer(
+                sentence, return_tensors="pt", truncation=True, max_length=128
+            )
             logits.append(float(acceptability.network(**given).logits[0, 1]))
     if not likelihoods:
         return 0.625
@@ -83,13 +91,23 @@ def test_batched_scores_are_those_of_one_sentence_at_a_time():
     assert list(scores) == TEXTS
     assert len({round(value, 3) for value in scores.values()}) > 2
     for text, score in scores.items():
-        assert score == pytest.approx(_one_by_one(text, masked, acceptability), abs=1e-5)
+        assert score == pytest.approx(
+            _one_by_one(text, masked, acceptability), abs=1e-5
+        )
 
 
 def test_sentences_that_texts_share_are_read_once():
     progress = []
-    shared = [f"A man rides a horse. {second}" for second in ("A cat sits.", "A dog sits.", "A zebra sits.")]
-    gruen.score_texts(shared, masked_model(), classifier_model("LABEL_0", "LABEL_1"), on_progress=progress.append)
+    shared = [
+        f"A man rides a horse. {second}"
+        for second in ("A cat sits.", "A dog sits.", "A zebra sits.")
+    ]
+    gruen.score_texts(
+        shared,
+        masked_model(),
+        classifier_model("LABEL_0", "LABEL_1"),
+        on_progress=progress.append,
+    )
     assert sum(progress) == 2 * 4  # four distinct sentences, two models
 
 
@@ -104,23 +122,37 @@ def test_a_sentence_longer_than_510_pieces_is_cut_there():
 
 def test_the_acceptable_class_is_the_one_so_named_else_class_1():
     assert gruen.find_acceptable_class(classifier_model("LABEL_0", "LABEL_1")) == 1
-    assert gruen.find_acceptable_class(classifier_model("Acceptable", "unacceptable")) == 0
-    with pytest.raises(UserError, match=r"has 3 classes \(a, b, c\); GRUEN needs a classifier of two"):
+    assert (
+        gruen.find_acceptable_class(classifier_model("Acceptable", "unacceptable")) == 0
+    )
+    with pytest.raises(
+        UserError, match=r"has 3 classes \(a, b, c\); GRUEN needs a classifier of two"
+    ):
         gruen.find_acceptable_class(classifier_model("a", "b", "c"))
 
 
 def test_the_scene_models_prefer_a_sentence_to_its_words_in_another_order():
-    masked = load_masked_model(ModelSpec("m", "masked", str(SCENES / "masked-lm"), "local"), CPU)
-    acceptability = load_classifier(ModelSpec("a", "classifier", str(SCENES / "acceptability"), "local"), CPU)
+    masked = load_masked_model(
+        ModelSpec("m", "masked", str(SCENES / "masked-lm"), "local"), CPU
+    )
+    acceptability = load_classifier(
+        ModelSpec("a", "classifier", str(SCENES / "acceptability"), "local"), CPU
+    )
     good, bad = "A red dog is next to the cat.", "Dog a the next is red cat to."
     scores = gruen.score_texts([good, bad], masked, acceptability)
     assert scores[good] > 0.45 > 0.2 > scores[bad]
-    assert scores[good] == pytest.approx(_one_by_one(good, masked, acceptability), abs=1e-5)
+    assert scores[good] == pytest.approx(
+        _one_by_one(good, masked, acceptability), abs=1e-5
+    )
     assert compute_class_logits(acceptability, [(good,)])[(good,)].shape == (2,)
 
 
 def test_every_real_caption_has_a_sentence(shared_data):
     import json
 
-    annotations = json.loads((shared_data / "coco_captions" / "captions_val2017.json").read_text())["annotations"]
-    assert all(gruen.split_sentences(annotation["caption"]) for annotation in annotations)
+    annotations = json.loads(
+        (shared_data / "coco_captions" / "captions_val2017.json").read_text()
+    )["annotations"]
+    assert all(
+        gruen.split_sentences(annotation["caption"]) for annotation in annotations
+    )

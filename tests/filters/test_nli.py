@@ -6,7 +6,11 @@ from stand_ins.models.tiny_models import classifier_model
 from waltz.core.errors import UserError
 from waltz.filters.nli import Inference, find_label_order, infer_relations
 
-PAIRS = [("A man rides a horse.", "A man throws a horse."), ("A cat sits", "A dog sits"), ("zebra", "zebra")]
+PAIRS = [
+    ("A man rides a horse.", "A man throws a horse."),
+    ("A cat sits", "A dog sits"),
+    ("zebra", "zebra"),
+]
 
 
 @pytest.mark.parametrize(
@@ -32,30 +36,45 @@ def test_the_label_map_is_read_from_the_checkpoint(labels, order):
     ],
 )
 def test_labels_that_do_not_say_it_are_refused_and_the_cure_is_named(labels):
-    with pytest.raises(UserError, match=rf"are {', '.join(labels)}, which do not say .* give it as `labels`"):
+    with pytest.raises(
+        UserError,
+        match=rf"are {', '.join(labels)}, which do not say .* give it as `labels`",
+    ):
         infer_relations(PAIRS, classifier_model(*labels))
 
 
 def test_labels_that_the_study_gives_are_taken():
-    model = classifier_model("LABEL_0", "LABEL_1", "LABEL_2", given="neutral, contradiction, entailment")
+    model = classifier_model(
+        "LABEL_0", "LABEL_1", "LABEL_2", given="neutral, contradiction, entailment"
+    )
     assert find_label_order(model) == [2, 0, 1]
 
 
 @pytest.mark.parametrize("kind", [transformers.BertConfig, transformers.AlbertConfig])
-def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_premise(kind):
+def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_premise(
+    kind,
+):
     model = classifier_model("contradiction", "entailment", "neutral", kind=kind)
     inferences = infer_relations([*PAIRS, PAIRS[0]], model)
     assert len(inferences) == 3
     for pair in PAIRS:
         with torch.inference_mode():
-            logits = model.network(**model.tokenizer(*pair, return_tensors="pt")).logits[0].double()
+            logits = (
+                model.network(**model.tokenizer(*pair, return_tensors="pt"))
+                .logits[0]
+                .double()
+            )
         contradiction, entailment, neutral = torch.softmax(logits, dim=-1).tolist()
         relation = inferences[pair]
-        assert (relation.entailment, relation.neutral, relation.contradiction) == pytest.approx(
-            (entailment, neutral, contradiction), abs=1e-5
-        )
+        assert (
+            relation.entailment,
+            relation.neutral,
+            relation.contradiction,
+        ) == pytest.approx((entailment, neutral, contradiction), abs=1e-5)
     turned = infer_relations([PAIRS[0][::-1]], model)[PAIRS[0][::-1]]
-    assert turned.contradiction != pytest.approx(inferences[PAIRS[0]].contradiction, abs=1e-3)
+    assert turned.contradiction != pytest.approx(
+        inferences[PAIRS[0]].contradiction, abs=1e-3
+    )
 
 
 def test_the_margin_is_over_the_next_relation():

@@ -34,9 +34,16 @@ OTHER_VERB = "its abstract does not begin with a role and its verb"
 def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, Any]:
     synsets = {"man": "n10287213", "person": "n00007846", "woman": "n10787470"}
     roles = [
-        {"role": role, "noun": synsets.get(gloss or ""), "gloss": gloss, "box": None} for role, gloss in glosses.items()
+        {"role": role, "noun": synsets.get(gloss or ""), "gloss": gloss, "box": None}
+        for role, gloss in glosses.items()
     ]
-    return {"source_id": "x#0", "verb": verb, "abstract": abstract, "roles": roles, "rejected": None}
+    return {
+        "source_id": "x#0",
+        "verb": verb,
+        "abstract": abstract,
+        "roles": roles,
+        "rejected": None,
+    }
 
 
 def captions(*arguments: Any, **glosses: str | None) -> list[ActionCaption]:
@@ -46,7 +53,12 @@ def captions(*arguments: Any, **glosses: str | None) -> list[ActionCaption]:
 
 
 def throwing() -> ActionCaption:
-    return captions("throwing", "an AGENT throws an ITEM at a PLACE", agent="tennis player", item="ball")[0]
+    return captions(
+        "throwing",
+        "an AGENT throws an ITEM at a PLACE",
+        agent="tennis player",
+        item="ball",
+    )[0]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +76,30 @@ def throwing() -> ActionCaption:
             {"agent": "people", "vehicle": "canoe"},
             ["The people row in a canoe."],
         ),
-        ("spitting", "AGENT spits ITEM on TARGET", {"agent": "woman", "item": "water"}, ["A woman spits water."]),
-        ("flexing", "AGENT flexes AGENTPART", {"agent": "man", "agentpart": "biceps"}, ["A man flexes his biceps."]),
-        ("flapping", "the AGENT flaps its BODYPART", {"agent": "bird", "bodypart": "wing"}, ["A bird flaps the wing."]),
-        ("scolding", "AGENT scolds VICTIM", {"agent": "woman", "victim": "woman"}, ["A woman scolds another woman."]),
+        (
+            "spitting",
+            "AGENT spits ITEM on TARGET",
+            {"agent": "woman", "item": "water"},
+            ["A woman spits water."],
+        ),
+        (
+            "flexing",
+            "AGENT flexes AGENTPART",
+            {"agent": "man", "agentpart": "biceps"},
+            ["A man flexes his biceps."],
+        ),
+        (
+            "flapping",
+            "the AGENT flaps its BODYPART",
+            {"agent": "bird", "bodypart": "wing"},
+            ["A bird flaps the wing."],
+        ),
+        (
+            "scolding",
+            "AGENT scolds VICTIM",
+            {"agent": "woman", "victim": "woman"},
+            ["A woman scolds another woman."],
+        ),
         (
             "taxiing",
             "AGENT taxies on GROUND",
@@ -86,14 +118,24 @@ def throwing() -> ActionCaption:
             {"agent": "people", "giver": "man", "item": "money"},
             ["The people beg a man.", "The people beg for money."],
         ),
-        ("dropping", "AGENT dropped ITEM", {"agent": "people", "item": "stairs"}, ["The people drop the stairs."]),
+        (
+            "dropping",
+            "AGENT dropped ITEM",
+            {"agent": "people", "item": "stairs"},
+            ["The people drop the stairs."],
+        ),
         (
             "begging",
             "the AGENT's slowly and carefully begging the GIVER",
             {"agent": "woman", "giver": "man"},
             ["A woman begs a man."],
         ),
-        ("begging", "the AGENT’ll beg a GIVER", {"agent": "woman", "giver": "man"}, ["A woman begs a man."]),
+        (
+            "begging",
+            "the AGENT’ll beg a GIVER",
+            {"agent": "woman", "giver": "man"},
+            ["A woman begs a man."],
+        ),
         (
             "begging",
             "the GIVER is well and often begged by the AGENT",
@@ -102,11 +144,15 @@ def throwing() -> ActionCaption:
         ),
     ],
 )
-def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], texts: list[str]) -> None:
+def test_captions_of_a_frame(
+    verb: str, abstract: str, glosses: dict[str, str], texts: list[str]
+) -> None:
     outcomes = captions(verb, abstract, **glosses)
     assert [caption.text for caption in outcomes] == texts
     for caption in outcomes:
-        assert slice_span(caption.text, caption.verb_span) == inflect_present(VERBS[verb].base, caption.agent.plural)
+        assert slice_span(caption.text, caption.verb_span) == inflect_present(
+            VERBS[verb].base, caption.agent.plural
+        )
 
 
 @pytest.mark.parametrize(
@@ -126,12 +172,18 @@ def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], 
         ("demolishing", "AGENT demolishes ITEM", {"agent": "man", "item": "wall"}, "its verb is none of SWiG's"),
     ],
 )  # fmt: skip
-def test_frames_that_give_no_caption(verb: str, abstract: str, glosses: dict[str, Any], reason: str) -> None:
-    assert list(build_action_captions(frame(verb, abstract, **glosses))) == [Refusal(reason)]
+def test_frames_that_give_no_caption(
+    verb: str, abstract: str, glosses: dict[str, Any], reason: str
+) -> None:
+    assert list(build_action_captions(frame(verb, abstract, **glosses))) == [
+        Refusal(reason)
+    ]
 
 
 def test_an_abstract_taken_apart() -> None:
-    outcomes = parse_abstract("an AGENT hoists an ITEM up from a SOURCE with their TOOL")
+    outcomes = parse_abstract(
+        "an AGENT hoists an ITEM up from a SOURCE with their TOOL"
+    )
     assert outcomes is not None
     assert (outcomes.subject, outcomes.verb) == ("agent", "hoists")
     assert outcomes.positions == (
@@ -160,7 +212,11 @@ def test_an_abstract_taken_apart() -> None:
 )  # fmt: skip
 def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
     outcomes = get_filler(noun)
-    assert (outcomes.subject, outcomes.definite, outcomes.adverbial) == (subject, definite, place)
+    assert (outcomes.subject, outcomes.definite, outcomes.adverbial) == (
+        subject,
+        definite,
+        place,
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,15 +226,30 @@ def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) 
         ("The coach trains the team", "training", "coach", "", "team"),
         ("The people train in the gymnasium.", "training", "people", "in", "gymnasium"),
         ("A man spits out his drink.", "spitting", "man", "out", "drink"),
-        ("A man hunts the king of the jungle.", "hunting", "man", "", "king of the jungle"),
+        (
+            "A man hunts the king of the jungle.",
+            "hunting",
+            "man",
+            "",
+            "king of the jungle",
+        ),
         ("Water floats on oil.", "floating", "water", "on", "oil"),
         ("Santa Claus rides a horse.", "riding", "Santa Claus", "", "horse"),
     ],
 )
-def test_captions_that_come_as_text(text: str, verb: str, agent: str, preposition: str, other: str) -> None:
-    outcomes = split_caption(text, inflect_present(VERBS[verb].base, agent == "people"), VERBS[verb])
+def test_captions_that_come_as_text(
+    text: str, verb: str, agent: str, preposition: str, other: str
+) -> None:
+    outcomes = split_caption(
+        text, inflect_present(VERBS[verb].base, agent == "people"), VERBS[verb]
+    )
     assert isinstance(outcomes, ActionCaption)
-    assert (outcomes.verb, outcomes.agent.noun, outcomes.preposition, outcomes.complement.noun) == (
+    assert (
+        outcomes.verb,
+        outcomes.agent.noun,
+        outcomes.preposition,
+        outcomes.complement.noun,
+    ) == (
         verb,
         agent,
         preposition,
@@ -190,18 +261,40 @@ def test_captions_that_come_as_text(text: str, verb: str, agent: str, prepositio
 def test_replacement_by_what_a_model_proposes() -> None:
     caption = throwing()
     scores = {"throws": 9.0, " Kicks": 8.5, "hurls": 8.0, "the": 1.0, "kick": 0.5}
-    proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]
+    proposals = [
+        Proposal(phrase, (), score, rank)
+        for rank, (phrase, score) in enumerate(scores.items())
+    ]
     outcomes = list(build_replacements(caption, proposals, VERBS))
     assert [
-        (candidate.foil, candidate.proposal_rank, candidate.proposal_score, candidate.rejected)
+        (
+            candidate.foil,
+            candidate.proposal_rank,
+            candidate.proposal_score,
+            candidate.rejected,
+        )
         for candidate in outcomes
     ] == [
         ("A tennis player kicks a ball.", 1, 8.5, None),
         ("A tennis player hurls a ball.", 2, 8.0, "a synonym of the verb"),
-        ("A tennis player the a ball.", 3, 1.0, "no form of another of SWiG's verbs that agrees with the subject"),
-        ("A tennis player kick a ball.", 4, 0.5, "no form of another of SWiG's verbs that agrees with the subject"),
+        (
+            "A tennis player the a ball.",
+            3,
+            1.0,
+            "no form of another of SWiG's verbs that agrees with the subject",
+        ),
+        (
+            "A tennis player kick a ball.",
+            4,
+            0.5,
+            "no form of another of SWiG's verbs that agrees with the subject",
+        ),
     ]
-    assert (outcomes[0].caption_phrases, outcomes[0].foil_phrases, outcomes[0].direction) == (
+    assert (
+        outcomes[0].caption_phrases,
+        outcomes[0].foil_phrases,
+        outcomes[0].direction,
+    ) == (
         ("throw",),
         ("kick",),
         "unrelated",
@@ -211,15 +304,24 @@ def test_replacement_by_what_a_model_proposes() -> None:
 def test_an_antonym_is_named_as_such_and_allowed() -> None:
     caption = captions("pushing", "AGENT pushes ITEM", agent="people", item="car")[0]
     (outcomes,) = build_replacements(caption, [Proposal("pull", (), 1.0, 0)], VERBS)
-    assert (outcomes.foil, outcomes.direction, outcomes.rejected) == ("The people pull a car.", "antonym", None)
+    assert (outcomes.foil, outcomes.direction, outcomes.rejected) == (
+        "The people pull a car.",
+        "antonym",
+        None,
+    )
 
 
 def test_the_allowed_verbs_agree_and_leave_out_what_wordnet_forbids() -> None:
     allowed = list_replacement_verbs(throwing(), VERBS)
     assert allowed["kicks"] == "kicking"
-    assert not {"throwing", *VERBS["throwing"].synonyms, *VERBS["throwing"].hyponyms} & set(allowed.values())
+    assert not {
+        "throwing",
+        *VERBS["throwing"].synonyms,
+        *VERBS["throwing"].hyponyms,
+    } & set(allowed.values())
     assert len(allowed) == 503 - sum(
-        VERBS["throwing"].find_relation(name) in ("synonym", "hypernym", "hyponym") for name in VERBS
+        VERBS["throwing"].find_relation(name) in ("synonym", "hypernym", "hyponym")
+        for name in VERBS
     )
 
 
@@ -234,46 +336,87 @@ def test_swaps_are_worded_anew() -> None:
 
 
 def test_a_swapped_plural_takes_the_verb_with_it() -> None:
-    caption = captions("rowing", "AGENT rows in VEHICLE", agent="people", vehicle="canoe")[0]
+    caption = captions(
+        "rowing", "AGENT rows in VEHICLE", agent="people", vehicle="canoe"
+    )[0]
     foils = [outcomes.foil for outcomes in build_swaps(caption, ())]
-    assert foils == [f"A canoe rows {middle}people." for middle in ("the ", "", "in the ", "in ")]
+    assert foils == [
+        f"A canoe rows {middle}people." for middle in ("the ", "", "in the ", "in ")
+    ]
     back = captions("riding", "AGENT rides VEHICLE", agent="man", vehicle="people")[0]
     assert next(build_swaps(back, ())).foil == "The people ride a man."
 
 
 def test_swaps_that_say_the_same_are_refused_by_reason() -> None:
     same = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="man")[0]
-    mutual = captions("embracing", "AGENT embraces COAGENT", agent="man", coagent="woman")[0]
-    assert {outcomes.rejected for outcomes in build_swaps(same)} == {"both roles have the same filler"}
+    mutual = captions(
+        "embracing", "AGENT embraces COAGENT", agent="man", coagent="woman"
+    )[0]
+    assert {outcomes.rejected for outcomes in build_swaps(same)} == {
+        "both roles have the same filler"
+    }
     kind = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="person")[0]
     apart = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="woman")[0]
-    assert {outcomes.rejected for outcomes in build_swaps(mutual)} == {"the verb is true both ways"}
-    assert {outcomes.rejected for outcomes in build_swaps(kind)} == {"one filler is a kind of the other"}
+    assert {outcomes.rejected for outcomes in build_swaps(mutual)} == {
+        "the verb is true both ways"
+    }
+    assert {outcomes.rejected for outcomes in build_swaps(kind)} == {
+        "one filler is a kind of the other"
+    }
     assert {outcomes.rejected for outcomes in build_swaps(apart)} == {None}
 
 
 NOUNS = st.sampled_from(
-    ["man", "people", "water", "body of water", "male child", "Santa Claus", "stairs", "hour", "lens"]
+    [
+        "man",
+        "people",
+        "water",
+        "body of water",
+        "male child",
+        "Santa Claus",
+        "stairs",
+        "hour",
+        "lens",
+    ]
 )
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(sorted(VERBS)), NOUNS, NOUNS, st.sampled_from(["", "on", "up from"]))
-def test_spans_hold_the_verb_and_cover_what_differs(name: str, agent: str, other: str, words: str) -> None:
+@given(
+    st.sampled_from(sorted(VERBS)), NOUNS, NOUNS, st.sampled_from(["", "on", "up from"])
+)
+def test_spans_hold_the_verb_and_cover_what_differs(
+    name: str, agent: str, other: str, words: str
+) -> None:
     verb = VERBS[name]
     (caption,) = captions(
-        name, f"an AGENT {inflect_present(verb.base, False)} {words} an ITEM", agent=agent, item=other
+        name,
+        f"an AGENT {inflect_present(verb.base, False)} {words} an ITEM",
+        agent=agent,
+        item=other,
     )
     span = caption.verb_span
-    assert slice_span(caption.text, span) == inflect_present(verb.base, get_filler(agent).plural)
+    assert slice_span(caption.text, span) == inflect_present(
+        verb.base, get_filler(agent).plural
+    )
     assert caption.text[0].isupper()
     assert "  " not in caption.text
     allowed = list_replacement_verbs(caption, VERBS)
-    outcomes = list(build_replacements(caption, [Proposal(form, (), 0.0, 0) for form in islice(allowed, 40)], VERBS))
+    outcomes = list(
+        build_replacements(
+            caption, [Proposal(form, (), 0.0, 0) for form in islice(allowed, 40)], VERBS
+        )
+    )
     swaps = list(build_swaps(caption))
     assert len({swap.foil for swap in swaps}) == len(swaps)
     assert all(candidate.rejected is None for candidate in outcomes)
     for candidate in (*outcomes, *swaps):
         left, right = candidate.caption_span, candidate.foil_span
-        assert candidate.caption[: left["start"]].split() == candidate.foil[: right["start"]].split()
-        assert candidate.caption[left["end"] :].split() == candidate.foil[right["end"] :].split()
+        assert (
+            candidate.caption[: left["start"]].split()
+            == candidate.foil[: right["start"]].split()
+        )
+        assert (
+            candidate.caption[left["end"] :].split()
+            == candidate.foil[right["end"] :].split()
+        )

@@ -27,18 +27,30 @@ from waltz.instruments import INSTRUMENTS
 
 
 def row(number, **payload):
-    first = {"source": "toy", "source_id": str(number), "split": "test", "image": f"{number}.png", "rejected": None}
+    first = {
+        "source": "toy",
+        "source_id": str(number),
+        "split": "test",
+        "image": f"{number}.png",
+        "rejected": None,
+    }
     return {**first, **payload}
 
 
 def build_outcomes(instrument, rows, needs=None):
     """Source ids, each with the foil or the reason, in the order of the maker."""
     outcomes = build_candidates(instrument, rows, needs or MakerOptions())
-    return [(given["source_id"], case.reason if isinstance(case, Refusal) else case.foil) for given, case in outcomes]
+    return [
+        (given["source_id"], case.reason if isinstance(case, Refusal) else case.foil)
+        for given, case in outcomes
+    ]
 
 
 def of(instrument, rows, needs=None):
-    return [(given["source_id"], case) for given, case in build_candidates(instrument, rows, needs or MakerOptions())]
+    return [
+        (given["source_id"], case)
+        for given, case in build_candidates(instrument, rows, needs or MakerOptions())
+    ]
 
 
 QUESTIONS = [
@@ -51,17 +63,28 @@ QUESTIONS = [
 
 
 def test_a_foil_that_is_true_never_leaves_a_maker(monkeypatch):
-    pairs = [("A dog.", "a dog"), ("A dog.", "A\u00a0dog."), ("Exactly one dog.", "A dog"), ("A dog.", "A cat.")]
+    pairs = [
+        ("A dog.", "a dog"),
+        ("A dog.", "A\u00a0dog."),
+        ("Exactly one dog.", "A dog"),
+        ("A dog.", "A cat."),
+    ]
 
     class Maker:
         @staticmethod
         def build_candidates(rows, *_):
             for given in rows:
-                yield from ((given, build_candidate(*pair, "dog", "cat", "noun")) for pair in pairs)
+                yield from (
+                    (given, build_candidate(*pair, "dog", "cat", "noun"))
+                    for pair in pairs
+                )
 
     monkeypatch.setattr("waltz.foils.candidates.import_module", lambda _: Maker)
     for instrument in INSTRUMENTS:
-        assert build_outcomes(instrument, [row(1, caption="A dog.")]) == [*[("1", TRUE_FOIL)] * 3, ("1", "A cat.")]
+        assert build_outcomes(instrument, [row(1, caption="A dog.")]) == [
+            *[("1", TRUE_FOIL)] * 3,
+            ("1", "A cat."),
+        ]
 
 
 def test_every_instrument_has_a_maker():
@@ -91,12 +114,20 @@ def test_foils_of_counts_show_the_numbers_of_the_source():
         ("5", "There are exactly 2 cars."),
     ]
     outside = "its number is not among those of the captions"
-    assert [entry for entry in build_outcomes("counting-small", QUESTIONS) if entry[0] in "145"] == [
+    assert [
+        entry
+        for entry in build_outcomes("counting-small", QUESTIONS)
+        if entry[0] in "145"
+    ] == [
         ("1", "There are exactly 0 dogs."),
         ("4", "There are exactly 2 birds."),
         ("5", outside),
     ]
-    assert [entry for entry in build_outcomes("counting-adversarial", QUESTIONS) if entry[0] in "145"] == [
+    assert [
+        entry
+        for entry in build_outcomes("counting-adversarial", QUESTIONS)
+        if entry[0] in "145"
+    ] == [
         ("1", outside),
         ("4", outside),
         ("5", "There are exactly 0 cars."),
@@ -115,15 +146,24 @@ CAPTIONS = [
 def test_plurality_leaves_out_captions_with_too_many_tokens():
     needs = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=10)
     outcomes = build_outcomes("plurality", CAPTIONS, needs)
-    assert outcomes[:2] == [("2", "the source's row: the caption is empty"), ("3", TOO_LONG)]
+    assert outcomes[:2] == [
+        ("2", "the source's row: the caption is empty"),
+        ("3", TOO_LONG),
+    ]
     assert ("1", "Some dogs sit on the table.") in outcomes
     assert ("4", "Exactly one cat sleeps.") in outcomes
-    assert [number for number, _ in outcomes[2:]] == sorted(number for number, _ in outcomes[2:])
+    assert [number for number, _ in outcomes[2:]] == sorted(
+        number for number, _ in outcomes[2:]
+    )
     exactly = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=13)
-    assert {number for number, reason in build_outcomes("plurality", CAPTIONS, exactly) if reason != TOO_LONG} == {
-        *"1234"
-    }
-    assert build_outcomes("plurality", CAPTIONS, MakerOptions(most_tokens=1)) == build_outcomes("plurality", CAPTIONS)
+    assert {
+        number
+        for number, reason in build_outcomes("plurality", CAPTIONS, exactly)
+        if reason != TOO_LONG
+    } == {*"1234"}
+    assert build_outcomes(
+        "plurality", CAPTIONS, MakerOptions(most_tokens=1)
+    ) == build_outcomes("plurality", CAPTIONS)
 
 
 def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows():
@@ -133,13 +173,18 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
         requests.append(list(slots))
         phrases = ("in", "on", "beyond")
         return {
-            slot: [Proposal(phrase, (phrase,), -float(rank), rank) for rank, phrase in enumerate(phrases)]
+            slot: [
+                Proposal(phrase, (phrase,), -float(rank), rank)
+                for rank, phrase in enumerate(phrases)
+            ]
             for slot in slots
         }
 
     rows = [*CAPTIONS, row(5, caption="A dog sits on the table.")]
     outcomes = of("relations", rows, MakerOptions(propose_spans=propose))
-    assert [(number, case.reason) for number, case in outcomes if isinstance(case, Refusal)] == [
+    assert [
+        (number, case.reason) for number, case in outcomes if isinstance(case, Refusal)
+    ] == [
         ("2", "the source's row: the caption is empty"),
         ("4", NO_PREPOSITION),
     ]
@@ -156,7 +201,9 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
         ("A dog sits on the table.", 1, -1.0, "the same words"),
         ("A dog sits beyond the table.", 2, -2.0, "not attested in the captions"),
     ]
-    assert [case.foil for number, case in outcomes if number == "5"] == [foil for foil, *_ in first]
+    assert [case.foil for number, case in outcomes if number == "5"] == [
+        foil for foil, *_ in first
+    ]
 
 
 def frame(number, verb, agent, role, noun, abstract):
@@ -164,7 +211,15 @@ def frame(number, verb, agent, role, noun, abstract):
         {"role": place, "noun": filler[0], "gloss": filler[1], "box": None}
         for place, filler in (("agent", agent), (role, noun))
     ]
-    return row(number, verb=verb, annotator=0, abstract=abstract, roles=roles, width=None, height=None)
+    return row(
+        number,
+        verb=verb,
+        annotator=0,
+        abstract=abstract,
+        roles=roles,
+        width=None,
+        height=None,
+    )
 
 
 MAN, DOG, BALL = ("n10287213", "man"), ("n02084071", "dog"), ("n02778669", "ball")
@@ -181,11 +236,16 @@ def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
     def fit(forms):
         requests.update({slot.text: words for slot, words in forms.items()})
         return {
-            slot: [Proposal(word, (word,), -float(rank), rank) for rank, word in enumerate(sorted(words))]
+            slot: [
+                Proposal(word, (word,), -float(rank), rank)
+                for rank, word in enumerate(sorted(words))
+            ]
             for slot, words in forms.items()
         }
 
-    outcomes = of("action-replacement", FRAMES, MakerOptions(rank_words=fit, most_verbs=1))
+    outcomes = of(
+        "action-replacement", FRAMES, MakerOptions(rank_words=fit, most_verbs=1)
+    )
     assert set(requests) == {"A man kicks a ball.", "A dog chases a man."}
     assert sorted(requests["A man kicks a ball."]) == ["catches", "chases"]
     assert [(number, getattr(case, "foil", None)) for number, case in outcomes] == [
@@ -193,7 +253,9 @@ def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
         ("2", "A dog catches a man."),
         ("3", None),
     ]
-    both = of("action-replacement", FRAMES[:2], MakerOptions(rank_words=fit, most_verbs=2))
+    both = of(
+        "action-replacement", FRAMES[:2], MakerOptions(rank_words=fit, most_verbs=2)
+    )
     assert [(number, case.foil) for number, case in both] == [
         ("1", "A man chases a ball."),
         ("2", "A dog kicks a man."),
@@ -204,14 +266,28 @@ def test_actant_swap():
     outcomes = build_outcomes("actant-swap", FRAMES)
     assert ("1", "A ball kicks a man.") in outcomes
     assert ("2", "A man chases a dog.") in outcomes
-    assert [number for number, _ in outcomes] == sorted(number for number, _ in outcomes)
+    assert [number for number, _ in outcomes] == sorted(
+        number for number, _ in outcomes
+    )
 
 
 @pytest.mark.parametrize("instrument", ["coreference-standard", "coreference-clean"])
 def test_coreference(instrument):
     rows = [
-        row(1, caption="a dog on a bed", question="is it asleep?", answer="yes it is", round=1),
-        row(2, caption="a dog on a bed", question="is the sun out?", answer="no", round=1),
+        row(
+            1,
+            caption="a dog on a bed",
+            question="is it asleep?",
+            answer="yes it is",
+            round=1,
+        ),
+        row(
+            2,
+            caption="a dog on a bed",
+            question="is the sun out?",
+            answer="no",
+            round=1,
+        ),
         row(3, caption="a dog on a bed", question="is it black?", answer="no", round=2),
     ]
     assert build_outcomes(instrument, rows) == [
@@ -223,11 +299,28 @@ def test_coreference(instrument):
 
 def test_foil_it():
     rows = [
-        row(1, caption="A dog sits.", foil="A cat sits.", target_word="dog", foil_word="cat"),
         row(
-            2, caption=None, foil="A cat.", target_word="ORIG", foil_word="ORIG", rejected="a correct caption, no foil"
+            1,
+            caption="A dog sits.",
+            foil="A cat sits.",
+            target_word="dog",
+            foil_word="cat",
         ),
-        row(3, caption="A dog sits.", foil="A dog sits.", target_word="dog", foil_word="cat"),
+        row(
+            2,
+            caption=None,
+            foil="A cat.",
+            target_word="ORIG",
+            foil_word="ORIG",
+            rejected="a correct caption, no foil",
+        ),
+        row(
+            3,
+            caption="A dog sits.",
+            foil="A dog sits.",
+            target_word="dog",
+            foil_word="cat",
+        ),
     ]
     assert build_outcomes("foil-it", rows) == [
         ("2", "the source's row: a correct caption, no foil"),
@@ -238,14 +331,36 @@ def test_foil_it():
 
 def test_splits_are_chosen_or_refused():
     rows = [row(1), row(2, split="train"), row(3)]
-    assert [case["source_id"] for case in select_splits(rows, ["test"], "x")] == ["1", "3"]
-    with pytest.raises(UserError, match=r"instruments\.x\.splits: the source has no split 'val'; it has test, train"):
+    assert [case["source_id"] for case in select_splits(rows, ["test"], "x")] == [
+        "1",
+        "3",
+    ]
+    with pytest.raises(
+        UserError,
+        match=r"instruments\.x\.splits: the source has no split 'val'; it has test, train",
+    ):
         select_splits(rows, ["test", "val"], "x")
 
 
 def test_repeated_candidates_of_a_row_are_dropped_and_ids_are_distinct():
-    candidate = Candidate("A dog.", "A cat.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cat",), "x")
-    other = Candidate("A dog.", "A cow.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cow",), "x")
+    candidate = Candidate(
+        "A dog.",
+        "A cat.",
+        {"start": 2, "end": 5},
+        {"start": 2, "end": 5},
+        ("dog",),
+        ("cat",),
+        "x",
+    )
+    other = Candidate(
+        "A dog.",
+        "A cow.",
+        {"start": 2, "end": 5},
+        {"start": 2, "end": 5},
+        ("dog",),
+        ("cow",),
+        "x",
+    )
     outcomes = [
         (row(1), candidate),
         (row(1), other),
@@ -253,8 +368,15 @@ def test_repeated_candidates_of_a_row_are_dropped_and_ids_are_distinct():
         (row(2), candidate),
         (row(1), Refusal("why")),
     ]
-    remaining = [(given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))]
-    assert remaining == [("1", candidate), ("1", other), ("2", candidate), ("1", Refusal("why"))]
+    remaining = [
+        (given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))
+    ]
+    assert remaining == [
+        ("1", candidate),
+        ("1", other),
+        ("2", candidate),
+        ("1", Refusal("why")),
+    ]
     written = build_candidate_row(other, row(1), 1, "foil-it")
     assert written["item_id"] == "foil-it:toy:1:1"
     assert written["caption_phrases"] == ("dog",)
@@ -263,4 +385,9 @@ def test_repeated_candidates_of_a_row_are_dropped_and_ids_are_distinct():
 def test_naming_the_instruments_loads_no_model_code():
     """The Snakefile reads the names at every start."""
     code = "import sys, waltz.foils.candidates; sys.exit(bool({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT / "workflow", check=False).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT / "workflow", check=False
+        ).returncode
+        == 0
+    )

@@ -16,12 +16,19 @@ from waltz.sources.formats.questions import read_visdial
 
 def test_a_round_is_written_as_the_release_writes_it() -> None:
     results = build_coreference_foil(
-        "The elephant is on grass.", "is it a baby elephant", "no i believe it is full grown", 1
+        "The elephant is on grass.",
+        "is it a baby elephant",
+        "no i believe it is full grown",
+        1,
     )
     assert isinstance(results, Candidate)
     assert results.caption == "the elephant is on grass. is it a baby elephant? no."
     assert results.foil == "the elephant is on grass. is it a baby elephant? yes."
-    assert (results.direction, results.caption_phrases, results.foil_phrases) == ("no2yes", ("no",), ("yes",))
+    assert (results.direction, results.caption_phrases, results.foil_phrases) == (
+        "no2yes",
+        ("no",),
+        ("yes",),
+    )
     assert slice_span(results.caption, results.caption_span) == "no"
 
 
@@ -34,15 +41,19 @@ def test_a_round_is_written_as_the_release_writes_it() -> None:
         ("is it old", "yes and no", 1, "the answer says both yes and no"),
     ],
 )
-def test_other_rounds_are_refused(question: str, answer: str, turn: int, reason: str) -> None:
+def test_other_rounds_are_refused(
+    question: str, answer: str, turn: int, reason: str
+) -> None:
     assert build_coreference_foil("a dog", question, answer, turn) == Refusal(reason)
 
 
 def test_pronouns_inside_contractions_count_and_inside_words_do_not() -> None:
-    assert isinstance(build_coreference_foil("a cat", "can you tell if it's old", "yes", 1), Candidate)
-    assert build_coreference_foil("a cat", "is the kitten a bit shy", "yes", 1) == Refusal(
-        "the question has no pronoun"
+    assert isinstance(
+        build_coreference_foil("a cat", "can you tell if it's old", "yes", 1), Candidate
     )
+    assert build_coreference_foil(
+        "a cat", "is the kitten a bit shy", "yes", 1
+    ) == Refusal("the question has no pronoun")
 
 
 @given(
@@ -62,19 +73,28 @@ def test_only_the_answer_differs_and_the_contrary_of_the_contrary_is_the_caption
     assert again.foil == results.caption
 
 
-def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_rounds(shared_data: Path) -> None:
+def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_rounds(
+    shared_data: Path,
+) -> None:
     path = shared_data / "visdial" / "visdial_1.0_val_visdialconv.json"
     if not path.is_file():
         pytest.skip(f"{path.name} is not here")
     released = {
         int(re.findall(r"\d+", item["image_file"])[-1]): item
-        for item in json.loads((shared_data / "valse" / "coreference-hard.json").read_text()).values()
+        for item in json.loads(
+            (shared_data / "valse" / "coreference-hard.json").read_text()
+        ).values()
     }
     results = {}
     for row in read_visdial(path, "visdial"):
-        candidate = build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"])
+        candidate = build_coreference_foil(
+            row["caption"], row["question"], row["answer"], row["round"]
+        )
         if isinstance(candidate, Candidate):
-            results[int(row["source_id"].split("#")[0])] = (candidate.caption, candidate.foil)
+            results[int(row["source_id"].split("#")[0])] = (
+                candidate.caption,
+                candidate.foil,
+            )
     common = released.keys() & results.keys()
     assert len(common) == 13
     assert {image: results[image] for image in common} == {

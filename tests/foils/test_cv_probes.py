@@ -1,4 +1,6 @@
-"""CV-Probes: contextual captions from annotations, written captions and their review, the four conditions."""
+"""CV-Probes: contextual captions from annotations, written captions and their review, the four
+conditions.
+"""
 
 import json
 from collections import Counter
@@ -44,8 +46,13 @@ SEED = 2026
 BAPTIZING = "an AGENT baptizes a BAPTIZED in a LIQUID with a TOOL at a PLACE"
 
 
-def frame(verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | None) -> dict[str, Any]:
-    roles = [{"role": role, "noun": gloss, "gloss": gloss, "box": None} for role, gloss in glosses.items()]
+def frame(
+    verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | None
+) -> dict[str, Any]:
+    roles = [
+        {"role": role, "noun": gloss, "gloss": gloss, "box": None}
+        for role, gloss in glosses.items()
+    ]
     return {
         "source_id": f"{image}#0",
         "image": image,
@@ -57,14 +64,25 @@ def frame(verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | Non
 
 
 def baptizing(**changes: str | None) -> FilledAbstract:
-    glosses: dict[str, str | None] = {"agent": "priest", "baptized": "baby", "liquid": None, "tool": "hand"}
-    result = fill_abstract(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)))
+    glosses: dict[str, str | None] = {
+        "agent": "priest",
+        "baptized": "baby",
+        "liquid": None,
+        "tool": "hand",
+    }
+    result = fill_abstract(
+        frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes))
+    )
     assert isinstance(result, FilledAbstract)
     return result
 
 
 def test_the_verbs_are_those_in_print(shared_data: Path) -> None:
-    lines = (shared_data.parent / "reference" / "cv-probes-1.csv").read_text().splitlines()[1:]
+    lines = (
+        (shared_data.parent / "reference" / "cv-probes-1.csv")
+        .read_text()
+        .splitlines()[1:]
+    )
     paper_verbs = [line.split(",")[5].replace("brows", "browse") for line in lines]
     assert [SWIG[verb].base for verb in VERBS] == paper_verbs
 
@@ -76,12 +94,20 @@ def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
         "A priest baptizes a baby with a hand in a church.",
         "A priest baptizes a baby.",
     )
-    assert baptizing(place="outdoors", tool=None).caption == "A priest baptizes a baby outdoors."
-    assert baptizing(agent="people", place="snow").caption == "The people baptize a baby with a hand in the snow."
+    assert (
+        baptizing(place="outdoors", tool=None).caption
+        == "A priest baptizes a baby outdoors."
+    )
+    assert (
+        baptizing(agent="people", place="snow").caption
+        == "The people baptize a baby with a hand in the snow."
+    )
 
 
 def test_a_frame_without_agent_gives_none() -> None:
-    assert fill_abstract(frame("baptizing", BAPTIZING, agent=None)) == Refusal("nobody fills the role before the verb")
+    assert fill_abstract(frame("baptizing", BAPTIZING, agent=None)) == Refusal(
+        "nobody fills the role before the verb"
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,13 +121,21 @@ def test_a_frame_without_agent_gives_none() -> None:
             "The priest is baptizing the baby at church, with a hand",
             ("The priest is baptizing the baby at church, with a hand.", "model"),
         ),
-        ("A priest holds a baby with a hand in a church.", (baptizing().caption, "rule")),
+        (
+            "A priest holds a baby with a hand in a church.",
+            (baptizing().caption, "rule"),
+        ),
         ("A priest baptizes a baby in a church.", (baptizing().caption, "rule")),
-        ("A woman baptizes a baby with a hand in a church.", (baptizing().caption, "rule")),
+        (
+            "A woman baptizes a baby with a hand in a church.",
+            (baptizing().caption, "rule"),
+        ),
         ("", (baptizing().caption, "rule")),
     ],
 )
-def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, str]) -> None:
+def test_a_models_repair_must_keep_the_words(
+    answer: str, expected: tuple[str, str]
+) -> None:
     requests = []
 
     def generate(prompt: str) -> str:
@@ -109,11 +143,17 @@ def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, s
         return answer
 
     assert repair_caption(baptizing(), SWIG["baptizing"], generate) == expected
-    assert requests == [f"{REPAIR_PROMPT}an priest baptizes a baby in a with a hand at a church"]
+    assert requests == [
+        f"{REPAIR_PROMPT}an priest baptizes a baby in a with a hand at a church"
+    ]
 
 
-def test_a_model_repairs_what_the_paper_gave_it_with_the_papers_prompt(shared_data: Path) -> None:
-    paper = " ".join((shared_data.parent / "papers" / "cv-probes.txt").read_text().split())
+def test_a_model_repairs_what_the_paper_gave_it_with_the_papers_prompt(
+    shared_data: Path,
+) -> None:
+    paper = " ".join(
+        (shared_data.parent / "papers" / "cv-probes.txt").read_text().split()
+    )
     begging = frame(
         "begging",
         "the AGENT is begging the GIVER for ITEM in PLACE.",
@@ -131,8 +171,10 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
     glosses = {"agent": "priest", "baptized": "baby"}
     frames = [
         frame("baptizing", BAPTIZING, "x_1.jpg", **glosses),
-        frame("baptizing", BAPTIZING, "x_1.jpg", agent=None) | {"source_id": "x_1.jpg#1"},
-        frame("baptizing", BAPTIZING, "x_1.jpg") | {"source_id": "x_1.jpg#2", "rejected": "no role is filled"},
+        frame("baptizing", BAPTIZING, "x_1.jpg", agent=None)
+        | {"source_id": "x_1.jpg#1"},
+        frame("baptizing", BAPTIZING, "x_1.jpg")
+        | {"source_id": "x_1.jpg#2", "rejected": "no role is filled"},
         frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
     ]
     images = {"baptizing": ["x_1.jpg"]}
@@ -143,8 +185,13 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
         ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
     ]
     assert result[0]["writer"] == "rule"
-    (first, *_) = build_contextual_captions(frames, images, lambda prompt: "The priest baptizes the baby.", "tiny")
-    assert (first["caption"], first["writer"]) == ("The priest baptizes the baby.", "tiny")
+    (first, *_) = build_contextual_captions(
+        frames, images, lambda prompt: "The priest baptizes the baby.", "tiny"
+    )
+    assert (first["caption"], first["writer"]) == (
+        "The priest baptizes the baby.",
+        "tiny",
+    )
     assert first["simplified"] == result[0]["simplified"]
 
 
@@ -152,16 +199,26 @@ def test_verbs_of_a_study_are_named_or_all() -> None:
     frames = [frame(verb, "") for verb in ("racing", "buying", "racing")]
     assert select_verbs(frames, "all") == ["buying", "racing"]
     assert select_verbs(frames) == list(VERBS)
-    with pytest.raises(UserError, match=r"cv_probes\.verbs: the source has no image of 'voting'"):
+    with pytest.raises(
+        UserError, match=r"cv_probes\.verbs: the source has no image of 'voting'"
+    ):
         select_verbs(frames, ["buying", "voting"])
 
 
 def test_images_are_chosen_by_seed_and_not_by_order() -> None:
-    frames = [frame(verb, "", f"{verb}_{n}.jpg") for verb in ("voting", "racing", "eating") for n in range(9)]
+    frames = [
+        frame(verb, "", f"{verb}_{n}.jpg")
+        for verb in ("voting", "racing", "eating")
+        for n in range(9)
+    ]
     frames[0]["rejected"] = "no role is filled"
     chosen = select_images(frames, 1, ["voting", "racing", "hunting"])
     assert chosen == select_images(frames[::-1], 1, ["voting", "racing", "hunting"])
-    assert {verb: len(images) for verb, images in chosen.items()} == {"voting": 5, "racing": 5, "hunting": 0}
+    assert {verb: len(images) for verb, images in chosen.items()} == {
+        "voting": 5,
+        "racing": 5,
+        "hunting": 0,
+    }
     assert "voting_0.jpg" not in select_images(frames, 1, ["voting"], 9)["voting"]
     assert chosen != select_images(frames, 2, ["voting", "racing", "hunting"])
 
@@ -176,7 +233,10 @@ def test_the_review_drops_contextual_verbs() -> None:
         "A man sits in a race car.": None,
         " \n": "empty",
     }
-    rows = [{"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text} for text in captions]
+    rows = [
+        {"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text}
+        for text in captions
+    ]
     result = review_captions(rows, VERBS)
     assert [row["rejected"] for row in result] == list(captions.values())
     assert result[1]["caption"] == "a man talks to two  women"
@@ -185,14 +245,23 @@ def test_the_review_drops_contextual_verbs() -> None:
 @pytest.mark.parametrize(
     ("caption", "short"),
     [
-        ("A young woman in a red coat is holding up a big sign near the door.", "A woman is holding up a sign."),
+        (
+            "A young woman in a red coat is holding up a big sign near the door.",
+            "A woman is holding up a sign.",
+        ),
         ("Two policemen search a man at night.", "Two policemen search a man."),
         ("A boy is in the deep snow.", "A boy is in the snow."),
         ("There is a boy with a ball in the snow.", "There is a boy."),
         ("A dog and a brown cow are on a street.", "A dog and a cow are on a street."),
         ("A car is next to a tree in the snow.", "A car is next to a tree."),
-        ("A group of people stand around a large table.", "A group of people stand around a table."),
-        ("The man is being held by two officers.", "The man is being held by two officers."),
+        (
+            "A group of people stand around a large table.",
+            "A group of people stand around a table.",
+        ),
+        (
+            "The man is being held by two officers.",
+            "The man is being held by two officers.",
+        ),
     ],
 )
 def test_captions_cut_down_to_subject_verb_object(caption: str, short: str) -> None:
@@ -201,7 +270,8 @@ def test_captions_cut_down_to_subject_verb_object(caption: str, short: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("caption", "reason"), [("a big crowd", "no main verb is found"), ("Look at it!", "no subject is found")]
+    ("caption", "reason"),
+    [("a big crowd", "no main verb is found"), ("Look at it!", "no subject is found")],
 )
 def test_what_is_no_sentence_is_refused(caption: str, reason: str) -> None:
     (doc,) = parse([caption])
@@ -209,7 +279,10 @@ def test_what_is_no_sentence_is_refused(caption: str, reason: str) -> None:
 
 
 def test_a_place_that_is_a_time_takes_at_without_article() -> None:
-    assert baptizing(place="night", tool=None).caption == "A priest baptizes a baby at night."
+    assert (
+        baptizing(place="night", tool=None).caption
+        == "A priest baptizes a baby at night."
+    )
 
 
 def test_what_plain_captions_share_stands_once() -> None:
@@ -234,7 +307,9 @@ PLAIN = [
 
 def test_each_plain_caption_gives_three_conditions_and_the_contextual_one() -> None:
     rows = build_condition_rows(CONTEXT, PLAIN, "original")
-    assert [(row["condition"], row["image"], row["caption"], row["match"]) for row in rows] == [
+    assert [
+        (row["condition"], row["image"], row["caption"], row["match"]) for row in rows
+    ] == [
         ("+img+cap", "i", "A man votes.", True),
         ("+img-cap", "i", "A man stands.", True),
         ("-img+cap", "p", "A man votes.", False),
@@ -254,17 +329,28 @@ def find_verb(caption: str, name: str) -> str | None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(VERBS), st.lists(st.sampled_from(["A", "man,", "  ", "crowd"]), max_size=4), st.data())
-def test_a_verbs_span_holds_one_of_its_forms(name: str, before: list[str], data: st.DataObject) -> None:
+@given(
+    st.sampled_from(VERBS),
+    st.lists(st.sampled_from(["A", "man,", "  ", "crowd"]), max_size=4),
+    st.data(),
+)
+def test_a_verbs_span_holds_one_of_its_forms(
+    name: str, before: list[str], data: st.DataObject
+) -> None:
     form = data.draw(st.sampled_from(sorted(list_forms(SWIG[name]))))
     assert find_verb(" ".join([*before, form]) + ".", name) == form
 
 
 @pytest.mark.parametrize(
     ("caption", "name", "start"),
-    [("A coach coaches a team.", "coaching", 8), ("The guards guard a car.", "guarding", 11)],
+    [
+        ("A coach coaches a team.", "coaching", 8),
+        ("The guards guard a car.", "guarding", 11),
+    ],
 )
-def test_the_span_is_the_verbs_and_not_the_same_nouns(caption: str, name: str, start: int) -> None:
+def test_the_span_is_the_verbs_and_not_the_same_nouns(
+    caption: str, name: str, start: int
+) -> None:
     span = find_verb_span(next(parse([caption])), SWIG[name])
     assert span is not None
     assert span["start"] == start
@@ -272,18 +358,23 @@ def test_the_span_is_the_verbs_and_not_the_same_nouns(caption: str, name: str, s
 
 def test_a_caption_without_the_contextual_verb_has_its_own() -> None:
     assert find_verb("A woman holds a cup.", "begging") == "holds"
-    assert find_verb("A woman beggs for money.", "begging") == "beggs"  # so in the paper's table 8
+    # So in the paper's table 8.
+    assert find_verb("A woman beggs for money.", "begging") == "beggs"
     assert find_verb("a big crowd", "begging") is None
 
 
 def test_descriptions_must_be_complete(tmp_path: Path) -> None:
     path = tmp_path / "descriptions.json"
-    path.write_text(json.dumps({"a.png": {"verb": "voting", "still": "b.png", "contextual": []}}))
+    path.write_text(
+        json.dumps({"a.png": {"verb": "voting", "still": "b.png", "contextual": []}})
+    )
     with pytest.raises(UserError, match=r"image 'a\.png': field 'plain' is missing"):
         read_scene_captions(path)
 
 
-def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path: Path) -> None:
+def test_captions_of_scenes_are_true_with_the_action_and_false_without(
+    tmp_path: Path,
+) -> None:
     graphs = draw_scenes(80, SEED)
     space, path = tmp_path / "space.json", tmp_path / "train.json"
     space.write_text(json.dumps(written.build_verb_space()))
@@ -301,7 +392,9 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
     assert len(tally) > 15
 
 
-def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_down(tmp_path: Path) -> None:
+def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_down(
+    tmp_path: Path,
+) -> None:
     graphs = draw_scenes(80, SEED)
     path = tmp_path / "descriptions.json"
     path.write_text(json.dumps(written.build_descriptions(graphs, SEED)))
@@ -335,7 +428,8 @@ CORRECTED = {
 
 def begging_frames() -> list[dict[str, Any]]:
     return [
-        frame("begging", BEGGING, "begging_17.jpg", **roles) | {"source_id": f"begging_17.jpg#{number}"}
+        frame("begging", BEGGING, "begging_17.jpg", **roles)
+        | {"source_id": f"begging_17.jpg#{number}"}
         for number, roles in enumerate(TABLE_8)
     ]
 
@@ -361,7 +455,9 @@ def test_table_8_goes_from_frames_to_items() -> None:
         asked.append(prompt.removeprefix(REPAIR_PROMPT))
         return CORRECTED[asked[-1]]
 
-    repaired, _ = build_study_captions(begging_frames(), study, SEED, correct, "chat-gpt")
+    repaired, _ = build_study_captions(
+        begging_frames(), study, SEED, correct, "chat-gpt"
+    )
     assert asked == [*CORRECTED, next(iter(CORRECTED))]
     # Food is in no annotation: the prompt forbids to add it.
     assert [(row["caption"], row["writer"]) for row in repaired] == [
@@ -369,9 +465,18 @@ def test_table_8_goes_from_frames_to_items() -> None:
         ("A woman begs outdoors.", "rule"),
         ("A woman begs for money in the street.", "chat-gpt"),
     ]
-    scores = {"A woman begs for money in the street.": 0.9, "A woman begs outdoors.": 0.8}
+    scores = {
+        "A woman begs for money in the street.": 0.9,
+        "A woman begs outdoors.": 0.8,
+    }
     written_rows = [
-        {"image": "begging_17.jpg", "verb": "begging", "writer": "a", "caption": text, "plain_image": f"{number}.jpg"}
+        {
+            "image": "begging_17.jpg",
+            "verb": "begging",
+            "writer": "a",
+            "caption": text,
+            "plain_image": f"{number}.jpg",
+        }
         for number, text in enumerate(
             (
                 "A woman holds a cup on the street.",
@@ -388,23 +493,48 @@ def test_table_8_goes_from_frames_to_items() -> None:
         for form in ("original", "simplified")
         for condition in CONDITIONS
     }
-    contextual = {item["form"]: item for item in items if item["condition"] == "+img+cap"}
+    contextual = {
+        item["form"]: item for item in items if item["condition"] == "+img+cap"
+    }
     assert contextual["original"]["caption"] == "A woman begs for money in the street."
     assert contextual["simplified"]["caption"] == "A woman begs for money."
-    assert slice_span(contextual["original"]["caption"], contextual["original"]["verb_span"]) == "begs"
+    assert (
+        slice_span(
+            contextual["original"]["caption"], contextual["original"]["verb_span"]
+        )
+        == "begs"
+    )
 
 
 @pytest.mark.parametrize(
     ("abstract", "caption"),
     [
-        ("the AGENT is begging the GIVER for ITEM in PLACE.", "A woman begs a man for money in a street."),
-        ("AGENT begging GIVER for ITEM at PLACE", "A woman begs a man for money on a street."),
-        ("an AGENT has been begging a GIVER at a PLACE", "A woman begs a man on a street."),
+        (
+            "the AGENT is begging the GIVER for ITEM in PLACE.",
+            "A woman begs a man for money in a street.",
+        ),
+        (
+            "AGENT begging GIVER for ITEM at PLACE",
+            "A woman begs a man for money on a street.",
+        ),
+        (
+            "an AGENT has been begging a GIVER at a PLACE",
+            "A woman begs a man on a street.",
+        ),
         ("the AGENT has begged the GIVER", "A woman begs a man."),
         ("the AGENT will be begging the GIVER", "A woman begs a man."),
-        ("the GIVER is begged by the AGENT for ITEM in PLACE", "A woman begs a man for money in a street."),
-        ("the GIVER is being begged for ITEM by an AGENT", "A woman begs a man for money."),
-        ("the GIVER gets begged for ITEM at PLACE", "A man is begged for money on a street."),
+        (
+            "the GIVER is begged by the AGENT for ITEM in PLACE",
+            "A woman begs a man for money in a street.",
+        ),
+        (
+            "the GIVER is being begged for ITEM by an AGENT",
+            "A woman begs a man for money.",
+        ),
+        (
+            "the GIVER gets begged for ITEM at PLACE",
+            "A man is begged for money on a street.",
+        ),
     ],
 )
 def test_auxiliaries_and_passives_of_an_abstract(abstract: str, caption: str) -> None:
@@ -412,12 +542,19 @@ def test_auxiliaries_and_passives_of_an_abstract(abstract: str, caption: str) ->
     filled = fill_abstract(frame("begging", abstract, **roles))
     assert isinstance(filled, FilledAbstract)
     assert filled.caption == caption
-    assert repair_caption(filled, SWIG["begging"], lambda _: caption) == (caption, "model")
+    assert repair_caption(filled, SWIG["begging"], lambda _: caption) == (
+        caption,
+        "model",
+    )
 
 
 @pytest.mark.parametrize(
     "abstract",
-    ["the AGENT was actively begging the GIVER", "the AGENT's still begging GIVER", "AGENT often begs GIVER"],
+    [
+        "the AGENT was actively begging the GIVER",
+        "the AGENT's still begging GIVER",
+        "AGENT often begs GIVER",
+    ],
 )
 def test_adverbs_before_the_verb_are_no_verb(abstract: str) -> None:
     filled = fill_abstract(frame("begging", abstract, agent="woman", giver="man"))
@@ -427,19 +564,36 @@ def test_adverbs_before_the_verb_are_no_verb(abstract: str) -> None:
 
 def test_a_passive_whose_agent_nobody_fills_stays_one() -> None:
     abstract = "the GIVER has been begged by the AGENT in PLACE"
-    filled = fill_abstract(frame("begging", abstract, agent=None, giver="people", place="night"))
+    filled = fill_abstract(
+        frame("begging", abstract, agent=None, giver="people", place="night")
+    )
     assert isinstance(filled, FilledAbstract)
     assert filled.caption == "The people are begged at night."
 
 
 def test_images_are_chosen_among_those_that_give_a_caption() -> None:
     frames = [
-        frame("begging", BEGGING, f"begging_{number}.jpg", agent="woman" if number % 2 else None, item="money")
+        frame(
+            "begging",
+            BEGGING,
+            f"begging_{number}.jpg",
+            agent="woman" if number % 2 else None,
+            item="money",
+        )
         for number in range(10)
     ]
-    rows, facts = build_study_captions(frames, {"verbs": ["begging"], "images": 5}, SEED)
+    rows, facts = build_study_captions(
+        frames, {"verbs": ["begging"], "images": 5}, SEED
+    )
     assert len(rows) == 5
     assert all(row["caption"] for row in rows)
-    assert (facts["images"], facts["fewer_images"], facts["unusable_images"]) == (5, {}, {"begging": 5})
+    assert (facts["images"], facts["fewer_images"], facts["unusable_images"]) == (
+        5,
+        {},
+        {"begging": 5},
+    )
     _, facts = build_study_captions(frames, {"verbs": ["begging"], "images": 7}, SEED)
-    assert (facts["fewer_images"], facts["unusable_images"]) == ({"begging": 5}, {"begging": 5})
+    assert (facts["fewer_images"], facts["unusable_images"]) == (
+        {"begging": 5},
+        {"begging": 5},
+    )

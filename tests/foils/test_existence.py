@@ -10,8 +10,20 @@ from waltz.foils.candidates import Candidate, MakerOptions, Refusal
 from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT
 from waltz.foils.english.nouns import parse_number, singularize
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement, convert_question, get_noun_forms
-from waltz.foils.existence import STATED, build_candidates, build_existence_foils, build_negation
+from waltz.foils.english.statements import (
+    IS_ARE,
+    NO_FORMS,
+    Forms,
+    Statement,
+    convert_question,
+    get_noun_forms,
+)
+from waltz.foils.existence import (
+    STATED,
+    build_candidates,
+    build_existence_foils,
+    build_negation,
+)
 from waltz.foils.released_items import reproduce_existence
 
 
@@ -43,7 +55,9 @@ def test_a_question_and_its_answer_become_a_statement_and_its_negation(
     assert isinstance(candidate, Candidate)
     assert (candidate.caption, candidate.foil) == (caption, foil)
     assert candidate.direction == (direction or "something-to-zero")
-    assert (candidate.caption_phrases if direction else candidate.foil_phrases) == ("no",)
+    assert (candidate.caption_phrases if direction else candidate.foil_phrases) == (
+        "no",
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,13 +65,29 @@ def test_a_question_and_its_answer_become_a_statement_and_its_negation(
     [
         ("How many dogs are there?", "A lot.", "the answer is no numeral"),
         ("What is shown?", "2", "the question does not begin with 'How many'"),
-        ("How many of the dog's legs are visible?", "2", "the question counts parts of something"),
+        (
+            "How many of the dog's legs are visible?",
+            "2",
+            "the question counts parts of something",
+        ),
         ("How many are red?", "2", "the question does not name what it counts"),
-        ("How many dogs and cats are there?", "2", "the question counts several things together"),
-        ("How many people do you think are there?", "2", "the question asks for a belief"),
+        (
+            "How many dogs and cats are there?",
+            "2",
+            "the question counts several things together",
+        ),
+        (
+            "How many people do you think are there?",
+            "2",
+            "the question asks for a belief",
+        ),
         ("How many years have they been open?", "60", "the question measures time"),
         ("How many people do not wear hats?", "2", "the question is negated"),
-        ("How many people that sit are wearing hats?", "2", "a possessor or a relative clause stands by what"),
+        (
+            "How many people that sit are wearing hats?",
+            "2",
+            "a possessor or a relative clause stands by what",
+        ),
     ],
 )
 def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
@@ -83,7 +113,10 @@ def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
         ("How many cars are red?", "Exactly 2 cars are red."),
         ("How many slices are left?", "There are exactly 2 slices left."),
         ("How many people were there?", "There were exactly 2 people."),
-        ("How many of the bus' wheels are visible?", "There are exactly 2 of the bus' wheels visible."),
+        (
+            "How many of the bus' wheels are visible?",
+            "There are exactly 2 of the bus' wheels visible.",
+        ),
     ],
 )
 def test_other_forms_of_questions(question: str, statement: str) -> None:
@@ -103,14 +136,28 @@ def test_numbers_of_nouns() -> None:
         "teeth": "tooth",
     }
     assert {word: singularize(word) for word in words} == words
-    assert [singularize(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
+    assert [singularize(word) for word in ("bus", "glass", "tennis", "sheep")] == [
+        "bus",
+        "glass",
+        "tennis",
+        "sheep",
+    ]
     assert get_noun_forms("sheep", "NNS") == Forms("sheep", "sheep")
     assert get_noun_forms("giraffe", "NN") == Forms("giraffe", "giraffes")
 
 
 def test_numerals() -> None:
     answers = ("0.", "Zero.", "None.", "Twenty-one", " 3 ", "a lot", "2 dogs", "")
-    assert [parse_number(answer) for answer in answers] == [0, 0, 0, 21, 3, None, None, None]
+    assert [parse_number(answer) for answer in answers] == [
+        0,
+        0,
+        0,
+        21,
+        3,
+        None,
+        None,
+        None,
+    ]
 
 
 def test_numbers_below_a_hundred_are_read_as_inflect_writes_them():
@@ -118,8 +165,12 @@ def test_numbers_below_a_hundred_are_read_as_inflect_writes_them():
     assert [parse_number(word) for word in words] == list(range(100))
 
 
-NOUNS = st.sampled_from(["dog", "elephant", "child", "hour glass", "woman", "box", "sheep", "owl"])
-RESTS = st.sampled_from(["", "shown", "in the picture", "on the grass", "not wearing a hat"])
+NOUNS = st.sampled_from(
+    ["dog", "elephant", "child", "hour glass", "woman", "box", "sheep", "owl"]
+)
+RESTS = st.sampled_from(
+    ["", "shown", "in the picture", "on the grass", "not wearing a hat"]
+)
 
 
 @settings(deadline=None)
@@ -134,14 +185,26 @@ RESTS = st.sampled_from(["", "shown", "in the picture", "on the grass", "not wea
 def test_negating_twice_gives_the_caption_back(
     noun: str, modifiers: str, rest: str, number: int, exists: bool, there: bool
 ) -> None:
-    forms = Forms(noun, "children" if noun == "child" else noun if noun == "sheep" else f"{noun}s")
+    forms = Forms(
+        noun, "children" if noun == "child" else noun if noun == "sheep" else f"{noun}s"
+    )
     opening, be = ("there", IS_ARE) if there else ("you see", NO_FORMS)
-    candidate = build_negation(Statement(opening, be, modifiers, forms, "", NO_FORMS, rest), number, exists)
+    candidate = build_negation(
+        Statement(opening, be, modifiers, forms, "", NO_FORMS, rest), number, exists
+    )
     assert candidate.caption != candidate.foil
-    assert slice_span(candidate.caption, candidate.caption_span) != slice_span(candidate.foil, candidate.foil_span)
+    assert slice_span(candidate.caption, candidate.caption_span) != slice_span(
+        candidate.foil, candidate.foil_span
+    )
     before, after = candidate.caption_span, candidate.foil_span
-    assert candidate.caption[: before["start"]].strip() == candidate.foil[: after["start"]].strip()
-    assert candidate.caption[before["end"] :].strip() == candidate.foil[after["end"] :].strip()
+    assert (
+        candidate.caption[: before["start"]].strip()
+        == candidate.foil[: after["start"]].strip()
+    )
+    assert (
+        candidate.caption[before["end"] :].strip()
+        == candidate.foil[after["end"] :].strip()
+    )
     if there and modifiers != "other":
         (again,) = reproduce_existence({"caption": candidate.foil})
         assert again.foil == candidate.caption
@@ -149,30 +212,51 @@ def test_negating_twice_gives_the_caption_back(
 
 def build_of_captions(*captions: str) -> list[tuple[int, Candidate | Refusal]]:
     """Return the outcomes of COCO captions of one image, with the place of their caption."""
-    rows = [{"image": "1.jpg", "caption": caption, "place": place} for place, caption in enumerate(captions)]
-    return [(row["place"], outcome) for row, outcome in build_candidates(rows, MakerOptions(), "existence")]
+    rows = [
+        {"image": "1.jpg", "caption": caption, "place": place}
+        for place, caption in enumerate(captions)
+    ]
+    return [
+        (row["place"], outcome)
+        for row, outcome in build_candidates(rows, MakerOptions(), "existence")
+    ]
 
 
 def test_things_that_captions_mention_exist_and_others_of_their_kind_do_not() -> None:
-    outcomes = build_of_captions("Two laptops on a bed.", "Laptops beside a mouse.", "A man.")
+    outcomes = build_of_captions(
+        "Two laptops on a bed.", "Laptops beside a mouse.", "A man."
+    )
     made = {
         (place, result.caption, result.foil, result.direction)
         for place, result in outcomes
         if isinstance(result, Candidate)
     }
-    # electronic: tv, laptop, mouse, remote, keyboard; the mouse is mentioned once, so that it neither exists nor not
+    # electronic: tv, laptop, mouse, remote, keyboard; the mouse is mentioned once, so that it
+    # neither exists nor not
     assert made == {
         (0, "There are laptops.", "There are no laptops.", "something-to-zero"),
         (0, "There are no tvs.", "There are tvs.", "zero-to-something"),
         (1, "There are no remotes.", "There are remotes.", "zero-to-something"),
         (2, "There are no keyboards.", "There are keyboards.", "zero-to-something"),
     }
-    refused = [(place, result.reason) for place, result in outcomes if isinstance(result, Refusal)]
-    assert sorted(refused) == sorted([(0, NOT_SALIENT), (1, STATED), (1, NOT_SALIENT), (2, NO_NOUN)])
+    refused = [
+        (place, result.reason)
+        for place, result in outcomes
+        if isinstance(result, Refusal)
+    ]
+    assert sorted(refused) == sorted(
+        [(0, NOT_SALIENT), (1, STATED), (1, NOT_SALIENT), (2, NO_NOUN)]
+    )
 
 
-def test_one_thing_of_captions_takes_the_article_and_its_phrases_can_be_balanced() -> None:
-    results = [result for _, result in build_of_captions("An orange.", "One orange.") if isinstance(result, Candidate)]
+def test_one_thing_of_captions_takes_the_article_and_its_phrases_can_be_balanced() -> (
+    None
+):
+    results = [
+        result
+        for _, result in build_of_captions("An orange.", "One orange.")
+        if isinstance(result, Candidate)
+    ]
     by_caption = {result.caption: result for result in results}
     assert by_caption["There is an orange."].foil == "There is no orange."
     assert by_caption["There is an orange."].caption_phrases == ("an orange",)

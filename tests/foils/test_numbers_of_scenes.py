@@ -1,4 +1,6 @@
-"""Existence, counting, coreference and FOIL-it on drawn scenes: the oracle holds captions true and foils false."""
+"""Existence, counting, coreference and FOIL-it on drawn scenes: the oracle holds captions true and
+foils false.
+"""
 
 import json
 from collections.abc import Iterator
@@ -35,26 +37,48 @@ def written(folder: Path, name: str, document: Any) -> Path:
     return path
 
 
-def verdicts(graphs: list[Graph], results: Iterator[tuple[str, Outcome]]) -> list[tuple[str, str]]:
-    """Truth of caption and foil of each candidate, whose image name ends in the number of its scene."""
+def verdicts(
+    graphs: list[Graph], results: Iterator[tuple[str, Outcome]]
+) -> list[tuple[str, str]]:
+    """Truth of caption and foil of each candidate, whose image name ends in the number of its
+    scene.
+    """
     pairs = [
-        (graphs[int("".join(filter(str.isdigit, Path(image).stem.split("_")[-1]))) - 1], candidate)
+        (
+            graphs[
+                int("".join(filter(str.isdigit, Path(image).stem.split("_")[-1]))) - 1
+            ],
+            candidate,
+        )
         for image, candidate in results
         if isinstance(candidate, Candidate)
     ]
-    return [(decide_truth(graph, candidate.caption), decide_truth(graph, candidate.foil)) for graph, candidate in pairs]
+    return [
+        (decide_truth(graph, candidate.caption), decide_truth(graph, candidate.foil))
+        for graph, candidate in pairs
+    ]
 
 
 def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = list(read_visual7w(written(tmp_path, "telling.json", build_visual7w(graphs, SEED)), "visual7w"))
+    rows = list(
+        read_visual7w(
+            written(tmp_path, "telling.json", build_visual7w(graphs, SEED)), "visual7w"
+        )
+    )
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
     items = list(zip(rows, docs, strict=True))
-    there = ((row["image"], candidate) for row, doc in items for candidate in build_existence_foils(doc, row["answer"]))
+    there = (
+        (row["image"], candidate)
+        for row, doc in items
+        for candidate in build_existence_foils(doc, row["answer"])
+    )
     few = (
         (row["image"], candidate)
         for row, doc in items
-        for candidate in build_counting_foils(doc, row["answer"], NUMBER_RANGES["counting-small"], range(4))
+        for candidate in build_counting_foils(
+            doc, row["answer"], NUMBER_RANGES["counting-small"], range(4)
+        )
     )
     results = verdicts(graphs, there), verdicts(graphs, few)
     assert len(results[0]) == len(rows) > 250
@@ -62,23 +86,45 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
 
 
 def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = read_visdial(written(tmp_path, "train.json", build_visdial(graphs, SEED, "train")), "visdial")
+    rows = read_visdial(
+        written(tmp_path, "train.json", build_visdial(graphs, SEED, "train")), "visdial"
+    )
     results = verdicts(
         graphs,
-        ((row["image"], build_coreference_foil(row["caption"], row["question"], row["answer"], 1)) for row in rows),
+        (
+            (
+                row["image"],
+                build_coreference_foil(
+                    row["caption"], row["question"], row["answer"], 1
+                ),
+            )
+            for row in rows
+        ),
     )
     assert len(results) > 150
     assert set(results) == {("true", "false")}
 
 
 def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
-    captions = written(tmp_path, "captions.json", build_captions(graphs, SEED, "val2014"))
-    pairs = read_foil_it(written(tmp_path, "foils.json", build_foil_it(graphs, SEED)), [captions], "foil-it", "test")
+    captions = written(
+        tmp_path, "captions.json", build_captions(graphs, SEED, "val2014")
+    )
+    pairs = read_foil_it(
+        written(tmp_path, "foils.json", build_foil_it(graphs, SEED)),
+        [captions],
+        "foil-it",
+        "test",
+    )
     rows = [row for row in pairs if row["rejected"] is None]
     results = verdicts(
         graphs,
         (
-            (row["image"], build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"]))
+            (
+                row["image"],
+                build_noun_foil(
+                    row["caption"], row["foil"], row["target_word"], row["foil_word"]
+                ),
+            )
             for row in rows
         ),
     )

@@ -16,11 +16,17 @@ def list_outcomes(caption):
 
 
 def candidates(caption: str) -> list[Candidate]:
-    return [outcome for outcome in list_outcomes(caption) if isinstance(outcome, Candidate)]
+    return [
+        outcome for outcome in list_outcomes(caption) if isinstance(outcome, Candidate)
+    ]
 
 
 def pairs(caption: str) -> list[tuple[str, str]]:
-    return [(results.caption, results.foil) for results in candidates(caption) if results.rejected is None]
+    return [
+        (results.caption, results.foil)
+        for results in candidates(caption)
+        if results.rejected is None
+    ]
 
 
 def test_a_phrase_gives_both_quantifiers_of_each_number():
@@ -35,13 +41,21 @@ def test_a_phrase_gives_both_quantifiers_of_each_number():
 
 
 AGREEING = [
-    ("a vase with some flowers in it.", "A vase with some flowers in it.", "A vase with a single flower in it."),
+    (
+        "a vase with some flowers in it.",
+        "A vase with some flowers in it.",
+        "A vase with a single flower in it.",
+    ),
     (
         "A man sits on a couch holding his phone.",
         "A single man sits on a couch holding his phone.",
         "Some men sit on a couch holding their phones.",
     ),
-    ("There is a fire in the room.", "There is a single fire in the room.", "There are some fires in the room."),
+    (
+        "There is a fire in the room.",
+        "There is a single fire in the room.",
+        "There are some fires in the room.",
+    ),
     (
         "On a street, there are two girls cooking.",
         "On a street, there are some girls cooking.",
@@ -52,9 +66,21 @@ AGREEING = [
         "A single surfer kneels as he catches a wave.",
         "Some surfers kneel as they catch a wave.",
     ),
-    ("Three people race their horses.", "Some people race their horses.", "A single person races its horse."),
-    ("Two women brush their dogs.", "Some women brush their dogs.", "A single woman brushes her dog."),
-    ("THERE IS A FIRE IN THE ROOM", "There is a single fire in the room", "There are some fires in the room"),
+    (
+        "Three people race their horses.",
+        "Some people race their horses.",
+        "A single person races its horse.",
+    ),
+    (
+        "Two women brush their dogs.",
+        "Some women brush their dogs.",
+        "A single woman brushes her dog.",
+    ),
+    (
+        "THERE IS A FIRE IN THE ROOM",
+        "There is a single fire in the room",
+        "There are some fires in the room",
+    ),
     (
         "A room with a bathtub, window, and a sink.",
         "A room with a bathtub, a single window, and a sink.",
@@ -75,7 +101,11 @@ AGREEING = [
         "A boy is next to a single cup indoors.",
         "A boy is next to some cups indoors.",
     ),
-    ("Dogs sit in the snow.", "Some dogs sit in the snow.", "A single dog sits in the snow."),
+    (
+        "Dogs sit in the snow.",
+        "Some dogs sit in the snow.",
+        "A single dog sits in the snow.",
+    ),
 ]
 
 
@@ -85,27 +115,34 @@ def test_the_sentence_agrees_with_the_new_number(written: str, caption: str, foi
 
 
 def test_an_object_keeps_the_pronouns_of_the_subject():
-    assert ("A boy hits a single ball with his bat.", "A boy hits some balls with his bat.") in pairs(
-        "A boy hits the ball with his bat."
-    )
+    assert (
+        "A boy hits a single ball with his bat.",
+        "A boy hits some balls with his bat.",
+    ) in pairs("A boy hits the ball with his bat.")
 
 
 def test_a_pronoun_takes_up_a_noun_of_its_gender():
     written = "A woman next to a man brushes his dog."
-    assert ("A woman next to a single man brushes his dog.", "A woman next to some men brushes their dogs.") in pairs(
-        written
-    )
-    assert ("A single woman next to a man brushes his dog.", "Some women next to a man brush his dog.") in pairs(
-        written
-    )
+    assert (
+        "A woman next to a single man brushes his dog.",
+        "A woman next to some men brushes their dogs.",
+    ) in pairs(written)
+    assert (
+        "A single woman next to a man brushes his dog.",
+        "Some women next to a man brush his dog.",
+    ) in pairs(written)
 
 
 def test_phrases_are_the_heads_and_spans_hold_what_differs():
     results = next(
-        results for results in candidates("Two giraffes stand on a sports field.") if results.direction == "sg2pl"
+        results
+        for results in candidates("Two giraffes stand on a sports field.")
+        if results.direction == "sg2pl"
     )
     assert (results.caption_phrases, results.foil_phrases) == (("field",), ("fields",))
-    assert slice_span(results.caption, results.caption_span) == "exactly one sports field"
+    assert (
+        slice_span(results.caption, results.caption_span) == "exactly one sports field"
+    )
     assert slice_span(results.foil, results.foil_span) == "some sports fields"
 
 
@@ -117,7 +154,9 @@ def test_phrases_are_the_heads_and_spans_hold_what_differs():
         ("A light above each table.", "the caption speaks of each one"),
     ],
 )
-def test_a_quantifier_that_would_falsify_or_break_the_caption_is_rejected(caption, reason):
+def test_a_quantifier_that_would_falsify_or_break_the_caption_is_rejected(
+    caption, reason
+):
     assert reason in {results.rejected for results in candidates(caption)}
 
 
@@ -163,7 +202,10 @@ def test_the_number_of_a_noun_with_one_form_is_open_without_a_numeral():
 
 NOUNS = ("dog", "bus", "woman", "child", "box", "person", "sheep", "TV", "teddy bear")
 SUBJECT = st.builds(
-    "{} {}{}".format, st.sampled_from(["a", "the", "this"]), st.sampled_from(["", "red "]), st.sampled_from(NOUNS)
+    "{} {}{}".format,
+    st.sampled_from(["a", "the", "this"]),
+    st.sampled_from(["", "red "]),
+    st.sampled_from(NOUNS),
 )
 CAPTION = st.builds(
     "{} {} {} {}{}".format,
@@ -182,7 +224,10 @@ def test_spans_hold_all_that_differs(caption):
     assert results
     for candidate in results:
         exchanged = slice_span(candidate.foil, candidate.foil_span)
-        assert replace_span(candidate.caption, candidate.caption_span, exchanged)[0] == candidate.foil
+        assert (
+            replace_span(candidate.caption, candidate.caption_span, exchanged)[0]
+            == candidate.foil
+        )
         assert candidate.caption.lower() != candidate.foil.lower()
         assert slice_span(candidate.caption, candidate.caption_span)
         assert exchanged

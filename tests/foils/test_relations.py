@@ -45,33 +45,69 @@ def test_slots(caption, texts):
 
 
 def test_attested_sequences_are_counted_and_ordered():
-    results = [slot for caption in (BOAT, "A cat jumps off a table.") for slot in slots_of(caption)]
-    assert list(count_attested(results).items()) == [("off", 2), ("from", 1), ("off from", 1)]
+    results = [
+        slot
+        for caption in (BOAT, "A cat jumps off a table.")
+        for slot in slots_of(caption)
+    ]
+    assert list(count_attested(results).items()) == [
+        ("off", 2),
+        ("from", 1),
+        ("off from", 1),
+    ]
 
 
 def test_the_best_attested_proposal_of_each_length_is_used_and_the_others_say_why():
     slot = slots_of(BOAT)[0]
     phrases = ["off", "In", "out of", "amid", "on", " up  on "]
-    proposals = [Proposal(phrase, tuple(phrase.split()), -float(rank), rank) for rank, phrase in enumerate(phrases)]
-    results = list(build_relation_foils(BOAT, slot, proposals, {"in", "off", "on", "out of", "up on"}))
+    proposals = [
+        Proposal(phrase, tuple(phrase.split()), -float(rank), rank)
+        for rank, phrase in enumerate(phrases)
+    ]
+    results = list(
+        build_relation_foils(
+            BOAT, slot, proposals, {"in", "off", "on", "out of", "up on"}
+        )
+    )
     assert [(candidate.foil, candidate.rejected) for candidate in results] == [
         ("A boat pushes off from the shore.", "the same words"),
         ("A boat pushes in from the shore.", None),
         ("A boat pushes out of from the shore.", None),
         ("A boat pushes amid from the shore.", "not attested in the captions"),
-        ("A boat pushes on from the shore.", "a better proposal of as many tokens is used"),
-        ("A boat pushes up on from the shore.", "a better proposal of as many tokens is used"),
+        (
+            "A boat pushes on from the shore.",
+            "a better proposal of as many tokens is used",
+        ),
+        (
+            "A boat pushes up on from the shore.",
+            "a better proposal of as many tokens is used",
+        ),
     ]
     assert [candidate.proposal_rank for candidate in results] == [0, 1, 2, 3, 4, 5]
-    assert [candidate.proposal_score for candidate in results] == [0, -1, -2, -3, -4, -5]
+    assert [candidate.proposal_score for candidate in results] == [
+        0,
+        -1,
+        -2,
+        -3,
+        -4,
+        -5,
+    ]
     used = results[1]
-    assert (used.caption_phrases, used.foil_phrases, used.direction) == (("off",), ("in",), "off>in")
+    assert (used.caption_phrases, used.foil_phrases, used.direction) == (
+        ("off",),
+        ("in",),
+        "off>in",
+    )
 
 
-def test_released_foils_exchange_whole_runs_of_prepositions_and_parts_of_them(shared_data):
+def test_released_foils_exchange_whole_runs_of_prepositions_and_parts_of_them(
+    shared_data,
+):
     items = json.loads((shared_data / "valse" / "relations.json").read_text()).values()
     kinds = Counter()
-    for item, doc in zip(items, parse_captions(item["caption"] for item in items), strict=True):
+    for item, doc in zip(
+        items, parse_captions(item["caption"] for item in items), strict=True
+    ):
         slots = list(find_slots(doc))
         words = [slot.span for slot in slots if slot.text == item["classes"].lower()]
         is_part = [any(_contains(slot.span, span) for slot in slots) for span in words]
@@ -80,7 +116,11 @@ def test_released_foils_exchange_whole_runs_of_prepositions_and_parts_of_them(sh
 
 
 def _contains(outer: Span, inner: Span) -> bool:
-    return outer != inner and outer["start"] <= inner["start"] and inner["end"] <= outer["end"]
+    return (
+        outer != inner
+        and outer["start"] <= inner["start"]
+        and inner["end"] <= outer["end"]
+    )
 
 
 def test_a_preposition_at_the_start_keeps_its_capital():
@@ -95,7 +135,19 @@ def test_attested_foils_skip_the_words_of_the_slot_itself():
     assert [candidate.foil_phrases for candidate in foils] == [("in",), ("on",)]
 
 
-PLACES = st.sampled_from(["on", "in front of", "out of", "up on", "behind", "over", "through", "off from", "into"])
+PLACES = st.sampled_from(
+    [
+        "on",
+        "in front of",
+        "out of",
+        "up on",
+        "behind",
+        "over",
+        "through",
+        "off from",
+        "into",
+    ]
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -110,4 +162,8 @@ def test_spans_hold_the_prepositions_and_nothing_else(first, second, stop):
         for candidate in build_attested_foils(caption, slot, sequences):
             exchanged = slice_span(candidate.foil, candidate.foil_span)
             assert exchanged == candidate.foil_phrases[0]
-            assert replace_span(caption, candidate.caption_span, exchanged)[0] == candidate.foil != caption
+            assert (
+                replace_span(caption, candidate.caption_span, exchanged)[0]
+                == candidate.foil
+                != caption
+            )

@@ -11,7 +11,12 @@ from waltz.foils.action_replacement import list_replacement_verbs
 from waltz.foils.candidates import Refusal, replace_span
 from waltz.foils.english.parsing import normalize_caption
 from waltz.foils.english.wordnet import read_verbs
-from waltz.foils.released_items import explain_plurality, explain_relations, reproduce_plurality, reproduce_relations
+from waltz.foils.released_items import (
+    explain_plurality,
+    explain_relations,
+    reproduce_plurality,
+    reproduce_relations,
+)
 from waltz.foils.reproduction import (
     FROM_CAPTIONS,
     FUNCTIONS,
@@ -49,14 +54,19 @@ LEAST = {
     "coreference-standard": 100,
     "coreference-clean": 100,
 }
-"""Percent that is made again at least, of every item, or of every second item made from COCO captions."""
+"""Percent that is made again at least, of every item, or of every second item made from COCO
+captions.
+"""
 
 RELEASE = "caption and foil of the release are alike"
 COUNTS = {
     "existence": {"the released caption has the wrong article": 2, RELEASE: 1},
     "counting-balanced": {RELEASE: 9, "the numeral is not in the released caption": 0},
     "counting-small": {RELEASE: 0, "the numeral is not in the released caption": 0},
-    "counting-adversarial": {RELEASE: 0, "the numeral is not in the released caption": 0},
+    "counting-adversarial": {
+        RELEASE: 0,
+        "the numeral is not in the released caption": 0,
+    },
     "action-replacement": {"the release misspells the verb of the foil": 19},
     "actant-swap": {"the released foil is the caption": 14},
 }
@@ -85,28 +95,43 @@ CAUSES = {
 @pytest.fixture(scope="module")
 def captions(shared_data):
     """COCO captions by id: a tenth of them all, and all that released items were made from."""
-    read = json.loads((shared_data / "coco_captions" / "captions_val2017.json").read_text(encoding="utf-8"))
+    read = json.loads(
+        (shared_data / "coco_captions" / "captions_val2017.json").read_text(
+            encoding="utf-8"
+        )
+    )
     items = [item for name in FROM_CAPTIONS for item in released(shared_data, name)]
     used = {str(item["dataset_idx"]) for item in items}
     rows = [(str(row["id"]), row["caption"]) for row in read["annotations"]]
-    return {key: caption for place, (key, caption) in enumerate(rows) if place % 10 == 0 or key in used}
+    return {
+        key: caption
+        for place, (key, caption) in enumerate(rows)
+        if place % 10 == 0 or key in used
+    }
 
 
 def released(shared_data, instrument):
     path = shared_data / "valse" / f"{FILES.get(instrument, instrument)}.json"
-    items = [{"id": key, **item} for key, item in json.loads(path.read_text(encoding="utf-8")).items()]
+    items = [
+        {"id": key, **item}
+        for key, item in json.loads(path.read_text(encoding="utf-8")).items()
+    ]
     return items[::2] if instrument in FROM_CAPTIONS else items
 
 
 @pytest.mark.parametrize("instrument", LEAST)
 def test_the_released_items_are_reproduced(shared_data, captions, instrument):
     items = released(shared_data, instrument)
-    share, missed = measure_reproduction(instrument, items, captions if instrument in FROM_CAPTIONS else {})
+    share, missed = measure_reproduction(
+        instrument, items, captions if instrument in FROM_CAPTIONS else {}
+    )
     result = [miss.cause for miss in missed]
     assert share.n == len(items)
     assert share.value == pytest.approx(100 * (1 - len(missed) / len(items)))
     assert share.value >= LEAST[instrument], result
-    assert {cause: result.count(cause) for cause in COUNTS.get(instrument, {})} == COUNTS.get(instrument, {})
+    assert {
+        cause: result.count(cause) for cause in COUNTS.get(instrument, {})
+    } == COUNTS.get(instrument, {})
     assert instrument not in CAUSES or set(result) == CAUSES[instrument]
     assert all(cause and not cause[0].isupper() for cause in result)
 
@@ -120,7 +145,11 @@ def test_every_instrument_is_reproduced_or_has_a_reason():
 
 
 def test_two_dialogues_worked_by_hand():
-    item = {"only_caption": "a dog", "caption": "a dog. is it wet? yes.", "foil": "A dog.  is it wet?  no"}
+    item = {
+        "only_caption": "a dog",
+        "caption": "a dog. is it wet? yes.",
+        "foil": "A dog.  is it wet?  no",
+    }
     items = [{"id": "0", **item}, {"id": "1", **item, "foil": "a cat. is it wet? no."}]
     share, (miss,) = measure_reproduction("coreference-clean", items, {})
     assert (share.value, share.n) == (50, 2)
@@ -133,7 +162,13 @@ def test_the_page_has_shares_and_causes():
         {"instrument": "foil-it", "value": None, "n": 0, "reason": "no inputs"},
     ]
     missed = [
-        {"instrument": "plurality", "item_id": str(number), "caption": f"c{number} \n", "foil": "f", "cause": cause}
+        {
+            "instrument": "plurality",
+            "item_id": str(number),
+            "caption": f"c{number} \n",
+            "foil": "f",
+            "cause": cause,
+        }
         for number, cause in enumerate(("rare", "often", "often"))
     ]
     page = render_markdown(shares, missed)
@@ -143,22 +178,49 @@ def test_the_page_has_shares_and_causes():
     assert "## foil-it" not in page
 
 
-STREET = {"classes": "street", "classes_foil": "streets", "orig_caption": "A bus on the street."}
+STREET = {
+    "classes": "street",
+    "classes_foil": "streets",
+    "orig_caption": "A bus on the street.",
+}
 
 
 @pytest.mark.parametrize(
     ("caption", "foil", "cause"),
     [
-        ("A bus on exactly one lane.", "A bus on some lanes.", "our parse has no such noun phrase"),
-        ("A bus on exactly one street.", "A bus is on some streets.", "other verbs change with the noun"),
-        ("A bus on exactly one street.", "A bus on some street.", "another form of the noun"),
-        ("A bus on exactly one street.", "A bus on their streets.", "other pronouns change with the noun"),
-        ("A bus on exactly one top of it.", "A bus on some tops of it.", "the noun is part of a preposition"),
+        (
+            "A bus on exactly one lane.",
+            "A bus on some lanes.",
+            "our parse has no such noun phrase",
+        ),
+        (
+            "A bus on exactly one street.",
+            "A bus is on some streets.",
+            "other verbs change with the noun",
+        ),
+        (
+            "A bus on exactly one street.",
+            "A bus on some street.",
+            "another form of the noun",
+        ),
+        (
+            "A bus on exactly one street.",
+            "A bus on their streets.",
+            "other pronouns change with the noun",
+        ),
+        (
+            "A bus on exactly one top of it.",
+            "A bus on some tops of it.",
+            "the noun is part of a preposition",
+        ),
     ],
 )
 def test_causes_of_plurality(caption: str, foil: str, cause: str):
     candidates = reproduce_plurality("A bus on the street.")
-    assert explain_plurality({**STREET, "caption": caption, "foil": foil}, candidates) == cause
+    assert (
+        explain_plurality({**STREET, "caption": caption, "foil": foil}, candidates)
+        == cause
+    )
 
 
 def test_causes_of_relations():
@@ -170,9 +232,15 @@ def test_causes_of_relations():
     }
     candidates = reproduce_relations(item["caption"], {"on", "in"})
     assert explain_relations(item, candidates) == "not attested in the captions"
-    assert explain_relations({**item, "classes": "bus"}, candidates) == "our parse has no such prepositions"
+    assert (
+        explain_relations({**item, "classes": "bus"}, candidates)
+        == "our parse has no such prepositions"
+    )
     other = {**item, "caption": "A bus on a street."}
-    assert explain_relations(other, candidates) == "the released caption is no longer the COCO caption"
+    assert (
+        explain_relations(other, candidates)
+        == "the released caption is no longer the COCO caption"
+    )
 
 
 def test_a_caption_in_capitals_is_read_as_a_sentence():
@@ -186,7 +254,9 @@ SEED = 2026
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionCaption]]:
+def drawn(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> list[tuple[Graph, ActionCaption]]:
     """Captions of the frames of the first scenes, once each, with their scenes."""
     folder = tmp_path_factory.mktemp("swig")
     graphs = draw_scenes(160, SEED)
@@ -204,9 +274,15 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionC
     return list(results.values())
 
 
-def test_every_caption_of_a_scene_is_true(drawn: list[tuple[Graph, ActionCaption]]) -> None:
+def test_every_caption_of_a_scene_is_true(
+    drawn: list[tuple[Graph, ActionCaption]],
+) -> None:
     assert len(drawn) > 90
-    assert [caption.text for graph, caption in drawn if decide_truth(graph, caption.text) != "true"] == []
+    assert [
+        caption.text
+        for graph, caption in drawn
+        if decide_truth(graph, caption.text) != "true"
+    ] == []
 
 
 def verdicts(pairs: Iterator[tuple[Graph, str]]) -> Counter[str]:

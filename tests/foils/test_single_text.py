@@ -28,19 +28,31 @@ def objects(*arguments, given=None):
     ("instrument", "text", "pair"),
     [
         ("plurality", "A dog sits. ", ("Exactly one dog sits.", "Some dogs sit.")),
-        ("existence", "How many dogs are there? 3", ("There are dogs.", "There are no dogs.")),
+        (
+            "existence",
+            "How many dogs are there? 3",
+            ("There are dogs.", "There are no dogs."),
+        ),
         (
             "counting-balanced",
             "How many dogs are there? 20.",
             ("There are exactly 20 dogs.", "There is exactly 1 dog."),
         ),
-        ("counting-small", "How many dogs are there? 3", ("There are exactly 3 dogs.", "There are exactly 0 dogs.")),
+        (
+            "counting-small",
+            "How many dogs are there? 3",
+            ("There are exactly 3 dogs.", "There are exactly 0 dogs."),
+        ),
         (
             "counting-adversarial",
             "How many dogs are there? 4",
             ("There are exactly 4 dogs.", "There is exactly 1 dog."),
         ),
-        ("coreference-clean", "A dog. Is it wet? No.", ("a dog. is it wet? no.", "a dog. is it wet? yes.")),
+        (
+            "coreference-clean",
+            "A dog. Is it wet? No.",
+            ("a dog. is it wet? no.", "a dog. is it wet? yes."),
+        ),
     ],
 )
 def test_instruments_that_need_but_a_text(instrument, text, pair):
@@ -52,11 +64,20 @@ def test_instruments_that_need_but_a_text(instrument, text, pair):
 
 def test_texts_stay_in_order_whatever_they_give():
     texts = ["How many dogs are there? 3", "no question", "How many cats are there? 1"]
-    results = [(given, list(candidates)) for given, candidates in build_from_texts("existence", texts)]
+    results = [
+        (given, list(candidates))
+        for given, candidates in build_from_texts("existence", texts)
+    ]
     assert [given for given, _ in results] == texts
-    assert [isinstance(candidate, Refusal) for _, (candidate,) in results] == [False, True, False]
+    assert [isinstance(candidate, Refusal) for _, (candidate,) in results] == [
+        False,
+        True,
+        False,
+    ]
     ((_, refused),) = build_from_texts("coreference-clean", ["a dog on a bed"])
-    assert next(refused) == Refusal('the text is not of the form "caption. question? answer."')
+    assert next(refused) == Refusal(
+        'the text is not of the form "caption. question? answer."'
+    )
 
 
 @pytest.mark.parametrize("instrument", ["plurality", "existence", "coreference-clean"])
@@ -73,17 +94,23 @@ def test_a_long_text_takes_no_longer_than_its_candidates_are_long():
     (_, _), (_, candidates) = build_from_texts("plurality", ["a dog", "a dog " * 500])
     began = time.process_time()
     assert len(list(candidates)) == 2000
-    assert time.process_time() - began < 5  # it took 15 s where each candidate walked through all words
+    # It took 15 s where each candidate walked through all words.
+    assert time.process_time() - began < 5
 
 
 def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read():
-    with pytest.raises(UserError, match="needs more than one text; name one of plurality"):
+    with pytest.raises(
+        UserError, match="needs more than one text; name one of plurality"
+    ):
         next(build_from_texts("relations", iter(["a dog"])))
     assert "actant-swap" not in BUILDERS
 
 
 def test_a_misspelt_instrument_is_named_with_its_nearest():
-    with pytest.raises(UserError, match=r"unknown instrument \(got 'pluralty', .*; did you mean 'plurality'\?"):
+    with pytest.raises(
+        UserError,
+        match=r"unknown instrument \(got 'pluralty', .*; did you mean 'plurality'\?",
+    ):
         next(build_from_texts("pluralty", ["a dog"]))
 
 
@@ -92,8 +119,15 @@ def test_the_command_marks_what_was_exchanged():
     assert done.exit_code == 0, done.output
     pairs = done.stdout.rstrip("\n").split("\n\n")
     assert all(len(pair.splitlines()) == 2 for pair in pairs)
-    assert all(line.count("[") == line.count("]") == 1 for pair in pairs for line in pair.splitlines())
-    plain = [tuple(line.replace("[", "").replace("]", "") for line in pair.splitlines()) for pair in pairs]
+    assert all(
+        line.count("[") == line.count("]") == 1
+        for pair in pairs
+        for line in pair.splitlines()
+    )
+    plain = [
+        tuple(line.replace("[", "").replace("]", "") for line in pair.splitlines())
+        for pair in pairs
+    ]
     assert (
         "Exactly one small copper vase with some flowers in it.",
         "Some small copper vases with some flowers in them.",
@@ -109,8 +143,13 @@ def test_the_command_prints_one_object_a_line():
     assert {candidate["direction"] for candidate in results} == {"sg2pl", "pl2sg"}
     for candidate in results:
         before, after = candidate["caption_span"], candidate["foil_span"]
-        assert candidate["caption"][: before["start"]] == candidate["foil"][: after["start"]]
-        assert candidate["caption"][before["end"] :] == candidate["foil"][after["end"] :]
+        assert (
+            candidate["caption"][: before["start"]]
+            == candidate["foil"][: after["start"]]
+        )
+        assert (
+            candidate["caption"][before["end"] :] == candidate["foil"][after["end"] :]
+        )
 
 
 def test_a_rejected_candidate_is_named_and_never_printed_as_a_pair():
@@ -119,7 +158,10 @@ def test_a_rejected_candidate_is_named_and_never_printed_as_a_pair():
         done = foil(*form, text)
         assert done.exit_code == 0
         assert "dogs" not in done.stdout
-        assert f"waltz: {text!r}: 'There are some dogs in the room' is no foil: " in done.stderr
+        assert (
+            f"waltz: {text!r}: 'There are some dogs in the room' is no foil: "
+            in done.stderr
+        )
 
 
 def test_a_foil_that_is_the_text_itself_is_refused(monkeypatch):
@@ -131,7 +173,10 @@ def test_a_foil_that_is_the_text_itself_is_refused(monkeypatch):
 
 def test_a_dash_reads_one_text_a_line():
     results = objects(
-        "--instrument", "existence", "-", given="How many dogs are there? 3\n\nHow many cats are there? 0\n"
+        "--instrument",
+        "existence",
+        "-",
+        given="How many dogs are there? 3\n\nHow many cats are there? 0\n",
     )
     assert [(candidate["source_text"], candidate["foil"]) for candidate in results] == [
         ("How many dogs are there? 3", "There are no dogs."),
@@ -144,23 +189,33 @@ def test_a_line_that_is_no_utf_8_is_named_after_those_before_it():
     done = foil("-", given=b"a dog\na \xff dog\n")
     assert done.exit_code == 1
     assert "[Exactly one dog]" in done.stdout
-    assert done.stderr == "waltz: standard input: line 2: no UTF-8 (got 0xff at byte 2); write it in UTF-8\n"
+    assert (
+        done.stderr
+        == "waltz: standard input: line 2: no UTF-8 (got 0xff at byte 2); write it in UTF-8\n"
+    )
 
 
 def test_a_text_without_candidates_is_named_on_standard_error():
     done = foil("--instrument", "existence", "How many dogs are there? many")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "waltz: 'How many dogs are there? many': the answer is no numeral\n"
+    assert (
+        done.stderr
+        == "waltz: 'How many dogs are there? many': the answer is no numeral\n"
+    )
 
 
 def test_the_command_refuses_an_instrument_that_needs_more():
     done = foil("--instrument", "relations", "a dog on a bed")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("waltz: instrument 'relations' needs more than one text; name one of plurality")
+    assert done.stderr.startswith(
+        "waltz: instrument 'relations' needs more than one text; name one of plurality"
+    )
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_empty_text_is_refused():
     result = foil(" ")
     assert result.exit_code == 1
-    assert result.stderr == "waltz: text: empty (got ' ', expected words); write a text\n"
+    assert (
+        result.stderr == "waltz: text: empty (got ' ', expected words); write a text\n"
+    )

@@ -1,20 +1,23 @@
 """Comparison of the values in two results folders, after a written mapping of what was renamed.
 
-    python tests/guard/compare_results.py OLD_RESULTS NEW_RESULTS [--renames FILE] [--tolerance NUMBER]
+    python tests/guard/compare_results.py OLD_RESULTS NEW_RESULTS [--renames FILE] [--tolerance
+    NUMBER]
 
-OLD_RESULTS and NEW_RESULTS are folders such as `results/scenes`, or snapshots (`.jsonl`) made by `write_snapshot.py`.
-Compared are all Parquet files and all tables (CSV), as sets of rows: the order of rows and columns does not matter.
-Run records, caches (hidden folders) and figures are not compared. The command prints every difference; its exit status
-is 1 if there is one.
-`renames.yaml` next to this file says how renames are written down; `--renames /dev/null` compares without any.
+OLD_RESULTS and NEW_RESULTS are folders such as `results/scenes`, or snapshots (`.jsonl`) made by
+`write_snapshot.py`. Compared are all Parquet files and all tables (CSV), as sets of rows: the order
+of rows and columns does not matter. Run records, caches (hidden folders) and figures are not
+compared. The command prints every difference; its exit status is 1 if there is one. `renames.yaml`
+next to this file says how renames are written down; `--renames /dev/null` compares without any.
 
-The large baselines. Check out the old and the new commit next to each other, each with an environment of its own
-(`pip install -e .`), and run in both, with the same WALTZ_DATA and OMP_NUM_THREADS:
+The large baselines. Check out the old and the new commit next to each other, each with an
+environment of its own (`pip install -e .`), and run in both, with the same WALTZ_DATA and
+OMP_NUM_THREADS:
 
-    snakemake --cores 2                                  # results/scenes
-    snakemake --cores 2 --config study=valse             # results/valse, with local copies of the released files
-    pytest -m rehearsal --basetemp=rehearsal             # rehearsal/*/waltz/results/thesis, the thesis in small
-    pytest tests/guard                                   # the tiny studies, against the stored snapshots
+    snakemake --cores 2                                  # results/scenes snakemake --cores 2
+    --config study=valse             # results/valse, with local copies of the released files pytest
+    -m rehearsal --basetemp=rehearsal             # rehearsal/*/waltz/results/thesis, the thesis in
+    small pytest tests/guard                                   # the tiny studies, against the
+    stored snapshots
 
 Then compare each pair of folders, for example:
 
@@ -41,8 +44,30 @@ import yaml
 Row = dict[str, Any]
 RENAMES = Path(__file__).with_name("renames.yaml")
 KEY_COLUMNS = (
-    *("model", "model_a", "model_b", "dataset", "instrument", "item_id", "caption_id", "annotator", "image"),
-    *("role", "profile", "setting", "order", "test", "kind", "seed", "metric", "step", "candidates", "judge"),
+    *(
+        "model",
+        "model_a",
+        "model_b",
+        "dataset",
+        "instrument",
+        "item_id",
+        "caption_id",
+        "annotator",
+        "image",
+    ),
+    *(
+        "role",
+        "profile",
+        "setting",
+        "order",
+        "test",
+        "kind",
+        "seed",
+        "metric",
+        "step",
+        "candidates",
+        "judge",
+    ),
     *("side", "word", "table"),
 )
 """Columns that tell rows apart, where a file has them: they pair an old row with a changed one."""
@@ -135,15 +160,22 @@ def read_renames(path: Path) -> Renames:
 
 
 def read_results(path: Path) -> dict[str, Reader]:
-    """Return a reader for every Parquet file and table of a results folder, or of a snapshot of one."""
+    """Return a reader for every Parquet file and table of a results folder, or of a snapshot of
+    one.
+    """
     if path.suffix == ".jsonl":
-        return {name: partial(_return_table, table) for name, table in read_snapshot(path).items()}
+        return {
+            name: partial(_return_table, table)
+            for name, table in read_snapshot(path).items()
+        }
     if not path.is_dir():
         raise FileNotFoundError(f"results folder not found: {path}")
     files = [file for suffix in READERS for file in path.rglob(f"*{suffix}")]
     names = {str(file.relative_to(path)): file for file in sorted(files)}
     return {
-        name: partial(READERS[file.suffix], file) for name, file in names.items() if not re.search(r"(^|/)\.", name)
+        name: partial(READERS[file.suffix], file)
+        for name, file in names.items()
+        if not re.search(r"(^|/)\.", name)
     }
 
 
@@ -191,24 +223,39 @@ def compare_results(
         old: Readers of the old files by path, from `read_results`.
         new: Readers of the new files.
         renames: What the old files, columns and values are called in the new results.
-        tolerance: Largest relative or absolute difference of two floats that count as equal; 0 compares exactly.
+        tolerance: Largest relative or absolute difference of two floats that count as equal; 0
+            compares exactly.
     """
-    old_tables, new_tables = _group_old(old, renames.files), _group_new(new, renames.files)
+    old_tables, new_tables = (
+        _group_old(old, renames.files),
+        _group_new(new, renames.files),
+    )
     for name in sorted(old_tables.keys() | new_tables.keys()):
         if name not in new_tables:
             yield Difference(name, "", "", "file", "no file")
         elif name not in old_tables:
             yield Difference(name, "", "", "no file", "file")
         else:
-            before = _join(_add_columns(old[path](), columns) for path, columns in old_tables[name])
+            before = _join(
+                _add_columns(old[path](), columns) for path, columns in old_tables[name]
+            )
             expected = rename_table(name, before, renames)
             yield from compare_tables(
-                name, expected, _drop_added(name, _join(new[path]() for path in new_tables[name]), renames), tolerance
+                name,
+                expected,
+                _drop_added(
+                    name, _join(new[path]() for path in new_tables[name]), renames
+                ),
+                tolerance,
             )
 
 
-def _group_old(paths: Mapping[str, object], rules: list[FileRename]) -> dict[str, list[tuple[str, dict[str, str]]]]:
-    """Return the old paths, each with its new columns, by the name of the table that they are compared in."""
+def _group_old(
+    paths: Mapping[str, object], rules: list[FileRename]
+) -> dict[str, list[tuple[str, dict[str, str]]]]:
+    """Return the old paths, each with its new columns, by the name of the table that they are
+    compared in.
+    """
     groups: dict[str, list[tuple[str, dict[str, str]]]] = defaultdict(list)
     for path in paths:
         for rule in rules:
@@ -216,7 +263,10 @@ def _group_old(paths: Mapping[str, object], rules: list[FileRename]) -> dict[str
             if match:
                 wildcards = match.groupdict()
                 if not rule.dropped:
-                    columns = {column: text.format(**wildcards) for column, text in rule.columns.items()}
+                    columns = {
+                        column: text.format(**wildcards)
+                        for column, text in rule.columns.items()
+                    }
                     groups[_fill(rule.target, wildcards)].append((path, columns))
                 break
         else:
@@ -224,7 +274,9 @@ def _group_old(paths: Mapping[str, object], rules: list[FileRename]) -> dict[str
     return groups
 
 
-def _group_new(paths: Mapping[str, object], rules: list[FileRename]) -> dict[str, list[str]]:
+def _group_new(
+    paths: Mapping[str, object], rules: list[FileRename]
+) -> dict[str, list[str]]:
     """Return the new paths by the name of the table that they are compared in."""
     groups: dict[str, list[str]] = defaultdict(list)
     for path in paths:
@@ -232,7 +284,11 @@ def _group_new(paths: Mapping[str, object], rules: list[FileRename]) -> dict[str
             match = not rule.dropped and re.fullmatch(_to_regex(rule.target), path)
             if match:
                 if not rule.added:
-                    shared = {name: text for name, text in match.groupdict().items() if f"{{{name}}}" in rule.old}
+                    shared = {
+                        name: text
+                        for name, text in match.groupdict().items()
+                        if f"{{{name}}}" in rule.old
+                    }
                     groups[_fill(rule.target, shared)].append(path)
                 break
         else:
@@ -255,13 +311,18 @@ def _to_regex(pattern: str) -> str:
 
 def _fill(pattern: str, wildcards: Mapping[str, str]) -> str:
     """Fill the wildcards that have a value and leave the others."""
-    return re.sub(r"\{(\w+)\}", lambda match: wildcards.get(match[1], match[0]), pattern)
+    return re.sub(
+        r"\{(\w+)\}", lambda match: wildcards.get(match[1], match[0]), pattern
+    )
 
 
 def _add_columns(table: Table, columns: dict[str, str]) -> Table:
     if not columns:
         return table
-    return Table([*dict.fromkeys([*table.columns, *columns])], [{**row, **columns} for row in table.rows])
+    return Table(
+        [*dict.fromkeys([*table.columns, *columns])],
+        [{**row, **columns} for row in table.rows],
+    )
 
 
 def _join(tables: Iterator[Table]) -> Table:
@@ -294,15 +355,31 @@ def rename_table(name: str, table: Table, renames: Renames) -> Table:
         if isinstance(value, list):
             return [convert(part, old_path, new_path) for part in value]
         if isinstance(value, dict):
-            fields = {key: rename.get(f"{old_path}.{key}", key) for key in value if f"{old_path}.{key}" not in dropped}
-            return {new: convert(value[key], f"{old_path}.{key}", f"{new_path}.{new}") for key, new in fields.items()}
+            fields = {
+                key: rename.get(f"{old_path}.{key}", key)
+                for key in value
+                if f"{old_path}.{key}" not in dropped
+            }
+            return {
+                new: convert(value[key], f"{old_path}.{key}", f"{new_path}.{new}")
+                for key, new in fields.items()
+            }
         return value
 
     if not wordings and not any("." in column for column in (*rename, *dropped)):
-        rows = [{new: row.get(old) for old, new in zip(remaining_columns, names, strict=True)} for row in table.rows]
+        rows = [
+            {
+                new: row.get(old)
+                for old, new in zip(remaining_columns, names, strict=True)
+            }
+            for row in table.rows
+        ]
     else:
         rows = [
-            {new: convert(row.get(old), old, new) for old, new in zip(remaining_columns, names, strict=True)}
+            {
+                new: convert(row.get(old), old, new)
+                for old, new in zip(remaining_columns, names, strict=True)
+            }
             for row in table.rows
         ]
     return Table(names, rows)
@@ -310,14 +387,23 @@ def rename_table(name: str, table: Table, renames: Renames) -> Table:
 
 def _drop_added(name: str, table: Table, renames: Renames) -> Table:
     """Leave out the columns that are declared as new."""
-    added = {column for rule in renames.columns if fnmatch.fnmatchcase(name, rule.files) for column in rule.added}
+    added = {
+        column
+        for rule in renames.columns
+        if fnmatch.fnmatchcase(name, rule.files)
+        for column in rule.added
+    }
     if not added.intersection(table.columns):
         return table
     columns = [column for column in table.columns if column not in added]
-    return Table(columns, [{column: row.get(column) for column in columns} for row in table.rows])
+    return Table(
+        columns, [{column: row.get(column) for column in columns} for row in table.rows]
+    )
 
 
-def compare_tables(file: str, old: Table, new: Table, tolerance: float = 0.0) -> Iterator[Difference]:
+def compare_tables(
+    file: str, old: Table, new: Table, tolerance: float = 0.0
+) -> Iterator[Difference]:
     """Yield the differences between two tables as sets of rows."""
     if old == new:
         return
@@ -328,7 +414,9 @@ def compare_tables(file: str, old: Table, new: Table, tolerance: float = 0.0) ->
         if column not in old.columns:
             yield Difference(file, "", column, "no column", "column")
     columns = sorted(set(old.columns) & set(new.columns))
-    missing, extra = _cancel_equal(_select(old.rows, columns), _select(new.rows, columns))
+    missing, extra = _cancel_equal(
+        _select(old.rows, columns), _select(new.rows, columns)
+    )
     if tolerance:
         missing, extra = _cancel_close(missing, extra, tolerance)
     key = [column for column in KEY_COLUMNS if column in columns]
@@ -340,7 +428,9 @@ def compare_tables(file: str, old: Table, new: Table, tolerance: float = 0.0) ->
         if candidates[place]:
             changed = candidates[place].pop(0)
             for column in columns:
-                for path, before, after in _find_differences(column, row[column], changed[column], tolerance):
+                for path, before, after in _find_differences(
+                    column, row[column], changed[column], tolerance
+                ):
                     yield Difference(file, place, path, before, after)
         else:
             yield Difference(file, place, "", row, "no row")
@@ -354,13 +444,18 @@ def _select(rows: list[Row], columns: list[str]) -> list[Row]:
 
 
 def _describe(row: Row, key: list[str]) -> str:
-    return ", ".join(f"{column}={row[column]}" for column in key if row[column] not in (None, ""))
+    return ", ".join(
+        f"{column}={row[column]}" for column in key if row[column] not in (None, "")
+    )
 
 
 def _cancel_equal(old: list[Row], new: list[Row]) -> tuple[list[Row], list[Row]]:
     """Return the rows of either side that have no equal on the other."""
     old_texts, new_texts = [_write(row) for row in old], [_write(row) for row in new]
-    only_old, only_new = Counter(old_texts) - Counter(new_texts), Counter(new_texts) - Counter(old_texts)
+    only_old, only_new = (
+        Counter(old_texts) - Counter(new_texts),
+        Counter(new_texts) - Counter(old_texts),
+    )
     return _take(old, old_texts, only_old), _take(new, new_texts, only_new)
 
 
@@ -373,15 +468,26 @@ def _take(rows: list[Row], texts: list[str], counts: Counter[str]) -> list[Row]:
     return taken
 
 
-def _cancel_close(old: list[Row], new: list[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
-    """Return the rows of either side that have none on the other that is equal up to floats within the tolerance."""
+def _cancel_close(
+    old: list[Row], new: list[Row], tolerance: float
+) -> tuple[list[Row], list[Row]]:
+    """Return the rows of either side that have none on the other that is equal up to floats within
+    the tolerance.
+    """
     candidates: dict[str, list[Row]] = defaultdict(list)
     for row in new:
         candidates[_write(_mask(row))].append(row)
     missing = []
     for row in old:
         rows = candidates[_write(_mask(row))]
-        partner = next((index for index, other in enumerate(rows) if _is_close(row, other, tolerance)), None)
+        partner = next(
+            (
+                index
+                for index, other in enumerate(rows)
+                if _is_close(row, other, tolerance)
+            ),
+            None,
+        )
         if partner is None:
             missing.append(row)
         else:
@@ -415,7 +521,9 @@ def _is_close(old: object, new: object, tolerance: float) -> bool:
     return not any(_find_differences("", old, new, tolerance))
 
 
-def _find_differences(path: str, old: Any, new: Any, tolerance: float) -> Iterator[tuple[str, object, object]]:
+def _find_differences(
+    path: str, old: Any, new: Any, tolerance: float
+) -> Iterator[tuple[str, object, object]]:
     """Yield the parts of two values that differ, each with its path, such as `phi[3][0]`."""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         for key in old:
@@ -437,17 +545,37 @@ def _find_differences(path: str, old: Any, new: Any, tolerance: float) -> Iterat
 def main(arguments: list[str] | None = None) -> int:
     """Compare two results from the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("old", type=Path, help="results folder or snapshot of the old code")
-    parser.add_argument("new", type=Path, help="results folder or snapshot of the new code")
-    parser.add_argument("--renames", type=Path, default=RENAMES, help="mapping of renames (default: %(default)s)")
-    parser.add_argument("--tolerance", type=float, default=0.0, help="for floats of another machine (default: exact)")
+    parser.add_argument(
+        "old", type=Path, help="results folder or snapshot of the old code"
+    )
+    parser.add_argument(
+        "new", type=Path, help="results folder or snapshot of the new code"
+    )
+    parser.add_argument(
+        "--renames",
+        type=Path,
+        default=RENAMES,
+        help="mapping of renames (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.0,
+        help="for floats of another machine (default: exact)",
+    )
     options = parser.parse_args(arguments)
     old, new = read_results(options.old), read_results(options.new)
     count = 0
-    for difference in compare_results(old, new, read_renames(options.renames), options.tolerance):
+    for difference in compare_results(
+        old, new, read_renames(options.renames), options.tolerance
+    ):
         print(difference)
         count += 1
-    print(f"{count} differences" if count else f"equal: {len(old)} old files, {len(new)} new files")
+    print(
+        f"{count} differences"
+        if count
+        else f"equal: {len(old)} old files, {len(new)} new files"
+    )
     return 1 if count else 0
 
 

@@ -2,8 +2,8 @@
 
     python tests/guard/write_snapshot.py RESULTS SNAPSHOT.jsonl [--leave-out GLOB ...]
 
-A change of numbers that is meant gets new snapshots, without old renames, in a commit that says why; a rename gets an
-entry in `renames.yaml` instead.
+A change of numbers that is meant gets new snapshots, without old renames, in a commit that says
+why; a rename gets an entry in `renames.yaml` instead.
 """
 
 import argparse
@@ -26,8 +26,13 @@ def write_snapshot(results: Path, snapshot: Path, leave_out: list[str]) -> None:
             continue
         table = read()
         lines.append({"file": name, "columns": table.columns})
-        lines += [[_round(row[column]) for column in table.columns] for row in table.rows]
-    text = "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
+        lines += [
+            [_round(row[column]) for column in table.columns] for row in table.rows
+        ]
+    text = "".join(
+        f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n"
+        for line in lines
+    )
     snapshot.write_text(text, encoding="utf-8")
 
 
@@ -44,9 +49,16 @@ def _round(value: Any) -> Any:
 def main() -> None:
     """Write a snapshot from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("results", type=Path, help="results folder, such as results/tiny")
+    parser.add_argument(
+        "results", type=Path, help="results folder, such as results/tiny"
+    )
     parser.add_argument("snapshot", type=Path, help="file to write")
-    parser.add_argument("--leave-out", nargs="*", default=[], help="globs of files that the snapshot does not hold")
+    parser.add_argument(
+        "--leave-out",
+        nargs="*",
+        default=[],
+        help="globs of files that the snapshot does not hold",
+    )
     options = parser.parse_args()
     write_snapshot(options.results, options.snapshot, options.leave_out)
 

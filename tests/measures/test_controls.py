@@ -31,7 +31,10 @@ def test_random_weights_keep_their_scale_and_follow_the_seed():
     before = Encoder.network.weight.detach().clone()
     randomize_weights(Encoder, 1)
     first = Encoder.network.weight.detach().clone()
-    assert abs(torch.corrcoef(torch.stack([before.flatten(), first.flatten()]))[0, 1]) < 0.05
+    assert (
+        abs(torch.corrcoef(torch.stack([before.flatten(), first.flatten()]))[0, 1])
+        < 0.05
+    )
     assert first.std() == pytest.approx(float(before.std()), rel=0.05)
     randomize_weights(Encoder, 2)
     assert not torch.equal(first, Encoder.network.weight)
@@ -53,9 +56,15 @@ def test_random_networks_worked_by_hand():
     # networks differ by 20 points, scenes by 2: the interval is that of the draw of two networks
     values = np.array([[40.0, 42.0], [60.0, 62.0]])
     rows = {
-        row.quantity: row for row in summarize_random_networks("m", values, np.array([50.0, 60.0]), ["a", "b"], HOW)
+        row.quantity: row
+        for row in summarize_random_networks(
+            "m", values, np.array([50.0, 60.0]), ["a", "b"], HOW
+        )
     }
-    assert (rows["t_shap"].measure.value, rows["t_shap_difference"].measure.value) == (51, -4)
+    assert (rows["t_shap"].measure.value, rows["t_shap_difference"].measure.value) == (
+        51,
+        -4,
+    )
     assert rows["t_shap_sd_networks"].measure.value == pytest.approx(20 / np.sqrt(2))
     assert (rows["t_shap"].measure.ci_low, rows["t_shap"].measure.ci_high) == (40, 62)
 
@@ -65,11 +74,15 @@ def test_a_correlation_is_that_of_numpy_and_of_perfect_pairs_certain():
     found = correlate(first, second, list("abcd"), "m", HOW)
     assert found.value == pytest.approx(np.corrcoef(first, second)[0, 1])
     assert -1 <= found.ci_low < found.value < found.ci_high <= 1
-    assert correlate(first, 3 - 2 * first, list("abcd"), "m", HOW).value == pytest.approx(-1)
+    assert correlate(
+        first, 3 - 2 * first, list("abcd"), "m", HOW
+    ).value == pytest.approx(-1)
 
 
 def build_item(name, answer, explanation, scene=None):
-    return ExplainedItem(f"d/{name}", scene or name, 1.0, np.array(answer), np.array(explanation))
+    return ExplainedItem(
+        f"d/{name}", scene or name, 1.0, np.array(answer), np.array(explanation)
+    )
 
 
 def test_an_explanation_of_another_item_is_compared_where_it_has_as_many_players():
@@ -81,15 +94,29 @@ def test_an_explanation_of_another_item_is_compared_where_it_has_as_many_players
     every = measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)
     found = {row.level: row for row in every if row.quantity == "cc_shap"}
     assert (found["none"].measure.value, found["none"].measure.n) == (1.0, 3)
-    assert (found["other explanation"].measure.value, found["other explanation"].measure.n) == (0.0, 2)
+    assert (
+        found["other explanation"].measure.value,
+        found["other explanation"].measure.n,
+    ) == (0.0, 2)
     assert 0 <= found["shuffled players"].measure.value <= 1
     excess = {row.level: row for row in every if row.quantity == "cc_shap_excess"}
-    assert (excess["other explanation"].measure.value, excess["other explanation"].measure.n) == (1.0, 2)
-    assert excess["shuffled players"].measure.value == pytest.approx(1 - found["shuffled players"].measure.value)
+    assert (
+        excess["other explanation"].measure.value,
+        excess["other explanation"].measure.n,
+    ) == (1.0, 2)
+    assert excess["shuffled players"].measure.value == pytest.approx(
+        1 - found["shuffled players"].measure.value
+    )
     assert "none" not in excess
 
 
 def test_an_explanation_of_the_same_scene_is_not_exchanged():
     items = [build_item(name, [1.0, 0.0], [1.0, 0.0], "5") for name in "12"]
-    found = {row.level: row for row in measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)}
-    assert (found["other explanation"].measure.value, found["none"].measure.n) == (None, 2)
+    found = {
+        row.level: row
+        for row in measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)
+    }
+    assert (found["other explanation"].measure.value, found["none"].measure.n) == (
+        None,
+        2,
+    )

@@ -25,17 +25,29 @@ def test_one_scene_has_several_names(image, scene):
 
 
 def test_every_item_has_draws_of_its_own():
-    seeds = [derive_seed(*item) for item in (("d", "1", 1), ("d", "2", 1), ("e", "1", 1), ("d", "1", 2))]
+    seeds = [
+        derive_seed(*item)
+        for item in (("d", "1", 1), ("d", "2", 1), ("e", "1", 1), ("d", "1", 2))
+    ]
     assert len(set(seeds)) == 4
     assert derive_seed("d", "1", 1) == seeds[0] < 2**32
 
 
 def test_errors_are_pooled_as_squares():
     how = Resampling(200, 0.95, 1)
-    pooled, squares = average_errors([3.0, -4.0], ["a", "b"], "m", how), average([9.0, 16.0], ["a", "b"], "m", how)
+    pooled, squares = (
+        average_errors([3.0, -4.0], ["a", "b"], "m", how),
+        average([9.0, 16.0], ["a", "b"], "m", how),
+    )
     assert pooled.value == pytest.approx(12.5**0.5)
-    assert (pooled.ci_low, pooled.ci_high) == (pytest.approx(squares.ci_low**0.5), pytest.approx(squares.ci_high**0.5))
-    assert (average_errors([2.0, -2.0], ["a", "b"], "m", how).value, average_errors([], [], "m", how).value) == (
+    assert (pooled.ci_low, pooled.ci_high) == (
+        pytest.approx(squares.ci_low**0.5),
+        pytest.approx(squares.ci_high**0.5),
+    )
+    assert (
+        average_errors([2.0, -2.0], ["a", "b"], "m", how).value,
+        average_errors([], [], "m", how).value,
+    ) == (
         2,
         None,
     )

@@ -32,11 +32,17 @@ PICTURE = Image.new("RGB", (40, 40), "white")
 @pytest.fixture(scope="module")
 def players():
     ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
-    return build_equations_players(ruler, ruler.tokenize("Two dogs sleep."), ruler.prepare_image(PICTURE))
+    return build_equations_players(
+        ruler, ruler.tokenize("Two dogs sleep."), ruler.prepare_image(PICTURE)
+    )
 
 
 def test_grids_have_as_many_patches_as_they_say(players):
-    assert (players.grid, change_grid(players, "", step=1).patches, change_grid(players, "", patches=5).patches) == (
+    assert (
+        players.grid,
+        change_grid(players, "", step=1).patches,
+        change_grid(players, "", patches=5).patches,
+    ) == (
         2,
         9,
         25,
@@ -51,8 +57,12 @@ def test_masked_patches_and_tokens_have_the_value_that_was_chosen(players):
     image = torch.arange(3.0)[:, None, None] + torch.ones(3, 120, 120)
     hidden = np.zeros((1, 4), dtype=bool)
     assert (fill_patches(players, "", fill=7.0).mask_image(image, hidden) == 7).all()
-    assert (fill_patches(players, "", fill="mean").mask_image(image, hidden)[0] == image).all()
-    assert (fill_patches(players, "", fill=7.0).mask_image(image, ~hidden)[0] == image).all()
+    assert (
+        fill_patches(players, "", fill="mean").mask_image(image, hidden)[0] == image
+    ).all()
+    assert (
+        fill_patches(players, "", fill=7.0).mask_image(image, ~hidden)[0] == image
+    ).all()
     assert mask_by_id_0(players, "").masked_id == 0
     assert add_special_tokens(players, "").text_players == players.text_players + 2
 
@@ -67,12 +77,22 @@ def test_the_share_of_choices_that_keep_a_ranking():
     items = {name: [Item(name, name, name, PICTURE, "", "")] for name in "ab"}
     plain = {"one": {"a": [10.0], "b": [20.0]}, "two": {"a": [30.0], "b": [40.0]}}
     swapped = {"one": {"a": [60.0], "b": [70.0]}, "two": {"a": [40.0], "b": [30.0]}}
-    found = {("reference", "equations"): plain, ("grid", "same"): plain, ("grid", "other"): swapped}
+    found = {
+        ("reference", "equations"): plain,
+        ("grid", "same"): plain,
+        ("grid", "other"): swapped,
+    }
     reference, *others = found
     rows = build_choice_rows(found, items, reference, Resampling(100, 0.95, 1))
-    rows += summarize_rankings(found, reference, {("all", "all"): others, ("all", "other"): others[1:]})
-    values = {(row.model, row.factor, row.level, row.quantity): row.measure.value for row in rows}
-    assert values["", "all", "all", "ranking_survives"] == 50  # models change places under one choice of two
+    rows += summarize_rankings(
+        found, reference, {("all", "all"): others, ("all", "other"): others[1:]}
+    )
+    values = {
+        (row.model, row.factor, row.level, row.quantity): row.measure.value
+        for row in rows
+    }
+    # Models change places under one choice of two.
+    assert values["", "all", "all", "ranking_survives"] == 50
     assert values["", "all", "all", "kendall_tau"] == 0
     assert values["", "all", "other", "ranking_survives"] == 0
     assert values["one", "all", "all", "ranking_survives"] == 100
@@ -86,9 +106,21 @@ def test_every_combination_is_crossed_once_and_the_reference_is_first():
     # 2^7 with equations and published; published fixes two factors, of which three of four combinations go
     assert len(crossed) == 2**6 + 2**4
     first = next(iter(crossed.values()))
-    assert (first.changes, first.profile, first.estimator, first.outcome) == ((), "equations", "auto", "logit")
-    assert len({(own.changes, own.profile, own.estimator, own.outcome) for own in crossed.values()}) == len(crossed)
-    assert {levels[1] for levels, own in crossed.items() if own.profile == "published"} == {NO_MEANING}
+    assert (first.changes, first.profile, first.estimator, first.outcome) == (
+        (),
+        "equations",
+        "auto",
+        "logit",
+    )
+    assert len(
+        {
+            (own.changes, own.profile, own.estimator, own.outcome)
+            for own in crossed.values()
+        }
+    ) == len(crossed)
+    assert {
+        levels[1] for levels, own in crossed.items() if own.profile == "published"
+    } == {NO_MEANING}
 
 
 def test_another_seed_is_the_reference_with_the_next_seed():
@@ -104,7 +136,10 @@ def test_another_seed_is_the_reference_with_the_next_seed():
 
 
 def test_items_are_spread_over_data_sets():
-    items = {name: [Item(f"{name}{place}", name, "", PICTURE, "", "") for place in range(3)] for name in "abc"}
+    items = {
+        name: [Item(f"{name}{place}", name, "", PICTURE, "", "") for place in range(3)]
+        for name in "abc"
+    }
     few = spread_items(items, 5)
     assert {name: [item.item_id for item in own] for name, own in few.items()} == {
         "a": ["a0", "a1"],
@@ -118,10 +153,15 @@ def test_items_are_spread_over_data_sets():
 def test_known_logits_give_the_probability_that_a_run_of_its_own_gives(estimator):
     ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
     item = Item("1", "d", "i", PICTURE, "Two dogs sleep.", "")
-    logit, probability = (Choice(outcome=outcome, estimator=estimator) for outcome in ("logit", "probability"))
+    logit, probability = (
+        Choice(outcome=outcome, estimator=estimator)
+        for outcome in ("logit", "probability")
+    )
     logits = {}
     of_logits = compute_choice_t_shap(ruler, item, logit, 300, 1, logits)
     alone = compute_choice_t_shap(ruler, item, probability, 300, 1, {})
-    assert compute_choice_t_shap(ruler, item, probability, 300, 1, logits) == pytest.approx(alone, abs=1e-4)
+    assert compute_choice_t_shap(
+        ruler, item, probability, 300, 1, logits
+    ) == pytest.approx(alone, abs=1e-4)
     assert logits
     assert alone != pytest.approx(of_logits, abs=1e-3)

@@ -8,7 +8,12 @@ from scipy.special import expit
 
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
-from waltz.measures.plausibility import JudgedItems, fit_logistic, measure_equal_likelihood, measure_plausibility
+from waltz.measures.plausibility import (
+    JudgedItems,
+    fit_logistic,
+    measure_equal_likelihood,
+    measure_plausibility,
+)
 
 HOW = Resampling(200, 0.95, 3)
 
@@ -37,18 +42,25 @@ def test_a_model_that_follows_the_language_model_is_at_chance_where_both_texts_a
     items = [f"i{number}" for number in range(300)]
     blind = (differences > 0).astype(float)
     assert blind.mean() > 0.8
-    assert measure_equal_likelihood(JudgedItems(differences, blind, items), "blind", HOW).value == pytest.approx(
-        50, abs=10
-    )
+    assert measure_equal_likelihood(
+        JudgedItems(differences, blind, items), "blind", HOW
+    ).value == pytest.approx(50, abs=10)
     seeing = (generator.random(300) < expit(1.5 + 0 * differences)).astype(float)
-    share = measure_equal_likelihood(JudgedItems(differences, seeing, items), "seeing", HOW)
+    share = measure_equal_likelihood(
+        JudgedItems(differences, seeing, items), "seeing", HOW
+    )
     assert share.ci_low < 100 * expit(1.5) < share.ci_high
 
 
 def test_nothing_is_said_beyond_the_data():
-    share = measure_equal_likelihood(JudgedItems(np.linspace(-0.1, 2, 30), np.ones(30), ["i"] * 30), "one", HOW)
+    share = measure_equal_likelihood(
+        JudgedItems(np.linspace(-0.1, 2, 30), np.ones(30), ["i"] * 30), "one", HOW
+    )
     assert share.value is None
-    assert share.reason == "28 captions and 2 foils are the likelier text; 5 of each are needed"
+    assert (
+        share.reason
+        == "28 captions and 2 foils are the likelier text; 5 of each are needed"
+    )
 
 
 def test_rows():
@@ -60,7 +72,10 @@ def test_rows():
     rows = measure_plausibility(scores, "lm", {"plurality": ["grammaticality"]}, HOW)
     values = {(row.model, row.dataset, row.quantity): row for row in rows}
     own = values["lm", "plurality", "acc_r"]
-    assert (own.level, own.measure.value) == ("grammaticality", pytest.approx(100 * np.mean(differences > 0)))
+    assert (own.level, own.measure.value) == (
+        "grammaticality",
+        pytest.approx(100 * np.mean(differences > 0)),
+    )
     assert values["lm", "plurality", "difference"].measure.value == pytest.approx(0.5)
     assert values["clip", "plurality", "acc_r at equal likelihood"].measure.value == 100
     assert values["clip", "all", "acc_r matched"].measure.n == 10

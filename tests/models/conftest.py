@@ -35,7 +35,10 @@ def pictures() -> list[Image.Image]:
     """Three RGB images of unequal sizes."""
     draw = np.random.default_rng(5)
     shapes = ((40, 40), (64, 48), (40, 72))
-    return [Image.fromarray(draw.integers(0, 255, (*shape, 3), dtype=np.uint8)) for shape in shapes]
+    return [
+        Image.fromarray(draw.integers(0, 255, (*shape, 3), dtype=np.uint8))
+        for shape in shapes
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +73,10 @@ def albef_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 @pytest.fixture(scope="session")
 def vilbert_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
     """The tiny checkpoint of ViLBERT, or of 12-in-1, with its companion files."""
-    paths = {multitask: write_vilbert(tmp_path_factory.mktemp("tiny"), multitask) for multitask in (False, True)}
+    paths = {
+        multitask: write_vilbert(tmp_path_factory.mktemp("tiny"), multitask)
+        for multitask in (False, True)
+    }
     return paths.__getitem__
 
 

@@ -31,7 +31,9 @@ def never(key):
         lambda weights: {"model": weights, "epoch": 3, "optimizer": {"state": {}}},
         lambda weights: {"state_dict": {"model_state_dict": weights}},
         lambda weights: {f"module.{key}": value for key, value in weights.items()},
-        lambda weights: {"model": {f"module.{key}": value for key, value in weights.items()}},
+        lambda weights: {
+            "model": {f"module.{key}": value for key, value in weights.items()}
+        },
         lambda weights: weights | {"epoch": 3},
     ],
     ids=["flat", "model", "two levels", "module", "model and module", "plain value"],
@@ -47,12 +49,17 @@ def test_prefixes_of_training_code_are_removed_from_weights(tmp_path, wrap, zipp
 
 def test_safetensors_are_read(tmp_path):
     safetensors.torch.save_file(WEIGHTS, tmp_path / "a.safetensors")
-    assert torch.equal(checkpoint_file.read_checkpoint(tmp_path / "a.safetensors")["a.weight"], WEIGHTS["a.weight"])
+    assert torch.equal(
+        checkpoint_file.read_checkpoint(tmp_path / "a.safetensors")["a.weight"],
+        WEIGHTS["a.weight"],
+    )
 
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "safetensors"])
 def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, form):
-    complete_file = tmp_path / f"whole.{'safetensors' if form == 'safetensors' else 'pth'}"
+    complete_file = (
+        tmp_path / f"whole.{'safetensors' if form == 'safetensors' else 'pth'}"
+    )
     if form == "safetensors":
         safetensors.torch.save_file(WEIGHTS, complete_file)
     else:
@@ -80,11 +87,18 @@ def pickled(protocol):
     return lambda value, file: file.write_bytes(pickle.dumps(value, protocol))
 
 
-@pytest.mark.parametrize("save", [torch.save, pickled(2), pickled(4)], ids=["torch", "protocol 2", "protocol 4"])
+@pytest.mark.parametrize(
+    "save",
+    [torch.save, pickled(2), pickled(4)],
+    ids=["torch", "protocol 2", "protocol 4"],
+)
 def test_code_in_a_file_is_not_run(tmp_path, save):
     trace = tmp_path / "trace"
     save({"model": WEIGHTS, "args": Hostile(trace)}, tmp_path / "a.pth")
-    with pytest.raises(UserError, match=r"a\.pth: is truncated(, or holds an object of [\w.]+| or no checkpoint)"):
+    with pytest.raises(
+        UserError,
+        match=r"a\.pth: is truncated(, or holds an object of [\w.]+| or no checkpoint)",
+    ):
         checkpoint_file.read_checkpoint(tmp_path / "a.pth")
     assert not trace.exists()
 
@@ -108,19 +122,27 @@ def test_another_file_is_refused(tmp_path, content):
 )
 def test_a_weight_that_is_no_dense_tensor_of_numbers_is_refused(tmp_path, tensor):
     torch.save({"model": WEIGHTS | {"a.weight": tensor}}, tmp_path / "a.pt")
-    with pytest.raises(UserError, match=r"a\.pt: a\.weight is no dense tensor of real numbers"):
+    with pytest.raises(
+        UserError, match=r"a\.pt: a\.weight is no dense tensor of real numbers"
+    ):
         checkpoint_file.read_checkpoint(tmp_path / "a.pt")
 
 
 def test_a_skeleton_is_read_where_it_is_accepted(tmp_path):
-    torch.save({"model": WEIGHTS | {"a.weight": torch.zeros(2, 3, device="meta")}}, tmp_path / "a.pt")
+    torch.save(
+        {"model": WEIGHTS | {"a.weight": torch.zeros(2, 3, device="meta")}},
+        tmp_path / "a.pt",
+    )
     with checkpoint_file.accept_skeletons():
         assert checkpoint_file.read_checkpoint(tmp_path / "a.pt")["a.weight"].is_meta
     with pytest.raises(UserError, match="no dense tensor"):
         checkpoint_file.read_checkpoint(tmp_path / "a.pt")
 
 
-@pytest.mark.parametrize("value", [[1, 2], {"model": 3}, {"epoch": 1}, {"model": {"a": {"b": torch.ones(1)}}}])
+@pytest.mark.parametrize(
+    "value",
+    [[1, 2], {"model": 3}, {"epoch": 1}, {"model": {"a": {"b": torch.ones(1)}}}],
+)
 def test_a_file_without_weights_by_name_is_refused(tmp_path, value):
     torch.save(value, tmp_path / "a.pt")
     with pytest.raises(UserError, match="holds no weights by name"):
@@ -158,18 +180,26 @@ def test_weights_are_copied_at_the_networks_precision(tmp_path, device):
 
 
 def test_what_is_missing_unexpected_or_of_another_shape_is_listed(tmp_path):
-    given = {"a.weight": torch.ones(3, 2), "b.weight": torch.ones(1), "b_m.weight": torch.ones(1)}
+    given = {
+        "a.weight": torch.ones(3, 2),
+        "b.weight": torch.ones(1),
+        "b_m.weight": torch.ones(1),
+    }
     fault = (
         r"^models\.mine: x\.pth: lacks a\.bias; has unexpected b\.weight;"
         r" has of another shape a\.weight 3x2 for 2x3; [^\n]*$"
     )
     with pytest.raises(UserError, match=fault):
-        checkpoint_file.load_weights(network(), given, "x.pth", "mine", lambda key: key.startswith("b_m"))
+        checkpoint_file.load_weights(
+            network(), given, "x.pth", "mine", lambda key: key.startswith("b_m")
+        )
 
 
 def test_the_first_eight_of_many_are_named():
     many = WEIGHTS | {f"k{number}": torch.ones(1) for number in range(11)}
-    with pytest.raises(UserError, match=r"^x\.pth: has unexpected k0, .*k7 and 3 more;"):
+    with pytest.raises(
+        UserError, match=r"^x\.pth: has unexpected k0, .*k7 and 3 more;"
+    ):
         checkpoint_file.load_weights(network(), many, "x.pth", "", never)
 
 
@@ -179,11 +209,18 @@ def test_what_is_excused_may_lack_and_is_zero(device):
         fitted = network()
     excuses = {"*.bias": "is zero anyway", "old.*": "is read no more"}
     checkpoint_file.load_weights(
-        fitted, {"a.weight": WEIGHTS["a.weight"], "old.x": torch.ones(1)}, "x.pth", "", never, excuses
+        fitted,
+        {"a.weight": WEIGHTS["a.weight"], "old.x": torch.ones(1)},
+        "x.pth",
+        "",
+        never,
+        excuses,
     )
     assert fitted["a"].bias.tolist() == [0, 0]
     with pytest.raises(UserError, match="of another shape"):
-        checkpoint_file.load_weights(fitted, WEIGHTS | {"a.bias": torch.ones(3)}, "x.pth", "", never, excuses)
+        checkpoint_file.load_weights(
+            fitted, WEIGHTS | {"a.bias": torch.ones(3)}, "x.pth", "", never, excuses
+        )
 
 
 def spec(weights):
@@ -191,16 +228,27 @@ def spec(weights):
 
 
 def test_the_one_checkpoint_of_a_folder_is_found(tmp_path):
-    with pytest.raises(UserError, match=r"models\.mine: .* holds 0 checkpoints \(none\)"):
+    with pytest.raises(
+        UserError, match=r"models\.mine: .* holds 0 checkpoints \(none\)"
+    ):
         checkpoint_file.find_checkpoint_file(spec(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "a.pth").touch()
     assert checkpoint_file.find_checkpoint_file(spec(tmp_path)) == tmp_path / "a.pth"
-    assert checkpoint_file.find_checkpoint_file(spec(tmp_path / "a.pth")) == tmp_path / "a.pth"
+    assert (
+        checkpoint_file.find_checkpoint_file(spec(tmp_path / "a.pth"))
+        == tmp_path / "a.pth"
+    )
     (tmp_path / "a.safetensors").touch()
-    assert checkpoint_file.find_checkpoint_file(spec(tmp_path)) == tmp_path / "a.safetensors"
+    assert (
+        checkpoint_file.find_checkpoint_file(spec(tmp_path))
+        == tmp_path / "a.safetensors"
+    )
     (tmp_path / "b.bin").touch()
-    with pytest.raises(UserError, match=r"holds 2 checkpoints \(a\.pth, a\.safetensors, b\.bin\).*name the file"):
+    with pytest.raises(
+        UserError,
+        match=r"holds 2 checkpoints \(a\.pth, a\.safetensors, b\.bin\).*name the file",
+    ):
         checkpoint_file.find_checkpoint_file(spec(tmp_path))
 
 
@@ -220,14 +268,22 @@ def test_a_file_of_a_repository_is_had_from_the_cache(cache):
     (cache / "mscoco.pth").touch()
     (cache / "README.md").touch()
     for weights in ("some/albef", "some/albef/mscoco.pth"):
-        path = checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
+        path = checkpoint_file.find_checkpoint_file(
+            ModelSpec("mine", weights=weights, revision=COMMIT)
+        )
         assert path == cache / "mscoco.pth"
 
 
-@pytest.mark.parametrize("weights", ["some/other", "some/albef/vqa.pth", "no-such-thing"])
+@pytest.mark.parametrize(
+    "weights", ["some/other", "some/albef/vqa.pth", "no-such-thing"]
+)
 def test_what_cannot_be_had_from_the_hub_is_refused_in_one_line(cache, weights):
-    with pytest.raises(UserError, match=rf"models\.mine: cannot load {weights} at {COMMIT}: [^\n]*$"):
-        checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
+    with pytest.raises(
+        UserError, match=rf"models\.mine: cannot load {weights} at {COMMIT}: [^\n]*$"
+    ):
+        checkpoint_file.find_checkpoint_file(
+            ModelSpec("mine", weights=weights, revision=COMMIT)
+        )
 
 
 def test_settings_are_read_next_to_a_file(tmp_path):
@@ -239,5 +295,7 @@ def test_settings_are_read_next_to_a_file(tmp_path):
     assert checkpoint_file.read_adjacent_settings(file) == {"x": 2}
     for content in ("[1]", "{", "\x00"):
         (tmp_path / "a.json").write_text(content)
-        with pytest.raises(UserError, match=r"a\.json: (is no JSON mapping|cannot be read as JSON)"):
+        with pytest.raises(
+            UserError, match=r"a\.json: (is no JSON mapping|cannot be read as JSON)"
+        ):
             checkpoint_file.read_adjacent_settings(file)

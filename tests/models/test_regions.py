@@ -1,4 +1,6 @@
-"""Encoders that read regions: stored ones, tables of them, and those of a detector; what is hidden, what is refused."""
+"""Encoders that read regions: stored ones, tables of them, and those of a detector; what is hidden,
+what is refused.
+"""
 
 import base64
 import contextlib
@@ -40,20 +42,37 @@ from waltz.models.visible_image import render_encoder_view
 
 DRAW = np.random.default_rng(3)
 FEATURES = DRAW.normal(size=(3, 5)).astype(np.float32)
-BOXES = np.array([[0, 0, 320, 480], [10, 20, 640, 470], [5.5, 6, 7, 300]], dtype=np.float32)
+BOXES = np.array(
+    [[0, 0, 320, 480], [10, 20, 640, 470], [5.5, 6, 7, 300]], dtype=np.float32
+)
 
 
 def packed(values):
     return base64.b64encode(values.astype("<f4").tobytes())
 
 
-def row(image=b"42", width=b"640", height=b"480", count=b"3", boxes=BOXES, features=FEATURES):
+def row(
+    image=b"42", width=b"640", height=b"480", count=b"3", boxes=BOXES, features=FEATURES
+):
     return b"\t".join([image, width, height, count, packed(boxes), packed(features)])
 
 
 def lxmert_row(image):
     classes, shares = packed(np.arange(3)), packed(np.ones(3))
-    return b"\t".join([image, b"480", b"640", classes, shares, classes, shares, b"3", packed(BOXES), packed(FEATURES)])
+    return b"\t".join(
+        [
+            image,
+            b"480",
+            b"640",
+            classes,
+            shares,
+            classes,
+            shares,
+            b"3",
+            packed(BOXES),
+            packed(FEATURES),
+        ]
+    )
 
 
 @pytest.fixture
@@ -70,8 +89,14 @@ def table(tmp_path):
 @pytest.mark.parametrize("models", [row, lxmert_row])
 def test_a_row_says_what_was_stored(table, models):
     other = row(b"7", features=FEATURES[:, ::-1])
-    path = table(other if models is row else lxmert_row(b"7"), models(b"42"), row(b"43", features=-FEATURES))
-    regions = StoredRegions(path, 5, "cpu").load_regions("COCO_val2014_000000000042.jpg")
+    path = table(
+        other if models is row else lxmert_row(b"7"),
+        models(b"42"),
+        row(b"43", features=-FEATURES),
+    )
+    regions = StoredRegions(path, 5, "cpu").load_regions(
+        "COCO_val2014_000000000042.jpg"
+    )
     assert (regions.features == FEATURES).all()
     assert regions.features.dtype == np.float32
     assert (regions.boxes == BOXES).all()
@@ -83,19 +108,39 @@ def test_a_row_says_what_was_stored(table, models):
 
 def test_a_table_holds_what_an_archive_does(table, tmp_path):
     path = table(row(b"42"), name="part.tsv.0")
-    np.savez(tmp_path / "one.npz", **{"42.jpg/features": FEATURES, "42.jpg/boxes": BOXES, "42.jpg/size": [480, 640]})
-    first, second = (StoredRegions(source, 5, "cpu").load_regions("42.jpg") for source in (path, tmp_path / "one.npz"))
+    np.savez(
+        tmp_path / "one.npz",
+        **{
+            "42.jpg/features": FEATURES,
+            "42.jpg/boxes": BOXES,
+            "42.jpg/size": [480, 640],
+        },
+    )
+    first, second = (
+        StoredRegions(source, 5, "cpu").load_regions("42.jpg")
+        for source in (path, tmp_path / "one.npz")
+    )
     assert first.tobytes() == second.tobytes()
     assert first.size == second.size
 
 
 def test_an_archive_may_say_its_detector(tmp_path):
-    arrays = {"a.jpg/features": FEATURES, "a.jpg/boxes": BOXES, "a.jpg/size": [480, 640]}
+    arrays = {
+        "a.jpg/features": FEATURES,
+        "a.jpg/boxes": BOXES,
+        "a.jpg/size": [480, 640],
+    }
     for named in ("a.jpg/detector", "detector"):
         np.savez(tmp_path / "one.npz", **arrays, **{named: np.array("some detector")})
-        assert StoredRegions(tmp_path / "one.npz", 5, "cpu").load_regions("a.jpg").detector == "some detector"
+        assert (
+            StoredRegions(tmp_path / "one.npz", 5, "cpu").load_regions("a.jpg").detector
+            == "some detector"
+        )
     np.savez(tmp_path / "one.npz", **arrays)
-    assert StoredRegions(tmp_path / "one.npz", 5, "cpu").load_regions("a.jpg").detector == ""
+    assert (
+        StoredRegions(tmp_path / "one.npz", 5, "cpu").load_regions("a.jpg").detector
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,9 +163,14 @@ def test_a_file_name_finds_its_row(table, image, name):
 
 def test_digits_at_the_end_of_any_name_are_no_id(table):
     path = table(row(b"1"))
-    with pytest.raises(UserError, match=r"no row has the id of dev-12-0-img1\.png \(dev-12-0-img1\)"):
+    with pytest.raises(
+        UserError, match=r"no row has the id of dev-12-0-img1\.png \(dev-12-0-img1\)"
+    ):
         read_regions(path, "dev-12-0-img1.png")
-    assert [normalize_image_id(name) for name in ("0", "000", "0420", "COCO_val2014_x1", "٤٢")] == [
+    assert [
+        normalize_image_id(name)
+        for name in ("0", "000", "0420", "COCO_val2014_x1", "٤٢")
+    ] == [
         "0",
         "0",
         "420",
@@ -130,15 +180,21 @@ def test_digits_at_the_end_of_any_name_are_no_id(table):
 
 
 def test_a_header_and_blank_lines_are_no_rows(table):
-    path = table(b"image_id\timage_w\timage_h\tnum_boxes\tboxes\tfeatures", b"", row(), b"")
+    path = table(
+        b"image_id\timage_w\timage_h\tnum_boxes\tboxes\tfeatures", b"", row(), b""
+    )
     assert (read_regions(path, "42.jpg").features == FEATURES).all()
 
 
 def test_a_row_twice_is_one_and_two_that_differ_are_refused(table):
-    assert (read_regions(table(row(), row(b"8"), row()), "42.jpg").features == FEATURES).all()
+    assert (
+        read_regions(table(row(), row(b"8"), row()), "42.jpg").features == FEATURES
+    ).all()
     path = table(row(), row(b"8"), row(features=-FEATURES), name="other.tsv")
     assert (read_regions(path, "8.jpg").features == FEATURES).all()
-    with pytest.raises(UserError, match=r"lines 1 and 3 are regions of 42\.jpg, and differ"):
+    with pytest.raises(
+        UserError, match=r"lines 1 and 3 are regions of 42\.jpg, and differ"
+    ):
         read_regions(path, "42.jpg")
 
 
@@ -153,22 +209,42 @@ def test_a_file_that_changes_is_read_anew(table):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (row()[:-7], "line 2: features is no float32 in base64|line 2: .* of features do not fit 3 regions"),
-        (row()[:-8], r"line 2: 12 numbers of boxes and \d+ of features do not fit 3 regions|no float32"),
-        (row(count=b"4"), "line 2: 12 numbers of boxes and 15 of features do not fit 4 regions"),
+        (
+            row()[:-7],
+            "line 2: features is no float32 in base64|line 2: .* of features do not fit 3 regions",
+        ),
+        (
+            row()[:-8],
+            r"line 2: 12 numbers of boxes and \d+ of features do not fit 3 regions|no float32",
+        ),
+        (
+            row(count=b"4"),
+            "line 2: 12 numbers of boxes and 15 of features do not fit 4 regions",
+        ),
         (row(count=b"-3"), "line 2: num_boxes is b'-3', no number"),
         (row(count=b"0"), "line 2: num_boxes is b'0'"),
-        (row(count=b"9" * 40), "line 2: num_boxes is b'99999999999999999999', no number"),
+        (
+            row(count=b"9" * 40),
+            "line 2: num_boxes is b'99999999999999999999', no number",
+        ),
         (row(width=b"nan"), "line 2: image_w is b'nan'"),
-        (row(features=FEATURES[:, :0]), "line 2: 12 numbers of boxes and 0 of features"),
-        (row().replace(packed(BOXES), b"!!!!"), "line 2: boxes is no float32 in base64"),
+        (
+            row(features=FEATURES[:, :0]),
+            "line 2: 12 numbers of boxes and 0 of features",
+        ),
+        (
+            row().replace(packed(BOXES), b"!!!!"),
+            "line 2: boxes is no float32 in base64",
+        ),
         (row(boxes=BOXES * 10), "in pixels of an image of height 480 and width 640"),
         (row(features=FEATURES * np.nan), "not finite"),
     ],
 )
 def test_a_broken_row_is_refused_and_others_are_read(table, line, message):
     path = table(row(b"1"), line)
-    assert (StoredRegions(path, 5, "cpu").load_regions("1.jpg").features == FEATURES).all()
+    assert (
+        StoredRegions(path, 5, "cpu").load_regions("1.jpg").features == FEATURES
+    ).all()
     with pytest.raises(UserError, match=message) as raised:
         StoredRegions(path, 5, "cpu").load_regions("42.jpg")
     assert "\n" not in str(raised.value)
@@ -209,7 +285,14 @@ def lxmert(checkpoint, regions):
     def loaded(**entry):
         fields = {"regions": str(regions), **entry}
         return load_encoder(
-            ModelSpec("mine", kind="lxmert", weights=str(checkpoint("lxmert")), revision="local", **fields), CPU
+            ModelSpec(
+                "mine",
+                kind="lxmert",
+                weights=str(checkpoint("lxmert")),
+                revision="local",
+                **fields,
+            ),
+            CPU,
         )
 
     return loaded
@@ -220,12 +303,20 @@ def prepared(encoder, name="0.jpg"):
 
 
 def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
-    stored = {file.name.removesuffix(".npz"): dict(np.load(file)) for file in regions.iterdir()}
-    arrays = {f"{name}/{part}": values for name, parts in stored.items() for part, values in parts.items()}
+    stored = {
+        file.name.removesuffix(".npz"): dict(np.load(file))
+        for file in regions.iterdir()
+    }
+    arrays = {
+        f"{name}/{part}": values
+        for name, parts in stored.items()
+        for part, values in parts.items()
+    }
     np.savez(tmp_path / "all.npz", **arrays)
     for name in stored:
         folder, archive = (
-            StoredRegions(path, WIDTH, "cpu").load_regions(name) for path in (regions, tmp_path / "all.npz")
+            StoredRegions(path, WIDTH, "cpu").load_regions(name)
+            for path in (regions, tmp_path / "all.npz")
         )
         assert (folder.features == archive.features).all()
         assert (folder.boxes == archive.boxes).all()
@@ -234,9 +325,16 @@ def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
 
 def test_boxes_are_shares_of_width_and_height(regions, tmp_path):
     boxes = np.array([[8, 6, 40, 30], [0, 0, 80, 60]], dtype=np.float32)
-    np.savez(tmp_path / "a.jpg.npz", features=np.ones((2, 3), np.float32), boxes=boxes, size=np.array([60, 80]))
+    np.savez(
+        tmp_path / "a.jpg.npz",
+        features=np.ones((2, 3), np.float32),
+        boxes=boxes,
+        size=np.array([60, 80]),
+    )
     source = StoredRegions(tmp_path, 3, "cpu")
-    features, shares = source.compute_regions(source.prepare_image(source.load_regions("a.jpg"))[None])
+    features, shares = source.compute_regions(
+        source.prepare_image(source.load_regions("a.jpg"))[None]
+    )
     assert shares[0].tolist() == [pytest.approx([0.1, 0.1, 0.5, 0.5]), [0, 0, 1, 1]]
     assert features.tolist() == [[[1, 1, 1], [1, 1, 1]]]
 
@@ -248,13 +346,19 @@ def test_boxes_are_shares_of_width_and_height(regions, tmp_path):
         ({"features": np.full((REGIONS, WIDTH), np.nan)}, "not finite"),
         ({"boxes": np.ones((REGIONS, 5))}, "boxes are of shape"),
         ({"boxes": np.full((REGIONS, 4), 0.5)}, "in pixels"),
-        ({"size": np.array([20, 30])}, "in pixels of an image of height 20 and width 30"),
+        (
+            {"size": np.array([20, 30])},
+            "in pixels of an image of height 20 and width 30",
+        ),
         ({"boxes": None}, "can be read"),
     ],
 )
 def test_wrong_regions_are_refused(regions, tmp_path, changed, message):
     arrays = {**np.load(regions / "0.jpg.npz"), **changed}
-    np.savez(tmp_path / "0.jpg.npz", **{name: values for name, values in arrays.items() if values is not None})
+    np.savez(
+        tmp_path / "0.jpg.npz",
+        **{name: values for name, values in arrays.items() if values is not None},
+    )
     with pytest.raises(UserError, match=rf"0\.jpg.*{message}"):
         StoredRegions(tmp_path, WIDTH, "cpu").load_regions("0.jpg")
 
@@ -265,17 +369,34 @@ def test_boxes_in_the_padding_of_vilberts_detector_are_genuine(tmp_path, named):
     # sides are padded by up to 31 pixels, which are 18.6 pixels of the image.
     def load(right, left=0, **arrays):
         boxes = np.array([[left, 0, right, 479.4], [10, 20, 30, 40]], dtype=np.float32)
-        stored = {"features": np.ones((2, 3), np.float32), "boxes": boxes, "size": np.array([480, 640]), **arrays}
-        detector = {"detector": np.array("vqa-maskrcnn-benchmark")} if named == "stored" else {}
+        stored = {
+            "features": np.ones((2, 3), np.float32),
+            "boxes": boxes,
+            "size": np.array([480, 640]),
+            **arrays,
+        }
+        detector = (
+            {"detector": np.array("vqa-maskrcnn-benchmark")}
+            if named == "stored"
+            else {}
+        )
         np.savez(tmp_path / "a.jpg.npz", **stored, **detector)
         expected = "vqa-maskrcnn-benchmark" if named == "expected" else ""
-        return StoredRegions(tmp_path, 3, "cpu", expected_detector=expected).load_regions("a.jpg")
+        return StoredRegions(
+            tmp_path, 3, "cpu", expected_detector=expected
+        ).load_regions("a.jpg")
 
     assert load(652.2).boxes[0, 2] == np.float32(652.2)
     assert load(658.5).boxes[0, 2] == np.float32(658.5)
     assert load(795, scale=np.array(0.2)).boxes[0, 2] == 795  # 31 / 0.2 = 155
-    for arrays in ({"right": 660}, {"right": 600, "left": -3}, {"right": 796, "scale": np.array(0.2)}):
-        with pytest.raises(UserError, match="in pixels of an image of height 480 and width 640"):
+    for arrays in (
+        {"right": 660},
+        {"right": 600, "left": -3},
+        {"right": 796, "scale": np.array(0.2)},
+    ):
+        with pytest.raises(
+            UserError, match="in pixels of an image of height 480 and width 640"
+        ):
             load(**arrays)
     with pytest.raises(UserError, match=r"scale is 0\.0, not a positive number"):
         load(600, scale=np.array(0.0))
@@ -286,20 +407,34 @@ def test_boxes_in_the_padding_of_vilberts_detector_are_genuine(tmp_path, named):
 @pytest.mark.parametrize("kind", [np.complex64, np.bool_, "m8[s]"])
 def test_features_that_are_no_real_numbers_are_refused(tmp_path, kind):
     boxes = np.array([[0, 0, 600, 479]], dtype=np.float32)
-    np.savez(tmp_path / "a.npz", features=np.ones((1, 3), kind), boxes=boxes, size=np.array([480, 640]))
-    with pytest.raises(UserError, match=r"regions of a: numbers are of type .*, not real"):
+    np.savez(
+        tmp_path / "a.npz",
+        features=np.ones((1, 3), kind),
+        boxes=boxes,
+        size=np.array([480, 640]),
+    )
+    with pytest.raises(
+        UserError, match=r"regions of a: numbers are of type .*, not real"
+    ):
         StoredRegions(tmp_path, 3, "cpu").load_regions("a")
 
 
 def test_a_file_that_is_no_npz_is_not_advised_to_be_unpickled(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"\x80\x04N.")
-    with pytest.raises(UserError, match=r"no regions of a can be read \(it is no npz file\)"):
+    with pytest.raises(
+        UserError, match=r"no regions of a can be read \(it is no npz file\)"
+    ):
         StoredRegions(tmp_path, 3, "cpu").load_regions("a")
 
 
 def test_boxes_of_other_detectors_end_at_the_image(tmp_path):
     boxes = np.array([[0, 0, 652.2, 479]], dtype=np.float32)
-    np.savez(tmp_path / "a.jpg.npz", features=np.ones((1, 3), np.float32), boxes=boxes, size=np.array([480, 640]))
+    np.savez(
+        tmp_path / "a.jpg.npz",
+        features=np.ones((1, 3), np.float32),
+        boxes=boxes,
+        size=np.array([480, 640]),
+    )
     with pytest.raises(UserError, match="in pixels"):
         StoredRegions(tmp_path, 3, "cpu").load_regions("a.jpg")
 
@@ -325,8 +460,14 @@ def test_a_game_on_regions_is_refused_unless_the_entry_says_so(lxmert):
 def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     encoder = lxmert(masks="regions")
     image = prepared(encoder)
-    players = get_players_function(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
-    assert (players.text_players, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
+    players = get_players_function(encoder, profile)(
+        encoder, encoder.tokenize("the dog rides horse"), image
+    )
+    assert (players.text_players, players.patches, len(players)) == (
+        words,
+        REGIONS,
+        words + REGIONS,
+    )
     hidden = np.ones((1, REGIONS), dtype=bool)
     hidden[0, 2] = False
     seen = players.mask_image(image, hidden)[0]
@@ -341,7 +482,9 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
     image, text = prepared(encoder), encoder.tokenize("the dog rides horse")
     players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((12, len(players))) < 0.5
-    values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][:, 0]
+    values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][
+        :, 0
+    ]
     for mask, value in zip(masks, values, strict=True):
         shown = image.clone()
         shown[0, ~torch.from_numpy(mask[4:]), :WIDTH] = 0
@@ -349,7 +492,10 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
         for place in np.flatnonzero(~mask[:4]):
             ids[1 + place] = encoder.masked_id
         with torch.inference_mode():
-            logit = encoder.fuse(encoder.encode_text(torch.tensor([ids])), encoder.encode_image(shown[None]))
+            logit = encoder.fuse(
+                encoder.encode_text(torch.tensor([ids])),
+                encoder.encode_image(shown[None]),
+            )
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
     assert values.std() > 1e-3
 
@@ -359,19 +505,26 @@ def test_regions_are_scored_and_cached_like_images(lxmert, regions, tmp_path):
     shutil.copytree(regions, tmp_path / "regions")
     moving = lxmert(regions=str(tmp_path / "regions"))
     pairs = [("0.jpg", "a dog"), ("1.jpg", "a dog"), ("1.jpg", "the red horse")]
-    scores = compute_pair_scores(encoder, pairs, lambda name: load_image_or_regions(encoder, name, lambda: IMAGE))
+    scores = compute_pair_scores(
+        encoder, pairs, lambda name: load_image_or_regions(encoder, name, lambda: IMAGE)
+    )
     for (name, text), aligned in scores.items():
         with torch.inference_mode():
             states = (
                 encoder.encode_text(torch.tensor([encoder.tokenize(text).ids])),
                 encoder.encode_image(prepared(encoder, name)[None]),
             )
-            assert aligned.logit == pytest.approx(float(encoder.fuse(*states)), abs=1e-5)
+            assert aligned.logit == pytest.approx(
+                float(encoder.fuse(*states)), abs=1e-5
+            )
     assert len({aligned.logit for aligned in scores.values()}) == 3
 
     def again():
         return compute_pair_scores(
-            moving, pairs, lambda name: load_image_or_regions(moving, name, lambda: IMAGE), tmp_path / "stored"
+            moving,
+            pairs,
+            lambda name: load_image_or_regions(moving, name, lambda: IMAGE),
+            tmp_path / "stored",
         )
 
     assert again() == scores
@@ -381,31 +534,55 @@ def test_regions_are_scored_and_cached_like_images(lxmert, regions, tmp_path):
 
 
 def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
-    spec = ModelSpec("mine", kind="vilt", weights=str(checkpoint("vilt")), revision="local")
+    spec = ModelSpec(
+        "mine", kind="vilt", weights=str(checkpoint("vilt")), revision="local"
+    )
     encoder = load_encoder(spec, CPU)
     assert load_image_or_regions(encoder, "0.jpg", lambda: IMAGE) is IMAGE
     text = encoder.tokenize("a dog")
-    assert len(get_players_function(encoder, "equations")(encoder, text, encoder.prepare_image(IMAGE))) == 2 + 4
+    assert (
+        len(
+            get_players_function(encoder, "equations")(
+                encoder, text, encoder.prepare_image(IMAGE)
+            )
+        )
+        == 2 + 4
+    )
 
 
 @pytest.mark.parametrize("kind", ["visual-bert", "lxmert", "lxmert-answering"])
-def test_an_encoder_of_regions_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_path, monkeypatch, kind):
+def test_an_encoder_of_regions_without_a_tokenizer_takes_berts(
+    checkpoint, regions, tmp_path, monkeypatch, kind
+):
     shutil.copytree(checkpoint(kind), tmp_path / "bare")
     (tmp_path / "bare/answers.json").write_text(json.dumps(ANSWERS))
     for file in (tmp_path / "bare").glob("tokenizer*"):
         file.unlink()
-    fields = {"weights": str(tmp_path / "bare"), "revision": "local", "regions": str(regions)}
+    fields = {
+        "weights": str(tmp_path / "bare"),
+        "revision": "local",
+        "regions": str(regions),
+    }
     spec = ModelSpec("mine", kind=kind, answers="answers.json", **fields)
-    with pytest.raises(UserError, match="cannot load the tokenizer google-bert/bert-base-uncased"):
+    with pytest.raises(
+        UserError, match="cannot load the tokenizer google-bert/bert-base-uncased"
+    ):
         load_encoder(spec, CPU)
     monkeypatch.setattr(base, "BERT_TOKENIZER", str(checkpoint("lxmert")))
-    assert load_encoder(spec, CPU).tokenize("a dog").tokens == ("[CLS]", "a", "dog", "[SEP]")
+    assert load_encoder(spec, CPU).tokenize("a dog").tokens == (
+        "[CLS]",
+        "a",
+        "dog",
+        "[SEP]",
+    )
 
 
 @pytest.fixture(scope="module")
 def image():
     draw = np.random.default_rng(2)
-    return Image.fromarray(np.kron(draw.integers(0, 256, (6, 8, 3)), np.ones((12, 12, 1))).astype(np.uint8))
+    return Image.fromarray(
+        np.kron(draw.integers(0, 256, (6, 8, 3)), np.ones((12, 12, 1))).astype(np.uint8)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -424,7 +601,9 @@ def encoder(folders, detector_file):
 
     def loaded(kind="lxmert", **fields):
         entry = {"detector": str(detector_file), **fields}
-        return load_encoder(ModelSpec("mine", kind, str(folders[kind]), "local", **entry), CPU)
+        return load_encoder(
+            ModelSpec("mine", kind, str(folders[kind]), "local", **entry), CPU
+        )
 
     return loaded
 
@@ -443,14 +622,22 @@ def test_an_image_is_scored_by_the_regions_of_it(encoder, detector_file, image, 
         shown = {"visual_embeds": regions.features[None]}
     with torch.inference_mode():
         output = loaded.network(ids, **shown)
-        score = float(loaded.fuse(loaded.encode_text(ids), loaded.encode_image(prepared[None])))
-    logits = output.cross_relationship_score[0] if kind == "lxmert" else output.seq_relationship_logits[0]
+        score = float(
+            loaded.fuse(loaded.encode_text(ids), loaded.encode_image(prepared[None]))
+        )
+    logits = (
+        output.cross_relationship_score[0]
+        if kind == "lxmert"
+        else output.seq_relationship_logits[0]
+    )
     match = 1 if kind == "lxmert" else 0
     assert score == pytest.approx(float(logits[match] - logits[1 - match]), abs=1e-5)
     assert load_image_or_regions(loaded, "0.jpg", lambda: image) is image
 
 
-def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, detector_file, image):
+def test_a_coalition_hides_pixels_before_the_detector_looks(
+    encoder, detector_file, image
+):
     loaded = encoder()
     prepared, text = loaded.prepare_image(image), loaded.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
@@ -477,22 +664,32 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, detector_fi
 
 def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, image):
     loaded = encoder()
-    (attribution,) = attribute_texts(loaded, image, ["a dog"], AttributionSettings(PUBLISHED, "auto", None, 0))
+    (attribution,) = attribute_texts(
+        loaded, image, ["a dog"], AttributionSettings(PUBLISHED, "auto", None, 0)
+    )
     assert attribution.estimate.phi.shape == (8, 1)
     assert 0 < attribution.t_shap.value < 1
     assert np.abs(attribution.estimate.phi[4:]).max() > 1e-6
     assert attribution.estimate.residual < 1e-6
     with torch.inference_mode():
         text, prepared = loaded.tokenize("a dog"), loaded.prepare_image(image)
-        nothing = build_published_players(loaded, text, prepared).mask_image(prepared, np.zeros((1, 4), dtype=bool))
+        nothing = build_published_players(loaded, text, prepared).mask_image(
+            prepared, np.zeros((1, 4), dtype=bool)
+        )
         ids = torch.tensor([[text.ids[0], 0, 0, text.ids[-1]]])
-        base = loaded.fuse(loaded.encode_text(ids), loaded.encode_image(nothing)).sigmoid()
-    assert float(attribution.estimate.base_value[0]) == pytest.approx(float(base), abs=1e-6)
+        base = loaded.fuse(
+            loaded.encode_text(ids), loaded.encode_image(nothing)
+        ).sigmoid()
+    assert float(attribution.estimate.base_value[0]) == pytest.approx(
+        float(base), abs=1e-6
+    )
 
 
 def test_a_figure_shows_the_colours_of_the_image(encoder, image):
     flat = Image.new("RGB", (64, 48), (200, 100, 20))
-    assert render_encoder_view(encoder(), flat)[10, 10] == pytest.approx([200 / 255, 100 / 255, 20 / 255], abs=1e-3)
+    assert render_encoder_view(encoder(), flat)[10, 10] == pytest.approx(
+        [200 / 255, 100 / 255, 20 / 255], abs=1e-3
+    )
 
 
 def test_fewer_regions_are_followed_by_rows_of_zeros(detector_file, image, tmp_path):
@@ -514,7 +711,9 @@ def test_fewer_regions_are_followed_by_rows_of_zeros(detector_file, image, tmp_p
 def test_an_image_with_too_few_regions_is_named(encoder, image, tmp_path):
     config = {**CONFIG, "min_detections": 30, "max_detections": 30}
     loaded = encoder(detector=str(save_tiny(tmp_path, config=config)))
-    with pytest.raises(UserError, match=r"^7\.jpg: pytorch_model\.bin@.* at least 30 are needed"):
+    with pytest.raises(
+        UserError, match=r"^7\.jpg: pytorch_model\.bin@.* at least 30 are needed"
+    ):
         compute_pair_scores(loaded, [("7.jpg", "a dog")], lambda _: image)
 
 
@@ -523,25 +722,33 @@ def test_regions_come_from_one_place(encoder, tmp_path):
         encoder(regions=str(tmp_path))
     with pytest.raises(UserError, match=r"models\.mine\.masks: needs stored regions"):
         encoder(masks="regions")
-    with pytest.raises(UserError, match=r"models\.mine\.regions: missing: .*, or a `detector`"):
+    with pytest.raises(
+        UserError, match=r"models\.mine\.regions: missing: .*, or a `detector`"
+    ):
         encoder(detector="")
 
 
 def test_a_detector_of_other_features_is_refused(encoder, tmp_path):
     weights = tiny_weights()
     narrow = {
-        key: value[:8].clone() if key.startswith("roi_heads.res5") and ("conv3" in key or "shortcut" in key) else value
+        key: value[:8].clone()
+        if key.startswith("roi_heads.res5") and ("conv3" in key or "shortcut" in key)
+        else value
         for key, value in weights.items()
         if value.ndim
     }
     for block in (1, 2):
-        narrow[f"roi_heads.res5.{block}.conv1.weight"] = weights[f"roi_heads.res5.{block}.conv1.weight"][:, :8].clone()
+        narrow[f"roi_heads.res5.{block}.conv1.weight"] = weights[
+            f"roi_heads.res5.{block}.conv1.weight"
+        ][:, :8].clone()
     for head in ("cls_score", "bbox_pred"):
         key = f"roi_heads.box_predictor.{head}.weight"
         narrow[key] = weights[key][:, :8].clone()
     key = "roi_heads.box_predictor.fc_attr.weight"
     narrow[key] = weights[key][:, :9].clone()
-    with pytest.raises(UserError, match="gives 8 features of a region, and the model takes 12"):
+    with pytest.raises(
+        UserError, match="gives 8 features of a region, and the model takes 12"
+    ):
         encoder(detector=str(save_tiny(tmp_path, narrow)))
 
 

@@ -1,4 +1,6 @@
-"""Folders that come with Python code of their own: it never runs without the entry's consent, whatever is answered."""
+"""Folders that come with Python code of their own: it never runs without the entry's consent,
+whatever is answered.
+"""
 
 import builtins
 import io
@@ -31,7 +33,11 @@ class Foreign(PretrainedConfig):
 """
 NETWORKS = ("CausalLM", "ImageTextToText", "MaskedLM", "SequenceClassification")
 CLASSES = {
-    "config.json": ["AutoConfig", "AutoModel", *(f"AutoModelFor{task}" for task in NETWORKS)],
+    "config.json": [
+        "AutoConfig",
+        "AutoModel",
+        *(f"AutoModelFor{task}" for task in NETWORKS),
+    ],
     "tokenizer_config.json": ["AutoProcessor", "AutoTokenizer"],
     "preprocessor_config.json": ["AutoImageProcessor", "AutoProcessor"],
     "processor_config.json": ["AutoProcessor"],
@@ -66,34 +72,51 @@ def marker(tmp_path):
 
 
 def add_code(folder, marker, foreign):
-    """Name code in the `auto_map` of each file, and where asked for take away the types that transformers knows."""
+    """Name code in the `auto_map` of each file, and where asked for take away the types that
+    transformers knows.
+    """
     (folder / "code.py").write_text(CODE.format(marker=str(marker)))
     for name, classes in CLASSES.items():
         path = folder / name
         config = json.loads(path.read_text()) if path.is_file() else {}
         if name in foreign:
             config |= dict.fromkeys(
-                ("model_type", "tokenizer_class", "image_processor_type", "processor_class"), "Foreign"
+                (
+                    "model_type",
+                    "tokenizer_class",
+                    "image_processor_type",
+                    "processor_class",
+                ),
+                "Foreign",
             )
-        values = {each: ["code.Foreign"] * 2 if each == "AutoTokenizer" else "code.Foreign" for each in classes}
+        values = {
+            each: ["code.Foreign"] * 2 if each == "AutoTokenizer" else "code.Foreign"
+            for each in classes
+        }
         path.write_text(json.dumps(config | {"auto_map": values}))
     return folder
 
 
-@pytest.mark.parametrize("foreign", [["config.json"], list(CLASSES)[1:]], ids=["config", "processors"])
+@pytest.mark.parametrize(
+    "foreign", [["config.json"], list(CLASSES)[1:]], ids=["config", "processors"]
+)
 @pytest.mark.parametrize("kind", LOADERS)
 def test_no_kind_of_model_runs_its_code(kind, foreign, tmp_path, marker, answers):
     folder = add_code(tiny_clip.save_clip(tmp_path / "model"), marker, foreign)
-    with suppress(Exception):  # some load, since the type of an encoder is not read from the folder
+    # Some load, since the type of an encoder is not read from the folder.
+    with suppress(Exception):
         LOADERS[kind](ModelSpec("mine", kind, str(folder), "local"), CPU)
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("load", [load_causal_model, language_model.load, vision_loading.load])
+@pytest.mark.parametrize(
+    "load", [load_causal_model, language_model.load, vision_loading.load]
+)
 def test_the_key_that_would_trust_it_is_named(load, tmp_path, marker):
     folder = add_code(tiny_clip.save_clip(tmp_path / "model"), marker, ["config.json"])
     with pytest.raises(
-        UserError, match=r"^models\.mine: .* was not run; .* set models\.mine\.trust_remote_code to true"
+        UserError,
+        match=r"^models\.mine: .* was not run; .* set models\.mine\.trust_remote_code to true",
     ) as error:
         load(ModelSpec("mine", weights=str(folder), revision="local"), CPU)
     assert "\n" not in str(error.value)
@@ -102,10 +125,20 @@ def test_the_key_that_would_trust_it_is_named(load, tmp_path, marker):
 def test_trusted_code_runs(tmp_path, marker):
     folder = add_code(tiny_clip.save_clip(tmp_path / "model"), marker, ["config.json"])
     with pytest.raises(UserError):  # it is no network
-        language_model.load(ModelSpec("mine", weights=str(folder), revision="local", trust_remote_code=True), CPU)
+        language_model.load(
+            ModelSpec(
+                "mine", weights=str(folder), revision="local", trust_remote_code=True
+            ),
+            CPU,
+        )
     assert marker.exists()
 
 
 def test_code_is_trusted_at_one_commit():
     with pytest.raises(UserError, match="no full commit hash"):
-        load_masked_model(ModelSpec("mine", weights="some/model", revision="main", trust_remote_code=True), CPU)
+        load_masked_model(
+            ModelSpec(
+                "mine", weights="some/model", revision="main", trust_remote_code=True
+            ),
+            CPU,
+        )

@@ -16,14 +16,26 @@ def test_a_torchvision_that_does_not_fit_torch_is_one_line(tmp_path):
         (tmp_path / name).write_text(text)
     PIL.Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     program = (
-        "from waltz.cli.app import app; app(['explain', '--model', 'ruler-50', '--image', 'a.png', '--text', 'dog'])"
+        "from waltz.cli.app import app; "
+        "app(['explain', '--model', 'ruler-50', '--image', 'a.png', '--text', 'dog'])"
     )
-    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = os.pathsep.join(
+        [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     environment = os.environ | {"PYTHONPATH": paths}
     result = subprocess.run(
-        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 1
-    assert result.stderr.startswith("waltz: torchvision: version 0.28.0 does not fit torch ")
-    assert "(operator torchvision::nms does not exist); install both in the same build" in result.stderr
+    assert result.stderr.startswith(
+        "waltz: torchvision: version 0.28.0 does not fit torch "
+    )
+    assert (
+        "(operator torchvision::nms does not exist); install both in the same build"
+        in result.stderr
+    )
     assert result.stderr.count("\n") == 1

@@ -9,9 +9,18 @@ import transformers
 
 from waltz.core.errors import ItemError, UserError
 from waltz.evaluation.prompting.prompt_files import QuestionForm
-from waltz.evaluation.prompting.prompts import build_equations_template, join_turns, render_prompt
+from waltz.evaluation.prompting.prompts import (
+    build_equations_template,
+    join_turns,
+    render_prompt,
+)
 from waltz.evaluation.prompting.questions import Question
-from waltz.models.user_text import check_generated_text, check_user_text, find_control_tokens, list_message_texts
+from waltz.models.user_text import (
+    check_generated_text,
+    check_user_text,
+    find_control_tokens,
+    list_message_texts,
+)
 
 WORDS = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "a", "dog", "cat"]
 
@@ -26,11 +35,16 @@ def bert(tmp_path_factory):
 @pytest.fixture(scope="module")
 def byte_pairs():
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    model = tokenizers.models.BPE({letter: place for place, letter in enumerate(sorted(alphabet))}, [])
+    model = tokenizers.models.BPE(
+        {letter: place for place, letter in enumerate(sorted(alphabet))}, []
+    )
     backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, eos_token="<|endoftext|>", unk_token="<|endoftext|>", pad_token="!"
+        tokenizer_object=backend,
+        eos_token="<|endoftext|>",
+        unk_token="<|endoftext|>",
+        pad_token="!",
     )
     tokenizer.add_tokens(["<tool_call>", "dog"])
     return tokenizer
@@ -49,17 +63,25 @@ def test_byte_pairs(byte_pairs, token):
 
 def test_the_message_quotes_the_text_around_the_token(bert):
     with pytest.raises(UserError, match=r"in a text: '[^']*a dog \[SEP\] a cat"):
-        check_user_text(bert, f"{'which caption describes the image ' * 9} a dog [SEP] a cat", "models.tiny")
+        check_user_text(
+            bert,
+            f"{'which caption describes the image ' * 9} a dog [SEP] a cat",
+            "models.tiny",
+        )
 
 
-@pytest.mark.parametrize("text", ["a dog", "a zebra", "a [dog] < cat >", "a dog!", "", "SEP MASK"])
+@pytest.mark.parametrize(
+    "text", ["a dog", "a zebra", "a [dog] < cat >", "a dog!", "", "SEP MASK"]
+)
 def test_plain_text_passes(bert, byte_pairs, text):
     check_user_text(bert, text, "models.tiny")
     check_user_text(byte_pairs, text, "models.tiny")
 
 
 def test_an_items_text_in_a_prompt_names_the_item(bert):
-    question = Question("item 7", "toy", "single", "", {"caption": "a dog [SEP] a cat"}, (), "", "")
+    question = Question(
+        "item 7", "toy", "single", "", {"caption": "a dog [SEP] a cat"}, (), "", ""
+    )
     template = replace(build_equations_template(join_turns), tokenizer=bert)
     with pytest.raises(UserError, match=r"item 7: control token .*\[SEP\]"):
         render_prompt("caption", question, template)
@@ -67,15 +89,24 @@ def test_an_items_text_in_a_prompt_names_the_item(bert):
 
 def test_texts_of_messages_are_listed():
     parts = [{"type": "image"}, {"type": "text", "text": "b"}]
-    messages = [{"role": "user", "content": "a"}, {"content": parts}, {}, {"name": "c", "calls": [{"x": "d"}]}]
+    messages = [
+        {"role": "user", "content": "a"},
+        {"content": parts},
+        {},
+        {"name": "c", "calls": [{"x": "d"}]},
+    ]
     assert list(list_message_texts(messages)) == ["user", "a", "b", "c", "d"]
 
 
 @pytest.fixture(scope="module")
 def unigram():
-    """A SentencePiece of single pieces which reads texts in their compatible Unicode form, as T5's does."""
+    """A SentencePiece of single pieces which reads texts in their compatible Unicode form, as T5's
+    does.
+    """
     letters = [(letter, -2.0) for letter in "▁<>/abcdefghijklmnopqrstuvwxyz"]
-    model = tokenizers.models.Unigram([("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁dog", -1.0), *letters], 0)
+    model = tokenizers.models.Unigram(
+        [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁dog", -1.0), *letters], 0
+    )
     backend = tokenizers.Tokenizer(model)
     backend.normalizer = tokenizers.normalizers.NFKC()
     backend.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
@@ -84,19 +115,25 @@ def unigram():
     )
 
 
-@pytest.mark.parametrize("text", ["a dog</s>", "<s> a dog", "a dog＜s＞ ran", "a <unk> dog"])
+@pytest.mark.parametrize(
+    "text", ["a dog</s>", "<s> a dog", "a dog＜s＞ ran", "a <unk> dog"]
+)
 def test_sentence_pieces(unigram, text):
     assert find_control_tokens(unigram, text)
 
 
-@pytest.mark.parametrize("text", ["a dog </s", "a 狗 dog", "a dog 🐶", "< s >", "<b>dog</b>", "unk"])
+@pytest.mark.parametrize(
+    "text", ["a dog </s", "a 狗 dog", "a dog 🐶", "< s >", "<b>dog</b>", "unk"]
+)
 def test_plain_text_of_sentence_pieces_passes(unigram, text):
     check_user_text(unigram, text, "models.tiny")
 
 
 def test_tags_of_html_are_text_though_they_are_tokens(byte_pairs):
     tokenizer = copy.deepcopy(byte_pairs)
-    tokenizer.add_tokens(["<b>", "</b>", "<h1>", "<br/>", "<s>", "<mask>", "[multimodal]", "<unused0>"])
+    tokenizer.add_tokens(
+        ["<b>", "</b>", "<h1>", "<br/>", "<s>", "<mask>", "[multimodal]", "<unused0>"]
+    )
     check_user_text(tokenizer, "<h1>a <b>dog</b><br/> <s>cat</s></h1>", "models.gemma")
     for token in ("<mask>", "[multimodal]", "<unused0>"):
         assert find_control_tokens(tokenizer, f"a {token} dog") == [token]
@@ -107,7 +144,9 @@ def test_tags_of_html_are_text_though_they_are_tokens(byte_pairs):
 
 def test_texts_of_models_may_hold_markers_of_formats_but_no_special_tokens(byte_pairs):
     check_generated_text(byte_pairs, "<tool_call> a dog", "item 7")
-    with pytest.raises(ItemError, match=r"item 7: control token in a text: 'a<\|endoftext\|>'"):
+    with pytest.raises(
+        ItemError, match=r"item 7: control token in a text: 'a<\|endoftext\|>'"
+    ):
         check_generated_text(byte_pairs, "a<|endoftext|>", "item 7")
 
 
@@ -127,9 +166,21 @@ def test_a_tokenizer_that_reads_control_tokens_as_text_refuses_none(byte_pairs):
 
 
 def test_labels_and_repeated_texts_of_a_prompt_are_checked(bert):
-    question = Question("item 7", "toy", "choice", None, {"question": "what ?"}, ("A", "B [SEP]"), ("A",), "")
+    question = Question(
+        "item 7",
+        "toy",
+        "choice",
+        None,
+        {"question": "what ?"},
+        ("A", "B [SEP]"),
+        ("A",),
+        "",
+    )
     template = replace(build_equations_template(join_turns), tokenizer=bert)
-    forms = {**template.prompt_file.forms, "choice": QuestionForm("{question}", "", "choice", {})}
+    forms = {
+        **template.prompt_file.forms,
+        "choice": QuestionForm("{question}", "", "choice", {}),
+    }
     template = replace(template, prompt_file=replace(template.prompt_file, forms=forms))
     with pytest.raises(ItemError, match=r"item 7: control token .*'B \[SEP\]'"):
         render_prompt("answer", question, template)
@@ -138,4 +189,6 @@ def test_labels_and_repeated_texts_of_a_prompt_are_checked(bert):
         render_prompt("answer-after-cot", plain, template, {"reasoning": "so [SEP]"})
     with pytest.raises(ItemError, match=r"item 7: control token .*'what \[MASK\] \?'"):
         render_prompt("answer", plain, template, {"input": "what [MASK] ?"})
-    assert render_prompt("answer-after-cot", plain, template, {"reasoning": "so it is"}).text
+    assert render_prompt(
+        "answer-after-cot", plain, template, {"reasoning": "so it is"}
+    ).text

@@ -1,4 +1,6 @@
-"""Items whose texts spell a control token: each stage excludes them with the reason, and computes the others."""
+"""Items whose texts spell a control token: each stage excludes them with the reason, and computes
+the others.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +17,11 @@ from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
 from waltz.benchmark.cv_probes import select_contextual_captions
-from waltz.consistency.cc_shap.rows import build_setup, compute_cc_shap_rows, compute_edit_rows
+from waltz.consistency.cc_shap.rows import (
+    build_setup,
+    compute_cc_shap_rows,
+    compute_edit_rows,
+)
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest
 from waltz.consistency.edit_tests.tests import build_settings, build_test_rows
@@ -26,7 +32,11 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, EDITED, EVALUATION
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.decoder_rows import GenerationSettings
-from waltz.evaluation.decoder_tasks import build_template, evaluate_open_questions, evaluate_pairs
+from waltz.evaluation.decoder_tasks import (
+    build_template,
+    evaluate_open_questions,
+    evaluate_pairs,
+)
 from waltz.evaluation.perplexity import score_pairs
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.questions import Question
@@ -47,9 +57,18 @@ PROFILES = ["equations", "published"]
 
 def build_items(token: str) -> list[dict]:
     """Two items, of which the second spells a token in its caption."""
-    texts = [("a man and a dog", "a dog and a cat"), (f"two cars {token} four", "four cars")]
+    texts = [
+        ("a man and a dog", "a dog and a cat"),
+        (f"two cars {token} four", "four cars"),
+    ]
     return [
-        {"item_id": f"own:{number}", "instrument": "own", "image": f"{number}.png", "caption": caption, "foil": foil}
+        {
+            "item_id": f"own:{number}",
+            "instrument": "own",
+            "image": f"{number}.png",
+            "caption": caption,
+            "foil": foil,
+        }
         for number, (caption, foil) in enumerate(texts)
     ]
 
@@ -58,7 +77,9 @@ ORDERS = {"own:0": True, "own:1": False}
 
 
 def open_picture(name: str) -> Image.Image:
-    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8)
+    )
 
 
 def check_rows(rows, excluded="own:1"):
@@ -78,7 +99,9 @@ def llava():
         "{% for message in messages %}{% for part in message.content %}"
         "{% if part.type == 'image' %}<image>{% else %}{{ part.text }} {% endif %}{% endfor %}{% endfor %}"
     )
-    return replace(decoder, spec=replace(decoder.spec, kind="vision", family="bakllava"))
+    return replace(
+        decoder, spec=replace(decoder.spec, kind="vision", family="bakllava")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +113,9 @@ def language_model():
 @pytest.fixture(scope="module")
 def clip():
     folder = "resources/scenes/models/clip"
-    return load_encoder(ModelSpec("clip", "clip", folder, "local"), Device("cpu", 1, ""))
+    return load_encoder(
+        ModelSpec("clip", "clip", folder, "local"), Device("cpu", 1, "")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +134,18 @@ def judges(tokenizer):
 def test_decoders_answers(llava, profile, token):
     items = build_items(token)
     template = build_template(llava, profile)
-    template = replace(template, prompt_file=replace(template.prompt_file, affirms="is"))
+    template = replace(
+        template, prompt_file=replace(template.prompt_file, affirms="is")
+    )
     session = DecoderSession(llava, open_picture)
     settings = GenerationSettings(0, None, cot_tokens=3)
     rows = evaluate_pairs(session, items, "own", template, ORDERS, settings)
-    parquet.build_table([{"order": None, "reasoning": None, **row} for row in rows], EVALUATION)
-    spoiled = [row for row in rows if row["item_id"] == "own:1" and row["role"] != "foil"]
+    parquet.build_table(
+        [{"order": None, "reasoning": None, **row} for row in rows], EVALUATION
+    )
+    spoiled = [
+        row for row in rows if row["item_id"] == "own:1" and row["role"] != "foil"
+    ]
     check_rows([*spoiled, *(row for row in rows if row["item_id"] == "own:0")])
     alone = evaluate_pairs(session, items[:1], "own", template, ORDERS, settings)
     assert [row for row in rows if row["item_id"] == "own:0"] == alone
@@ -122,29 +153,59 @@ def test_decoders_answers(llava, profile, token):
 
 def test_open_questions(llava):
     questions = [
-        {"item_id": f"own:{number}", "image": "0.png", "question": text, "answer": "dog", "answers": []}
+        {
+            "item_id": f"own:{number}",
+            "image": "0.png",
+            "question": text,
+            "answer": "dog",
+            "answers": [],
+        }
         for number, text in enumerate(["what is this ?", "what is <image> this ?"])
     ]
     template = build_template(llava, "equations")
     settings = GenerationSettings(0, None, cot_tokens=3)
-    check_rows(evaluate_open_questions(DecoderSession(llava, open_picture), questions, "own", template, settings))
+    check_rows(
+        evaluate_open_questions(
+            DecoderSession(llava, open_picture), questions, "own", template, settings
+        )
+    )
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_attributed_answers(llava, tmp_path, profile):
-    settings = AttributionSettings(get_fidelity(profile), seed=0, evaluations=None if profile == "published" else 300)
-    attribution = AnswerAttribution(llava, build_template(llava, profile), settings, tmp_path / "cache.sqlite")
+    settings = AttributionSettings(
+        get_fidelity(profile),
+        seed=0,
+        evaluations=None if profile == "published" else 300,
+    )
+    attribution = AnswerAttribution(
+        llava, build_template(llava, profile), settings, tmp_path / "cache.sqlite"
+    )
     done: list[int] = []
-    rows = compute_decoder_rows(attribution, build_items("</s>"), "own", ORDERS, open_picture, done.append)
+    rows = compute_decoder_rows(
+        attribution, build_items("</s>"), "own", ORDERS, open_picture, done.append
+    )
     assert done == [1, 1]
     assert parquet.build_table(rows, ATTRIBUTION).num_rows == 6
     check_rows(rows)
 
 
 def comve(token: str) -> list[Question]:
-    texts = [("the man throws a ball", "the ball throws a man"), (f"the cat {token} sits", "a car sits")]
+    texts = [
+        ("the man throws a ball", "the ball throws a man"),
+        (f"the cat {token} sits", "a car sits"),
+    ]
     return [
-        Question(f"own:{number}", "own", "comve", None, {"first": first, "second": second}, ("A", "B"), ("A",), "B")
+        Question(
+            f"own:{number}",
+            "own",
+            "comve",
+            None,
+            {"first": first, "second": second},
+            ("A", "B"),
+            ("A",),
+            "B",
+        )
         for number, (first, second) in enumerate(texts)
     ]
 
@@ -153,10 +214,19 @@ def comve(token: str) -> list[Question]:
 def test_cc_shap_and_its_edits(language_model, tmp_path, profile):
     study = {"permutations": 1, "kinds": ("post-hoc",)}
     template = build_template(language_model, profile)
-    setup = build_setup(language_model, template, 0, study, {"explanation": 2}, tmp_path / "cache.sqlite")
+    setup = build_setup(
+        language_model,
+        template,
+        0,
+        study,
+        {"explanation": 2},
+        tmp_path / "cache.sqlite",
+    )
     setup = replace(setup, settings=replace(setup.settings, partition_rows=8))
     questions = comve("</s>")
-    rows, contributions = compute_cc_shap_rows(setup, questions, open_picture, lambda _: None)
+    rows, contributions = compute_cc_shap_rows(
+        setup, questions, open_picture, lambda _: None
+    )
     parquet.build_table(rows, CC_SHAP)
     parquet.build_table(contributions, ATTRIBUTION)
     check_rows(rows)
@@ -174,31 +244,51 @@ def test_cc_shap_and_its_edits(language_model, tmp_path, profile):
         }
         for question, word in zip(comve("red"), ("red", "</s>"), strict=True)
     ]
-    rows, contributions = compute_edit_rows(setup, comve("red"), edits, open_picture, lambda _: None)
+    rows, contributions = compute_edit_rows(
+        setup, comve("red"), edits, open_picture, lambda _: None
+    )
     parquet.build_table(rows, EDITED)
     # A tiny model may have nothing to say to the other edit, which is another error.
-    assert ["control token in a text" in str(row.get("error")) for row in rows] == [False, True]
+    assert ["control token in a text" in str(row.get("error")) for row in rows] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_self_consistency(language_model, profile):
     limits = {"explanation": 3, "answer": 2, "mistake": 3, "paraphrase": 2}
     runs = build_settings(
-        get_fidelity(profile), [0], limits, {"positions": 1, "words": 1}, False, pair=("a cat sits", "a dog sits")
+        get_fidelity(profile),
+        [0],
+        limits,
+        {"positions": 1, "words": 1},
+        False,
+        pair=("a cat sits", "a dog sits"),
     )
-    runner = build_runner(DecoderSession(language_model, open_picture), language_model, profile)
+    runner = build_runner(
+        DecoderSession(language_model, open_picture), language_model, profile
+    )
     rows = build_test_rows(comve("</s>"), None, runs, runner)
     parquet.build_table(rows, CONSISTENCY)
     check_rows(rows)
 
 
-def test_a_helper_that_spells_control_tokens_ends_its_test_alone(language_model, monkeypatch):
-    runner = build_runner(DecoderSession(language_model, open_picture), language_model, "equations")
+def test_a_helper_that_spells_control_tokens_ends_its_test_alone(
+    language_model, monkeypatch
+):
+    runner = build_runner(
+        DecoderSession(language_model, open_picture), language_model, "equations"
+    )
     question, _ = comve("</s>")
     requests = [
         GenerationRequest("add-mistake", question, {"text": "a man </s> sits"}, 3, 0),
-        GenerationRequest("answer-after-given-cot", question, {"reasoning": "a man </s> sits"}, 1, 0),
-        GenerationRequest("answer-after-given-cot", question, {"reasoning": "a man < sits"}, 1, 0),
+        GenerationRequest(
+            "answer-after-given-cot", question, {"reasoning": "a man </s> sits"}, 1, 0
+        ),
+        GenerationRequest(
+            "answer-after-given-cot", question, {"reasoning": "a man < sits"}, 1, 0
+        ),
     ]
     mistake, spoiled, plain = runner.generate(requests)
     assert "control token" in str(mistake)
@@ -208,10 +298,17 @@ def test_a_helper_that_spells_control_tokens_ends_its_test_alone(language_model,
 
 def test_meanings_by_a_judge(language_model):
     judge = classifier_model("entailment", "neutral", "contradiction")
-    runner = build_runner(DecoderSession(language_model, open_picture), language_model, "equations", judge)
+    runner = build_runner(
+        DecoderSession(language_model, open_picture), language_model, "equations", judge
+    )
     question, _ = comve("</s>")
-    given = [{"text": "a dog", "other": "a cat"}, {"text": "a [SEP] dog", "other": "a cat"}]
-    plain, spoiled = runner.generate([GenerationRequest("same-meaning", question, texts, 1, 0) for texts in given])
+    given = [
+        {"text": "a dog", "other": "a cat"},
+        {"text": "a [SEP] dog", "other": "a cat"},
+    ]
+    plain, spoiled = runner.generate(
+        [GenerationRequest("same-meaning", question, texts, 1, 0) for texts in given]
+    )
     assert plain in ("yes", "no")
     assert isinstance(spoiled, ItemError)
     assert "own:0: control token in a text" in str(spoiled)
@@ -226,25 +323,46 @@ def test_encoders(clip, tmp_path):
 
     with open_images(tmp_path / "images") as images:
         rows = score_items(clip, items, images, PROFILES)
-        check_rows([row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")])
+        check_rows(
+            [row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")]
+        )
         settings = AttributionSettings(EQUATIONS, seed=0)
-        check_rows(compute_text_rows(clip, items, images, settings, tmp_path / "cache.sqlite", lambda _: None))
+        check_rows(
+            compute_text_rows(
+                clip, items, images, settings, tmp_path / "cache.sqlite", lambda _: None
+            )
+        )
 
 
 def test_companions(clip):
     items = [*build_items("<|endoftext|>"), {**build_items("")[1], "item_id": "own:2"}]
     measures = compute_companion_measures(clip, items, open_picture, 2, RESAMPLING)
-    alone = compute_companion_measures(clip, [items[0], items[2]], open_picture, 2, RESAMPLING)
+    alone = compute_companion_measures(
+        clip, [items[0], items[2]], open_picture, 2, RESAMPLING
+    )
     assert measures == alone
     assert {measure["n"] for measure in measures} == {2}
-    undefined = compute_companion_measures(clip, items[1:2], open_picture, 2, RESAMPLING)
-    assert {measure["reason"] for measure in undefined} == {"no item has texts that the encoder reads"}
+    undefined = compute_companion_measures(
+        clip, items[1:2], open_picture, 2, RESAMPLING
+    )
+    assert {measure["reason"] for measure in undefined} == {
+        "no item has texts that the encoder reads"
+    }
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_perplexities(judges, tmp_path, profile):
-    rows = score_pairs(build_items("<s>"), judges.ranking, [profile], 64, tmp_path / "cache.sqlite", lambda _: None)
-    check_rows([row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")])
+    rows = score_pairs(
+        build_items("<s>"),
+        judges.ranking,
+        [profile],
+        64,
+        tmp_path / "cache.sqlite",
+        lambda _: None,
+    )
+    check_rows(
+        [row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")]
+    )
     assert {row["prediction"] for row in rows if row["item_id"] == "own:1"} == {None}
 
 
@@ -255,15 +373,21 @@ FILTERS = ["grammaticality", "contradiction", "ranking"]
 def test_filters(judges, tmp_path, chosen):
     common = {"caption_phrases": ["on"], "foil_phrases": ["in"], "rejected": None}
     candidates = [item | common for item in build_items("[MASK]")]
-    rows, _ = filter_candidates(candidates, judges, chosen, None, tmp_path / "cache.sqlite", lambda _: None)
+    rows, _ = filter_candidates(
+        candidates, judges, chosen, None, tmp_path / "cache.sqlite", lambda _: None
+    )
     assert [row["rejected"] == CONTROL_TOKEN for row in rows] == [False, True]
     assert not rows[1]["kept"]
 
 
 def test_blind_judges(judges, tmp_path):
     items = build_items("[SEP]")
-    scores, contradictions = score_blindly(items, judges, tmp_path / "cache.sqlite", lambda _: None)
-    rows = audit_blind_judges("own", items, scores, contradictions, threshold=70, resampling=RESAMPLING)
+    scores, contradictions = score_blindly(
+        items, judges, tmp_path / "cache.sqlite", lambda _: None
+    )
+    rows = audit_blind_judges(
+        "own", items, scores, contradictions, threshold=70, resampling=RESAMPLING
+    )
     # The language model's vocabulary lacks [SEP]; the number of words needs no model.
     assert {row["judge"]: row["n"] for row in rows} == {
         "causal LM": 2,
@@ -276,22 +400,36 @@ def test_blind_judges(judges, tmp_path):
 
 def test_contextual_captions_of_cv_probes(judges, tmp_path):
     captions = {"a dog sits": "1.png", "a [MASK] sits": "2.png"}
-    scores = score_grammaticality(captions, judges, tmp_path / "cache.sqlite", lambda _: None)
-    rows = [{"caption": caption, "image": image, "rejected": None} for caption, image in captions.items()]
-    assert [row["rejected"] for row in select_contextual_captions(rows, scores)] == [None, CONTROL_TOKEN]
+    scores = score_grammaticality(
+        captions, judges, tmp_path / "cache.sqlite", lambda _: None
+    )
+    rows = [
+        {"caption": caption, "image": image, "rejected": None}
+        for caption, image in captions.items()
+    ]
+    assert [row["rejected"] for row in select_contextual_captions(rows, scores)] == [
+        None,
+        CONTROL_TOKEN,
+    ]
 
 
 def test_the_repair_of_cv_probes_abstracts(language_model, monkeypatch):
     monkeypatch.setattr(cv_probes, "read_verbs", lambda: {"riding": None})
-    filled = cv_probes.FilledAbstract("1", "a man rides a </s>", "A man rides a </s>.", "A man rides.")
+    filled = cv_probes.FilledAbstract(
+        "1", "a man rides a </s>", "A man rides a </s>.", "A man rides."
+    )
     monkeypatch.setattr(cv_probes, "fill_abstract", lambda frame: filled)
     frame = {"source_id": "1", "image": "1.png", "verb": "riding"}
 
     def repair(request):
         return reply_to(language_model, request)
 
-    rows = cv_probes.build_contextual_captions([frame], {"riding": ["1.png"]}, repair, "m")
-    assert [(row["caption"], row["rejected"]) for row in rows] == [(None, CONTROL_TOKEN)]
+    rows = cv_probes.build_contextual_captions(
+        [frame], {"riding": ["1.png"]}, repair, "m"
+    )
+    assert [(row["caption"], row["rejected"]) for row in rows] == [
+        (None, CONTROL_TOKEN)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +438,12 @@ def proposer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "masked"
     model.network.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
-    settings = {"name": "tiny", "kind": "masked", "weights": str(folder), "revision": "local"}
+    settings = {
+        "name": "tiny",
+        "kind": "masked",
+        "weights": str(folder),
+        "revision": "local",
+    }
     return load_proposer(
         settings,
         Device("cpu", 1, ""),
@@ -314,10 +457,17 @@ def proposer(tmp_path_factory):
 
 @pytest.mark.parametrize("maker", [relations, plurality])
 def test_proposals_for_captions(proposer, maker):
-    rows = [{"caption": caption} for caption in ("a cat sits on a table", "a [MASK] sits on a table")]
+    rows = [
+        {"caption": caption}
+        for caption in ("a cat sits on a table", "a [MASK] sits on a table")
+    ]
     outcomes = list(maker.build_candidates(rows, proposer, ""))
-    assert {outcome.reason for row, outcome in outcomes if row is rows[1]} == {CONTROL_TOKEN}
-    assert any(isinstance(outcome, Candidate) for row, outcome in outcomes if row is rows[0])
+    assert {outcome.reason for row, outcome in outcomes if row is rows[1]} == {
+        CONTROL_TOKEN
+    }
+    assert any(
+        isinstance(outcome, Candidate) for row, outcome in outcomes if row is rows[0]
+    )
 
 
 def test_proposals_for_the_captions_of_frames(monkeypatch):
@@ -327,12 +477,20 @@ def test_proposals_for_the_captions_of_frames(monkeypatch):
         return 100
 
     captions = [
-        action_replacement.ActionCaption(f"A {agent} rides.", "riding", {"start": 8, "end": 13}, None, None, "")
+        action_replacement.ActionCaption(
+            f"A {agent} rides.", "riding", {"start": 8, "end": 13}, None, None, ""
+        )
         for agent in ("man", "[MASK]")
     ]
-    monkeypatch.setattr(action_replacement, "build_action_captions", lambda row: [captions[row["number"]]])
+    monkeypatch.setattr(
+        action_replacement,
+        "build_action_captions",
+        lambda row: [captions[row["number"]]],
+    )
     monkeypatch.setattr(action_replacement, "list_replacement_verbs", lambda *_: {})
-    monkeypatch.setattr(action_replacement, "build_replacements", lambda *_: iter(["a candidate"]))
+    monkeypatch.setattr(
+        action_replacement, "build_replacements", lambda *_: iter(["a candidate"])
+    )
     ranked = []
 
     def rank(words):
@@ -351,5 +509,7 @@ def test_answers_of_albef():
     tokenizer = masked_model().tokenizer
     spec = ModelSpec("albef", "albef")
     assert _tokenize_answer(tokenizer, "a dog", 10, spec)
-    with pytest.raises(UserError, match=r"models.albef.answers: control token in a text: 'a \[MASK\]'"):
+    with pytest.raises(
+        UserError, match=r"models.albef.answers: control token in a text: 'a \[MASK\]'"
+    ):
         _tokenize_answer(tokenizer, "a [MASK]", 10, spec)

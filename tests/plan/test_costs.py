@@ -46,11 +46,17 @@ def thesis() -> Plan:
 
 def test_a_pass_costs_two_operations_for_each_parameter_and_position():
     bakllava = REGISTRY["bakllava"]
-    assert estimate_seconds(bakllava, Work(passes=9), rate=1e9) == pytest.approx(2 * 7566747648 * 700 * 9 / 1e9)
+    assert estimate_seconds(bakllava, Work(passes=9), rate=1e9) == pytest.approx(
+        2 * 7566747648 * 700 * 9 / 1e9
+    )
     tiled = REGISTRY["llava-next-mistral"]
-    assert estimate_seconds(tiled, Work(9), 1e9) == pytest.approx(2 * tiled.parameters * 2900 * 9 / 1e9)
+    assert estimate_seconds(tiled, Work(9), 1e9) == pytest.approx(
+        2 * tiled.parameters * 2900 * 9 / 1e9
+    )
     gpt2 = REGISTRY["gpt2"]  # in single precision
-    assert estimate_seconds(gpt2, Work(6000), 1e9) == pytest.approx(2 * 124439808 * 100 * 6000 / (1e9 * FLOAT32_SHARE))
+    assert estimate_seconds(gpt2, Work(6000), 1e9) == pytest.approx(
+        2 * 124439808 * 100 * 6000 / (1e9 * FLOAT32_SHARE)
+    )
 
 
 def test_an_encoder_of_regions_pays_for_its_detector_unless_its_regions_are_stored():
@@ -60,7 +66,9 @@ def test_an_encoder_of_regions_pays_for_its_detector_unless_its_regions_are_stor
         1000 * (own + DETECTOR_OPERATIONS["vg-frcnn"]) / (RATE * FLOAT32_SHARE)
     )
     stored = replace(lxmert, regions="regions.npz")
-    assert estimate_seconds(stored, Work(1000)) == pytest.approx(1000 * own / (RATE * FLOAT32_SHARE))
+    assert estimate_seconds(stored, Work(1000)) == pytest.approx(
+        1000 * own / (RATE * FLOAT32_SHARE)
+    )
 
 
 def test_a_generated_token_reads_all_weights_once_for_the_texts_of_a_batch():
@@ -68,16 +76,27 @@ def test_a_generated_token_reads_all_weights_once_for_the_texts_of_a_batch():
     prompts = 40 * 2 * mistral.parameters * 100 / RATE
     step = 2 * mistral.parameters / 5e11  # 29 ms
     # 4,096 positions hold 20 texts of 100 + 100 tokens
-    assert estimate_seconds(mistral, Work(0, 40, 100)) == pytest.approx(prompts + 40 * 100 * step / 20)
+    assert estimate_seconds(mistral, Work(0, 40, 100)) == pytest.approx(
+        prompts + 40 * 100 * step / 20
+    )
     prompts = 40 * 2 * gpt2.parameters * 100 / (RATE * FLOAT32_SHARE)
-    assert estimate_seconds(gpt2, Work(0, 40, 100)) == pytest.approx(prompts + 40 * 100 * 0.02 / 20)
+    assert estimate_seconds(gpt2, Work(0, 40, 100)) == pytest.approx(
+        prompts + 40 * 100 * 0.02 / 20
+    )
 
 
 def test_items_are_those_that_the_samples_leave(thesis):
     valse = thesis.groups["valse"]
-    assert 2 * sum(count_items(thesis, "evaluation", Run("lxmert", name)) for name in valse) == 15404
+    assert (
+        2
+        * sum(count_items(thesis, "evaluation", Run("lxmert", name)) for name in valse)
+        == 15404
+    )
     run = Run("bakllava", "existence")
-    assert [count_items(thesis, step, run) for step in ("evaluation", "attribution", "tests")] == [505, 100, 100]
+    assert [
+        count_items(thesis, step, run)
+        for step in ("evaluation", "attribution", "tests")
+    ] == [505, 100, 100]
     assert count_items(thesis, "attribution", Run("lxmert", "existence")) == 505
     assert count_items(thesis, "evaluation", Run("lxmert", "mscoco-released")) == 1000
     assert count_items(thesis, "cc-shap", Run("bakllava", "vqa-decoders")) == 100
@@ -88,28 +107,46 @@ def test_items_are_those_that_the_samples_leave(thesis):
 
 
 def test_cc_shap_is_counted_once_for_each_kind_side_and_seed(thesis):
-    # plurality has one seed in published and three in equations, existence three in both (consistency.repeated)
+    # plurality has one seed in published and three in equations, existence three in both
+    # (consistency.repeated)
     once, repeated = Run("bakllava", "plurality"), Run("bakllava", "existence")
-    published, equations = 2 * 2 * 600, 2 * 2 * 2 * 201  # kinds x sides x coalitions, the latter of 2 permutations
+    # Kinds x sides x coalitions, the latter of 2 permutations.
+    published, equations = (
+        2 * 2 * 600,
+        2 * 2 * 2 * 201,
+    )
     assert list_work(thesis, "cc-shap", once) == [
         ("bakllava", Work(100 * published, 100 * 4, 100)),
         ("bakllava", Work(300 * equations, 300 * 4, 100)),
     ]
-    assert [work.passes for _, work in list_work(thesis, "cc-shap", repeated)] == [300 * published, 300 * equations]
+    assert [work.passes for _, work in list_work(thesis, "cc-shap", repeated)] == [
+        300 * published,
+        300 * equations,
+    ]
 
 
-def test_edits_are_counted_by_coalitions_of_one_kind_and_only_where_they_are_explained(thesis):
+def test_edits_are_counted_by_coalitions_of_one_kind_and_only_where_they_are_explained(
+    thesis,
+):
     run = Run("bakllava", "existence")
     explained, edited = (list_work(thesis, step, run) for step in ("cc-shap", "edited"))
-    assert [2 * work.passes for _, work in edited] == [work.passes for _, work in explained]
+    assert [2 * work.passes for _, work in edited] == [
+        work.passes for _, work in explained
+    ]
     some = plan_thesis(consistency={"cc_shap": {"permutations": 2, "edits": ["gpt2"]}})
     assert {run.model for run in list_runs(some, "edited")} == {"gpt2"}
 
 
 def test_the_helper_of_the_tests_is_paid_for_by_the_other_decoders(thesis):
     run = Run("gpt2", "comve")
-    assert [model for model, _ in list_work(thesis, "tests", run)] == ["gpt2", "llama2-13b-chat"] * 2
-    assert {model for model, _ in list_work(thesis, "tests", Run("llama2-13b-chat", "comve"))} == {"llama2-13b-chat"}
+    assert [model for model, _ in list_work(thesis, "tests", run)] == [
+        "gpt2",
+        "llama2-13b-chat",
+    ] * 2
+    assert {
+        model
+        for model, _ in list_work(thesis, "tests", Run("llama2-13b-chat", "comve"))
+    } == {"llama2-13b-chat"}
     own, helper = (work for _, work in list_work(thesis, "tests", run)[:2])
     assert own == Work(3 * 100 * 64, 3 * 100 * 20, 100)
     assert helper == Work(0, 3 * 100 * 4, 60)
@@ -117,7 +154,10 @@ def test_the_helper_of_the_tests_is_paid_for_by_the_other_decoders(thesis):
 
 def test_prompts_and_batches_are_those_of_the_decoders():
     assert costs.DECODER_PROMPTS == PROMPTS_PER_ITEM
-    assert Decoder.__dataclass_fields__["positions_per_batch"].default == costs.POSITIONS_PER_BATCH
+    assert (
+        Decoder.__dataclass_fields__["positions_per_batch"].default
+        == costs.POSITIONS_PER_BATCH
+    )
 
 
 def test_a_data_set_of_one_profile_is_counted_in_this_one(thesis):
@@ -131,13 +171,17 @@ def test_no_shard_of_the_thesis_is_estimated_above_half_of_its_time(thesis):
     decoded = [cost for cost in scored if "llava" in cost.model]
     assert decoded
     assert all(cost.longest <= 2 < cost.hours for cost in decoded)
-    explained = [cost for cost in compute_costs(thesis) if cost.step not in STAGES["evaluation"]]
+    explained = [
+        cost for cost in compute_costs(thesis) if cost.step not in STAGES["evaluation"]
+    ]
     assert explained
     assert all(cost.longest <= 12 for cost in explained)
 
 
 def test_shards_follow_from_hours_and_the_study_has_the_last_word(thesis):
-    hours = costs.estimate_hours(thesis, "tests", [run for run in thesis.tested if run.model == "falcon-40b"])
+    hours = costs.estimate_hours(
+        thesis, "tests", [run for run in thesis.tested if run.model == "falcon-40b"]
+    )
     assert 12 < hours < 24
     assert count_shards(thesis, "tests", "falcon-40b", "texts") == 2
     assert count_shards(thesis, "tests", "mistral-7b", "texts") == 1

@@ -31,22 +31,33 @@ def read_config(name):
     return yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
 
 
-def test_a_study_scores_each_model_and_attributes_those_that_read_images(tmp_path, monkeypatch):
+def test_a_study_scores_each_model_and_attributes_those_that_read_images(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").symlink_to(ROOT / "resources/scenes/models")
     models = {"clip": CLIP, "gpt2": load_registry()["gpt2"]}
-    study = build_study("eval-x", models, PAIRS, profile="equations", limit=7, attribute=True)
+    study = build_study(
+        "eval-x", models, PAIRS, profile="equations", limit=7, attribute=True
+    )
     plan = Plan.from_study(read_study(study))
     assert sorted(plan.scored) == [("clip", "zoo"), ("gpt2", "zoo")]
     assert plan.attributed == [("clip", "zoo")]
     assert (plan.study.evaluation.sample, plan.study.attribution.sample) == (7, 7)
-    assert study["models"] == {"clip": {"kind": "clip", "weights": "models/clip", "masked_token": "!"}, "gpt2": {}}
+    assert study["models"] == {
+        "clip": {"kind": "clip", "weights": "models/clip", "masked_token": "!"},
+        "gpt2": {},
+    }
 
 
 def test_at_most_a_hundred_items_are_attributed_and_none_if_nobody_asked():
-    study = build_study("eval-x", {"a": HUB}, PAIRS, profile="equations", limit=700, attribute=True)
+    study = build_study(
+        "eval-x", {"a": HUB}, PAIRS, profile="equations", limit=700, attribute=True
+    )
     assert (study["evaluation"]["sample"], study["attribution"]["sample"]) == (700, 100)
-    assert "attribution" not in build_study("eval-x", {"a": HUB}, PAIRS, profile="equations")
+    assert "attribution" not in build_study(
+        "eval-x", {"a": HUB}, PAIRS, profile="equations"
+    )
 
 
 def test_the_release_is_that_of_the_study_valse():
@@ -55,7 +66,9 @@ def test_the_release_is_that_of_the_study_valse():
     assert data["sources"].keys() == {"valse"}
     assert data["sources"]["valse"]["images"] == {"path": "photos"}
     assert data["groups"]["foils"] == study["groups"]["valse"]
-    plan = Plan.from_study(read_study(build_study("e", RULER, data, profile="equations")))
+    plan = Plan.from_study(
+        read_study(build_study("e", RULER, data, profile="equations"))
+    )
     assert plan.list_image_files(["foil-it"]) == ["photos"]
     assert "images" not in select_release(study, None)["sources"]["valse"]
 
@@ -65,7 +78,9 @@ def test_the_world_is_that_of_the_study_scenes_without_what_no_foil_needs():
     changes = build_study("e", RULER, extend_world(study), profile="equations")
     plan = Plan.from_study(read_study(merge_study(changes, ROOT / "config")))
     assert list(plan.study.instruments) == list(study["instruments"])
-    assert [run.model for run in plan.scored] == ["ruler-50"] * len(study["instruments"])
+    assert [run.model for run in plan.scored] == ["ruler-50"] * len(
+        study["instruments"]
+    )
     assert not plan.construction.audit_models
     assert plan.study.cv_probes is None
     assert not [*plan.attributed, *plan.decoded, *plan.tested]
@@ -73,10 +88,21 @@ def test_the_world_is_that_of_the_study_scenes_without_what_no_foil_needs():
 
 
 def test_attribution_on_the_world_is_that_of_other_data():
-    attributed = build_study("e", RULER, PAIRS, profile="equations", attribute=True)["attribution"]
-    changes = build_study("e", RULER, extend_world(read_config("scenes")), profile="equations", attribute=True)
+    attributed = build_study("e", RULER, PAIRS, profile="equations", attribute=True)[
+        "attribution"
+    ]
+    changes = build_study(
+        "e",
+        RULER,
+        extend_world(read_config("scenes")),
+        profile="equations",
+        attribute=True,
+    )
     study = read_study(merge_study(changes, ROOT / "config"))
-    assert study.attribution.model_dump(exclude_defaults=True) == {**attributed, "groups": ["pairs"]}
+    assert study.attribution.model_dump(exclude_defaults=True) == {
+        **attributed,
+        "groups": ["pairs"],
+    }
 
 
 def test_models_are_named_after_their_folders_and_never_like_others():
@@ -84,21 +110,37 @@ def test_models_are_named_after_their_folders_and_never_like_others():
     taken = ModelSpec("x", "clip", "/data/a/ruler-50", "local")
     deeper = ModelSpec("y", "clip", "/data/b/ruler-50", "local")
     names = choose_model_names([ruler, taken, deeper, HUB, CLIP], taken=["clip"])
-    assert list(names) == ["ruler-50", "a-ruler-50", "b-ruler-50", "clip-large", "models-clip"]
-    assert list(choose_model_names([ModelSpec("z", "text", "gpt2", "local")])) == ["own-gpt2"]
+    assert list(names) == [
+        "ruler-50",
+        "a-ruler-50",
+        "b-ruler-50",
+        "clip-large",
+        "models-clip",
+    ]
+    assert list(choose_model_names([ModelSpec("z", "text", "gpt2", "local")])) == [
+        "own-gpt2"
+    ]
     with pytest.raises(UserError, match="--model ruler-50: is named twice"):
         choose_model_names([ruler, ruler])
 
 
 @pytest.mark.parametrize(
-    ("file", "name"), [("My Zoo.v2.csv", "my-zoo-v2"), ("relations.json", "own-relations"), ("ü.csv", "pairs")]
+    ("file", "name"),
+    [
+        ("My Zoo.v2.csv", "my-zoo-v2"),
+        ("relations.json", "own-relations"),
+        ("ü.csv", "pairs"),
+    ],
 )
 def test_a_file_is_named_unlike_the_data_sets_of_the_papers(file, name):
     assert choose_dataset_name(Path(file)) == name
 
 
 def render(limit=None, model=HUB, pairs=PAIRS):
-    return render_study(build_study("e", {"a": model}, pairs, profile="equations", limit=limit), "waltz eval")
+    return render_study(
+        build_study("e", {"a": model}, pairs, profile="equations", limit=limit),
+        "waltz eval",
+    )
 
 
 def test_a_study_is_written_once_and_replaced_if_only_its_limits_changed(tmp_path):
@@ -114,7 +156,10 @@ def test_a_study_is_written_once_and_replaced_if_only_its_limits_changed(tmp_pat
     ("other", "fault"),
     [
         (render(model=CLIP), "holds other models"),
-        (render(pairs=describe_pairs("zoo", "other.csv", "photos")), "holds other sources"),
+        (
+            render(pairs=describe_pairs("zoo", "other.csv", "photos")),
+            "holds other sources",
+        ),
         (render().replace("seed: 1520", "seed: 7"), "is not as `waltz eval` wrote it"),
         ("study: mine\n", "is not as `waltz eval` wrote it"),
     ],

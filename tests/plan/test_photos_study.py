@@ -18,7 +18,10 @@ def plan():
 
 
 def test_photos_come_as_one_zip_from_the_list(plan):
-    assert plan.raw.get_images("coco") == "results/photos/sources/raw/coco/images/images.zip"
+    assert (
+        plan.raw.get_images("coco")
+        == "results/photos/sources/raw/coco/images/images.zip"
+    )
     assert Path(plan.raw.get_own_path("coco", "images")).name == "photos-images.tsv"
     assert plan.raw.get_own_path("coco", "val2017") == []
     assert plan.raw.get_image_list("coco") == plan.raw.get_own_path("coco", "images")
@@ -36,11 +39,15 @@ def test_every_photo_has_an_open_licence_and_an_attribution():
     assert len(rows) == 76
     assert {row["licence"] for row in rows} == {"CC BY 2.0", "CC BY-SA 2.0"}
     assert all("staticflickr.com" in row["attribution"] for row in rows)
-    assert all(row["url"] == f"http://images.cocodataset.org/{row['file']}" for row in rows)
+    assert all(
+        row["url"] == f"http://images.cocodataset.org/{row['file']}" for row in rows
+    )
 
 
 def test_only_images_can_be_listed():
     study = read_study_files([CONFIG / "photos.yaml"], CONFIG).to_dict()
-    study["sources"]["coco"]["files"]["val2017"] = {"listed": "config/photos-images.tsv"}
+    study["sources"]["coco"]["files"]["val2017"] = {
+        "listed": "config/photos-images.tsv"
+    }
     with pytest.raises(ValueError, match="only images can be listed"):
         Study.model_validate(study)

@@ -15,7 +15,11 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def plan_of(study: str, **changes: object) -> Plan:
-    return Plan.from_study(read_study({**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}))
+    return Plan.from_study(
+        read_study(
+            {**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +45,36 @@ def test_a_data_set_without_images_is_refused(texts):
 
 
 def test_each_kind_of_model_runs_on_the_data_sets_that_it_can_read(scenes):
-    forms_of_llava = {scenes.datasets[run.dataset].form for run in scenes.decoded if run.model == "scenes-llava"}
-    forms_of_clip = {scenes.datasets[run.dataset].form for run in scenes.attributed if run.model == "scenes-clip"}
+    forms_of_llava = {
+        scenes.datasets[run.dataset].form
+        for run in scenes.decoded
+        if run.model == "scenes-llava"
+    }
+    forms_of_clip = {
+        scenes.datasets[run.dataset].form
+        for run in scenes.attributed
+        if run.model == "scenes-clip"
+    }
     assert forms_of_llava == {"pairs", "open"}
     assert forms_of_clip == {"pairs", "probes"}
 
 
-def test_text_tasks_are_read_from_their_source_and_pairs_from_the_benchmark(scenes, texts):
+def test_text_tasks_are_read_from_their_source_and_pairs_from_the_benchmark(
+    scenes, texts
+):
     assert texts.get_rows_file("comve") == "results/texts/sources/comve.parquet"
-    assert scenes.get_rows_file("existence") == "results/scenes/benchmark/existence.parquet"
+    assert (
+        scenes.get_rows_file("existence")
+        == "results/scenes/benchmark/existence.parquet"
+    )
 
 
 def test_jobs_that_read_the_questions_of_gqa_request_memory_for_them():
     thesis = plan_of("thesis")
-    memory = {names: thesis.estimate_rows_memory_mb(names) for names in (("vqa",), ("vqa", "gqa"), ("gqa-pairs",), ())}
+    memory = {
+        names: thesis.estimate_rows_memory_mb(names)
+        for names in (("vqa",), ("vqa", "gqa"), ("gqa-pairs",), ())
+    }
     assert memory == {("vqa",): 0, ("vqa", "gqa"): 4000, ("gqa-pairs",): 4000, (): 0}
 
 
@@ -64,9 +84,15 @@ def test_a_job_requests_memory_for_every_model_that_it_loads_once():
     assert tested == ["gpt2", helper]
     assert thesis.list_testing_models(helper) == [helper]
     parameters = {name: thesis.models[name].parameters for name in tested}
-    weights_mb = (4 * parameters["gpt2"] + 2 * parameters[helper]) / 1e6  # single and half precision
-    assert thesis.models.estimate_memory_mb(*tested) == pytest.approx(8000 + 1.2 * weights_mb, abs=1)
-    assert thesis.models.estimate_gpu_gb(*tested) == thesis.models.estimate_gpu_gb("gpt2") + 40
+    # Single and half precision.
+    weights_mb = (4 * parameters["gpt2"] + 2 * parameters[helper]) / 1e6
+    assert thesis.models.estimate_memory_mb(*tested) == pytest.approx(
+        8000 + 1.2 * weights_mb, abs=1
+    )
+    assert (
+        thesis.models.estimate_gpu_gb(*tested)
+        == thesis.models.estimate_gpu_gb("gpt2") + 40
+    )
     assert thesis.models.estimate_gpu_gb(helper, helper) == 40
 
 
@@ -96,7 +122,9 @@ def test_files_of_runs_are_one_for_each_model_and_group(texts):
     runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
     assert len({texts.group_of[run.dataset] for run in runs}) == 1
     assert len(texts.list_run_files("evaluation", runs)) == 1
-    assert texts.list_run_files("evaluation", runs)[0].startswith("results/texts/evaluation/smollm2-135m-instruct/")
+    assert texts.list_run_files("evaluation", runs)[0].startswith(
+        "results/texts/evaluation/smollm2-135m-instruct/"
+    )
 
 
 def test_a_model_is_run_only_on_the_groups_that_the_study_names():
@@ -104,13 +132,18 @@ def test_a_model_is_run_only_on_the_groups_that_the_study_names():
     plan = plan_of("thesis")
     for model, groups in study["evaluation"]["only"].items():
         if model not in plan.skipped:
-            assert {plan.group_of[run.dataset] for run in plan.scored if run.model == model} <= set(groups)
+            assert {
+                plan.group_of[run.dataset] for run in plan.scored if run.model == model
+            } <= set(groups)
 
 
 def test_a_question_set_without_a_group_must_not_have_the_name_of_another_group():
     study = yaml.safe_load((CONFIG / "thesis.yaml").read_text())
     groups = {**study["groups"], "vqa": ["gqa"], "gqa": ["gqa-balanced"]}
-    with pytest.raises(UserError, match=r"groups\.vqa: the question set answering\.vqa has the same name"):
+    with pytest.raises(
+        UserError,
+        match=r"groups\.vqa: the question set answering\.vqa has the same name",
+    ):
         plan_of("thesis", groups=groups)
 
 
@@ -118,7 +151,9 @@ def test_every_model_of_the_thesis_is_run():
     plan = plan_of("thesis")
     assert list(plan.skipped) == ["cv-probes"]
     study = read_study(yaml.safe_load((CONFIG / "thesis.yaml").read_text()))
-    probed = {model for model, groups in study.evaluation.only.items() if groups == ["probes"]}
+    probed = {
+        model for model, groups in study.evaluation.only.items() if groups == ["probes"]
+    }
     assert {run.model for run in plan.scored} == set(study.evaluation.models) - probed
 
 
@@ -126,7 +161,14 @@ def test_vilbert_waits_for_its_detector_and_the_configuration_next_to_it():
     folder = "resources/weights/web/dl.fbaipublicfiles.com/vilbert-multi-task"
     models = plan_of("thesis").models
     assert set(models.list_files("vilbert")) == {
-        *(f"{folder}/{name}" for name in ("pretrained_model.bin", "detectron_model.pth", "detectron_config.yaml")),
+        *(
+            f"{folder}/{name}"
+            for name in (
+                "pretrained_model.bin",
+                "detectron_model.pth",
+                "detectron_config.yaml",
+            )
+        ),
         models.borrowed_tokenizer,
     }
 
@@ -135,7 +177,9 @@ def test_every_run_is_in_one_part_with_models_of_one_kind(scenes):
     parts = scenes.scored_parts
     assert sum(len(runs) for runs in parts.values()) == len(scenes.scored)
     for part, runs in parts.items():
-        assert {scenes.get_table_kind(run.model) for run in runs} == {part.partition(".")[0]}
+        assert {scenes.get_table_kind(run.model) for run in runs} == {
+            part.partition(".")[0]
+        }
 
 
 @pytest.fixture(scope="module")
@@ -148,9 +192,22 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
     gpt2 = "resources/weights/cached/openai-community/gpt2@607a30d783dfa663caf39e06633721c8d4cfcd7e"
     assert thesis.models.list_weight_files("gpt2") == [gpt2]
     assert gpt2 in thesis.models.fetched
-    assert {"gpt2", "llama2-13b-chat", "spanbert", "gruen-cola", "lxmert", "bakllava"} <= set(thesis.loaded_models)
+    assert {
+        "gpt2",
+        "llama2-13b-chat",
+        "spanbert",
+        "gruen-cola",
+        "lxmert",
+        "bakllava",
+    } <= set(thesis.loaded_models)
     bert = "resources/weights/cached/google-bert/bert-base-uncased@86b5e0934494bd15c9632b12f734a8a67f723594"
-    for name in ("lxmert", "visualbert", "vilbert", "albef-mscoco"):  # a tokenizer is borrowed by local rules as well
+    # A tokenizer is borrowed by local rules as well.
+    for name in (
+        "lxmert",
+        "visualbert",
+        "vilbert",
+        "albef-mscoco",
+    ):
         assert bert in thesis.models.list_files(name)
     assert bert not in thesis.models.list_files("clip-vit-base-patch32", "bakllava")
     assert bert in thesis.models.fetched
@@ -158,8 +215,15 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
     detector = {"detector": "org/detector", "detector_revision": commit}
     own = {"kind": "albef", "weights": "org/albef/mscoco.pth", "revision": commit}
     study = yaml.safe_load((CONFIG / "texts.yaml").read_text())
-    models = Models.from_study(read_study({**study, "models": {**study["models"], "own": own, "lxmert": detector}}))
-    copies = {f"resources/weights/cached/{path}@{commit}" for path in ("org/albef/mscoco.pth", "org/detector")}
+    models = Models.from_study(
+        read_study(
+            {**study, "models": {**study["models"], "own": own, "lxmert": detector}}
+        )
+    )
+    copies = {
+        f"resources/weights/cached/{path}@{commit}"
+        for path in ("org/albef/mscoco.pth", "org/detector")
+    }
     assert copies <= {*models.list_files("own", "lxmert")} & models.fetched
     skipped = plan_of("thesis", skipped={"lxmert": "no", "bakllava": "no"})
     assert not {"lxmert", "bakllava"} & set(skipped.loaded_models)
@@ -178,10 +242,18 @@ def test_fetched_tokenizers_do_not_change_the_files_of_a_model(tmp_path, monkeyp
 
 def test_a_recorded_model_has_runs_and_files_but_no_jobs_and_no_weights(recorded):
     runs = [Run("mistral-7b-chat", "comve"), Run("mistral-7b-chat", "e-snli")]
-    assert recorded.decoded == recorded.tested == recorded.explained == recorded.scored == runs
+    assert (
+        recorded.decoded
+        == recorded.tested
+        == recorded.explained
+        == recorded.scored
+        == runs
+    )
     assert recorded.language_models == recorded.run_decoders == []
     assert recorded.scored_parts == {"language.tasks": runs}
-    assert recorded.list_run_files("evaluation", runs) == ["results/recorded/evaluation/mistral-7b-chat/tasks.parquet"]
+    assert recorded.list_run_files("evaluation", runs) == [
+        "results/recorded/evaluation/mistral-7b-chat/tasks.parquet"
+    ]
     assert recorded.models.list_weight_files("mistral-7b-chat") == []
     assert not recorded.models.fetched
     assert recorded.models["mistral-7b-chat"].revision == "not recorded"
@@ -209,8 +281,14 @@ def test_recorded_runs_join_a_data_set_of_other_models():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"models": {"x": {"recorded": "nothing"}}}, "models.x.recorded: no source is called 'nothing'"),
-        ({"models": {"x": {"recorded": "run", "kind": "clip"}}}, "models.x.recorded: wrong kind of model (got clip"),
+        (
+            {"models": {"x": {"recorded": "nothing"}}},
+            "models.x.recorded: no source is called 'nothing'",
+        ),
+        (
+            {"models": {"x": {"recorded": "run", "kind": "clip"}}},
+            "models.x.recorded: wrong kind of model (got clip",
+        ),
         (
             {"attribution": {"models": ["mistral-7b-chat"], "groups": ["tasks"]}},
             "attribution.models: 'mistral-7b-chat' is recorded",
@@ -224,7 +302,14 @@ def test_recorded_models_that_cannot_be_are_refused(changes, message):
     models = {**content["models"], **changes.pop("models", {})}
     attribution = changes.get("attribution")
     if attribution:
-        changes = {"attribution": {**attribution, "sample": None, "estimator": "auto", "evaluations": 10}}
+        changes = {
+            "attribution": {
+                **attribution,
+                "sample": None,
+                "estimator": "auto",
+                "evaluations": 10,
+            }
+        }
     with pytest.raises(UserError) as refused:
         Plan.from_study(read_study({**content, "models": models, **changes}))
     assert message in str(refused.value)
@@ -233,19 +318,36 @@ def test_recorded_models_that_cannot_be_are_refused(changes, message):
 def test_a_recorded_model_takes_no_source_of_another_format():
     content = yaml.safe_load((CONFIG / "texts.yaml").read_text())
     content["models"]["x"] = {"recorded": "comve"}
-    with pytest.raises(UserError, match=r"models\.x\.recorded: comve is in format comve"):
+    with pytest.raises(
+        UserError, match=r"models\.x\.recorded: comve is in format comve"
+    ):
         read_study(content)
 
 
 @pytest.mark.parametrize(
     ("most", "cores", "gpus", "threads"),
-    [(8, 8, 2, 3), (8, 8, None, 8), (8, 2, None, 2), (8, 2, 4, 1), (1, 8, 2, 1), (4, 64, 2, 4), (8, None, 2, 8)],
+    [
+        (8, 8, 2, 3),
+        (8, 8, None, 8),
+        (8, 2, None, 2),
+        (8, 2, 4, 1),
+        (1, 8, 2, 1),
+        (4, 64, 2, 4),
+        (8, None, 2, 8),
+    ],
 )
-def test_jobs_with_models_leave_cores_for_all_gpus_and_for_other_jobs(most, cores, gpus, threads):
+def test_jobs_with_models_leave_cores_for_all_gpus_and_for_other_jobs(
+    most, cores, gpus, threads
+):
     assert share_threads(most, cores, gpus) == threads
 
 
-SERVED = {"kind": "text", "server": "http://localhost:1/v1", "weights": "m", "revision": "1"}
+SERVED = {
+    "kind": "text",
+    "server": "http://localhost:1/v1",
+    "weights": "m",
+    "revision": "1",
+}
 
 
 @pytest.mark.parametrize(
@@ -256,7 +358,11 @@ SERVED = {"kind": "text", "server": "http://localhost:1/v1", "weights": "m", "re
             {"evaluation.models": ["x"], "evaluation.only": {}},
             r"models: perplexities of existence",
         ),
-        ("scenes", {"filters.ranking": "x"}, r"filters\.ranking: 'x' is behind a server"),
+        (
+            "scenes",
+            {"filters.ranking": "x"},
+            r"filters\.ranking: 'x' is behind a server",
+        ),
         (
             "texts",
             {"consistency.models": ["x"], "consistency.cc_shap.value": "logit"},
@@ -264,7 +370,11 @@ SERVED = {"kind": "text", "server": "http://localhost:1/v1", "weights": "m", "re
         ),
         (
             "scenes",
-            {"attribution.models": ["x"], "profiles": ["published"], "models.x.kind": "vision"},
+            {
+                "attribution.models": ["x"],
+                "profiles": ["published"],
+                "models.x.kind": "vision",
+            },
             r"profiles: published explains logits, which the server of x does not return",
         ),
     ],

@@ -36,6 +36,10 @@ def test_each_of_several_folders_of_images_has_a_digest(tmp_path):
         (folder / "1.png").write_bytes(folder.name.encode())
     images = [{"path": str(folder)} for folder in folders]
     study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
-    study["sources"]["mine"] = {"format": "pairs", "files": {"mine": {"path": "a.csv"}}, "images": images}
+    study["sources"]["mine"] = {
+        "format": "pairs",
+        "files": {"mine": {"path": "a.csv"}},
+        "images": images,
+    }
     raw = RawFiles(read_study(study), "results")
     assert list(raw.describe_own_images()) == [str(folder) for folder in folders]

@@ -1,4 +1,6 @@
-"""The container and the environment of `--sdm conda`; neither was built here, so that their text is checked."""
+"""The container and the environment of `--sdm conda`; neither was built here, so that their text is
+checked.
+"""
 
 import re
 import tomllib

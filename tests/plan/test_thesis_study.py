@@ -1,4 +1,6 @@
-"""Data, splits and checkpoints of the thesis study, compared with what papers and released configurations state."""
+"""Data, splits and checkpoints of the thesis study, compared with what papers and released
+configurations state.
+"""
 
 import json
 from pathlib import Path
@@ -21,17 +23,27 @@ def thesis():
 
 
 @pytest.mark.parametrize(
-    ("source", "file"), [("gqa", "val_all_questions.json"), ("gqa-balanced", "val_balanced_questions.json")]
+    ("source", "file"),
+    [
+        ("gqa", "val_all_questions.json"),
+        ("gqa-balanced", "val_balanced_questions.json"),
+    ],
 )
 def test_gqa_is_its_validation_split(thesis, source, file):
     """Thesis 4.4.1, MM-SHAP 4.1, and the released configurations of encoders and decoders."""
     files = thesis["sources"][source]["files"]
-    assert {name: urldefrag(entry["url"]).fragment for name, entry in files.items()} == {"val": file}
+    assert {
+        name: urldefrag(entry["url"]).fragment for name, entry in files.items()
+    } == {"val": file}
 
 
 @pytest.mark.parametrize("name", RELEASE)
-def test_an_instrument_is_built_from_the_split_of_its_release(thesis, shared_data, name):
-    release = json.loads((shared_data / "valse" / f"{RELEASE[name].file}.json").read_text())
+def test_an_instrument_is_built_from_the_split_of_its_release(
+    thesis, shared_data, name
+):
+    release = json.loads(
+        (shared_data / "valse" / f"{RELEASE[name].file}.json").read_text()
+    )
     entry = thesis["instruments"][name]
     splits = entry.get("splits") or thesis["sources"][entry["source"]]["files"]
     assert {item["original_split"] for item in release.values()} == {
@@ -40,7 +52,9 @@ def test_an_instrument_is_built_from_the_split_of_its_release(thesis, shared_dat
     assert entry["size"] == len(release)
 
 
-@pytest.mark.parametrize("name", ["existence", "plurality", "coreference-standard", "coreference-clean"])
+@pytest.mark.parametrize(
+    "name", ["existence", "plurality", "coreference-standard", "coreference-clean"]
+)
 def test_both_directions_have_as_many_items(thesis, name):
     """VALSE 3.1, A.1, A.2 (500 of each direction) and 3.6."""
     assert thesis["instruments"][name]["halves"] is True
@@ -59,18 +73,29 @@ def test_both_directions_have_as_many_items(thesis, name):
 def test_texts_of_other_images_are_the_released_draws_in_published_and_validation_sets_in_equations(
     thesis, table, dataset, setting, choice
 ):
-    """MM-SHAP 4.1 states 1,500 items of the validation sets; the released code takes 1,000 captions of FOIL-it."""
-    released, stated = (thesis["alignment"][name] for name in TABLES[table].find_dataset_aliases(dataset, setting))
+    """MM-SHAP 4.1 states 1,500 items of the validation sets; the released code takes 1,000 captions
+    of FOIL-it.
+    """
+    released, stated = (
+        thesis["alignment"][name]
+        for name in TABLES[table].find_dataset_aliases(dataset, setting)
+    )
     assert (released["choice"], released["profiles"]) == (choice, ["published"])
     assert (stated["size"], stated["profiles"]) == (1500, ["equations"])
     if dataset == "mscoco":
-        assert thesis["sources"][released["source"]]["images"]["url"].endswith("val2014.zip")
+        assert thesis["sources"][released["source"]]["images"]["url"].endswith(
+            "val2014.zip"
+        )
         assert thesis["sources"][stated["source"]]["files"].keys() == {"val2017"}
 
 
 def test_data_sets_of_profiles_that_a_study_lacks_are_not_run(thesis):
     plan = Plan.from_study(read_study({**thesis, "profiles": ["equations"]}))
-    names = {run.dataset for runs in (plan.scored, plan.attributed, plan.tested) for run in runs}
+    names = {
+        run.dataset
+        for runs in (plan.scored, plan.attributed, plan.tested)
+        for run in runs
+    }
     assert "mscoco" in names
     assert not {name for name in names if "released" in name}
 

@@ -34,7 +34,8 @@ def world(tmp_path, tiny_model_folder):
         (tmp_path / name).write_bytes(content)
     shutil.copytree(tiny_model_folder, tmp_path / "tiny")
     return World(
-        {f"host/{name}": tmp_path / name for name in contents}, {"some/tiny": Repository(tmp_path / "tiny", COMMIT)}
+        {f"host/{name}": tmp_path / name for name in contents},
+        {"some/tiny": Repository(tmp_path / "tiny", COMMIT)},
     )
 
 
@@ -44,12 +45,16 @@ def online(world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WALTZ_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(
+        huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub")
+    )
     with serving(world) as address:
         monkeypatch.setenv("WALTZ_MIRROR", address + MIRROR)
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
         template = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(
+            huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template
+        )
         yield
 
 
@@ -62,27 +67,56 @@ def build_study(**models):
         "sources": {
             "own": {
                 "format": "pairs",
-                "files": {"zoo": {"url": f"{url}/zoo.csv", "sha256": "lock", "size": len(ITEMS), "local": "own.csv"}},
+                "files": {
+                    "zoo": {
+                        "url": f"{url}/zoo.csv",
+                        "sha256": "lock",
+                        "size": len(ITEMS),
+                        "local": "own.csv",
+                    }
+                },
                 "images": {"url": f"{url}/images.zip", "sha256": "lock"},
             }
         },
         "benchmark": {"valid_votes": 1},
-        "models": models or {"tiny": {"kind": "text", "weights": "some/tiny", "revision": COMMIT}},
+        "models": models
+        or {"tiny": {"kind": "text", "weights": "some/tiny", "revision": COMMIT}},
         "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
     }
 
 
 def build_prompted_study(**entry):
     """Return a study that prompts the model with a text task, in both profiles."""
-    study = build_study(tiny={"kind": "text", "weights": "some/tiny", "revision": COMMIT, "family": "gpt2", **entry})
-    study["sources"]["comve"] = {"format": "comve", "files": {"sentences": {"path": "."}, "answers": {"path": "."}}}
-    tasks = {"profiles": ["published", "equations"], "texts": {"comve": {"source": "comve", "size": 1}}}
-    return {**study, **tasks, "groups": {"tasks": ["comve"]}, "evaluation": {"models": ["tiny"], "groups": ["tasks"]}}
+    study = build_study(
+        tiny={
+            "kind": "text",
+            "weights": "some/tiny",
+            "revision": COMMIT,
+            "family": "gpt2",
+            **entry,
+        }
+    )
+    study["sources"]["comve"] = {
+        "format": "comve",
+        "files": {"sentences": {"path": "."}, "answers": {"path": "."}},
+    }
+    tasks = {
+        "profiles": ["published", "equations"],
+        "texts": {"comve": {"source": "comve", "size": 1}},
+    }
+    return {
+        **study,
+        **tasks,
+        "groups": {"tasks": ["comve"]},
+        "evaluation": {"models": ["tiny"], "groups": ["tasks"]},
+    }
 
 
 def check(study=None, timeout=TIMEOUT):
     """Return what was found by subject and name, as (state, finding)."""
-    checks = check_study(Plan.from_study(read_study(study or build_study())), None, timeout)
+    checks = check_study(
+        Plan.from_study(read_study(study or build_study())), None, timeout
+    )
     return {(row.subject, row.name): (row.state.value, row.finding) for row in checks}
 
 
@@ -98,8 +132,14 @@ def test_all_is_ok_and_no_weights_are_read(world, tmp_path):
     assert {state for state, _ in rows.values()} == {"ok"}
     assert rows[FILE] == ("ok", f"images.zip: {len(IMAGES):,} bytes")
     assert "fit" in rows[MODEL][1]
-    assert "0.0 GB" in next(finding for (subject, _), (_, finding) in rows.items() if subject == "disk")
-    assert 0 < world.sent_bytes[f"/some/tiny/resolve/{COMMIT}/model.safetensors"] < 1_000_000
+    assert "0.0 GB" in next(
+        finding for (subject, _), (_, finding) in rows.items() if subject == "disk"
+    )
+    assert (
+        0
+        < world.sent_bytes[f"/some/tiny/resolve/{COMMIT}/model.safetensors"]
+        < 1_000_000
+    )
     assert world.sent_bytes["/mirror/host/images.zip"] < len(IMAGES)
 
 
@@ -163,8 +203,14 @@ def test_a_gated_repository_names_the_page_of_its_licence(world):
     ("entry", "finding"),
     [
         ({"weights": "some/tiny", "revision": "f" * 40}, f"has no commit {'f' * 40}"),
-        ({"weights": "other/tiny", "revision": COMMIT}, "is not on the hub, or not for this account"),
-        ({"weights": "some/tiny/other.pth", "revision": COMMIT}, f"some/tiny has no other.pth at commit {COMMIT}"),
+        (
+            {"weights": "other/tiny", "revision": COMMIT},
+            "is not on the hub, or not for this account",
+        ),
+        (
+            {"weights": "some/tiny/other.pth", "revision": COMMIT},
+            f"some/tiny has no other.pth at commit {COMMIT}",
+        ),
     ],
 )
 def test_a_repository_or_commit_that_is_not_there_is_named(entry, finding):
@@ -178,7 +224,14 @@ def test_a_repository_or_commit_that_is_not_there_is_named(entry, finding):
 def test_one_file_of_weights_and_a_detector_are_looked_for():
     detector = {"detector": "some/detector", "detector_revision": COMMIT}
     rows = check(
-        build_study(own={"kind": "lxmert", "weights": "some/tiny/model.safetensors", "revision": COMMIT} | detector)
+        build_study(
+            own={
+                "kind": "lxmert",
+                "weights": "some/tiny/model.safetensors",
+                "revision": COMMIT,
+            }
+            | detector
+        )
     )
     assert rows["repository", "some/tiny/model.safetensors"][0] == "ok"
     assert "is not on the hub" in rows["repository", "some/detector"][1]
@@ -198,8 +251,14 @@ KEY = "transformer.h.1.ln_1.weight"
     ("change", "finding"),
     [
         (lambda weights: weights.pop(KEY), f"lacks the weights of {KEY}"),
-        (lambda weights: weights.update({KEY: torch.ones(7)}), f"another shape: {KEY} [7] for [32]"),
-        (lambda weights: weights.update({KEY.replace("1", "7", 1): torch.ones(32)}), "has unexpected weights"),
+        (
+            lambda weights: weights.update({KEY: torch.ones(7)}),
+            f"another shape: {KEY} [7] for [32]",
+        ),
+        (
+            lambda weights: weights.update({KEY.replace("1", "7", 1): torch.ones(32)}),
+            "has unexpected weights",
+        ),
     ],
 )
 def test_a_checkpoint_of_other_keys_or_shapes_is_named(tmp_path, change, finding):
@@ -217,7 +276,11 @@ def test_a_checkpoint_of_other_keys_or_shapes_is_named(tmp_path, change, finding
         ("config.json", b"{", "config.json"),
         ("config.json", b'{"model_type": "gpt7"}', "gpt7"),
         ("tokenizer.json", b"[]", "tokenizer.json: no JSON object"),
-        ("model.safetensors", struct.pack("<Q", 9) + b"no header", "model.safetensors: is no checkpoint"),
+        (
+            "model.safetensors",
+            struct.pack("<Q", 9) + b"no header",
+            "model.safetensors: is no checkpoint",
+        ),
     ],
 )
 def test_a_repository_that_does_not_load_is_named(tmp_path, name, content, finding):
@@ -230,7 +293,12 @@ def test_a_repository_that_does_not_load_is_named(tmp_path, name, content, findi
 def test_a_shard_that_the_index_names_and_the_repository_lacks_is_named(tmp_path):
     folder = tmp_path / "tiny"
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
-    index = {"weight_map": {KEY: "model-00001-of-00002.safetensors", "other": "model-00002-of-00002.safetensors"}}
+    index = {
+        "weight_map": {
+            KEY: "model-00001-of-00002.safetensors",
+            "other": "model-00002-of-00002.safetensors",
+        }
+    }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     state, found = check()[MODEL]
     assert state == "failure"
@@ -258,10 +326,14 @@ def test_without_a_network_one_row_stands_for_all_servers(monkeypatch):
     rows = check()
     failures = [key for key, (state, _) in rows.items() if state == "failure"]
     assert failures == [("network", "all servers")]
-    assert "3 files and repositories could not be asked" in rows["network", "all servers"][1]
+    assert (
+        "3 files and repositories could not be asked"
+        in rows["network", "all servers"][1]
+    )
     (disk,) = [row for (subject, _), row in rows.items() if subject == "disk"]
     assert disk[0] == "warning"
-    assert "2 files or repositories of unknown size are needed" in disk[1]  # the size of the third is in the study
+    # The size of the third is in the study.
+    assert "2 files or repositories of unknown size are needed" in disk[1]
 
 
 def test_one_server_that_does_not_answer_is_no_missing_network(world):
@@ -272,13 +344,20 @@ def test_one_server_that_does_not_answer_is_no_missing_network(world):
 
 
 def test_an_unknown_size_is_no_zero(world, tmp_path):
-    (row,) = machine.check_disk([(tmp_path / "a", 3_000_000, "sources"), (tmp_path / "b", None, "sources")])
+    (row,) = machine.check_disk(
+        [(tmp_path / "a", 3_000_000, "sources"), (tmp_path / "b", None, "sources")]
+    )
     assert row.state == "warning"
-    assert "at least 0.0 GB (sources 0.0) and 1 files or repositories of unknown size are needed" in row.finding
+    assert (
+        "at least 0.0 GB (sources 0.0) and 1 files or repositories of unknown size are needed"
+        in row.finding
+    )
 
 
 def test_too_little_disk_is_named(monkeypatch):
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(
+        machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000)
+    )
     (row,) = [row for (subject, _), row in check().items() if subject == "disk"]
     assert row[0] == "failure"
     assert "make room" in row[1]
@@ -286,13 +365,21 @@ def test_too_little_disk_is_named(monkeypatch):
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr("waltz.plan.plan.importlib.util.find_spec", lambda _: None)
-    state, finding = check(build_prompted_study(four_bit=True))["package", "bitsandbytes"]
+    state, finding = check(build_prompted_study(four_bit=True))[
+        "package", "bitsandbytes"
+    ]
     assert state == "failure"
     assert finding.startswith("tiny: four_bit needs the package bitsandbytes")
 
 
 @pytest.mark.parametrize(
-    ("gpus", "state"), [([], "warning"), ([24.0, 24.0], "failure"), ([80.0], "failure"), ([24.0, 80.0, 80.0], "ok")]
+    ("gpus", "state"),
+    [
+        ([], "warning"),
+        ([24.0, 24.0], "failure"),
+        ([80.0], "failure"),
+        ([24.0, 80.0, 80.0], "ok"),
+    ],
 )
 def test_a_model_larger_than_the_gpus_is_named(gpus, state):
     (row,) = machine.check_gpus({"large": (112, 2)}, gpus, scheduled=False)
@@ -317,7 +404,9 @@ def test_an_own_file_that_is_not_there_is_named():
     ],
 )
 def test_an_unknown_partition_is_named(tmp_path, monkeypatch, settings):
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"executor": "slurm", **settings}))
+    (tmp_path / "config.yaml").write_text(
+        yaml.safe_dump({"executor": "slurm", **settings})
+    )
     listed = subprocess.CompletedProcess([], 0, "cpu\ngpu\n")
     monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: listed)
     (row,) = machine.check_scheduler(tmp_path)
@@ -337,11 +426,14 @@ DRY_RUN = "Job stats:\n rule       count \n ----\n fetch archive     2\n fetch  
 def checkout(tmp_path, monkeypatch):
     (tmp_path / "workflow/waltz").mkdir(parents=True)
     (tmp_path / "rules").mkdir()
-    (tmp_path / "rules/sources.smk").write_text("rule fetch:\n    output:\n\nrule fetch_archive:\n")
+    (tmp_path / "rules/sources.smk").write_text(
+        "rule fetch:\n    output:\n\nrule fetch_archive:\n"
+    )
     (tmp_path / "Snakefile").touch()
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(build_study()))
     monkeypatch.setattr(
-        "waltz.cli.preflight.start_snakemake", lambda *_, **__: subprocess.CompletedProcess([], 0, DRY_RUN, "")
+        "waltz.cli.preflight.start_snakemake",
+        lambda *_, **__: subprocess.CompletedProcess([], 0, DRY_RUN, ""),
     )
 
 
@@ -351,7 +443,12 @@ def test_the_command_prints_one_table_and_exits_with_1_on_a_failure(world):
     result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 0
     rows = json.loads(Path("checks.json").read_text())
-    assert {"subject": "work", "name": "sources", "state": "ok", "finding": "47 jobs"} in rows
+    assert {
+        "subject": "work",
+        "name": "sources",
+        "state": "ok",
+        "finding": "47 jobs",
+    } in rows
     world.misbehave("images.zip", "404")
     result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 1

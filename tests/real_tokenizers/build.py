@@ -1,11 +1,22 @@
-"""The tokenizers of released models, put together from their vocabularies as their repositories hold them."""
+"""The tokenizers of released models, put together from their vocabularies as their repositories
+hold them.
+"""
 
 import functools
 from collections.abc import Sequence
 from typing import Any
 
 import transformers
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
 from real_tokenizers import vocabularies
 from real_tokenizers.vocabularies import NORMAL, Piece
@@ -37,8 +48,12 @@ def build_falcon() -> Any:
         ]
     )
     core.decoder = decoders.ByteLevel()
-    core.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, model_max_length=2048)
+    core.add_special_tokens(
+        [AddedToken(text, special=True, normalized=False) for text in special]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token=END, model_max_length=2048
+    )
 
 
 def build_gpt2() -> Any:
@@ -50,14 +65,20 @@ def build_gpt2() -> Any:
 def build_qwen2() -> Any:
     """Return the tokenizer of Qwen2, on which mPLUG-Owl3 builds."""
     ids, merges, special = vocabularies.read_byte_level("qwen2")
-    tokenizer = transformers.Qwen2Tokenizer(vocab=ids, merges=merges, eos_token="<|im_end|>", model_max_length=32768)
-    tokenizer.add_tokens([AddedToken(text, special=True, normalized=False) for text in special])
+    tokenizer = transformers.Qwen2Tokenizer(
+        vocab=ids, merges=merges, eos_token="<|im_end|>", model_max_length=32768
+    )
+    tokenizer.add_tokens(
+        [AddedToken(text, special=True, normalized=False) for text in special]
+    )
     return tokenizer
 
 
 def build_bert() -> Any:
     """Return the tokenizer of uncased BERT."""
-    return transformers.BertTokenizer(vocab=vocabularies.read_bert(), do_lower_case=True, model_max_length=512)
+    return transformers.BertTokenizer(
+        vocab=vocabularies.read_bert(), do_lower_case=True, model_max_length=512
+    )
 
 
 def build_clip() -> Any:
@@ -67,15 +88,34 @@ def build_clip() -> Any:
 
 
 def _build_sentencepiece(pieces: tuple[Piece, ...], added: Sequence[str]) -> Any:
-    """Return the fast tokenizer of a SentencePiece BPE, with the normalizer of the files of Llama 2 and Mistral."""
+    """Return the fast tokenizer of a SentencePiece BPE, with the normalizer of the files of Llama 2
+    and Mistral.
+    """
     ids = {piece.text: place for place, piece in enumerate(pieces)}
-    core = Tokenizer(models.BPE(ids, _find_merges(pieces), unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    core.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    core = Tokenizer(
+        models.BPE(
+            ids,
+            _find_merges(pieces),
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    core.normalizer = normalizers.Sequence(
+        [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
+    )
     core.decoder = decoders.Sequence(
-        [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        [
+            decoders.Replace(SPACE, " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
     )
     special = ("<unk>", "<s>", "</s>", *added)
-    core.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
+    core.add_special_tokens(
+        [AddedToken(text, special=True, normalized=False) for text in special]
+    )
     core.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", ids["<s>"])]
     )
@@ -86,14 +126,23 @@ def _build_sentencepiece(pieces: tuple[Piece, ...], added: Sequence[str]) -> Any
 
 @functools.cache
 def _find_merges(pieces: tuple[Piece, ...]) -> list[tuple[str, str]]:
-    """Return every way to put a piece together from two others, by the score of the piece, then by their ids."""
+    """Return every way to put a piece together from two others, by the score of the piece, then by
+    their ids.
+    """
     ids = {piece.text: place for place, piece in enumerate(pieces)}
     merges: list[tuple[float, tuple[str, str]]] = []
     for piece in pieces:
         if piece.kind == NORMAL:
             text = piece.text
             pairs = [(text[:cut], text[cut:]) for cut in range(1, len(text))]
-            known = [(first, second) for first, second in pairs if first in ids and second in ids]
-            merges += [(piece.score, pair) for pair in sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))]
+            known = [
+                (first, second)
+                for first, second in pairs
+                if first in ids and second in ids
+            ]
+            merges += [
+                (piece.score, pair)
+                for pair in sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+            ]
     merges.sort(key=lambda merge: -merge[0])
     return [pair for _, pair in merges]

@@ -1,4 +1,6 @@
-"""Fixtures for tests of the real tokenizers: texts of the released data, and a LLaVA-NeXT with real sizes of tiles."""
+"""Fixtures for tests of the real tokenizers: texts of the released data, and a LLaVA-NeXT with real
+sizes of tiles.
+"""
 
 import pytest
 
@@ -13,7 +15,9 @@ def valid_sentences(shared_data) -> list[str]:
     rows = [
         row
         for name, instrument in RELEASE.items()
-        for row in read_release(shared_data / "valse" / f"{instrument.file}.json", name, 2)
+        for row in read_release(
+            shared_data / "valse" / f"{instrument.file}.json", name, 2
+        )
         if row["valid"]
     ]
     sentences = [row[role] for row in rows for role in ("caption", "foil")]
@@ -25,7 +29,9 @@ def valid_sentences(shared_data) -> list[str]:
 def dialogues(shared_data) -> list[str]:
     """Whole dialogues of VisDial: a caption, then ten questions with their answers."""
     texts: dict[str, str] = {}
-    for row in read_visdial(shared_data / "visdial" / "visdial_1.0_val_visdialconv.json", "visdial"):
+    for row in read_visdial(
+        shared_data / "visdial" / "visdial_1.0_val_visdialconv.json", "visdial"
+    ):
         texts.setdefault(row["image"], row["caption"])
         texts[row["image"]] += f" {row['question']}? {row['answer']}."
     return list(texts.values())

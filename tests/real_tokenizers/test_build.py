@@ -37,15 +37,27 @@ def test_ids_are_those_of_llama_cpp(name):
 
 def test_ids_of_mistral_are_those_of_sentencepiece():
     tokenizer, strings = build.build_mistral(), vocabularies.read_test_strings("llama2")
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(vocabularies.MISTRAL_COMMON.folder / "mistral.model"))
+    pieces = sentencepiece.SentencePieceProcessor(
+        model_file=str(vocabularies.MISTRAL_COMMON.folder / "mistral.model")
+    )
     assert len(tokenizer) == 32000
-    assert not [text for text, _ in strings if _encode(tokenizer, text) != pieces.encode(text)]
+    assert not [
+        text for text, _ in strings if _encode(tokenizer, text) != pieces.encode(text)
+    ]
 
 
 def test_ids_of_clip_are_those_of_the_released_code():
     tokenizer = build.build_clip()
     assert len(tokenizer) == 49408
-    assert tokenizer("a photo of a cat")["input_ids"] == [49406, 320, 1125, 539, 320, 2368, 49407]
+    assert tokenizer("a photo of a cat")["input_ids"] == [
+        49406,
+        320,
+        1125,
+        539,
+        320,
+        2368,
+        49407,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +69,14 @@ def llama2_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def llama2(llama2_folder):
-    return language_model.load(ModelSpec("mine", "text", str(llama2_folder), "local"), Device("cpu", 1, ""))
+    return language_model.load(
+        ModelSpec("mine", "text", str(llama2_folder), "local"), Device("cpu", 1, "")
+    )
 
 
-def test_the_class_that_the_repository_names_replaces_the_rules_for_spaces(llama2_folder):
+def test_the_class_that_the_repository_names_replaces_the_rules_for_spaces(
+    llama2_folder,
+):
     """The reason for `pretrained._restore_llama_spaces`; where this fails, that function can go."""
     tokenizer, strings = (
         transformers.AutoTokenizer.from_pretrained(llama2_folder),
@@ -74,7 +90,11 @@ def test_the_class_that_the_repository_names_replaces_the_rules_for_spaces(llama
 
 def test_waltz_gives_the_ids_of_the_file(llama2):
     strings = vocabularies.read_test_strings("llama2")
-    assert not [text for text, ids in strings if text and list(llama2.build_prompt(text).ids) != [1, *ids]]
+    assert not [
+        text
+        for text, ids in strings
+        if text and list(llama2.build_prompt(text).ids) != [1, *ids]
+    ]
 
 
 def test_a_turn_after_a_start_token_begins_with_a_space_as_in_training(llama2):

@@ -1,4 +1,6 @@
-"""LLaVA-NeXT with the real tokenizers and sizes of tiles: positions as the real processor gives them."""
+"""LLaVA-NeXT with the real tokenizers and sizes of tiles: positions as the real processor gives
+them.
+"""
 
 from PIL import Image
 
@@ -15,7 +17,9 @@ def test_an_example_has_the_ids_and_pixels_of_the_real_processor(llava_next):
     picture = llava_next.prepare_image(Image.new("RGB", (1100, 808)))
     ids, features = expand_prompt(prompt, llava_next.build_layout(prompt, picture))
     assert (len(ids), picture.pixels.shape) == (IDS, PIXELS)
-    assert llava_next.encode_image(picture, picture.pixels[None]).shape[1] == len(features)
+    assert llava_next.encode_image(picture, picture.pixels[None]).shape[1] == len(
+        features
+    )
 
 
 def test_a_space_stands_between_image_and_line_break(llava_next):

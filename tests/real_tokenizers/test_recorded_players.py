@@ -1,6 +1,8 @@
-"""Pieces and players of prompts with Mistral's tokenizer: those that the released CC-SHAP code recorded.
+"""Pieces and players of prompts with Mistral's tokenizer: those that the released CC-SHAP code
+recorded.
 
-Recorded are 200 items of Mistral-7B-Instruct-v0.1: prompts, tokens, and one contribution ratio a shared player.
+Recorded are 200 items of Mistral-7B-Instruct-v0.1: prompts, tokens, and one contribution ratio a
+shared player.
 """
 
 import pytest
@@ -24,7 +26,9 @@ TEMPLATE = build_published_template("mistral-chat")
 @pytest.fixture(scope="module")
 def decoder(real_vocabularies):
     """Mistral's tokenizer; no network is needed to cut prompts into players."""
-    return LanguageModel(ModelSpec("mistral"), "cpu", None, build_mistral(), frozenset(), 32768)
+    return LanguageModel(
+        ModelSpec("mistral"), "cpu", None, build_mistral(), frozenset(), 32768
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +50,37 @@ def test_pieces_and_players_are_the_recorded_ones(decoder, recorded_items, datas
     assert len(items) == 100
     for item in items:
         question = Question(
-            "", dataset, dataset, None, {"first": "", "second": "", "premise": "", "hypothesis": ""}, (), (), ""
+            "",
+            dataset,
+            dataset,
+            None,
+            {"first": "", "second": "", "premise": "", "hypothesis": ""},
+            (),
+            (),
+            "",
         )
         texts = {"input": item["input"], "answer": item["model_prediction"]}
         for kind, plot in PLOTS.items():
             recorded = item[plot]
-            prompts = [render_prompt(name, question, TEMPLATE, texts) for name in PROMPT_KINDS[kind]]
+            prompts = [
+                render_prompt(name, question, TEMPLATE, texts)
+                for name in PROMPT_KINDS[kind]
+            ]
             assert prompts[0].text == item["model_input"]
-            pieces = [list(cut_pieces(prompt.text, decoder.tokenizer, joins_tokens=True)) for prompt in prompts]
+            pieces = [
+                list(cut_pieces(prompt.text, decoder.tokenizer, joins_tokens=True))
+                for prompt in prompts
+            ]
             assert pieces == [recorded["input_tokens"], recorded["expl_input_tokens"]]
             suffixes = tuple(
-                count_suffix_players(decoder, prompt.counted_suffix, TEMPLATE.suffix_rule) for prompt in prompts
+                count_suffix_players(
+                    decoder, prompt.counted_suffix, TEMPLATE.suffix_rule
+                )
+                for prompt in prompts
             )
             assert suffixes == (recorded["len_marg_pred"], recorded["len_marg_expl"])
             shared = find_shared_players(*pieces, suffixes, PUBLISHED)
             assert [len(numbers) for numbers in shared] == [
-                len(recorded[name]) for name in ("ratios_prediction", "ratios_explanation")
+                len(recorded[name])
+                for name in ("ratios_prediction", "ratios_explanation")
             ]

@@ -1,6 +1,8 @@
-"""With the real tokenizers, the prompts for answer and explanation have as many players before their query suffixes.
+"""With the real tokenizers, the prompts for answer and explanation have as many players before
+their query suffixes.
 
-The published CC-SHAP compares as many players of both, so each other item has no value but a reason.
+The published CC-SHAP compares as many players of both, so each other item has no value but a
+reason.
 """
 
 import pytest
@@ -46,34 +48,55 @@ def text_questions(shared_data):
     """Return the published items of ComVE and e-SNLI."""
     comve, esnli = shared_data / "comve", shared_data / "esnli"
     rows = {
-        "comve": read_comve(comve / "subtaskA_test_data.csv", comve / "subtaskA_gold_answers.csv", "comve", "test"),
+        "comve": read_comve(
+            comve / "subtaskA_test_data.csv",
+            comve / "subtaskA_gold_answers.csv",
+            "comve",
+            "test",
+        ),
         "e-snli": read_esnli(esnli / "esnli_test_rebuilt.csv", "e-snli", "test"),
     }
     return [
         question
         for name, read in rows.items()
-        for question in select_text_questions(list(read), name, "published", 100, 42).questions
+        for question in select_text_questions(
+            list(read), name, "published", 100, 42
+        ).questions
     ]
 
 
 @pytest.fixture(scope="module")
 def image_questions(shared_data):
     """Return the first published items of an instrument of VALSE."""
-    items = [item for item in read_release(shared_data / "valse/existence.json", "existence", 2) if item["valid"]][:100]
+    items = [
+        item
+        for item in read_release(shared_data / "valse/existence.json", "existence", 2)
+        if item["valid"]
+    ][:100]
     return build_pairwise_questions(items, "existence", draw_published_orders(items))
 
 
 def count_players(decoder, template, question, kind):
     """Return the numbers of players before both query suffixes; they are refused where they differ."""
     repeated = {"answer": "A"} if kind == POST_HOC else {}
-    prompts = [render_prompt(name, question, template, repeated) for name in PROMPT_KINDS[kind]]
-    suffixes = [count_suffix_players(decoder, prompt.counted_suffix, template.suffix_rule) for prompt in prompts]
+    prompts = [
+        render_prompt(name, question, template, repeated) for name in PROMPT_KINDS[kind]
+    ]
+    suffixes = [
+        count_suffix_players(decoder, prompt.counted_suffix, template.suffix_rule)
+        for prompt in prompts
+    ]
     players = [decoder.build_prompt(prompt.text).ids for prompt in prompts]
-    return [len(numbers) for numbers in find_shared_players(*players, tuple(suffixes), PUBLISHED)]
+    return [
+        len(numbers)
+        for numbers in find_shared_players(*players, tuple(suffixes), PUBLISHED)
+    ]
 
 
 def check_family(name, build_tokenizer, questions):
-    decoder = LanguageModel(ModelSpec(name), "cpu", None, build_tokenizer(), frozenset(), 4096)
+    decoder = LanguageModel(
+        ModelSpec(name), "cpu", None, build_tokenizer(), frozenset(), 4096
+    )
     template = build_published_template(name)
     for question in questions:
         for kind in PROMPT_KINDS:

@@ -24,12 +24,21 @@ DECODERS = {
 
 def spell(token):
     """Return the characters that a token stands for, as far as case and accents."""
-    return token.removeprefix("##").removesuffix("</w>").replace(SPACE, " ").replace("Ġ", " ")
+    return (
+        token.removeprefix("##")
+        .removesuffix("</w>")
+        .replace(SPACE, " ")
+        .replace("Ġ", " ")
+    )
 
 
 def simplify(text):
     """Return a text as uncased tokenizers read it."""
-    return "".join(letter for letter in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(letter))
+    return "".join(
+        letter
+        for letter in unicodedata.normalize("NFD", text.lower())
+        if not unicodedata.combining(letter)
+    )
 
 
 def find_fault(text, tokens, spans, cased):
@@ -70,10 +79,16 @@ def list_faults(sentences, tokenize, cased):
 @pytest.mark.parametrize("name", ENCODERS)
 def test_spans_of_an_encoder_are_the_characters_of_its_tokens(valid_sentences, name):
     tokenizer = ENCODERS[name]()
-    assert not list_faults(valid_sentences, lambda text: tokenize_text(tokenizer, text, 77, name), cased=False)
+    assert not list_faults(
+        valid_sentences,
+        lambda text: tokenize_text(tokenizer, text, 77, name),
+        cased=False,
+    )
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_spans_of_a_decoder_are_the_characters_of_its_tokens(valid_sentences, name):
-    decoder = LanguageModel(ModelSpec(name), "cpu", None, DECODERS[name](), frozenset(), 4096)
+    decoder = LanguageModel(
+        ModelSpec(name), "cpu", None, DECODERS[name](), frozenset(), 4096
+    )
     assert not list_faults(valid_sentences, decoder.build_prompt, cased=True)

@@ -1,4 +1,6 @@
-"""Control tokens in user text with real tokenizers: each is refused or read as text, and ordinary text passes."""
+"""Control tokens in user text with real tokenizers: each is refused or read as text, and ordinary
+text passes.
+"""
 
 import functools
 
@@ -50,14 +52,25 @@ def load(name):
 @functools.cache
 def list_special(name):
     tokenizer = load(name)
-    added = {token_id: str(token) for token_id, token in tokenizer.added_tokens_decoder.items()}
-    return added | dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+    added = {
+        token_id: str(token)
+        for token_id, token in tokenizer.added_tokens_decoder.items()
+    }
+    return added | dict(
+        zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_every_control_token_is_refused(name):
     for token in list_special(name).values():
-        for text in (token, f"a dog{token}a cat", f"a dog {token} a cat", f"\n{token}\n", token + token):
+        for text in (
+            token,
+            f"a dog{token}a cat",
+            f"a dog {token} a cat",
+            f"\n{token}\n",
+            token + token,
+        ):
             assert token in find_control_tokens(load(name), text)
 
 
@@ -69,7 +82,9 @@ def test_ordinary_text_passes(name, text):
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_sentences_of_valse_pass(name, valid_sentences):
-    refused = [text for text in valid_sentences[::40] if find_control_tokens(load(name), text)]
+    refused = [
+        text for text in valid_sentences[::40] if find_control_tokens(load(name), text)
+    ]
     assert not refused
 
 
@@ -81,11 +96,15 @@ def test_a_text_that_passes_has_no_control_token(data):
     pieces = st.one_of(
         st.sampled_from(list(special.values())),
         st.sampled_from(list(special.values())).map(str.lower),
-        st.sampled_from(["<", ">", "[", "]", "|", "/", "s", "▁", " ", "\u200b", "<|", "|>"]),
+        st.sampled_from(
+            ["<", ">", "[", "]", "|", "/", "s", "▁", " ", "\u200b", "<|", "|>"]
+        ),
         st.text(max_size=4),
     )
     text = "".join(data.draw(st.lists(pieces, max_size=6)))
-    control = set(tokenizer(text, add_special_tokens=False)["input_ids"]) & set(special) - {tokenizer.unk_token_id}
+    control = set(tokenizer(text, add_special_tokens=False)["input_ids"]) & set(
+        special
+    ) - {tokenizer.unk_token_id}
     assert bool(find_control_tokens(tokenizer, text)) >= bool(control)
     # Nothing but control tokens is a reason to refuse a text.
     if not any(token.casefold() in text.casefold() for token in special.values()):

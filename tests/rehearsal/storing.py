@@ -16,7 +16,9 @@ STEMS = {"safetensors": ("model", "safetensors"), "bin": ("pytorch_model", "bin"
 
 
 def seeded(name: str, build: Callable[[], Any], width: float = 0.25) -> Any:
-    """A network whose weights come from a seed of its name, wide enough that its outputs differ from input to input."""
+    """A network whose weights come from a seed of its name, wide enough that its outputs differ
+    from input to input.
+    """
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     torch.manual_seed(seed)
     network = build().eval()
@@ -41,7 +43,8 @@ def state_of(
     Args:
         network: Any module.
         renamed: Regular expressions and what stands in their place, each applied in turn.
-        without: Regular expressions of keys (as renamed) that upstream's file lacks, such as tied weights.
+        without: Regular expressions of keys (as renamed) that upstream's file lacks, such as tied
+            weights.
         dtype: Precision of floating-point weights; as they are where None.
     """
     state: State = {}
@@ -54,7 +57,9 @@ def state_of(
     return state
 
 
-def save_state(state: State, folder: Path, form: Form = "safetensors", shards: int = 1) -> None:
+def save_state(
+    state: State, folder: Path, form: Form = "safetensors", shards: int = 1
+) -> None:
     """Weights in one file, or in several with the index that says which holds what."""
     folder.mkdir(parents=True, exist_ok=True)
     stem, ending = STEMS[form]
@@ -64,12 +69,19 @@ def save_state(state: State, folder: Path, form: Form = "safetensors", shards: i
     keys, placed = list(state), {}
     for shard in range(shards):
         name = f"{stem}-{shard + 1:05d}-of-{shards:05d}.{ending}"
-        part = {key: state[key] for key in keys[shard * len(keys) // shards : (shard + 1) * len(keys) // shards]}
+        part = {
+            key: state[key]
+            for key in keys[
+                shard * len(keys) // shards : (shard + 1) * len(keys) // shards
+            ]
+        }
         _write(part, folder / name, form)
         placed |= dict.fromkeys(part, name)
     size = sum(values.numel() * values.element_size() for values in state.values())
     index = {"metadata": {"total_size": size}, "weight_map": placed}
-    (folder / f"{stem}.{ending}.index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    (folder / f"{stem}.{ending}.index.json").write_text(
+        json.dumps(index, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def save_config(config: Any, folder: Path, architecture: str, **added: Any) -> None:
@@ -77,7 +89,9 @@ def save_config(config: Any, folder: Path, architecture: str, **added: Any) -> N
     folder.mkdir(parents=True, exist_ok=True)
     written = {**config.to_diff_dict(), "architectures": [architecture], **added}
     written.pop("transformers_version", None)
-    (folder / "config.json").write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    (folder / "config.json").write_text(
+        json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+    )
 
 
 def _write(state: State, path: Path, form: Form) -> None:

@@ -1,4 +1,6 @@
-"""The rehearsal's own means: the server as its clients ask it, the tiny checkpoints as transformers loads them."""
+"""The rehearsal's own means: the server as its clients ask it, the tiny checkpoints as transformers
+loads them.
+"""
 
 import hashlib
 from pathlib import Path
@@ -29,7 +31,10 @@ def world(tmp_path):
     (tmp_path / "model/config.json").write_text("{}")
     (tmp_path / "model/deeper/weights.bin").write_bytes(CONTENT)
     (tmp_path / "raw").write_bytes(CONTENT)
-    return World({"host/raw.zip": tmp_path / "raw"}, {"some/model": Repository(tmp_path / "model", COMMIT)})
+    return World(
+        {"host/raw.zip": tmp_path / "raw"},
+        {"some/model": Repository(tmp_path / "model", COMMIT)},
+    )
 
 
 @pytest.fixture
@@ -41,11 +46,17 @@ def address(world):
 def _fetched(address: str, folder: Path) -> bytes:
     target = folder / "raw.zip"
     expected = hashlib.sha256(CONTENT).hexdigest()
-    download(DownloadRequest(f"{address}/mirror/host/raw.zip", expected, "put it there"), target, wait=lambda _: None)
+    download(
+        DownloadRequest(f"{address}/mirror/host/raw.zip", expected, "put it there"),
+        target,
+        wait=lambda _: None,
+    )
     return target.read_bytes()
 
 
-@pytest.mark.parametrize(("kind", "times"), [("500", 2), ("cut", 2), ("wrong", 2), ("slow", 1)])
+@pytest.mark.parametrize(
+    ("kind", "times"), [("500", 2), ("cut", 2), ("wrong", 2), ("slow", 1)]
+)
 def test_a_download_survives_faults_of_each_kind(world, address, tmp_path, kind, times):
     world.misbehave("raw.zip", kind, times)
     assert _fetched(address, tmp_path / "here") == CONTENT
@@ -72,11 +83,18 @@ def online(monkeypatch):
 
 @pytest.mark.usefixtures("online")
 @pytest.mark.parametrize("revision", ["main", COMMIT])
-def test_the_hubs_own_client_finds_repository_tree_and_files(world, address, tmp_path, revision):
+def test_the_hubs_own_client_finds_repository_tree_and_files(
+    world, address, tmp_path, revision
+):
     api = huggingface_hub.HfApi(endpoint=address)
     assert api.model_info("some/model", revision=revision).sha == COMMIT
-    assert set(api.list_repo_files("some/model", revision=revision)) == {"config.json", "deeper/weights.bin"}
-    snapshot = api.snapshot_download("some/model", revision=revision, cache_dir=tmp_path / "cache")
+    assert set(api.list_repo_files("some/model", revision=revision)) == {
+        "config.json",
+        "deeper/weights.bin",
+    }
+    snapshot = api.snapshot_download(
+        "some/model", revision=revision, cache_dir=tmp_path / "cache"
+    )
     assert Path(snapshot).name == COMMIT
     assert (Path(snapshot) / "deeper/weights.bin").read_bytes() == CONTENT
     with pytest.raises(huggingface_hub.errors.RevisionNotFoundError):
@@ -91,7 +109,9 @@ def test_the_hubs_own_client_finds_repository_tree_and_files(world, address, tmp
 def test_the_hubs_own_client_goes_on_after_a_cut(world, address, tmp_path):
     world.misbehave("weights.bin", "cut", times=1)
     api = huggingface_hub.HfApi(endpoint=address)
-    path = api.hf_hub_download("some/model", "deeper/weights.bin", cache_dir=tmp_path, revision=COMMIT)
+    path = api.hf_hub_download(
+        "some/model", "deeper/weights.bin", cache_dir=tmp_path, revision=COMMIT
+    )
     assert Path(path).read_bytes() == CONTENT
 
 
@@ -106,22 +126,35 @@ def test_the_hubs_own_client_goes_on_after_a_cut(world, address, tmp_path):
         ("weights.bin", "wrong"),
     ],
 )
-def test_a_complete_model_survives_faults_of_each_kind(world, address, tmp_path, monkeypatch, part, kind):
+def test_a_complete_model_survives_faults_of_each_kind(
+    world, address, tmp_path, monkeypatch, part, kind
+):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
     template = address + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(
+        huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template
+    )
     world.misbehave(part, kind, times=1)
-    fetch_snapshot("some/model", tmp_path / "whole", tmp_path / "lock.yaml", wait=lambda _: None)
+    fetch_snapshot(
+        "some/model", tmp_path / "whole", tmp_path / "lock.yaml", wait=lambda _: None
+    )
     assert (tmp_path / "whole/deeper/weights.bin").read_bytes() == CONTENT
     assert not world.faults[0].times
 
 
 @pytest.mark.usefixtures("online")
-def test_a_hub_that_is_down_is_one_line_and_leaves_nothing_that_looks_complete(world, address, tmp_path, monkeypatch):
+def test_a_hub_that_is_down_is_one_line_and_leaves_nothing_that_looks_complete(
+    world, address, tmp_path, monkeypatch
+):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
     world.misbehave("/api/models", "500")
     with pytest.raises(UserError, match="some/model: cannot be had from the hub"):
-        fetch_snapshot("some/model", tmp_path / "whole", tmp_path / "lock.yaml", wait=lambda _: None)
+        fetch_snapshot(
+            "some/model",
+            tmp_path / "whole",
+            tmp_path / "lock.yaml",
+            wait=lambda _: None,
+        )
     assert world.request_counts["GET", "/api/models/some/model"] == ATTEMPTS
     assert not (tmp_path / "whole").exists()
 
@@ -155,22 +188,35 @@ def test_a_tiny_checkpoint_loads_completely_and_is_the_same_each_time(tmp_path, 
     for folder in folders:
         hub.build({model: COMMIT}, folder)
     first, second = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
         for folder in folders
     )
     assert first == second
-    _, report = CLASSES[model].from_pretrained(folders[0] / model, output_loading_info=True)
+    _, report = CLASSES[model].from_pretrained(
+        folders[0] / model, output_loading_info=True
+    )
     assert not report["missing_keys"]
     assert not report["mismatched_keys"]
 
 
 @pytest.mark.usefixtures("real_vocabularies")
-@pytest.mark.parametrize("model", [model for model in vision.BUILDERS if model.startswith("llava-hf/")])
-def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as_its_own(tmp_path, model):
+@pytest.mark.parametrize(
+    "model", [model for model in vision.BUILDERS if model.startswith("llava-hf/")]
+)
+def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as_its_own(
+    tmp_path, model
+):
     hub.build({model: COMMIT}, tmp_path)
     processor = transformers.AutoProcessor.from_pretrained(tmp_path / model)
     assert processor.patch_size is None
-    loaded = load_vision(ModelSpec("mine", "vision", str(tmp_path / model), "local"), Device("cpu", 1, ""))
+    loaded = load_vision(
+        ModelSpec("mine", "vision", str(tmp_path / model), "local"),
+        Device("cpu", 1, ""),
+    )
     assert loaded.processor.patch_size == vision.PATCH
 
 
@@ -178,5 +224,8 @@ def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as
 def test_mplug_owl3_is_loaded_completely_without_code_of_its_repository(tmp_path):
     model = "mPLUG/mPLUG-Owl3-7B-240728"
     hub.build({model: COMMIT}, tmp_path)
-    loaded = load_decoder(ModelSpec("mine", "vision", str(tmp_path / model), "local"), Device("cpu", 1, ""))
+    loaded = load_decoder(
+        ModelSpec("mine", "vision", str(tmp_path / model), "local"),
+        Device("cpu", 1, ""),
+    )
     assert loaded.image_id == len(loaded.tokenizer) - 1

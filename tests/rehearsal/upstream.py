@@ -1,4 +1,6 @@
-"""Every raw file of a study in small, in upstream's format, its pictures and statements those of drawn scenes."""
+"""Every raw file of a study in small, in upstream's format, its pictures and statements those of
+drawn scenes.
+"""
 
 import csv
 import functools
@@ -42,7 +44,9 @@ RELEASED = {
     "coreference-clean": ("object", "VisDial_v1.0"),
     "foil-it": ("object", "FOIL dataset"),
 }
-"""Which scenes' foils stand for an instrument's, and what the release calls the origin of its images."""
+"""Which scenes' foils stand for an instrument's, and what the release calls the origin of its
+images.
+"""
 BELOW = {
     ("coco-captions", "val2017"): "coco/annotations/captions_val2017.json",
     ("visual7w", "telling"): "visual7w/dataset_v7w_telling.json",
@@ -54,7 +58,11 @@ BELOW = {
     ("e-snli", "test"): "esnli/esnli_test.csv",
     ("comve", "sentences"): "comve/subtaskA_test_data.csv",
     ("comve", "answers"): "comve/subtaskA_gold_answers.csv",
-    **{(form, split): f"{form}/{split}.json" for form in ("swig", "imsitu") for split in ("train", "dev", "test")},
+    **{
+        (form, split): f"{form}/{split}.json"
+        for form in ("swig", "imsitu")
+        for split in ("train", "dev", "test")
+    },
     **{(form, "space"): "swig/imsitu_space.json" for form in ("swig", "imsitu")},
 }
 """Where the scenes' files lie that stand for a format's."""
@@ -62,15 +70,23 @@ BELOW = {
 
 ARCHIVES: dict[str, Callable[[int], str]] = {
     "val2017.zip": lambda number: f"val2017/{annotations.name_coco_2017(number)}",
-    "val2014.zip": lambda number: f"val2014/{annotations.name_coco_2014(number, 'val2014')}",
-    "train2014.zip": lambda number: f"train2014/{annotations.name_coco_2014(number, 'train2014')}",
-    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{tasks.name_visdial(number, 'val2018')}",
+    "val2014.zip": lambda number: (
+        f"val2014/{annotations.name_coco_2014(number, 'val2014')}"
+    ),
+    "train2014.zip": lambda number: (
+        f"train2014/{annotations.name_coco_2014(number, 'train2014')}"
+    ),
+    "VisualDialog_val2018.zip": lambda number: (
+        f"VisualDialog_val2018/{tasks.name_visdial(number, 'val2018')}"
+    ),
     "visual7w_images.zip": lambda number: f"images/{tasks.name_visual7w(number)}",
     "gqa/images.zip": lambda number: f"images/{tasks.name_gqa(number)}",
     "images_512.zip": str,
     "of500_images": str,
 }
-"""Path of a scene's image in each archive of images, by a part of its url; those of verbs are named after them."""
+"""Path of a scene's image in each archive of images, by a part of its url; those of verbs are named
+after them.
+"""
 
 
 @functools.cache
@@ -105,7 +121,12 @@ def annotation(form: str, name: str, url: str) -> bytes:
     if form == "e-snli-lines":
         return _lines(name)
     if form == "bbh":
-        return _json({"canary": "none", "data": [tasked(name, number) for number in range(ITEMS)]})
+        return _json(
+            {
+                "canary": "none",
+                "data": [tasked(name, number) for number in range(ITEMS)],
+            }
+        )
     return written()[BELOW[form, name]].encode()
 
 
@@ -122,10 +143,12 @@ def pictures(address: str) -> Files:
             image_files[ARCHIVES[archive](number)] = _drawn(number)
         elif graph.action is not None:
             verb = graph.action.verb
-            image_files[f"{archive.partition('.')[0]}/{annotations.name_swig(verb, number)}"] = _drawn(number)
-            image_files[f"{archive.partition('.')[0]}/{annotations.name_still(verb, number)}"] = _small(
-                remove_action(graph)
-            )
+            image_files[
+                f"{archive.partition('.')[0]}/{annotations.name_swig(verb, number)}"
+            ] = _drawn(number)
+            image_files[
+                f"{archive.partition('.')[0]}/{annotations.name_still(verb, number)}"
+            ] = _small(remove_action(graph))
     return image_files
 
 
@@ -137,7 +160,8 @@ def released(instrument: str) -> dict[str, Any]:
         rng = Random(f"{instrument}:{graph.id}")
         for foil in draw_foils(graph, rng):
             if foil.piece == piece and len(record) < ITEMS:
-                votes = 1 if len(record) % 3 == 1 else 3  # the published draw of one of twelve takes the seventh
+                # The published draw of one of twelve takes the seventh.
+                votes = 1 if len(record) % 3 == 1 else 3
                 record[f"{instrument}_{number}"] = {
                     "dataset": dataset,
                     "dataset_idx": str(number),
@@ -159,14 +183,18 @@ def plain_captions() -> str:
     table = csv.writer(held, lineterminator="\n")
     table.writerow(("image", "annotator", "caption", "plain_image"))
     for image, entry in annotations.build_descriptions(world(), SEED).items():
-        table.writerows((image, "somebody", caption, entry["still"]) for caption in entry["plain"])
+        table.writerows(
+            (image, "somebody", caption, entry["still"]) for caption in entry["plain"]
+        )
     return held.getvalue()
 
 
 def tasked(task: str, number: int) -> dict[str, Any]:
     """An item of BIG-Bench Hard in the layout of the published runs."""
     rng = Random(f"{task}:{number}")
-    things = rng.sample(["apple", "ball", "cat", "dog", "horse", "kite", "table", "umbrella"], 5)
+    things = rng.sample(
+        ["apple", "ball", "cat", "dog", "horse", "kite", "table", "umbrella"], 5
+    )
     if task.startswith("disambiguation"):
         text = f"Sentence: The {things[0]} saw the {things[1]} because it was red."
         choices = [f"The {things[0]} was red", f"The {things[1]} was red", "Ambiguous"]
@@ -177,13 +205,17 @@ def tasked(task: str, number: int) -> dict[str, Any]:
         text = f"The {', the '.join(things)} stand in a row, in this order."
         choices = [f"The {thing} is the last" for thing in things]
     right = rng.randrange(len(choices))
-    lettered = "\n".join(f"({chr(65 + place)}) {choice}" for place, choice in enumerate(choices))
+    lettered = "\n".join(
+        f"({chr(65 + place)}) {choice}" for place, choice in enumerate(choices)
+    )
     return {
         "idx": number,
         "inputs": text,
         "targets": [choices[right]],
         "multiple_choice_targets": choices,
-        "multiple_choice_scores": [int(place == right) for place in range(len(choices))],
+        "multiple_choice_scores": [
+            int(place == right) for place in range(len(choices))
+        ],
         "split": "validation",
         "parsed_inputs": f"{text}\n\nAnswer choices:\n{lettered}",
     }
@@ -205,7 +237,9 @@ def raw_files(study: Mapping[str, Any]) -> dict[str, bytes]:
             held.setdefault(address, {})[inner] = annotation(form, name, file["url"])
         else:
             contents[address] = annotation(form, name, file["url"])
-    return contents | {address: packed(address, files) for address, files in held.items()}
+    return contents | {
+        address: packed(address, files) for address, files in held.items()
+    }
 
 
 def packed(name: str, files: Files) -> bytes:
@@ -228,7 +262,9 @@ def packed(name: str, files: Files) -> bytes:
 def bare(url: str) -> str:
     """Return a url without its scheme and with its path unquoted, as a mirror receives it."""
     split = urlsplit(url)
-    return f"{split.netloc}{unquote(split.path)}" + (f"?{split.query}" if split.query else "")
+    return f"{split.netloc}{unquote(split.path)}" + (
+        f"?{split.query}" if split.query else ""
+    )
 
 
 def write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
@@ -246,7 +282,10 @@ def _entries(study: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, 
         shown = entry.get("images", [])
         named = [
             *entry["files"].items(),
-            *(("images", file) for file in (shown if isinstance(shown, list) else [shown])),
+            *(
+                ("images", file)
+                for file in (shown if isinstance(shown, list) else [shown])
+            ),
         ]
         for name, file in named:
             if "url" in file:
@@ -273,7 +312,9 @@ def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
         "visual7w": tasks.name_visual7w(number),
         "coco2017": annotations.name_coco_2017(number),
         "coco_2017": annotations.name_coco_2017(number),
-        "VisDial_v1.0": tasks.name_visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
+        "VisDial_v1.0": tasks.name_visdial(
+            number, "train" if instrument == "coreference-standard" else "val2018"
+        ),
         "FOIL dataset": annotations.name_coco_2014(number, "val2014"),
     }
     return names[dataset]
@@ -281,15 +322,27 @@ def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
 
 def _lines(name: str) -> bytes:
     """A column of the scenes' e-SNLI, an item a line."""
-    column = {"premises": "Sentence1", "hypotheses": "Sentence2", "labels": "gold_label"}[name]
-    records: Sequence[Mapping[str, str]] = list(csv.DictReader(io.StringIO(written()["esnli/esnli_test.csv"])))
+    column = {
+        "premises": "Sentence1",
+        "hypotheses": "Sentence2",
+        "labels": "gold_label",
+    }[name]
+    records: Sequence[Mapping[str, str]] = list(
+        csv.DictReader(io.StringIO(written()["esnli/esnli_test.csv"]))
+    )
     return "".join(f"{record[column]}\n" for record in records).encode()
 
 
 def _ending(name: str) -> str:
     """`zip` or `tar` where a name is an archive's; a query such as `?dl=1` does not count."""
     name = name.partition("?")[0]
-    return "zip" if name.endswith(".zip") else "tar" if name.endswith((".tar", ".tar.gz", ".tgz")) else ""
+    return (
+        "zip"
+        if name.endswith(".zip")
+        else "tar"
+        if name.endswith((".tar", ".tar.gz", ".tgz"))
+        else ""
+    )
 
 
 def _json(value: Any) -> bytes:

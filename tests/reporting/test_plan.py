@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 def plan_of(study: str) -> ReportingPlan:
     settings = yaml.safe_load((ROOT / "config" / f"{study}.yaml").read_text())
     if "extends" in settings:
-        base = yaml.safe_load((ROOT / "config" / f"{settings['extends']}.yaml").read_text())
+        base = yaml.safe_load(
+            (ROOT / "config" / f"{settings['extends']}.yaml").read_text()
+        )
         update_config(base, settings)
         settings = base
     return ReportingPlan(Plan.from_study(read_study(settings)))
@@ -64,22 +66,43 @@ def test_tables_of_encoders_read_no_numbers_of_decoders(scenes):
     }
 
 
-def test_a_table_waits_for_comparisons_of_the_models_that_share_tables_and_of_no_others(scenes):
-    assert scenes.list_comparisons("thesis-4.2") == ["results/scenes/evaluation/comparisons/scores.benchmark.parquet"]
-    assert scenes.list_comparisons("thesis-3.4") == ["results/scenes/evaluation/comparisons/scores.benchmark.parquet"]
-    assert scenes.list_comparisons("thesis-4.3") == ["results/scenes/evaluation/comparisons/vision.benchmark.parquet"]
+def test_a_table_waits_for_comparisons_of_the_models_that_share_tables_and_of_no_others(
+    scenes,
+):
+    assert scenes.list_comparisons("thesis-4.2") == [
+        "results/scenes/evaluation/comparisons/scores.benchmark.parquet"
+    ]
+    assert scenes.list_comparisons("thesis-3.4") == [
+        "results/scenes/evaluation/comparisons/scores.benchmark.parquet"
+    ]
+    assert scenes.list_comparisons("thesis-4.3") == [
+        "results/scenes/evaluation/comparisons/vision.benchmark.parquet"
+    ]
     assert scenes.list_comparisons("thesis-A.2") == []
 
 
 def test_a_table_of_examples_is_built_from_the_instruments_of_its_piece(scenes):
     assert scenes.get_number_files("thesis-A.7") == {
-        "samples": [f"results/scenes/benchmark/{name}.parquet" for name in ("action-replacement", "actant-swap")]
+        "samples": [
+            f"results/scenes/benchmark/{name}.parquet"
+            for name in ("action-replacement", "actant-swap")
+        ]
     }
 
 
-def test_all_tables_are_those_of_papers_and_of_own_measurements_and_others_those_that_are_named(scenes, texts):
-    assert scenes.tables == [table for table in TABLES if not table.startswith("measures-")]
-    assert texts.tables == ["thesis-5.1", "thesis-5.2", "thesis-C.1", "thesis-C.2", "thesis-C.3"]
+def test_all_tables_are_those_of_papers_and_of_own_measurements_and_others_those_that_are_named(
+    scenes, texts
+):
+    assert scenes.tables == [
+        table for table in TABLES if not table.startswith("measures-")
+    ]
+    assert texts.tables == [
+        "thesis-5.1",
+        "thesis-5.2",
+        "thesis-C.1",
+        "thesis-C.2",
+        "thesis-C.3",
+    ]
 
 
 def test_tables_of_measurements_are_made_from_their_files():
@@ -92,18 +115,30 @@ def test_tables_of_measurements_are_made_from_their_files():
         "runs": [],
         "printed": [],
     }
-    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == ["comparisons", "runs", "printed"]
+    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == [
+        "comparisons",
+        "runs",
+        "printed",
+    ]
 
 
 def test_records_of_self_consistency_are_those_of_tests_and_of_cc_shap(texts):
     assert texts.list_part_records("consistency", "language.tasks") == [
-        f"results/texts/consistency/smollm2-135m-instruct/{kind}/tasks.run.json" for kind in ("tests", "cc-shap")
+        f"results/texts/consistency/smollm2-135m-instruct/{kind}/tasks.run.json"
+        for kind in ("tests", "cc-shap")
     ]
 
 
 def test_charts_are_drawn_of_the_tables_that_are_built(texts):
-    assert [chart.id for chart, _ in texts.charts] == ["thesis-C.1", "thesis-C.3", "thesis-C.3-bars"]
-    assert texts.list_chart_files("png")[0] == "results/texts/reporting/figures/thesis-C.1-equations.png"
+    assert [chart.id for chart, _ in texts.charts] == [
+        "thesis-C.1",
+        "thesis-C.3",
+        "thesis-C.3-bars",
+    ]
+    assert (
+        texts.list_chart_files("png")[0]
+        == "results/texts/reporting/figures/thesis-C.1-equations.png"
+    )
 
 
 @pytest.mark.parametrize("study", ["scenes", "texts", "thesis", "valse"])
@@ -114,23 +149,37 @@ def test_every_figure_and_folder_of_examples_has_a_title(study):
 
 
 def test_examples_are_drawn_of_encoders_and_decoders_but_not_of_rulers(scenes, texts):
-    folders = [folder.removeprefix("results/scenes/reporting/figures/") for folder in scenes.sample_folders]
+    folders = [
+        folder.removeprefix("results/scenes/reporting/figures/")
+        for folder in scenes.sample_folders
+    ]
     assert folders == [
         *("samples/scenes-clip", "samples/scenes-matcher"),
         *("traces/scenes-llava", "explanations/scenes-llava", "edits/scenes-llava"),
     ]
-    assert {shows for shows, _ in texts.sample_folders.values()} == {"traces", "explanations"}
+    assert {shows for shows, _ in texts.sample_folders.values()} == {
+        "traces",
+        "explanations",
+    }
 
 
 def test_the_page_reads_files_of_stages_that_the_study_has(scenes, texts):
     assert set(texts.summaries) == {"metrics", "comparisons", "tested"}
-    assert {"funnel", "statistics", "oracle", "audit", "probes", "shares", "tested"} <= set(scenes.summaries)
+    assert {
+        "funnel",
+        "statistics",
+        "oracle",
+        "audit",
+        "probes",
+        "shares",
+        "tested",
+    } <= set(scenes.summaries)
 
 
 def test_the_browser_shows_items_and_questions_but_no_text_tasks(scenes, texts):
     assert texts.browsed_datasets == []
     assert {"existence", "cv-probes"} <= set(scenes.browsed_items)
     assert set(scenes.browsed_questions) == {"vqa", "gqa", "gqa-balanced"}
-    assert {(model, dataset) for model, dataset, _ in scenes.browsed_files["evaluation"]} == set(
-        scenes.browsed_runs["evaluation"]
-    )
+    assert {
+        (model, dataset) for model, dataset, _ in scenes.browsed_files["evaluation"]
+    } == set(scenes.browsed_runs["evaluation"])

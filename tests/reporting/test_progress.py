@@ -15,7 +15,9 @@ BEGAN = datetime(2026, 1, 2, 3, 0, 0)
 
 
 def render_summary(**status):
-    """Return a summary in which the files named are `missing` or `updated input files`, and all others are done."""
+    """Return a summary in which the files named are `missing` or `updated input files`, and all
+    others are done.
+    """
     files = {
         "results/s/reporting/tables/thesis-3.4.csv": "table",
         "results/s/evaluation/metrics.parquet": "metrics",
@@ -28,7 +30,18 @@ def render_summary(**status):
     lines = []
     for file, rule in files.items():
         state = status.get(rule, "ok")
-        lines.append("\t".join([file, "-", rule, "-", state, "no update" if state == "ok" else "update pending"]))
+        lines.append(
+            "\t".join(
+                [
+                    file,
+                    "-",
+                    rule,
+                    "-",
+                    state,
+                    "no update" if state == "ok" else "update pending",
+                ]
+            )
+        )
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -55,7 +68,11 @@ def test_files_are_counted_by_stage_in_the_order_of_the_stages(tmp_path):
 
 
 def test_a_failed_job_has_the_last_line_of_its_log(tmp_path):
-    write_log(tmp_path, "align/clip/foils", f"2026-01-02 03:04:05,600 INFO waltz: loading\n{ERROR}\n")
+    write_log(
+        tmp_path,
+        "align/clip/foils",
+        f"2026-01-02 03:04:05,600 INFO waltz: loading\n{ERROR}\n",
+    )
     (job,) = find(tmp_path, align="missing").failed
     assert (job.name, job.line) == ("align clip/foils", "zoo.csv: item 1: no text")
     assert find(tmp_path, align="missing", goes_on=True).failed == (job,)
@@ -75,16 +92,26 @@ def test_the_failure_of_an_earlier_run_is_none_of_the_run_that_goes_on(tmp_path)
 
 
 def test_a_job_without_an_end_runs_or_was_stopped(tmp_path):
-    write_log(tmp_path, "attribute/clip/foils.0", "2026-01-02 03:04:05,600 INFO waltz: loading\n")
+    write_log(
+        tmp_path,
+        "attribute/clip/foils.0",
+        "2026-01-02 03:04:05,600 INFO waltz: loading\n",
+    )
     (job,) = find(tmp_path, attribute="missing", goes_on=True).running
     assert job.name == "attribute clip/foils.0"
     (job,) = find(tmp_path, attribute="missing").failed
     assert job.line == "it was stopped before it ended; loading"
-    assert find(tmp_path, attribute="updated input files").failed == ()  # it ended, and its input changed later
+    # It ended, and its input changed later.
+    assert find(tmp_path, attribute="updated input files").failed == ()
 
 
-@pytest.mark.parametrize(("log", "rule"), [("metrics", "metrics"), ("metrics/encoder.benchmark", "metrics_part")])
-def test_logs_with_and_without_wildcards_belong_to_rules_of_similar_names(tmp_path, log, rule):
+@pytest.mark.parametrize(
+    ("log", "rule"),
+    [("metrics", "metrics"), ("metrics/encoder.benchmark", "metrics_part")],
+)
+def test_logs_with_and_without_wildcards_belong_to_rules_of_similar_names(
+    tmp_path, log, rule
+):
     write_log(tmp_path, log, ERROR)
     other = {"metrics": "metrics_part", "metrics_part": "metrics"}[rule]
     assert len(find(tmp_path, **{rule: "missing"}).failed) == 1

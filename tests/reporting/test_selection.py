@@ -28,20 +28,26 @@ def list_datasets(plan: Plan) -> set[str]:
 
 
 def test_without_only_the_plan_is_whole():
-    plan = Plan.from_study(read_study(yaml.safe_load((CONFIG / "scenes.yaml").read_text())))
+    plan = Plan.from_study(
+        read_study(yaml.safe_load((CONFIG / "scenes.yaml").read_text()))
+    )
     assert select_only(plan) is plan
 
 
 def test_a_model_runs_on_all_its_data_sets_and_no_other_model_runs():
     whole, plan = cut("thesis", []), cut("thesis", "clip-vit-base-patch32")
     assert list_models(plan) == {"clip-vit-base-patch32"}
-    assert plan.attributed == [run for run in whole.attributed if run.model == "clip-vit-base-patch32"]
+    assert plan.attributed == [
+        run for run in whole.attributed if run.model == "clip-vit-base-patch32"
+    ]
     assert plan.tested == []
     assert "e-snli" not in plan.study.sources
     assert "mistral-7b" not in plan.models
     assert plan.skipped["mistral-7b"] == "left out by only: clip-vit-base-patch32"
     # its results lie where those of the whole study do, so that neither is computed again
-    assert plan.list_run_files("attribution", plan.attributed) == whole.list_run_files("attribution", plan.attributed)
+    assert plan.list_run_files("attribution", plan.attributed) == whole.list_run_files(
+        "attribution", plan.attributed
+    )
 
 
 def test_a_data_set_is_run_by_all_models_that_can_and_others_are_not_built():
@@ -73,14 +79,23 @@ def test_a_table_brings_the_runs_that_it_shows():
 
 
 def test_a_table_about_building_keeps_all_instruments():
-    assert cut("scenes", "thesis-A.2").study.instruments == cut("scenes", []).study.instruments
+    assert (
+        cut("scenes", "thesis-A.2").study.instruments
+        == cut("scenes", []).study.instruments
+    )
 
 
 @pytest.mark.parametrize(
     ("only", "message"),
     [
-        ("scenes-klip", r"only: nothing is called 'scenes-klip' \(did you mean 'scenes-clip'\?\)"),
-        (["existence", "thesis-4-2"], r"only: nothing is called 'thesis-4-2' \(did you mean 'thesis-4\.2'\?\)"),
+        (
+            "scenes-klip",
+            r"only: nothing is called 'scenes-klip' \(did you mean 'scenes-clip'\?\)",
+        ),
+        (
+            ["existence", "thesis-4-2"],
+            r"only: nothing is called 'thesis-4-2' \(did you mean 'thesis-4\.2'\?\)",
+        ),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_one_that_was_meant(only, message):

@@ -42,20 +42,35 @@ def test_same_scene_same_bytes_in_another_process() -> None:
     )
     library = str(Path(__file__).parents[2] / "workflow")
     environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": library}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert run.stdout.strip() == here
 
 
 def test_png_is_rgb_of_256_pixels_without_metadata() -> None:
     with Image.open(io.BytesIO(render_png(draw_scene(0, 1)))) as image:
-        assert (image.format, image.mode, image.size, image.info) == ("PNG", "RGB", (SIZE, SIZE), {})
+        assert (image.format, image.mode, image.size, image.info) == (
+            "PNG",
+            "RGB",
+            (SIZE, SIZE),
+            {},
+        )
 
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=120, deadline=None)
 def test_countable_objects_do_not_overlap(seed: int) -> None:
     graph = draw_scene(0, seed)
-    related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
+    related = {
+        index
+        for relation in graph.relations
+        for index in (relation.subject, relation.object)
+    }
     acting = set() if graph.action is None else {graph.action.agent, graph.action.theme}
     for (i, first), (j, second) in combinations(enumerate(graph.objects), 2):
         if not ({i, j} <= related or {i, j} <= acting):
@@ -63,19 +78,29 @@ def test_countable_objects_do_not_overlap(seed: int) -> None:
     for entry in graph.objects:
         assert not any(overlap(a, b) for a, b in combinations(entry.cells, 2))
         assert all(
-            cell.left >= 0 and cell.right <= SIZE and cell.top >= 0 and cell.bottom <= SIZE for cell in entry.cells
+            cell.left >= 0
+            and cell.right <= SIZE
+            and cell.top >= 0
+            and cell.bottom <= SIZE
+            for cell in entry.cells
         )
         assert min(cell.size for cell in entry.cells) >= 14
 
 
 @given(st.integers(1, 12), st.integers(60, 250), st.integers(60, 210))
-def test_squares_stay_in_their_zone_and_apart(count: int, width: int, height: int) -> None:
+def test_squares_stay_in_their_zone_and_apart(
+    count: int, width: int, height: int
+) -> None:
     boxes = split_zone((3, 5, width, height), count)
     assert len(boxes) == count
     cells = [Cell(left, top, size) for left, top, size in boxes]
     assert not any(overlap(a, b) for a, b in combinations(cells, 2))
     assert all(
-        cell.left >= 3 and cell.top >= 5 and cell.right <= 3 + width and cell.bottom <= 5 + height for cell in cells
+        cell.left >= 3
+        and cell.top >= 5
+        and cell.right <= 3 + width
+        and cell.bottom <= 5 + height
+        for cell in cells
     )
 
 
@@ -83,16 +108,29 @@ def test_every_individual_changes_the_picture_where_it_stands() -> None:
     for graph in draw_scenes(15, 8):
         if graph.relations or graph.action is not None:
             continue
-        difference = ImageChops.difference(render_scene(graph), draw_background(graph.place))
+        difference = ImageChops.difference(
+            render_scene(graph), draw_background(graph.place)
+        )
         for entry in graph.objects:
             for cell in entry.cells:
-                assert difference.crop((cell.left, cell.top, cell.right, cell.bottom)).getbbox() is not None
+                assert (
+                    difference.crop(
+                        (cell.left, cell.top, cell.right, cell.bottom)
+                    ).getbbox()
+                    is not None
+                )
 
 
 def test_riding_and_standing_next_to_look_different() -> None:
-    riding = next(graph for graph in draw_scenes(900, 2) if graph.action is not None and graph.action.verb == "riding")
+    riding = next(
+        graph
+        for graph in draw_scenes(900, 2)
+        if graph.action is not None and graph.action.verb == "riding"
+    )
     still = remove_action(riding)
-    assert {entry.kind: entry.count for entry in still.objects} == {entry.kind: entry.count for entry in riding.objects}
+    assert {entry.kind: entry.count for entry in still.objects} == {
+        entry.kind: entry.count for entry in riding.objects
+    }
     assert riding.agent is not None
     assert riding.theme is not None
     assert overlap(riding.agent.cells[0], riding.theme.cells[0])
@@ -103,7 +141,9 @@ def test_riding_and_standing_next_to_look_different() -> None:
 
 def test_colors_change_the_sprite() -> None:
     pictures = {
-        color: render_png(Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), color),)))
+        color: render_png(
+            Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), color),))
+        )
         for color in read_kinds()["car"].colors
     }
     assert len(set(pictures.values())) == len(pictures) == 4
@@ -113,7 +153,13 @@ def test_a_graph_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="repeat"):
         Graph("g", "grass", (Object("dog", ONE), Object("dog", ONE)))
     with pytest.raises(ValueError, match="divide"):
-        Graph("g", "grass", (Object("man", ONE * 2), Object("horse", ONE)), (), Action("riding", 0, 1))
+        Graph(
+            "g",
+            "grass",
+            (Object("man", ONE * 2), Object("horse", ONE)),
+            (),
+            Action("riding", 0, 1),
+        )
 
 
 def test_content_forgets_cells_and_order_of_bystanders() -> None:
@@ -121,25 +167,40 @@ def test_content_forgets_cells_and_order_of_bystanders() -> None:
     assert describe_content(Graph("a", "grass", (dog, cat))) == describe_content(
         Graph("b", "grass", (cat, Object("dog", (Cell(9, 9, 9),))))
     )
-    assert describe_content(Graph("a", "grass", (dog, cat))) != describe_content(Graph("a", "snow", (dog, cat)))
+    assert describe_content(Graph("a", "grass", (dog, cat))) != describe_content(
+        Graph("a", "snow", (dog, cat))
+    )
 
 
 def test_lexicon_is_rich_and_consistent() -> None:
     assert len(read_kinds()) >= 40
     assert len(read_verbs()) >= 30
-    assert set(read_places()) == {"indoors", "street", "grass", "beach", "snow", "night"}
+    assert set(read_places()) == {
+        "indoors",
+        "street",
+        "grass",
+        "beach",
+        "snow",
+        "night",
+    }
     assert len({kind.plural for kind in read_kinds().values()}) == len(read_kinds())
     for verb in read_verbs().values():
         assert set(verb.roles) <= set(verb.order)
         assert verb.agents
-        assert all(verb.name in read_verbs()[vague_verb].vague for vague_verb in verb.vague)
+        assert all(
+            verb.name in read_verbs()[vague_verb].vague for vague_verb in verb.vague
+        )
         assert bool(verb.themes) == (len(verb.roles) == 2)
     for category in read_categories().values():
         assert set(category.members) <= set(read_kinds())
 
 
 def test_every_verb_is_sampled_and_drawn() -> None:
-    verbs = {graph.action.verb for graph in draw_scenes(1500, 4, "training") if graph.action is not None}
+    verbs = {
+        graph.action.verb
+        for graph in draw_scenes(1500, 4, "training")
+        if graph.action is not None
+    }
     assert verbs == set(read_verbs())
 
 
@@ -148,4 +209,7 @@ def test_contact_sheet_shows_every_scene() -> None:
     sheet = draw_contact_sheet(graphs, 0)
     assert sheet.width > 6 * SIZE
     assert sheet.height > 4 * SIZE
-    assert sheet.crop((10, 10, 10 + SIZE, 10 + SIZE)).tobytes() == render_scene(graphs[0]).tobytes()
+    assert (
+        sheet.crop((10, 10, 10 + SIZE, 10 + SIZE)).tobytes()
+        == render_scene(graphs[0]).tobytes()
+    )

@@ -7,12 +7,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.train_scene_models.examples import draw_instructions
-from waltz.scenes.graph import Action, Cell, Graph, Object, compute_bucket, describe_content
+from waltz.scenes.graph import (
+    Action,
+    Cell,
+    Graph,
+    Object,
+    compute_bucket,
+    describe_content,
+)
 from waltz.scenes.language.acceptability import corrupt_text
-from waltz.scenes.language.captions import draw_captions, draw_contextual_descriptions, draw_plain_descriptions
-from waltz.scenes.language.entailment import build_worlds, compute_label, draw_nli_pairs, mirror_scene
+from waltz.scenes.language.captions import (
+    draw_captions,
+    draw_contextual_descriptions,
+    draw_plain_descriptions,
+)
+from waltz.scenes.language.entailment import (
+    build_worlds,
+    compute_label,
+    draw_nli_pairs,
+    mirror_scene,
+)
 from waltz.scenes.language.foils import PIECES, draw_foils, swap_actants
-from waltz.scenes.language.questions import ROUNDS, draw_dialogue, draw_how_many, draw_questions, render_statement
+from waltz.scenes.language.questions import (
+    ROUNDS,
+    draw_dialogue,
+    draw_how_many,
+    draw_questions,
+    render_statement,
+)
 from waltz.scenes.lexicon import read_verbs
 from waltz.scenes.oracle import cast_vote, cast_votes, decide_truth, is_in_grammar
 from waltz.scenes.sampling import SPLITS, draw_scene, draw_scenes
@@ -37,7 +59,9 @@ def test_captions_are_five_true_sentences(seed: int, split: str) -> None:
     texts = draw_captions(graph, Random(seed))
     assert len(texts) == 5
     assert [decide_truth(graph, text) for text in texts] == ["true"] * 5
-    described = draw_contextual_descriptions(graph, Random(seed)) + draw_plain_descriptions(graph, Random(seed))
+    described = draw_contextual_descriptions(
+        graph, Random(seed)
+    ) + draw_plain_descriptions(graph, Random(seed))
     assert all(decide_truth(graph, text) == "true" for text in described)
     assert bool(described) == (graph.action is not None)
 
@@ -67,15 +91,22 @@ def test_questions_have_right_answers_and_wrong_ones() -> None:
             if question.kind == "number":
                 zeros += question.answer == "0"
                 assert decide_truth(graph, render_statement(question) or "") == "true"
-                assert decide_truth(graph, f"{question.text} {question.wrong[0]}.") == "false"
+                assert (
+                    decide_truth(graph, f"{question.text} {question.wrong[0]}.")
+                    == "false"
+                )
             if question.kind == "yes/no":
-                assert decide_truth(graph, f"{question.text} {question.answer}.") == "true"
+                assert (
+                    decide_truth(graph, f"{question.text} {question.answer}.") == "true"
+                )
     assert zeros == 40
 
 
 def test_how_many_statement_agrees() -> None:
     question = draw_how_many(RIDE, Random(5), zero=False)
-    assert (render_statement(question) or "").startswith("There is exactly 1 ") == (question.answer == "1")
+    assert (render_statement(question) or "").startswith("There is exactly 1 ") == (
+        question.answer == "1"
+    )
 
 
 def test_dialogues_have_ten_different_rounds_true_with_pronouns() -> None:
@@ -86,7 +117,9 @@ def test_dialogues_have_ten_different_rounds_true_with_pronouns() -> None:
         assert len({question for question, _ in rounds}) == ROUNDS
         for question, answer in rounds:
             assert decide_truth(graph, f"{caption} {question}? {answer}.") == "true"
-            pronouns += any(word in question.split()[:2] for word in ("he", "she", "it", "they"))
+            pronouns += any(
+                word in question.split()[:2] for word in ("he", "she", "it", "they")
+            )
     assert pronouns > 60
 
 
@@ -110,7 +143,9 @@ def test_corrupted_sentences_are_outside_the_grammar() -> None:
     for graph in draw_scenes(60, 1, "training"):
         for text in draw_captions(graph, Random(f"captions:1:{graph.id}")):
             corrupted = corrupt_text(text, Random(graph.id + text))
-            assert corrupted is None or (corrupted != text and not is_in_grammar(corrupted))
+            assert corrupted is None or (
+                corrupted != text and not is_in_grammar(corrupted)
+            )
             count += corrupted is not None
     assert count > 290
 
@@ -131,12 +166,16 @@ def test_corrupted_sentences_are_outside_the_grammar() -> None:
 )
 def test_labels_are_of_all_worlds_not_of_one(hypothesis: str, expected: str) -> None:
     premise = "A man is riding a bicycle on the beach."
-    assert compute_label(premise, hypothesis, build_worlds(RIDE, hypothesis)) == expected
+    assert (
+        compute_label(premise, hypothesis, build_worlds(RIDE, hypothesis)) == expected
+    )
 
 
 def test_nli_pairs_have_each_label_once() -> None:
     labels = [
-        pair.label for graph in draw_scenes(20, 8, "training") for pair in draw_nli_pairs(graph, Random(graph.id))
+        pair.label
+        for graph in draw_scenes(20, 8, "training")
+        for pair in draw_nli_pairs(graph, Random(graph.id))
     ]
     assert {name: labels.count(name) >= 18 for name in set(labels)} == dict.fromkeys(
         ("entailment", "neutral", "contradiction"), True
@@ -145,7 +184,10 @@ def test_nli_pairs_have_each_label_once() -> None:
 
 def test_mirrored_exchanges_left_and_right() -> None:
     text = "A dog is to the right of a man."
-    assert (decide_truth(RIDE, text), decide_truth(mirror_scene(RIDE), text)) == ("true", "false")
+    assert (decide_truth(RIDE, text), decide_truth(mirror_scene(RIDE), text)) == (
+        "true",
+        "false",
+    )
 
 
 def test_instructions_can_be_answered() -> None:
@@ -155,11 +197,16 @@ def test_instructions_can_be_answered() -> None:
 
 
 def test_splits_share_no_equal_scene_and_scenes_do_not_depend_on_each_other() -> None:
-    by_split = {split: {describe_content(graph) for graph in draw_scenes(150, 9, split)} for split in SPLITS}
+    by_split = {
+        split: {describe_content(graph) for graph in draw_scenes(150, 9, split)}
+        for split in SPLITS
+    }
     assert not by_split["benchmark"] & by_split["training"]
     assert not by_split["benchmark"] & by_split["held-out"]
     assert draw_scene(17, 9) == draw_scenes(18, 9)[17]
-    assert all(compute_bucket(graph, 10) in SPLITS["benchmark"] for graph in draw_scenes(30, 9))
+    assert all(
+        compute_bucket(graph, 10) in SPLITS["benchmark"] for graph in draw_scenes(30, 9)
+    )
 
 
 def test_oracle_votes_are_marked() -> None:
@@ -168,11 +215,18 @@ def test_oracle_votes_are_marked() -> None:
         {"item_id": "a", "image": "x", "caption": right, "foil": wrong},
         {"item_id": "b", "image": "x", "caption": wrong, "foil": right},
         {"item_id": "c", "image": "x", "caption": right, "foil": right},
-        {"item_id": "d", "image": "x", "caption": right, "foil": "A man admires a bicycle."},
+        {
+            "item_id": "d",
+            "image": "x",
+            "caption": right,
+            "foil": "A man admires a bicycle.",
+        },
     ]
     rows = cast_votes(items, {"x": RIDE})
     assert [row["vote"] for row in rows] == ["caption", "foil", "both", "cannot tell"]
-    assert [(row["votes_caption"], row["votes_foil"], row["votes_other"]) for row in rows] == [
+    assert [
+        (row["votes_caption"], row["votes_foil"], row["votes_other"]) for row in rows
+    ] == [
         (3, 0, 0),
         (0, 3, 0),
         (0, 0, 3),

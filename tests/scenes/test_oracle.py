@@ -54,20 +54,37 @@ def test_counts_and_existence_of_every_kind() -> None:
     tally: Counter[str] = Counter()
     for graph in GRAPHS:
         for kind in read_kinds().values():
-            count = sum(len(entry.cells) for entry in graph.objects if entry.kind == kind.name)
+            count = sum(
+                len(entry.cells) for entry in graph.objects if entry.kind == kind.name
+            )
             for number in {0, 1, 2, 4, count}:
                 noun = kind.name if number == 1 else kind.plural
                 verdict = expected(number == count)
                 for numeral in (str(number), NUMBERS[number]):
                     be = "is" if number == 1 else "are"
-                    assert decide_truth(graph, f"There {be} exactly {numeral} {noun}.") == verdict
+                    assert (
+                        decide_truth(graph, f"There {be} exactly {numeral} {noun}.")
+                        == verdict
+                    )
                     tally[verdict] += 1
-            assert decide_truth(graph, f"There are no {kind.plural}.") == expected(count == 0)
-            assert decide_truth(graph, f"There is a {kind.name} shown.") == expected(count > 0)
-            assert decide_truth(graph, f"There is no {kind.name} pictured.") == expected(count == 0)
-            assert decide_truth(graph, f"are there any {kind.plural}? no.") == expected(count == 0)
-            assert decide_truth(graph, f"There are some {kind.plural} in the picture.") == expected(count > 1)
-            assert decide_truth(graph, f"There is a single {kind.name}.") == expected(count == 1)
+            assert decide_truth(graph, f"There are no {kind.plural}.") == expected(
+                count == 0
+            )
+            assert decide_truth(graph, f"There is a {kind.name} shown.") == expected(
+                count > 0
+            )
+            assert decide_truth(
+                graph, f"There is no {kind.name} pictured."
+            ) == expected(count == 0)
+            assert decide_truth(graph, f"are there any {kind.plural}? no.") == expected(
+                count == 0
+            )
+            assert decide_truth(
+                graph, f"There are some {kind.plural} in the picture."
+            ) == expected(count > 1)
+            assert decide_truth(graph, f"There is a single {kind.name}.") == expected(
+                count == 1
+            )
             tally["more"] += 6
     assert tally["true"] > 2000
     assert tally["false"] > 5000
@@ -80,33 +97,61 @@ def test_places() -> None:
             for phrase in phrases:
                 if phrase in ("outdoors", "outside"):
                     continue
-                assert decide_truth(graph, f"There is a {name} {phrase}.") == expected(place == graph.place), phrase
-        assert decide_truth(graph, f"A {name} outdoors.") == expected(graph.place != "indoors")
-        assert decide_truth(graph, f"is there a {name}? yes. is it indoors? yes.") == expected(graph.place == "indoors")
+                assert decide_truth(graph, f"There is a {name} {phrase}.") == expected(
+                    place == graph.place
+                ), phrase
+        assert decide_truth(graph, f"A {name} outdoors.") == expected(
+            graph.place != "indoors"
+        )
+        assert decide_truth(
+            graph, f"is there a {name}? yes. is it indoors? yes."
+        ) == expected(graph.place == "indoors")
 
 
 def test_every_verb_on_the_acting_pair_and_on_others() -> None:
     tally: Counter[str] = Counter()
-    for graph in [graph for graph in GRAPHS if graph.action is not None and graph.action.theme is not None]:
+    for graph in [
+        graph
+        for graph in GRAPHS
+        if graph.action is not None and graph.action.theme is not None
+    ]:
         assert graph.action is not None
         assert graph.action.theme is not None
-        agent, theme = graph.objects[graph.action.agent].kind, graph.objects[graph.action.theme].kind
+        agent, theme = (
+            graph.objects[graph.action.agent].kind,
+            graph.objects[graph.action.theme].kind,
+        )
         action_verb = read_verbs()[graph.action.verb]
         for verb in read_verbs().values():
             if not verb.themes or verb.name in action_verb.vague:
                 continue
-            for agent_kind, theme_kind in ((agent, theme), (theme, agent), (agent, "zebra"), ("giraffe", theme)):
-                if agent_kind in read_kinds() and verb.name in read_kinds()[agent_kind].seems:
+            for agent_kind, theme_kind in (
+                (agent, theme),
+                (theme, agent),
+                (agent, "zebra"),
+                ("giraffe", theme),
+            ):
+                if (
+                    agent_kind in read_kinds()
+                    and verb.name in read_kinds()[agent_kind].seems
+                ):
                     continue
-                is_swapped = action_verb.symmetric and (agent_kind, theme_kind) == (theme, agent)
-                is_true = verb is action_verb and ((agent_kind, theme_kind) == (agent, theme) or is_swapped)
+                is_swapped = action_verb.symmetric and (agent_kind, theme_kind) == (
+                    theme,
+                    agent,
+                )
+                is_true = verb is action_verb and (
+                    (agent_kind, theme_kind) == (agent, theme) or is_swapped
+                )
                 middle = f"{verb.preposition} a {theme_kind}".strip()
                 texts = [
                     f"A {agent_kind} {verb.third} {middle}.",
                     f"There is a {agent_kind} that is {verb.name} {middle}",
                 ]
                 if not verb.preposition:
-                    texts.append(f"A {theme_kind} is being {verb.participle} by a {agent_kind}.")
+                    texts.append(
+                        f"A {theme_kind} is being {verb.participle} by a {agent_kind}."
+                    )
                 for text in texts:
                     assert decide_truth(graph, text) == expected(is_true), text
                     tally[expected(is_true)] += 1
@@ -115,7 +160,13 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
 
 
 def test_another_denotes_a_different_individual() -> None:
-    graph = Graph("o", "grass", (Object("dog", cells(1)), Object("cow", cells(1, 30))), (), Action("chasing", 0, 1))
+    graph = Graph(
+        "o",
+        "grass",
+        (Object("dog", cells(1)), Object("cow", cells(1, 30))),
+        (),
+        Action("chasing", 0, 1),
+    )
     assert decide_truth(graph, "An animal chases another animal.") == "true"
     assert decide_truth(graph, "A dog chases another dog.") == "false"
 
@@ -126,18 +177,36 @@ def test_verbs_without_theme() -> None:
             if verb.themes:
                 continue
             for entry in graph.objects:
-                if verb.name in read_kinds()[entry.kind].seems or (graph.action and graph.action.verb == "chasing"):
+                if verb.name in read_kinds()[entry.kind].seems or (
+                    graph.action and graph.action.verb == "chasing"
+                ):
                     continue
-                is_agent = graph.action is not None and graph.objects[graph.action.agent] is entry
-                is_true = is_agent and graph.action is not None and graph.action.verb == verb.name
-                is_vague = is_agent and graph.action is not None and verb.name in read_verbs()[graph.action.verb].vague
+                is_agent = (
+                    graph.action is not None
+                    and graph.objects[graph.action.agent] is entry
+                )
+                is_true = (
+                    is_agent
+                    and graph.action is not None
+                    and graph.action.verb == verb.name
+                )
+                is_vague = (
+                    is_agent
+                    and graph.action is not None
+                    and verb.name in read_verbs()[graph.action.verb].vague
+                )
                 verdict = "unknown" if is_vague else expected(is_true)
                 assert decide_truth(graph, f"A {entry.kind} is {verb.name}.") == verdict
 
 
 @pytest.mark.parametrize(("meant", "wrong"), OPPOSED)
 def test_relations_and_their_opposites(meant: str, wrong: str) -> None:
-    graph = Graph("r", "grass", (Object("cat", cells(2)), Object("box", cells(1, 40))), (Relation(0, meant, 1),))
+    graph = Graph(
+        "r",
+        "grass",
+        (Object("cat", cells(2)), Object("box", cells(1, 40))),
+        (Relation(0, meant, 1),),
+    )
     assert decide_truth(graph, f"Two cats are {meant} a box.") == "true"
     assert decide_truth(graph, f"Two cats are {wrong} a box.") == "false"
     assert decide_truth(graph, f"Three cats are {meant} a box.") == "false"
@@ -155,7 +224,13 @@ def test_left_and_right_follow_the_cells() -> None:
 
 
 def test_pairs_of_agents_and_themes() -> None:
-    graph = Graph("p", "street", (Object("man", cells(2)), Object("horse", cells(2, 40))), (), Action("riding", 0, 1))
+    graph = Graph(
+        "p",
+        "street",
+        (Object("man", cells(2)), Object("horse", cells(2, 40))),
+        (),
+        Action("riding", 0, 1),
+    )
     verdicts = {
         "Two men are riding two horses.": "true",
         "Men ride horses on the street.": "true",
@@ -191,7 +266,9 @@ def test_dialogues_need_every_part() -> None:
 
 
 def test_colors() -> None:
-    graph = Graph("c", "night", (Object("car", cells(2), "blue"), Object("dog", cells(1, 90))))
+    graph = Graph(
+        "c", "night", (Object("car", cells(2), "blue"), Object("dog", cells(1, 90)))
+    )
     assert decide_truth(graph, "Two blue cars are outdoors at night.") == "true"
     assert decide_truth(graph, "There are two red cars.") == "false"
     assert decide_truth(graph, "The cars are blue.") == "true"
@@ -279,14 +356,26 @@ FOILED = {
 
 @pytest.mark.parametrize(("text", "verdict"), FOILED.items())
 def test_foiled_captions(text: str, verdict: str) -> None:
-    objects = (Object("man", cells(1)), Object("bicycle", cells(1, 30), "red"), Object("dog", cells(3, 150)))
-    assert decide_truth(Graph("f", "beach", objects, (), Action("riding", 0, 1)), text) == verdict
+    objects = (
+        Object("man", cells(1)),
+        Object("bicycle", cells(1, 30), "red"),
+        Object("dog", cells(3, 150)),
+    )
+    assert (
+        decide_truth(Graph("f", "beach", objects, (), Action("riding", 0, 1)), text)
+        == verdict
+    )
 
 
 def test_long_chains_are_decided_quickly() -> None:
     graph = Graph("n", "beach", (Object("man", cells(1)), Object("dog", cells(3, 150))))
-    assert decide_truth(graph, "a dog " + "on a dog next to a man " * 12 + "nonsense") == "unknown"
-    assert decide_truth(graph, "a man " + "who is next to a dog that is on the beach and a dog " * 9) in (
+    assert (
+        decide_truth(graph, "a dog " + "on a dog next to a man " * 12 + "nonsense")
+        == "unknown"
+    )
+    assert decide_truth(
+        graph, "a man " + "who is next to a dog that is on the beach and a dog " * 9
+    ) in (
         "false",
         "unknown",
     )

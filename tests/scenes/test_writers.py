@@ -1,4 +1,6 @@
-"""Written files have the formats of the real data sets, and the readers of these return what was written."""
+"""Written files have the formats of the real data sets, and the readers of these return what was
+written.
+"""
 
 import csv
 import io
@@ -46,7 +48,8 @@ def test_same_seed_same_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edition", "name"), [("val2017", "000000000007.png"), ("val2014", "COCO_val2014_000000000007.png")]
+    ("edition", "name"),
+    [("val2017", "000000000007.png"), ("val2014", "COCO_val2014_000000000007.png")],
 )
 def test_coco_captions(edition: str, name: str) -> None:
     document = read_document(f"coco/annotations/captions_{edition}.json")
@@ -63,14 +66,31 @@ def test_coco_captions(edition: str, name: str) -> None:
 
 
 def test_foilit_pairs_with_coco_by_id() -> None:
-    captions = {entry["id"]: entry for entry in read_document("coco/annotations/captions_val2014.json")["annotations"]}
+    captions = {
+        entry["id"]: entry
+        for entry in read_document("coco/annotations/captions_val2014.json")[
+            "annotations"
+        ]
+    }
     foiled = 0
     for entry in read_document("foilit/foilv1.0_test_2017.json")["annotations"]:
-        assert set(entry) == {"caption", "image_id", "foil_id", "foil_word", "target_word", "foil", "id"}
+        assert set(entry) == {
+            "caption",
+            "image_id",
+            "foil_id",
+            "foil_word",
+            "target_word",
+            "foil",
+            "id",
+        }
         graph = GRAPHS[entry["image_id"] - 1]
         original = captions[entry["id"]]["caption"]
         if not entry["foil"]:
-            assert (entry["caption"], entry["foil_word"], entry["target_word"]) == (original, "ORIG", "ORIG")
+            assert (entry["caption"], entry["foil_word"], entry["target_word"]) == (
+                original,
+                "ORIG",
+                "ORIG",
+            )
             continue
         foiled += 1
         assert decide_truth(graph, entry["caption"]) == "false"
@@ -87,12 +107,25 @@ def test_visual7w_telling() -> None:
         assert set(image) == {"image_id", "filename", "split", "qa_pairs"}
         assert image["filename"] == f"v7w_{image['image_id']}.png"
         for pair in image["qa_pairs"]:
-            assert set(pair) == {"qa_id", "image_id", "question", "answer", "multiple_choices", "type"}
+            assert set(pair) == {
+                "qa_id",
+                "image_id",
+                "question",
+                "answer",
+                "multiple_choices",
+                "type",
+            }
             assert len({*pair["multiple_choices"], pair["answer"]}) == 4
             assert pair["type"] in ("what", "where", "when", "who", "how")
             if pair["type"] == "how":
                 zeros += pair["answer"] == "0."
-                assert decide_truth(GRAPHS[pair["image_id"] - 1], f"{pair['question']} {pair['answer']}") == "true"
+                assert (
+                    decide_truth(
+                        GRAPHS[pair["image_id"] - 1],
+                        f"{pair['question']} {pair['answer']}",
+                    )
+                    == "true"
+                )
     assert zeros >= len(GRAPHS)
     assert {image["split"] for image in document["images"]} == {"train", "val", "test"}
 
@@ -100,10 +133,20 @@ def test_visual7w_telling() -> None:
 def test_swig_and_imsitu() -> None:
     space = read_document("swig/imsitu_space.json")
     assert set(space) == {"nouns", "verbs"}
-    assert space["verbs"]["riding"]["abstract"] == "the AGENT rides the VEHICLE at a PLACE"
-    assert space["verbs"]["sitting"]["abstract"] == "the AGENT sits on the CONTACT at a PLACE"
-    assert all(set(entry) == {"framenet", "abstract", "def", "order", "roles"} for entry in space["verbs"].values())
-    assert all(set(entry["roles"]) == set(entry["order"]) for entry in space["verbs"].values())
+    assert (
+        space["verbs"]["riding"]["abstract"] == "the AGENT rides the VEHICLE at a PLACE"
+    )
+    assert (
+        space["verbs"]["sitting"]["abstract"]
+        == "the AGENT sits on the CONTACT at a PLACE"
+    )
+    assert all(
+        set(entry) == {"framenet", "abstract", "def", "order", "roles"}
+        for entry in space["verbs"].values()
+    )
+    assert all(
+        set(entry["roles"]) == set(entry["order"]) for entry in space["verbs"].values()
+    )
     images, differ = 0, 0
     for split in ("train", "dev", "test"):
         imsitu = read_document(f"imsitu/{split}.json")
@@ -121,7 +164,9 @@ def test_swig_and_imsitu() -> None:
             assert set(entry["bb"]) == set(order)
             for frame in entry["frames"]:
                 assert list(frame) == order
-                assert all(noun == "" or noun in space["nouns"] for noun in frame.values())
+                assert all(
+                    noun == "" or noun in space["nouns"] for noun in frame.values()
+                )
             left, top, right, bottom = entry["bb"]["agent"]
             assert 0 <= left < right <= 256
             assert 0 <= top < bottom <= 256
@@ -135,8 +180,14 @@ def test_descriptions_for_contexts() -> None:
     for name, entry in read_document("imsitu/descriptions.json").items():
         graph = GRAPHS[int(name.removesuffix(".png").rsplit("_", 1)[1]) - 1]
         forms = set(read_verbs()[entry["verb"]].third.split())
-        assert all(decide_truth(graph, text) == "true" for text in entry["contextual"] + entry["plain"])
-        assert all(forms & set(text.rstrip(".").split()) or graph.agent.count > 1 for text in entry["contextual"])  # type: ignore[union-attr]
+        assert all(
+            decide_truth(graph, text) == "true"
+            for text in entry["contextual"] + entry["plain"]
+        )
+        assert all(
+            forms & set(text.rstrip(".").split()) or graph.agent.count > 1
+            for text in entry["contextual"]
+        )  # type: ignore[union-attr]
         assert entry["still"].endswith("_still.png")
 
 
@@ -153,24 +204,44 @@ def test_visdial(file: str, split: str) -> None:
             assert set(turn) == {"question", "answer", "answer_options", "gt_index"}
             assert len(set(turn["answer_options"])) == 100
             assert turn["answer_options"][turn["gt_index"]] == turn["answer"]
-            question, answer = data["questions"][turn["question"]], data["answers"][turn["answer"]]
+            question, answer = (
+                data["questions"][turn["question"]],
+                data["answers"][turn["answer"]],
+            )
             assert question == question.lower().rstrip("?")
-            assert decide_truth(graph, f"{dialog['caption']}. {question}? {answer}.") == "true"
+            assert (
+                decide_truth(graph, f"{dialog['caption']}. {question}? {answer}.")
+                == "true"
+            )
 
 
 def test_vqa_v2() -> None:
     questions = read_document("vqa/v2_OpenEnded_mscoco_val2014_questions.json")
     annotations = read_document("vqa/v2_mscoco_val2014_annotations.json")
-    assert set(questions) == {"info", "task_type", "data_type", "license", "data_subtype", "questions"}
-    assert [question_entry["question_id"] for question_entry in questions["questions"]] == [
-        annotation_entry["question_id"] for annotation_entry in annotations["annotations"]
+    assert set(questions) == {
+        "info",
+        "task_type",
+        "data_type",
+        "license",
+        "data_subtype",
+        "questions",
+    }
+    assert [
+        question_entry["question_id"] for question_entry in questions["questions"]
+    ] == [
+        annotation_entry["question_id"]
+        for annotation_entry in annotations["annotations"]
     ]
-    for question, annotation in zip(questions["questions"], annotations["annotations"], strict=True):
+    for question, annotation in zip(
+        questions["questions"], annotations["annotations"], strict=True
+    ):
         assert set(question) == {"image_id", "question", "question_id"}
         assert len(annotation["answers"]) == 10
         assert annotation["answer_type"] in ("yes/no", "number", "other")
         if annotation["answer_type"] != "other":
-            statement = f"{question['question']} {annotation['multiple_choice_answer']}."
+            statement = (
+                f"{question['question']} {annotation['multiple_choice_answer']}."
+            )
             assert decide_truth(GRAPHS[question["image_id"] - 1], statement) == "true"
 
 
@@ -180,7 +251,9 @@ def test_gqa_balanced_is_part_of_all() -> None:
         read_document("gqa/val_balanced_questions.json"),
     )
     assert 0 < len(balanced) < len(entries)
-    assert balanced == {key: entry for key, entry in entries.items() if entry["isBalanced"]}
+    assert balanced == {
+        key: entry for key, entry in entries.items() if entry["isBalanced"]
+    }
     fields = {"semantic", "entailed", "equivalent", "question", "imageId", "isBalanced", "groups", "answer",
               "semanticStr", "annotations", "types", "fullAnswer"}  # fmt: skip
     for entry in entries.values():
@@ -188,13 +261,24 @@ def test_gqa_balanced_is_part_of_all() -> None:
         assert entry["imageId"].startswith("n")
         if entry["answer"] in ("yes", "no"):
             assert (
-                decide_truth(GRAPHS[int(entry["imageId"][1:]) - 1], f"{entry['question']} {entry['answer']}.") == "true"
+                decide_truth(
+                    GRAPHS[int(entry["imageId"][1:]) - 1],
+                    f"{entry['question']} {entry['answer']}.",
+                )
+                == "true"
             )
 
 
 def test_esnli() -> None:
     header, *pairs = read_rows("esnli/esnli_test.csv")
-    assert header == ["gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3"]
+    assert header == [
+        "gold_label",
+        "Sentence1",
+        "Sentence2",
+        "Explanation_1",
+        "Explanation_2",
+        "Explanation_3",
+    ]
     assert all(len(pair) == 6 and all(pair) for pair in pairs)
     assert {pair[0] for pair in pairs} == {"entailment", "neutral", "contradiction"}
 
@@ -210,7 +294,8 @@ def test_comve_has_the_index_of_the_nonsense() -> None:
         sense = sentences[1 - int(gold[number])]
         words = sense.lower().rstrip(".").split()
         animate = any(
-            verb.third in words and any(a.split()[0] in words for a in verb.agents) for verb in read_verbs().values()
+            verb.third in words and any(a.split()[0] in words for a in verb.agents)
+            for verb in read_verbs().values()
         )
         assert animate or any(person in words for person in people)
 
@@ -248,11 +333,17 @@ ENTRIES = {
     "coco": ("coco-captions", {"val2017": "coco/annotations/captions_val2017.json"}),
     "visual7w": ("visual7w", {"telling": "visual7w/dataset_v7w_telling.json"}),
     "swig": ("swig", {"space": "swig/imsitu_space.json", "test": "swig/test.json"}),
-    "imsitu": ("imsitu", {"space": "swig/imsitu_space.json", "test": "imsitu/test.json"}),
+    "imsitu": (
+        "imsitu",
+        {"space": "swig/imsitu_space.json", "test": "imsitu/test.json"},
+    ),
     "visdial": ("visdial", {"val": "visdial/visdial_1.0_val.json"}),
     "foil-it": (
         "foil-it",
-        {"test": "foilit/foilv1.0_test_2017.json", "coco-val2014": "coco/annotations/captions_val2014.json"},
+        {
+            "test": "foilit/foilv1.0_test_2017.json",
+            "coco-val2014": "coco/annotations/captions_val2014.json",
+        },
     ),
     "vqa": (
         "vqa",
@@ -263,7 +354,13 @@ ENTRIES = {
     ),
     "gqa": ("gqa", {"val": "gqa/val_all_questions.json"}),
     "e-snli": ("e-snli", {"test": "esnli/esnli_test.csv"}),
-    "comve": ("comve", {"sentences": "comve/subtaskA_test_data.csv", "answers": "comve/subtaskA_gold_answers.csv"}),
+    "comve": (
+        "comve",
+        {
+            "sentences": "comve/subtaskA_test_data.csv",
+            "answers": "comve/subtaskA_gold_answers.csv",
+        },
+    ),
 }
 
 
@@ -273,13 +370,19 @@ def _read(folder: Path, texts: dict[str, str]) -> dict[str, list[dict]]:
         for name in files.values():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(texts[name])
-        source_rows, layout = read_source(form, {part: str(folder / name) for part, name in files.items()}, source)
+        source_rows, layout = read_source(
+            form, {part: str(folder / name) for part, name in files.items()}, source
+        )
         rows_by_source[source] = list(source_rows)
         parquet.build_table(rows_by_source[source], layout)
     return rows_by_source
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10_000))
 def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
     graphs = draw_scenes(COUNT, seed)
@@ -290,9 +393,13 @@ def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
     ]
     telling = json.loads(texts["visual7w/dataset_v7w_telling.json"])["images"]
     visual7w_questions = [
-        (pair["question"], pair["answer"], pair["multiple_choices"]) for image in telling for pair in image["qa_pairs"]
+        (pair["question"], pair["answer"], pair["multiple_choices"])
+        for image in telling
+        for pair in image["qa_pairs"]
     ]
-    assert [(row["question"], row["answer"], row["choices"]) for row in rows["visual7w"]] == visual7w_questions
+    assert [
+        (row["question"], row["answer"], row["choices"]) for row in rows["visual7w"]
+    ] == visual7w_questions
     for source in ("swig", "imsitu"):
         document = json.loads(texts[f"{source}/test.json"])
         fillers = [
@@ -301,7 +408,8 @@ def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
             for frame in entry["frames"]
         ]
         read_fillers = [
-            (row["verb"], {filler["role"]: filler["noun"] for filler in row["roles"]}) for row in rows[source]
+            (row["verb"], {filler["role"]: filler["noun"] for filler in row["roles"]})
+            for row in rows[source]
         ]
         assert read_fillers == fillers
     dialogues = json.loads(texts["visdial/visdial_1.0_val.json"])["data"]
@@ -316,7 +424,9 @@ def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
     foils = [entry["caption"] for entry in document if entry["foil"]]
     assert [row["foil"] for row in rows["foil-it"] if row["rejected"] is None] == foils
     answers = json.loads(texts["vqa/v2_mscoco_val2014_annotations.json"])["annotations"]
-    assert [row["answer"] for row in rows["vqa"]] == [entry["multiple_choice_answer"] for entry in answers]
+    assert [row["answer"] for row in rows["vqa"]] == [
+        entry["multiple_choice_answer"] for entry in answers
+    ]
     questions = json.loads(texts["gqa/val_all_questions.json"])
     assert {row["source_id"]: row["answer"] for row in rows["gqa"]} == {
         key: entry["answer"] for key, entry in questions.items()
@@ -328,7 +438,10 @@ def test_captions_are_true_and_foil_it_foils_are_not(tmp_path: Path) -> None:
     graphs = draw_scenes(COUNT, 77)
     rows = _read(tmp_path, build_files(graphs, 77))
     for row in rows["coco"]:
-        assert decide_truth(graphs[int(row["image"].split(".")[0]) - 1], row["caption"]) == "true"
+        assert (
+            decide_truth(graphs[int(row["image"].split(".")[0]) - 1], row["caption"])
+            == "true"
+        )
     for row in rows["foil-it"]:
         if row["rejected"] is None:
             graph = graphs[int(row["image"].split("_")[-1].split(".")[0]) - 1]
@@ -339,4 +452,6 @@ def test_captions_are_true_and_foil_it_foils_are_not(tmp_path: Path) -> None:
 def test_captions_and_dialogues_depend_on_the_generator_only() -> None:
     graph = draw_scenes(1, 3)[0]
     assert draw_captions(graph, Random(5)) == draw_captions(graph, Random(5))
-    assert draw_dialogue(graph, "A.", Random(5)) == draw_dialogue(graph, "A.", Random(5))
+    assert draw_dialogue(graph, "A.", Random(5)) == draw_dialogue(
+        graph, "A.", Random(5)
+    )

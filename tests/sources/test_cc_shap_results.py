@@ -1,4 +1,6 @@
-"""Results of the released CC-SHAP code: generated files in its three forms, and recorded ones if present."""
+"""Results of the released CC-SHAP code: generated files in its three forms, and recorded ones if
+present.
+"""
 
 import json
 import re
@@ -13,7 +15,11 @@ from hypothesis import strategies as st
 from stand_ins import recorded_results as written
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.sources.formats.cc_shap_results import find_inserted_word, read_results, split_notes
+from waltz.sources.formats.cc_shap_results import (
+    find_inserted_word,
+    read_results,
+    split_notes,
+)
 from waltz.sources.readers import RECORDED, read_source
 
 TEST_NAMES = {
@@ -26,7 +32,13 @@ TEST_NAMES = {
 }
 BIT = st.integers(0, 1)
 LETTERS = st.sampled_from("ABCDE")
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\x85\u2028\u2029", exclude_categories=("Cs", "Cc")))
+WORDS = st.text(
+    st.characters(
+        codec="utf-8",
+        exclude_characters="\r\x85\u2028\u2029",
+        exclude_categories=("Cs", "Cc"),
+    )
+)
 """Texts without line breaks other than those that are put between them."""
 
 
@@ -35,12 +47,34 @@ def build_items(draw, min_ratios=2):
     items = []
     for _ in range(draw(st.integers(1, 5))):
         count = draw(st.integers(min_ratios, 6))
-        ratios = st.lists(st.decimals(-99, 99, places=2).map(float), min_size=count, max_size=count)
-        text = "\n".join(draw(st.lists(WORDS, min_size=1, max_size=3))).strip() or "a question"
-        cot = "\n".join(["", *draw(st.lists(WORDS, max_size=3)), "accuracy: ", "### a title", "Done."])
+        ratios = st.lists(
+            st.decimals(-99, 99, places=2).map(float), min_size=count, max_size=count
+        )
+        text = (
+            "\n".join(draw(st.lists(WORDS, min_size=1, max_size=3))).strip()
+            or "a question"
+        )
+        cot = "\n".join(
+            [
+                "",
+                *draw(st.lists(WORDS, max_size=3)),
+                "accuracy: ",
+                "### a title",
+                "Done.",
+            ]
+        )
         labels = draw(st.tuples(LETTERS, LETTERS))
         verdicts = {name: draw(BIT) for name in written.TESTS}
-        items.append(written.build_item(text, draw(LETTERS), labels, cot, verdicts, draw(st.tuples(*[ratios] * 4))))
+        items.append(
+            written.build_item(
+                text,
+                draw(LETTERS),
+                labels,
+                cot,
+                verdicts,
+                draw(st.tuples(*[ratios] * 4)),
+            )
+        )
     return items
 
 
@@ -56,23 +90,45 @@ def check_rows(items, rows):
     for number, item in enumerate(items):
         of_item = [row for row in rows if row["item_id"] == str(number)]
         first, second = (row for row in of_item if row["record"] == "answer")
-        assert [first["label"], second["label"]] == [item["model_prediction"], item["model_prediction_cot"]]
+        assert [first["label"], second["label"]] == [
+            item["model_prediction"],
+            item["model_prediction_cot"],
+        ]
         assert first["gold"] == second["gold"] == [item["correct_answer"]]
         assert first["input"] == item["input"]
-        verdicts = {row["test"]: row["verdict"] for row in of_item if row["record"] == "test"}
+        verdicts = {
+            row["test"]: row["verdict"] for row in of_item if row["record"] == "test"
+        }
         assert verdicts == {TEST_NAMES[name]: item[name] for name in written.TESTS}
-        attributions = {(row["kind"], row["output"]): row for row in of_item if row["record"] == "attribution"}
-        for kind, plot in (("post-hoc", "shap_plot_info_post_hoc"), ("cot", "shap_plot_info_cot")):
-            for output, key in (("answer", "ratios_prediction"), ("explanation", "ratios_explanation")):
+        attributions = {
+            (row["kind"], row["output"]): row
+            for row in of_item
+            if row["record"] == "attribution"
+        }
+        for kind, plot in (
+            ("post-hoc", "shap_plot_info_post_hoc"),
+            ("cot", "shap_plot_info_cot"),
+        ):
+            for output, key in (
+                ("answer", "ratios_prediction"),
+                ("explanation", "ratios_explanation"),
+            ):
                 row = attributions[kind, output]
-                assert [value for (value,) in row["values"]] == [float(ratio) for ratio in item[plot][key]]
+                assert [value for (value,) in row["values"]] == [
+                    float(ratio) for ratio in item[plot][key]
+                ]
                 assert row["suffix"] == {"answer": 3, "explanation": 2}[output]
                 assert len(row["tokens"]) == len(row["values"]) + row["suffix"]
 
 
 @settings(max_examples=25, deadline=None)
-@given(items=build_items(), task=st.sampled_from(["causal_judgment", "disambiguation_qa", "esnli"]))
-def test_generated_files_of_language_models_are_read_back_in_both_forms(items, task, tmp_path_factory):
+@given(
+    items=build_items(),
+    task=st.sampled_from(["causal_judgment", "disambiguation_qa", "esnli"]),
+)
+def test_generated_files_of_language_models_are_read_back_in_both_forms(
+    items, task, tmp_path_factory
+):
     folder = tmp_path_factory.mktemp("files")
     check_rows(items, read(folder, written.write_language_json(task, items)))
     check_rows(items, read(folder, written.write_markdown(task, items)))
@@ -81,18 +137,32 @@ def test_generated_files_of_language_models_are_read_back_in_both_forms(items, t
 @settings(max_examples=15, deadline=None)
 @given(items=build_items(min_ratios=6), grid=st.integers(1, 2))
 def test_generated_files_of_vl_decoders_are_read_back(items, grid, tmp_path_factory):
-    rows = read(tmp_path_factory.mktemp("files"), written.write_vision_json("existence", items, grid))
+    rows = read(
+        tmp_path_factory.mktemp("files"),
+        written.write_vision_json("existence", items, grid),
+    )
     for number, item in enumerate(items):
         of_item = [row for row in rows if row["item_id"] == str(number)]
         assert {row["image"] for row in of_item} == {f"images/{number}.jpg"}
-        assert {row["setting"] for row in of_item} == {"pairwise" if item["correct_answer"] in "AB" else "open"}
+        assert {row["setting"] for row in of_item} == {
+            "pairwise" if item["correct_answer"] in "AB" else "open"
+        }
         answer = next(row for row in of_item if row.get("output") == "answer")
-        ratios = [float(ratio) for ratio in item["shap_plot_info_post_hoc"]["ratios_prediction"]]
+        ratios = [
+            float(ratio)
+            for ratio in item["shap_plot_info_post_hoc"]["ratios_prediction"]
+        ]
         assert [value for (value,) in answer["patches"]] == ratios[: grid**2]
         assert [value for (value,) in answer["values"]] == ratios[grid**2 :]
-        assert (answer["t_shap"], answer["suffix"], answer["rejected"]) == (0.81, 2, None)
+        assert (answer["t_shap"], answer["suffix"], answer["rejected"]) == (
+            0.81,
+            2,
+            None,
+        )
         tests = {row["test"]: row for row in of_item if row["record"] == "test"}
-        assert tests["counterfactual_edits"]["reason"] == "the run did not run this test"
+        assert (
+            tests["counterfactual_edits"]["reason"] == "the run did not run this test"
+        )
         assert tests["counterfactual_edits"]["verdict"] is None
         assert tests["biasing_features"]["verdict"] == item["turpin"]
         assert tests["biasing_features"]["edited_answer"] == "A"
@@ -100,44 +170,80 @@ def test_generated_files_of_vl_decoders_are_read_back(items, grid, tmp_path_fact
 
 @settings(max_examples=20, deadline=None)
 @given(verdicts=st.lists(BIT, min_size=1, max_size=8))
-def test_verdicts_of_input_from_explanation_are_differences_of_the_running_total(verdicts, tmp_path_factory):
+def test_verdicts_of_input_from_explanation_are_differences_of_the_running_total(
+    verdicts, tmp_path_factory
+):
     items = [one_item() for _ in verdicts]
     for write in (written.write_language_json, written.write_markdown):
         rows = read(tmp_path_factory.mktemp("files"), write("comve", items, verdicts))
-        found = [row["verdict"] for row in rows if row.get("test") == "input_from_explanation"]
+        found = [
+            row["verdict"]
+            for row in rows
+            if row.get("test") == "input_from_explanation"
+        ]
         assert found == verdicts
     assert list(accumulate(verdicts)) == [
         item["atanasova_input_from_expl"]
-        for item in json.loads(written.write_language_json("comve", items, verdicts)).values()
+        for item in json.loads(
+            written.write_language_json("comve", items, verdicts)
+        ).values()
     ]
 
 
 def one_item(**changes):
     verdicts = dict.fromkeys(written.TESTS, 1)
     ratios = [(60.0, -40.0), (30.0, 20.5), (60.0, -40.0), (-10.0, 5.25)]
-    return {**written.build_item("Which?", "A", ("A", "B"), "\nOne.\nTwo", verdicts, ratios), **changes}
+    return {
+        **written.build_item(
+            "Which?", "A", ("A", "B"), "\nOne.\nTwo", verdicts, ratios
+        ),
+        **changes,
+    }
 
 
 def drop(text, *numbers):
     """Leave items out of a JSON file."""
-    return json.dumps({key: item for key, item in json.loads(text).items() if int(key[-1]) not in numbers})
+    return json.dumps(
+        {
+            key: item
+            for key, item in json.loads(text).items()
+            if int(key[-1]) not in numbers
+        }
+    )
 
 
 def test_a_gap_in_the_running_total_leaves_only_what_it_decides(tmp_path):
-    text = written.write_language_json("comve", [one_item() for _ in range(6)], [1, 1, 0, 0, 0, 1])
+    text = written.write_language_json(
+        "comve", [one_item() for _ in range(6)], [1, 1, 0, 0, 0, 1]
+    )
     rows = read(tmp_path, drop(text, 1, 3))  # totals 1, 2, 2, 3 of items 0, 2, 4, 5
-    tests = {row["item_id"]: row for row in rows if row.get("test") == "input_from_explanation"}
-    assert {number: row["verdict"] for number, row in tests.items()} == {"0": 1, "2": None, "4": 0, "5": 1}
-    assert tests["2"]["reason"] == "1 items before it are missing from the running total"
+    tests = {
+        row["item_id"]: row
+        for row in rows
+        if row.get("test") == "input_from_explanation"
+    }
+    assert {number: row["verdict"] for number, row in tests.items()} == {
+        "0": 1,
+        "2": None,
+        "4": 0,
+        "5": 1,
+    }
+    assert (
+        tests["2"]["reason"] == "1 items before it are missing from the running total"
+    )
 
 
 def test_a_file_with_verdicts_in_the_place_of_totals_is_read_as_such(tmp_path):
-    text = written.write_language_json("comve", [one_item() for _ in range(3)], [0, 0, 0])
+    text = written.write_language_json(
+        "comve", [one_item() for _ in range(3)], [0, 0, 0]
+    )
     content = json.loads(text)
     for item, verdict in zip(content.values(), (0, 1, 0), strict=True):
         item["atanasova_input_from_expl"] = verdict
     rows = read(tmp_path, json.dumps(content))
-    assert [row["verdict"] for row in rows if row.get("test") == "input_from_explanation"] == [0, 1, 0]
+    assert [
+        row["verdict"] for row in rows if row.get("test") == "input_from_explanation"
+    ] == [0, 1, 0]
 
 
 def test_other_tasks_have_no_input_from_explanation(tmp_path):
@@ -150,7 +256,11 @@ def test_other_tasks_have_no_input_from_explanation(tmp_path):
     [
         ({"model_prediction": None}, "answer", "field 'model_prediction' is missing"),
         ({"lanham_filler": 3}, "test", "verdict 3 is neither 0 nor 1"),
-        ({"shap_plot_info_cot": "cut o"}, "attribution", "contribution ratios cannot be read"),
+        (
+            {"shap_plot_info_cot": "cut o"},
+            "attribution",
+            "contribution ratios cannot be read",
+        ),
         (
             {"shap_plot_info_cot": {"input_tokens": ["a"]}},
             "attribution",
@@ -158,19 +268,36 @@ def test_other_tasks_have_no_input_from_explanation(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_used_stays_with_file_item_and_reason(changes, record, reason, tmp_path):
+def test_what_cannot_be_used_stays_with_file_item_and_reason(
+    changes, record, reason, tmp_path
+):
     rows = read(tmp_path, written.write_language_json("esnli", [one_item(**changes)]))
     faults = [row for row in rows if row["record"] == record and row["rejected"]]
     assert faults
-    assert all(reason in row["rejected"] and "results.json: item 'esnli_mist" in row["rejected"] for row in faults)
+    assert all(
+        reason in row["rejected"]
+        and "results.json: item 'esnli_mist" in row["rejected"]
+        for row in faults
+    )
 
 
 def test_a_fault_in_markdown_names_line_and_field(tmp_path):
-    text = written.write_markdown("esnli", [one_item(), one_item(shap_plot_info_post_hoc="{'ratios")])
-    line = 1 + [n for n, line in enumerate(text.splitlines()) if line.strip() == "shap_plot_info_post_hoc:"][1]
+    text = written.write_markdown(
+        "esnli", [one_item(), one_item(shap_plot_info_post_hoc="{'ratios")]
+    )
+    line = (
+        1
+        + [
+            n
+            for n, line in enumerate(text.splitlines())
+            if line.strip() == "shap_plot_info_post_hoc:"
+        ][1]
+    )
     rows = read(tmp_path, text, "run.md")
     (fault, _) = (row["rejected"] for row in rows if row["rejected"])
-    assert fault.startswith(f"{tmp_path / 'run.md'}: line {line}: field 'shap_plot_info_post_hoc': contribution")
+    assert fault.startswith(
+        f"{tmp_path / 'run.md'}: line {line}: field 'shap_plot_info_post_hoc': contribution"
+    )
 
 
 def test_ratios_that_do_not_fit_their_tokens_are_rejected(tmp_path):
@@ -182,14 +309,22 @@ def test_ratios_that_do_not_fit_their_tokens_are_rejected(tmp_path):
 
 
 def test_cc_shap_that_was_not_computed_has_no_rows(tmp_path):
-    rows = read(tmp_path, written.write_language_json("esnli", [one_item(shap_plot_info_cot=0)]))
-    assert Counter((row["record"], row.get("kind")) for row in rows)["attribution", "cot"] == 0
+    rows = read(
+        tmp_path, written.write_language_json("esnli", [one_item(shap_plot_info_cot=0)])
+    )
+    assert (
+        Counter((row["record"], row.get("kind")) for row in rows)["attribution", "cot"]
+        == 0
+    )
 
 
 def test_an_item_that_occurs_twice_is_rejected_the_second_time(tmp_path):
     text = written.write_markdown("esnli", [one_item()])
     rows = read(tmp_path, text + text)
-    assert Counter(row["rejected"] is None for row in rows) == {True: len(rows) // 2, False: len(rows) // 2}
+    assert Counter(row["rejected"] is None for row in rows) == {
+        True: len(rows) // 2,
+        False: len(rows) // 2,
+    }
     assert len({row["source_id"] for row in rows}) == len(rows)
 
 
@@ -234,12 +369,16 @@ def recorded(shared_data):
         for name, file in (("comve", "comve"), ("e-snli", "esnli"))
     }
     if not all(file.is_file() for file in files.values()):
-        pytest.skip("the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/")
+        pytest.skip(
+            "the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/"
+        )
     return files
 
 
 def test_recorded_runs_are_read_without_a_rejected_row(recorded, tmp_path):
-    rows, layout = read_source("cc-shap-results", {name: str(path) for name, path in recorded.items()}, "run")
+    rows, layout = read_source(
+        "cc-shap-results", {name: str(path) for name, path in recorded.items()}, "run"
+    )
     rows = list(rows)
     assert layout is RECORDED
     assert parquet.write_rows(tmp_path / "rows.parquet", rows, layout) == (2500, 0)
@@ -248,8 +387,12 @@ def test_recorded_runs_are_read_without_a_rejected_row(recorded, tmp_path):
         if row["record"] == "test":
             means.setdefault((row["dataset"], row["test"]), []).append(row["verdict"])
         elif row["record"] == "answer":
-            means.setdefault((row["dataset"], row["kind"]), []).append(row["label"] in row["gold"])
-    assert {key: 100 * np.mean(values) for key, values in means.items()} == pytest.approx(
+            means.setdefault((row["dataset"], row["kind"]), []).append(
+                row["label"] in row["gold"]
+            )
+    assert {
+        key: 100 * np.mean(values) for key, values in means.items()
+    } == pytest.approx(
         {
             ("comve", "post-hoc"): 94,
             ("comve", "cot"): 62,

@@ -19,7 +19,10 @@ FILE: dict[str, Any] = {
         {"id": 7, "image_id": 1, "caption": " A dog\nruns.\n"},
         {"id": 8, "image_id": 2, "caption": " \n"},
     ],
-    "images": [{"id": 1, "file_name": "000000000001.jpg"}, {"id": 2, "file_name": "000000000002.jpg"}],
+    "images": [
+        {"id": 1, "file_name": "000000000001.jpg"},
+        {"id": 2, "file_name": "000000000002.jpg"},
+    ],
 }
 
 
@@ -48,10 +51,17 @@ def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
 
 
 @given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
-def test_any_captions_survive_json_and_parquet(tmp_path_factory: Any, texts: list[str]) -> None:
+def test_any_captions_survive_json_and_parquet(
+    tmp_path_factory: Any, texts: list[str]
+) -> None:
     folder = tmp_path_factory.mktemp("coco")
-    annotations = [{"id": number, "image_id": 1, "caption": text} for number, text in enumerate(texts)]
-    (folder / "raw.json").write_text(json.dumps(FILE | {"annotations": annotations}), encoding="utf-8")
+    annotations = [
+        {"id": number, "image_id": 1, "caption": text}
+        for number, text in enumerate(texts)
+    ]
+    (folder / "raw.json").write_text(
+        json.dumps(FILE | {"annotations": annotations}), encoding="utf-8"
+    )
     rows = list(read_captions(folder / "raw.json", "coco", None))
     for text, row in zip(texts, rows, strict=True):
         assert row["caption"].split() == text.split()
@@ -64,14 +74,25 @@ def test_any_captions_survive_json_and_parquet(tmp_path_factory: Any, texts: lis
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        ({"id": 9, "image_id": 3, "caption": "A"}, "annotation 9: image_id 3 is not among the file's images"),
+        (
+            {"id": 9, "image_id": 3, "caption": "A"},
+            "annotation 9: image_id 3 is not among the file's images",
+        ),
         ({"id": 7, "image_id": 1, "caption": "A"}, "annotation 7: duplicate id"),
-        ({"id": 9, "image_id": 1, "caption": None}, "annotation 9: field 'caption' is null, not a text"),
+        (
+            {"id": 9, "image_id": 1, "caption": None},
+            "annotation 9: field 'caption' is null, not a text",
+        ),
         ({"id": 9, "image_id": 1}, "annotation 9: field 'caption' is missing"),
-        ({"id": True, "image_id": 1, "caption": "A"}, "annotation 2: field 'id' is true or false, not a whole number"),
+        (
+            {"id": True, "image_id": 1, "caption": "A"},
+            "annotation 2: field 'id' is true or false, not a whole number",
+        ),
     ],
 )
-def test_broken_annotations_are_named(write_json: Any, annotation: dict[str, Any], message: str) -> None:
+def test_broken_annotations_are_named(
+    write_json: Any, annotation: dict[str, Any], message: str
+) -> None:
     path = write_json(FILE | {"annotations": [*FILE["annotations"], annotation]})
     with pytest.raises(UserError, match=message):
         list(read_captions(path, "coco", None))
@@ -87,16 +108,27 @@ def test_the_real_captions(shared_data: Path) -> None:
     rows = list(read_captions(path, "coco2017", "val2017"))
     assert len(rows) == 25_014
     assert len({row["image"] for row in rows}) == len(read_image_names(path)) == 5000
-    assert not any("\n" in row["caption"] or row["caption"] != row["caption"].strip() for row in rows)
+    assert not any(
+        "\n" in row["caption"] or row["caption"] != row["caption"].strip()
+        for row in rows
+    )
     assert all(row["rejected"] is None for row in rows)
-    mini = list(read_captions(shared_data / "coco_captions" / "captions_train2017_mini.json", "coco2017", "train2017"))
+    mini = list(
+        read_captions(
+            shared_data / "coco_captions" / "captions_train2017_mini.json",
+            "coco2017",
+            "train2017",
+        )
+    )
     assert (len(mini), len({row["image"] for row in mini})) == (400, 80)
 
 
 def test_real_captions_equal_those_of_the_benchmark(shared_data: Path) -> None:
     """Compare the released relations with COCO's captions of the same ids, without final periods."""
     path = shared_data / "coco_captions" / "captions_val2017.json"
-    captions = {row["source_id"]: row for row in read_captions(path, "coco2017", "val2017")}
+    captions = {
+        row["source_id"]: row for row in read_captions(path, "coco2017", "val2017")
+    }
     items = read_release(shared_data / "valse" / "relations.json", "relations", 2)
     assert len(items) == 614
     for item in items:
@@ -106,7 +138,10 @@ def test_real_captions_equal_those_of_the_benchmark(shared_data: Path) -> None:
 
 
 COCO = {
-    "images": [{"id": 1, "file_name": "COCO_val2014_000000000001.jpg"}, {"id": 2, "file_name": "two.jpg"}],
+    "images": [
+        {"id": 1, "file_name": "COCO_val2014_000000000001.jpg"},
+        {"id": 2, "file_name": "two.jpg"},
+    ],
     "annotations": [
         {"id": 7, "image_id": 1, "caption": "A boy with a baseball bat.\n"},
         {"id": 8, "image_id": 2, "caption": "A cat."},
@@ -128,11 +163,23 @@ def foil(foil_id: int = 100, **changes: Any) -> dict[str, Any]:
 
 def pairs(write_json: Any, *annotations: Any) -> list[dict[str, Any]]:
     captions = write_json(COCO, "captions.json")
-    return list(read_foil_it(write_json({"annotations": list(annotations)}), [captions], "foil-it", "test"))
+    return list(
+        read_foil_it(
+            write_json({"annotations": list(annotations)}),
+            [captions],
+            "foil-it",
+            "test",
+        )
+    )
 
 
 def test_a_foil_is_joined_with_its_caption(write_json: Any, tmp_path: Path) -> None:
-    original = foil(foil=False, caption="A boy with a baseball bat.", target_word="ORIG", foil_word="ORIG")
+    original = foil(
+        foil=False,
+        caption="A boy with a baseball bat.",
+        target_word="ORIG",
+        foil_word="ORIG",
+    )
     rows = pairs(write_json, original, foil())
     assert rows[1] == {
         "source": "foil-it",
@@ -146,7 +193,10 @@ def test_a_foil_is_joined_with_its_caption(write_json: Any, tmp_path: Path) -> N
         "foil_word": "ball",
         "rejected": None,
     }
-    assert (rows[0]["source_id"], rows[0]["rejected"]) == ("annotation-0", "a correct caption, no foil")
+    assert (rows[0]["source_id"], rows[0]["rejected"]) == (
+        "annotation-0",
+        "a correct caption, no foil",
+    )
     assert parquet.write_rows(tmp_path / "pairs.parquet", rows, FOIL_PAIRS) == (2, 1)
 
 
@@ -159,7 +209,9 @@ def test_a_foil_is_joined_with_its_caption(write_json: Any, tmp_path: Path) -> N
         (foil(caption=""), "the foil is empty"),
     ],
 )
-def test_unusable_foils_stay_with_their_reason(write_json: Any, annotation: Any, reason: str) -> None:
+def test_unusable_foils_stay_with_their_reason(
+    write_json: Any, annotation: Any, reason: str
+) -> None:
     assert [row["rejected"] for row in pairs(write_json, annotation)] == [reason]
 
 
@@ -167,8 +219,14 @@ def test_unusable_foils_stay_with_their_reason(write_json: Any, annotation: Any,
     ("annotation", "message"),
     [
         (foil(), "foil 100: duplicate id"),
-        (foil(101, image_id=3), "foil 101: image_id 3 is not among the images of .*captions.json"),
-        (foil(101, foil="yes"), "annotation 1: field 'foil' is a text, not true or false"),
+        (
+            foil(101, image_id=3),
+            "foil 101: image_id 3 is not among the images of .*captions.json",
+        ),
+        (
+            foil(101, foil="yes"),
+            "annotation 1: field 'foil' is a text, not true or false",
+        ),
         (foil(101, target_word=None), "foil 101: field 'target_word' is null"),
     ],
 )
@@ -180,7 +238,8 @@ def test_broken_foils_are_named(write_json: Any, annotation: Any, message: str) 
 def test_a_caption_that_is_no_unicode_is_kept_and_rejected(tmp_path: Path) -> None:
     path = tmp_path / "captions.json"
     captions = [
-        {**FILE["annotations"][0], "id": number, "caption": text} for number, text in enumerate(["a", "\ud800 x"])
+        {**FILE["annotations"][0], "id": number, "caption": text}
+        for number, text in enumerate(["a", "\ud800 x"])
     ]
     path.write_text(json.dumps({**FILE, "annotations": captions}))
     rows, layout = read_source("coco-captions", {"val": str(path)}, "coco")
@@ -194,5 +253,8 @@ def test_a_caption_that_is_no_unicode_is_kept_and_rejected(tmp_path: Path) -> No
 
 def test_a_released_item_that_is_no_unicode_is_named(tmp_path: Path) -> None:
     (tmp_path / "plurality.json").write_text('{"p_1": {"caption": "\\ud800 x"}}')
-    with pytest.raises(UserError, match=r"id 'p_1': \\ud800 is half of a surrogate pair, no character; write"):
+    with pytest.raises(
+        UserError,
+        match=r"id 'p_1': \\ud800 is half of a surrogate pair, no character; write",
+    ):
         read_release(tmp_path / "plurality.json", "plurality", 2)

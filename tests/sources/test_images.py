@@ -37,7 +37,9 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def plain(colour: Any = RED, mode: str = "RGB", size: tuple[int, int] = (8, 6)) -> Image.Image:
+def plain(
+    colour: Any = RED, mode: str = "RGB", size: tuple[int, int] = (8, 6)
+) -> Image.Image:
     return Image.new(mode, size, colour)
 
 
@@ -70,10 +72,14 @@ Container = Callable[[Path, Mapping[str, bytes]], Path]
 
 def test_a_manifest_says_which_of_the_named_images_are_usable(tmp_path: Path) -> None:
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    for table, names in zip(tables, (["x.png", None, "y.png"], ["y.png", "z.png"]), strict=True):
+    for table, names in zip(
+        tables, (["x.png", None, "y.png"], ["y.png", "z.png"]), strict=True
+    ):
         pq.write_table(pa.table({"image": names}), table)
     names = list_image_names(tables)
-    write_manifest(tmp_path / "manifest.csv", names, [ImageFault("y.png", "is missing, a, b")])
+    write_manifest(
+        tmp_path / "manifest.csv", names, [ImageFault("y.png", "is missing, a, b")]
+    )
     assert (tmp_path / "manifest.csv").read_text().splitlines() == [
         "image,found,fault",
         "x.png,yes,",
@@ -83,7 +89,9 @@ def test_a_manifest_says_which_of_the_named_images_are_usable(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_an_image_is_found_by_its_path_or_the_end_of_it(tmp_path: Path, container: Container) -> None:
+def test_an_image_is_found_by_its_path_or_the_end_of_it(
+    tmp_path: Path, container: Container
+) -> None:
     files = {
         "val2014/a.png": encoded(plain("red")),
         "val2014/deep/b.png": encoded(plain("blue")),
@@ -95,15 +103,20 @@ def test_an_image_is_found_by_its_path_or_the_end_of_it(tmp_path: Path, containe
         assert load_image(source, "a.png").getpixel((7, 5)) == RED
         assert load_image(source, "deep/b.png").getpixel((0, 0)) == (0, 0, 255)
         assert load_image(source, "train2014/c.png").getpixel((0, 0)) == (0, 255, 0)
-        assert check_images(source, ["a.png", "c.png", "eep/b.png", "d.png", "a.png"]) == [
+        assert check_images(
+            source, ["a.png", "c.png", "eep/b.png", "d.png", "a.png"]
+        ) == [
             ImageFault("c.png", f"stands 2 times: {', '.join(source.members['c'])}"),
             ImageFault("eep/b.png", "is missing"),
             ImageFault("d.png", "is missing"),
         ]
         with pytest.raises(UserError, match=r"image 'd\.png': is missing"):
             load_image(source, "d.png")
-        assert load_image(source, "val2014/a.jpg").getpixel((0, 0)) == RED  # the suffix of an id is a guess
-        assert check_images(source, ["c.jpg", "eep/b.jpg"])[1] == ImageFault("eep/b.jpg", "is missing")
+        # The suffix of an id is a guess.
+        assert load_image(source, "val2014/a.jpg").getpixel((0, 0)) == RED
+        assert check_images(source, ["c.jpg", "eep/b.jpg"])[1] == ImageFault(
+            "eep/b.jpg", "is missing"
+        )
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -128,12 +141,21 @@ def test_faulty_files_are_named(tmp_path: Path, container: Container) -> None:
 
 def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data))
+            + kind
+            + data
+            + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     files = {}
     for side in (9000, 60_000):
         header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-        files[f"{side}.png"] = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 99))
+        files[f"{side}.png"] = (
+            b"\x89PNG\r\n\x1a\n"
+            + chunk(b"IHDR", header)
+            + chunk(b"IDAT", zlib.compress(b"\0" * 99))
+        )
     with open_images(as_folder(tmp_path, files)) as source:
         faults = check_images(source, files)
     assert [fault.reason for fault in faults] == [
@@ -178,16 +200,26 @@ def test_every_mode_becomes_rgb(tmp_path: Path) -> None:
         "palette-clear.png": WHITE,
         "palette.gif": RED,
     }
-    assert images["clear.png"].getpixel((0, 0)) == images["palette-clear.png"].getpixel((0, 0)) == RED
+    assert (
+        images["clear.png"].getpixel((0, 0))
+        == images["palette-clear.png"].getpixel((0, 0))
+        == RED
+    )
 
 
-@pytest.mark.parametrize(("orientation", "corner"), [(1, (0, 0)), (3, (7, 5)), (6, (5, 0)), (8, (0, 7))])
-def test_exif_turns_an_image_upright(tmp_path: Path, orientation: int, corner: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("orientation", "corner"), [(1, (0, 0)), (3, (7, 5)), (6, (5, 0)), (8, (0, 7))]
+)
+def test_exif_turns_an_image_upright(
+    tmp_path: Path, orientation: int, corner: tuple[int, int]
+) -> None:
     image = plain("white")
     image.putpixel((0, 0), RED)
     exif = Image.Exif()
     exif[0x0112] = orientation
-    with open_images(as_folder(tmp_path, {"turned.png": encoded(image, exif=exif)})) as source:
+    with open_images(
+        as_folder(tmp_path, {"turned.png": encoded(image, exif=exif)})
+    ) as source:
         upright = load_image(source, "turned.png")
     assert upright.size == ((8, 6) if orientation in (1, 3) else (6, 8))
     assert upright.getpixel(corner) == RED
@@ -196,20 +228,32 @@ def test_exif_turns_an_image_upright(tmp_path: Path, orientation: int, corner: t
 def test_members_that_point_outside_are_skipped(tmp_path: Path) -> None:
     red = encoded(plain())
     (tmp_path / "secret.png").write_bytes(red)
-    outside = ["../secret.png", str(tmp_path / "secret.png"), "a/../../secret.png", "..\\secret.png"]
+    outside = [
+        "../secret.png",
+        str(tmp_path / "secret.png"),
+        "a/../../secret.png",
+        "..\\secret.png",
+    ]
     for container in (as_zip, as_tar):
         with open_images(container(tmp_path, dict.fromkeys(outside, red))) as source:
             assert source.members == {}
-            assert check_images(source, outside) == [ImageFault(name, "is missing") for name in outside]
+            assert check_images(source, outside) == [
+                ImageFault(name, "is missing") for name in outside
+            ]
     folder = as_folder(tmp_path, {"a.png": red})
     with open_images(folder) as source:
-        assert check_images(source, outside) == [ImageFault(name, "is missing") for name in outside]
+        assert check_images(source, outside) == [
+            ImageFault(name, "is missing") for name in outside
+        ]
 
 
 def test_links_in_a_tar_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(encoded(plain()))
     with tarfile.open(tmp_path / "images.tar", "w") as archive:
-        for name, kind in (("soft.png", tarfile.SYMTYPE), ("hard.png", tarfile.LNKTYPE)):
+        for name, kind in (
+            ("soft.png", tarfile.SYMTYPE),
+            ("hard.png", tarfile.LNKTYPE),
+        ):
             entry = tarfile.TarInfo(name)
             entry.type, entry.linkname = kind, str(tmp_path / "secret.png")
             archive.addfile(entry)
@@ -220,11 +264,16 @@ def test_links_in_a_tar_are_skipped(tmp_path: Path) -> None:
         ]
 
 
-PARTS = st.lists(st.sampled_from(["..", ".", "", "a", "b.png", "secret.png", "C:", "~", "\\", "\0"]), max_size=5)
+PARTS = st.lists(
+    st.sampled_from(["..", ".", "", "a", "b.png", "secret.png", "C:", "~", "\\", "\0"]),
+    max_size=5,
+)
 
 
 @given(parts=PARTS, absolute=st.booleans())
-def test_no_name_reaches_outside(tmp_path_factory: Any, parts: list[str], absolute: bool) -> None:
+def test_no_name_reaches_outside(
+    tmp_path_factory: Any, parts: list[str], absolute: bool
+) -> None:
     """Check that only the end of the path of the one file inside is accepted, in all containers."""
     path = tmp_path_factory.mktemp("images")
     inside, outside = encoded(plain("white")), encoded(plain("red"))
@@ -237,14 +286,20 @@ def test_no_name_reaches_outside(tmp_path_factory: Any, parts: list[str], absolu
             if faults:
                 assert faults == [ImageFault(name, "is missing")]
             else:
-                assert [part for part in parts if part not in ("", ".")] in (["b.png"], ["a", "b.png"])
+                assert [part for part in parts if part not in ("", ".")] in (
+                    ["b.png"],
+                    ["a", "b.png"],
+                )
                 assert load_image(source, name).getpixel((0, 0)) == WHITE
 
 
 @pytest.mark.parametrize(
-    ("container", "message"), [(as_zip, "not a folder, zip or tar"), (as_tar, "broken or truncated archive")]
+    ("container", "message"),
+    [(as_zip, "not a folder, zip or tar"), (as_tar, "broken or truncated archive")],
 )
-def test_a_broken_archive_is_named(tmp_path: Path, container: Container, message: str) -> None:
+def test_a_broken_archive_is_named(
+    tmp_path: Path, container: Container, message: str
+) -> None:
     noise = encoded(Image.effect_noise((64, 64), 50))
     path = container(tmp_path, {f"{number}.png": noise for number in range(3)})
     content = path.read_bytes()
@@ -264,16 +319,27 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
 
 
 def test_paths_that_are_no_image_source_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such folder or archive"), open_images(tmp_path / "none"):
+    with (
+        pytest.raises(UserError, match="no such folder or archive"),
+        open_images(tmp_path / "none"),
+    ):
         pass
     (tmp_path / "file").write_text("text")
-    with pytest.raises(UserError, match="not a folder, zip or tar"), open_images(tmp_path / "file"):
+    with (
+        pytest.raises(UserError, match="not a folder, zip or tar"),
+        open_images(tmp_path / "file"),
+    ):
         pass
 
 
 def test_the_real_images(shared_data: Path) -> None:
     with open_images(shared_data / "coco_images") as source:
-        names = [path for paths in source.members.values() for path in paths if path.endswith(".jpg")]
+        names = [
+            path
+            for paths in source.members.values()
+            for path in paths
+            if path.endswith(".jpg")
+        ]
         assert len(names) == 76
         assert check_images(source, names) == []
         grey = np.asarray(load_image(source, "000000431848.jpg"))
@@ -291,11 +357,19 @@ def test_images_of_several_archives_are_read_as_one_source(tmp_path):
     list_file.parent.mkdir()
     list_file.write_text("".join(f"../{archive.name}\n" for archive in archives))
     with open_images(list_file) as images:
-        pixels = {name: load_image(images, name).getpixel((0, 0)) for name in ("a.png", "b.png", "both.png")}
+        pixels = {
+            name: load_image(images, name).getpixel((0, 0))
+            for name in ("a.png", "b.png", "both.png")
+        }
         assert pixels == {"a.png": RED, "b.png": WHITE, "both.png": RED}
-        assert check_images(images, ["a.png", "c.png"]) == [ImageFault("c.png", "is missing")]
+        assert check_images(images, ["a.png", "c.png"]) == [
+            ImageFault("c.png", "is missing")
+        ]
     (tmp_path / "images.tar").unlink()
-    with pytest.raises(UserError, match=r"images\.tar: no such folder"), open_images(list_file):
+    with (
+        pytest.raises(UserError, match=r"images\.tar: no such folder"),
+        open_images(list_file),
+    ):
         pass
 
 
@@ -306,7 +380,9 @@ def test_a_link_that_leads_out_of_its_folder_is_a_fault(tmp_path: Path) -> None:
     (folder / "inside.png").symlink_to("own.png")
     with open_images(folder) as source:
         reason = "cannot be read: it is a link that leads out of its folder; put the file itself there"
-        assert check_images(source, ["own.png", "inside.png", "out.png"]) == [ImageFault("out.png", reason)]
+        assert check_images(source, ["own.png", "inside.png", "out.png"]) == [
+            ImageFault("out.png", reason)
+        ]
 
 
 def test_postscript_named_as_a_photo_does_not_reach_its_decoder(tmp_path: Path) -> None:
@@ -314,12 +390,16 @@ def test_postscript_named_as_a_photo_does_not_reach_its_decoder(tmp_path: Path) 
     plain().save(file, "EPS")
     assert Image.open(file).format == "EPS"
     with open_images(as_folder(tmp_path, {"photo.png": file.getvalue()})) as source:
-        assert check_images(source, ["photo.png"]) == [ImageFault("photo.png", "is no image of a known format")]
+        assert check_images(source, ["photo.png"]) == [
+            ImageFault("photo.png", "is no image of a known format")
+        ]
 
 
 @pytest.mark.parametrize("form", ["BMP", "GIF", "JPEG", "MPO", "PNG", "TIFF", "WEBP"])
 def test_formats_of_photos_are_read(tmp_path: Path, form: str) -> None:
-    with open_images(as_folder(tmp_path, {"photo.jpg": encoded(plain(), form)})) as source:
+    with open_images(
+        as_folder(tmp_path, {"photo.jpg": encoded(plain(), form)})
+    ) as source:
         assert load_image(source, "photo.jpg").size == plain().size
 
 
@@ -329,7 +409,10 @@ def test_formats_of_photos_are_read(tmp_path: Path, form: str) -> None:
         (b"", "names no folder or archive"),
         (b"\n \n", "names no folder or archive"),
         (b"caf\xe9\n", "not UTF-8 at byte 3"),
-        (b"images.txt\n", r"line 1: a list names folders and archives \(got the list 'images\.txt'\)"),
+        (
+            b"images.txt\n",
+            r"line 1: a list names folders and archives \(got the list 'images\.txt'\)",
+        ),
         (b"a\n\na\n", r"line 3: 'a' stands in line 1, too"),
         (b"a" * 5000, "no such folder or archive of images, named in .*line 1"),
         (b"a\x00b\n", "no such folder or archive of images, named in .*line 1"),
@@ -337,11 +420,16 @@ def test_formats_of_photos_are_read(tmp_path: Path, form: str) -> None:
         (b"note.pdf\n", "not a folder, zip or tar"),
     ],
 )
-def test_an_odd_list_of_images_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_odd_list_of_images_is_one_line(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "note.pdf").write_bytes(b"%PDF")
     (tmp_path / "images.txt").write_bytes(content)
-    with pytest.raises(UserError, match=message) as raised, open_images(tmp_path / "images.txt"):
+    with (
+        pytest.raises(UserError, match=message) as raised,
+        open_images(tmp_path / "images.txt"),
+    ):
         pass
     assert len(str(raised.value).splitlines()) == 1
 
@@ -372,9 +460,15 @@ def test_rare_members_of_a_zip_are_faults_of_their_images(tmp_path: Path) -> Non
     with open_images(tmp_path / "a.zip") as images:
         faults = {
             fault.image: fault.reason
-            for fault in check_images(images, [f"{name}.png" for name in ("good", "link", "secret", "rare", "twice")])
+            for fault in check_images(
+                images,
+                [f"{name}.png" for name in ("good", "link", "secret", "rare", "twice")],
+            )
         }
     assert faults.keys() == {"link.png", "secret.png", "rare.png", "twice.png"}
     assert faults["link.png"] == "is missing"
     assert faults["twice.png"].startswith("stands 2 times")
-    assert all(faults[name].startswith("cannot be read: ") for name in ("secret.png", "rare.png"))
+    assert all(
+        faults[name].startswith("cannot be read: ")
+        for name in ("secret.png", "rare.png")
+    )

@@ -9,7 +9,13 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.sources.images import list_image_names
-from waltz.sources.listed_images import COLUMNS, NOT_LISTED, fetch_listed_images, read_image_list, reject_unlisted
+from waltz.sources.listed_images import (
+    COLUMNS,
+    NOT_LISTED,
+    fetch_listed_images,
+    read_image_list,
+    reject_unlisted,
+)
 
 HEADER = "file\turl\tbytes\tsha256\tlicence\n"
 CONTENTS = {"val2017/1.jpg": b"first", "train2017/2.jpg": b"second"}
@@ -32,7 +38,9 @@ def write_copies(folder, contents):
 
 
 def fetch(folder, listed):
-    fetch_listed_images(listed, "copies", folder / "images.zip", folder / "lock.yaml", folder / "cache")
+    fetch_listed_images(
+        listed, "copies", folder / "images.zip", folder / "lock.yaml", folder / "cache"
+    )
     return folder / "images.zip"
 
 
@@ -62,7 +70,11 @@ def test_rows_about_other_images_are_rejected_and_need_no_image(tmp_path):
         {"image": "2.jpg", "rejected": "the caption is empty"},
     ]
     checked = list(reject_unlisted(rows, write_list(tmp_path, CONTENTS)))
-    assert [row["rejected"] for row in checked] == [None, NOT_LISTED, "the caption is empty"]
+    assert [row["rejected"] for row in checked] == [
+        None,
+        NOT_LISTED,
+        "the caption is empty",
+    ]
     pq.write_table(pa.Table.from_pylist(checked), tmp_path / "rows.parquet")
     assert list_image_names([tmp_path / "rows.parquet"]) == ["1.jpg", "2.jpg"]
 
@@ -71,8 +83,14 @@ def test_rows_about_other_images_are_rejected_and_need_no_image(tmp_path):
     ("text", "fault"),
     [
         ("file\turl\tbytes\n1.jpg\thttp://a/1.jpg\t5\n", "line 1: no column sha256"),
-        (f"{HEADER}1.jpg\thttp://a/1.jpg\tfive\t{'0' * 64}\tCC\n", "line 2: bytes or sha256 is no number"),
-        (HEADER + f"1.jpg\thttp://a/1.jpg\t5\t{'0' * 64}\tCC\n" * 2, "line 3: 1.jpg is listed twice"),
+        (
+            f"{HEADER}1.jpg\thttp://a/1.jpg\tfive\t{'0' * 64}\tCC\n",
+            "line 2: bytes or sha256 is no number",
+        ),
+        (
+            HEADER + f"1.jpg\thttp://a/1.jpg\t5\t{'0' * 64}\tCC\n" * 2,
+            "line 3: 1.jpg is listed twice",
+        ),
     ],
 )
 def test_a_wrong_list_is_refused(tmp_path, text, fault):
@@ -82,7 +100,12 @@ def test_a_wrong_list_is_refused(tmp_path, text, fault):
 
 
 NO_FILES = ("..", "../a.jpg", "/a.jpg", "a/", ".", "a\x01.jpg", "x" * 300)
-NO_URLS = ("file:///etc/passwd", "/etc/passwd", "javascript:alert(1)", "ftp://nowhere.invalid/a")
+NO_URLS = (
+    "file:///etc/passwd",
+    "/etc/passwd",
+    "javascript:alert(1)",
+    "ftp://nowhere.invalid/a",
+)
 GOOD = ("a.jpg", "http://nowhere.invalid/a", "3", "0" * 64)
 
 
@@ -93,8 +116,17 @@ GOOD = ("a.jpg", "http://nowhere.invalid/a", "3", "0" * 64)
         ([GOOD], "line 1: no column file, or two"),
         ([("file", *COLUMNS), ("a", *GOOD)], "line 1: no column file, or two"),
         ([COLUMNS, GOOD[:3]], "line 2: sha256 is missing"),
-        *(([COLUMNS, (name, *GOOD[1:])], "line 2: file is no path in a folder") for name in NO_FILES),
-        *(([COLUMNS, (GOOD[0], url, *GOOD[2:])], "line 2: url is none of http or https") for url in NO_URLS),
+        *(
+            ([COLUMNS, (name, *GOOD[1:])], "line 2: file is no path in a folder")
+            for name in NO_FILES
+        ),
+        *(
+            (
+                [COLUMNS, (GOOD[0], url, *GOOD[2:])],
+                "line 2: url is none of http or https",
+            )
+            for url in NO_URLS
+        ),
         *(
             ([COLUMNS, (*GOOD[:2], size, GOOD[3])], "line 2: bytes or sha256 is no")
             for size in ("-3", "\u0663", "9" * 5000)
@@ -108,7 +140,11 @@ GOOD = ("a.jpg", "http://nowhere.invalid/a", "3", "0" * 64)
 )
 def test_a_list_that_names_no_images_is_refused_in_one_line(tmp_path, lines, message):
     path = tmp_path / "images.tsv"
-    path.write_bytes("".join("\t".join(cells) + "\n" for cells in lines).encode(errors="surrogateescape"))
+    path.write_bytes(
+        "".join("\t".join(cells) + "\n" for cells in lines).encode(
+            errors="surrogateescape"
+        )
+    )
     with pytest.raises(UserError, match=message) as refused:
         read_image_list(path)
     assert "\n" not in str(refused.value)

@@ -30,7 +30,12 @@ ITEM = {
     "classes": "on",
     "classes_foil": "off",
     "grammaticality_scores": [0.87],
-    "nli_scores": {"entail": [0.01], "contradict": [0.97], "neutral": [0.02], "pred": ["contradict"]},
+    "nli_scores": {
+        "entail": [0.01],
+        "contradict": [0.97],
+        "neutral": [0.02],
+        "pred": ["contradict"],
+    },
     "mturk": {"foil": 0, "caption": 2, "other": 1},
 }
 FILES = {
@@ -70,14 +75,24 @@ def test_an_item_becomes_a_row_that_keeps_the_released_record(read):
         "212732",
     )
     assert (row["caption_phrases"], row["foil_phrases"]) == (["on"], ["off"])
-    assert (row["caption_span"], row["foil_span"]) == ({"start": 9, "end": 11}, {"start": 9, "end": 12})
+    assert (row["caption_span"], row["foil_span"]) == (
+        {"start": 9, "end": 11},
+        {"start": 9, "end": 12},
+    )
     assert (row["grammaticality"], row["nli_contradiction"]) == (0.87, 0.97)
     assert (row["votes_caption"], row["votes_other"], row["valid"]) == (2, 1, True)
     assert json.loads(row["release"]) == ITEM
 
 
 @pytest.mark.parametrize(
-    ("classes_foil", "phrases"), [(3, ["3"]), ([2, 1, 8], ["2", "1", "8"]), ([], []), (False, ["false"]), ("a", ["a"])]
+    ("classes_foil", "phrases"),
+    [
+        (3, ["3"]),
+        ([2, 1, 8], ["2", "1", "8"]),
+        ([], []),
+        (False, ["false"]),
+        ("a", ["a"]),
+    ],
 )
 def test_lexical_items_of_every_released_type_are_read(read, classes_foil, phrases):
     (row,) = read({"1": {**ITEM, "classes_foil": classes_foil}})
@@ -90,7 +105,9 @@ def test_both_texts_of_an_actant_swap_contain_both_fillers(read):
 
 
 def test_a_missing_dataset_idx_is_null(read):
-    (row,) = read({"1": {key: value for key, value in ITEM.items() if key != "dataset_idx"}})
+    (row,) = read(
+        {"1": {key: value for key, value in ITEM.items() if key != "dataset_idx"}}
+    )
     assert row["source_id"] is None
 
 
@@ -106,10 +123,16 @@ def test_one_vote_is_not_enough_even_as_a_majority(read):
         ("[]", "is a list, not an object"),
         ({"7": []}, "'7' of .* is a list, not an object"),
         ({"7": {**ITEM, "caption": None}}, "id '7': field 'caption' is null"),
-        ({"7": {key: value for key, value in ITEM.items() if key != "foil"}}, "id '7': field 'foil' is missing"),
+        (
+            {"7": {key: value for key, value in ITEM.items() if key != "foil"}},
+            "id '7': field 'foil' is missing",
+        ),
         ({"7": {**ITEM, "mturk": {"caption": 3}}}, "mturk: field 'foil' is missing"),
         ({"7": {**ITEM, "classes": None}}, "field 'classes' is null"),
-        ('{"7": %s, "7": %s}' % ((json.dumps(ITEM),) * 2), "the root: key '7' stands twice"),
+        (
+            '{"7": %s, "7": %s}' % ((json.dumps(ITEM),) * 2),
+            "the root: key '7' stands twice",
+        ),
         ({"7": {**ITEM, "dataset": "imagenet"}}, "field 'dataset' is 'imagenet'"),
         ('{"7": {}, "7": {}}', "id '7': field 'dataset' is missing"),
     ],
@@ -120,7 +143,9 @@ def test_a_fault_is_named_with_file_id_and_field(read, content, fault):
 
 
 def test_an_unknown_instrument_is_named(read):
-    with pytest.raises(UserError, match="unknown instrument 'colours'; the release has existence"):
+    with pytest.raises(
+        UserError, match="unknown instrument 'colours'; the release has existence"
+    ):
         read({}, "colours")
 
 
@@ -148,7 +173,10 @@ def test_caption_equals_foil_in_24_items_and_none_is_valid(shared_data):
         for row in read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
         if row["caption"] == row["foil"]
     ]
-    counts = {instrument: sum(name == instrument for name, _ in same) for instrument, _ in same}
+    counts = {
+        instrument: sum(name == instrument for name, _ in same)
+        for instrument, _ in same
+    }
     assert counts == {"existence": 1, "counting-balanced": 9, "actant-swap": 14}
     assert not any(valid for _, valid in same)
 
@@ -158,7 +186,12 @@ def test_every_instrument_of_the_release_is_tested_here():
 
 
 ROWS = [
-    {"image": "a.png", "caption": "four, zebras", "foil": "six, zebras", "phenomenon": "counting"},
+    {
+        "image": "a.png",
+        "caption": "four, zebras",
+        "foil": "six, zebras",
+        "phenomenon": "counting",
+    },
     {"image": "b.png", "caption": "NA", "foil": "null", "phenomenon": "nouns"},
 ]
 
@@ -179,7 +212,9 @@ def _write(folder, form, rows):
 def test_every_file_format_gives_the_same_pairs(tmp_path, form):
     rows = read_pairs(_write(tmp_path, form, ROWS), "mine", "own")
     parquet.build_table(rows, BENCHMARK)
-    assert [(row["item_id"], row["piece"], row["caption"], row["foil"]) for row in rows] == [
+    assert [
+        (row["item_id"], row["piece"], row["caption"], row["foil"]) for row in rows
+    ] == [
         ("1", "counting", "four, zebras", "six, zebras"),
         ("2", "nouns", "NA", "null"),
     ]
@@ -197,10 +232,22 @@ def test_ids_of_a_user_are_unchanged(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ([{"image": "a", "caption": "b"}], r"item 1: 'foil' is missing \(got image, caption\)"),
-        ([{"image": "a", "caption": " ", "foil": "c"}], "item 1: 'caption' is no text \\(got ' '\\)"),
-        ([{"image": "a", "caption": 3, "foil": "c"}], "item 1: 'caption' is no text \\(got 3\\)"),
-        ([{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2, "item 2: duplicate id '1'"),
+        (
+            [{"image": "a", "caption": "b"}],
+            r"item 1: 'foil' is missing \(got image, caption\)",
+        ),
+        (
+            [{"image": "a", "caption": " ", "foil": "c"}],
+            "item 1: 'caption' is no text \\(got ' '\\)",
+        ),
+        (
+            [{"image": "a", "caption": 3, "foil": "c"}],
+            "item 1: 'caption' is no text \\(got 3\\)",
+        ),
+        (
+            [{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2,
+            "item 2: duplicate id '1'",
+        ),
         ([], "no pairs in the file"),
         (7, "the root is a whole number"),
     ],
@@ -212,7 +259,10 @@ def test_a_fault_is_named_with_file_item_and_field(tmp_path, rows, fault):
         read_pairs(path, "mine", "own")
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.txt", ""), ("a.json", "{"), ("a.csv", ""), ("a.parquet", "no")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.txt", ""), ("a.json", "{"), ("a.csv", ""), ("a.parquet", "no")],
+)
 def test_a_file_that_cannot_be_read_is_named(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=name):
@@ -245,11 +295,19 @@ def test_a_caption_that_equals_its_foil_is_no_item(tmp_path, form, caption, foil
         {"image": "a.png", "caption": "A dog.", "foil": "A cat."},
     ]
     items, _, unusable = read_items(
-        str(_write(tmp_path, form, rows)), form="pairs", dataset="own", source="own", annotations=None, valid_votes=2
+        str(_write(tmp_path, form, rows)),
+        form="pairs",
+        dataset="own",
+        source="own",
+        annotations=None,
+        valid_votes=2,
     )
     assert [item["item_id"] for item in items] == ["2"]
     assert unusable == {SAME_TEXT: 1}
-    with pytest.raises(UserError, match="none of 1 items can be used: caption and foil are the same text"):
+    with pytest.raises(
+        UserError,
+        match="none of 1 items can be used: caption and foil are the same text",
+    ):
         read_pairs(_write(tmp_path, form, rows[:1]), "mine", "own")
 
 
@@ -270,30 +328,51 @@ def test_texts_that_differ_in_a_letter_its_case_or_accent_are_a_pair():
         assert not are_same_text(caption, foil)
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1).filter(fold_text)
+TEXT = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1
+).filter(fold_text)
 
 
 def test_damaged_parquet_files_of_a_user_are_named(tmp_path):
     file = tmp_path / "a.parquet"
     _, offsets, letters = pa.array([b"\xff\xfe"], pa.binary()).buffers()
     no_text = pa.StringArray.from_buffers(1, offsets, letters)
-    pq.write_table(pa.table({"image": ["i.png"], "caption": no_text, "foil": ["b"]}), file)
+    pq.write_table(
+        pa.table({"image": ["i.png"], "caption": no_text, "foil": ["b"]}), file
+    )
     with pytest.raises(UserError, match=r"a\.parquet: cannot be read"):
         read_pairs(file, "own", "mine")
-    options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
-    pq.write_table(pa.table({"image": ["i.png"], "caption": ["one zebra"], "foil": ["b"]}), file, **options)
+    options = {
+        "compression": "none",
+        "use_dictionary": False,
+        "write_statistics": False,
+        "write_page_checksum": True,
+    }
+    pq.write_table(
+        pa.table({"image": ["i.png"], "caption": ["one zebra"], "foil": ["b"]}),
+        file,
+        **options,
+    )
     file.write_bytes(file.read_bytes().replace(b"one zebra", b"two zebra", 1))
     with pytest.raises(UserError, match=r"a\.parquet: cannot be read: .*CRC"):
         read_pairs(file, "own", "mine")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-@given(st.lists(st.fixed_dictionaries({"image": TEXT, "caption": TEXT, "foil": TEXT}), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.fixed_dictionaries({"image": TEXT, "caption": TEXT, "foil": TEXT}),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_text_is_read_unchanged(tmp_path, rows):
     assume(not all(are_same_text(row["caption"], row["foil"]) for row in rows))
     for form in ("csv", "json", "parquet"):
         read = read_pairs(_write(tmp_path, form, rows), "mine", "own")
-        assert [{name: row[name] for name in ("image", "caption", "foil")} for row in read] == rows
+        assert [
+            {name: row[name] for name in ("image", "caption", "foil")} for row in read
+        ] == rows
 
 
 PAIR = {"image": ["a.jpg"], "caption": ["a dog"], "foil": ["a cat"]}
@@ -335,18 +414,24 @@ def test_a_number_that_json_lacks_is_stored_as_null(tmp_path, column, stored):
 def test_a_file_that_states_millions_of_rows_is_refused_at_once(tmp_path):
     rows = 3_000_000
     columns = {
-        name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(value)).cast(pa.string())
+        name: pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(rows, np.int32)), pa.array(value)
+        ).cast(pa.string())
         for name, value in PAIR.items()
     }
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     assert (tmp_path / "a.parquet").stat().st_size < 10**6
-    with pytest.raises(UserError, match=r"too many pairs \(got 3000000, expected 1000000 or fewer\)"):
+    with pytest.raises(
+        UserError, match=r"too many pairs \(got 3000000, expected 1000000 or fewer\)"
+    ):
         read_pairs(tmp_path / "a.parquet", "own", "own")
 
 
 def test_values_that_are_larger_than_their_file_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(pairs, "MAX_TABLE_BYTES", 10**6)
     columns = {name: value * 2000 for name, value in PAIR.items()}
-    pq.write_table(pa.table({**columns, "more": ["a" * 1000] * 2000}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({**columns, "more": ["a" * 1000] * 2000}), tmp_path / "a.parquet"
+    )
     with pytest.raises(UserError, match="values are too large"):
         read_pairs(tmp_path / "a.parquet", "own", "own")

@@ -20,7 +20,9 @@ from waltz.sources.published_samples import (
 
 
 def rows(n: int, images: int | None = None) -> list[dict[str, Any]]:
-    return [{"source_id": str(i), "image": f"{i % (images or n)}.jpg"} for i in range(n)]
+    return [
+        {"source_id": str(i), "image": f"{i % (images or n)}.jpg"} for i in range(n)
+    ]
 
 
 def test_shuffles_keep_every_row_and_grow_by_inclusion() -> None:
@@ -28,12 +30,16 @@ def test_shuffles_keep_every_row_and_grow_by_inclusion() -> None:
         everything = select_published_ids(name, rows(300), 300)
         assert sorted(everything, key=int) == [str(i) for i in range(300)]
         assert select_published_ids(name, rows(300)) == everything[:100]
-        assert select_published_ids(name, rows(7)) == select_published_ids(name, rows(7), 7)
+        assert select_published_ids(name, rows(7)) == select_published_ids(
+            name, rows(7), 7
+        )
 
 
 def test_pandas_shuffle_is_the_legacy_permutation_of_numpy() -> None:
     order = np.random.RandomState(42).permutation(50)
-    assert select_published_ids("comve", rows(50), 50) == [str(index) for index in order]
+    assert select_published_ids("comve", rows(50), 50) == [
+        str(index) for index in order
+    ]
 
 
 def test_python_shuffle_is_that_of_the_seeded_generator() -> None:
@@ -46,14 +52,23 @@ def test_python_shuffle_is_that_of_the_seeded_generator() -> None:
 def test_numpy_draw_is_that_of_the_global_generator() -> None:
     np.random.seed(0)
     indices = np.random.choice(4000, 1500, replace=False)
-    assert select_published_ids("nlvr2-encoders", rows(4000)) == [str(index) for index in indices]
+    assert select_published_ids("nlvr2-encoders", rows(4000)) == [
+        str(index) for index in indices
+    ]
 
 
 def test_a_later_question_on_an_image_replaces_the_earlier_one() -> None:
-    indices = [int(item) for item in select_published_ids("nlvr2-encoders", rows(10), 10)]
+    indices = [
+        int(item) for item in select_published_ids("nlvr2-encoders", rows(10), 10)
+    ]
     expected = list(dict.fromkeys(index % 2 for index in indices))
-    last = {parity: [index for index in indices if index % 2 == parity][-1] for parity in expected}
-    assert select_published_ids("vqa-decoders", rows(10, images=2), 10) == [str(last[parity]) for parity in expected]
+    last = {
+        parity: [index for index in indices if index % 2 == parity][-1]
+        for parity in expected
+    }
+    assert select_published_ids("vqa-decoders", rows(10, images=2), 10) == [
+        str(last[parity]) for parity in expected
+    ]
 
 
 def test_decoders_draw_gqa_from_ids_in_text_order() -> None:
@@ -67,21 +82,34 @@ def test_decoders_draw_gqa_from_ids_in_text_order() -> None:
 def test_a_smaller_sample_is_the_first_of_the_published_draw() -> None:
     many = rows(4000, images=2000)
     for name in ("vqa-decoders", "gqa-decoders", "vqa-encoders"):
-        assert select_published_ids(name, many, 100) == select_published_ids(name, many)[:100]
+        assert (
+            select_published_ids(name, many, 100)
+            == select_published_ids(name, many)[:100]
+        )
     assert len(select_published_ids("vqa-decoders", rows(40), 30)) == 30
 
 
 def test_foils_of_encoders_are_the_texts_of_random_items_of_the_sample() -> None:
     random.seed(1520)
-    assert draw_foils_for_encoders(50) == [random.sample(range(50), 1)[0] for _ in range(50)]
+    assert draw_foils_for_encoders(50) == [
+        random.sample(range(50), 1)[0] for _ in range(50)
+    ]
 
 
-def test_a_smaller_sample_of_encoders_is_drawn_by_the_same_generator_before_the_foils() -> None:
+def test_a_smaller_sample_of_encoders_is_drawn_by_the_same_generator_before_the_foils() -> (
+    None
+):
     random.seed(1520)
     chosen = random.sample(range(50), 7)
     foils = [random.sample(range(7), 1)[0] for _ in range(7)]
-    assert draw_items_and_foils_for_encoders(50, 7) == (chosen, [chosen[place] for place in foils])
-    assert draw_items_and_foils_for_encoders(50, None) == (list(range(50)), draw_foils_for_encoders(50))
+    assert draw_items_and_foils_for_encoders(50, 7) == (
+        chosen,
+        [chosen[place] for place in foils],
+    )
+    assert draw_items_and_foils_for_encoders(50, None) == (
+        list(range(50)),
+        draw_foils_for_encoders(50),
+    )
 
 
 def test_foils_of_decoders_alternate_with_the_orders_of_the_options() -> None:
@@ -120,10 +148,17 @@ def test_comve_begins_like_an_output_of_the_released_script(shared_data: Path) -
 
 
 def test_esnli_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
-    pairs = list(text_tasks.read_esnli(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"))
+    pairs = list(
+        text_tasks.read_esnli(
+            shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+        )
+    )
     by_id = {row["source_id"]: row for row in pairs}
     item_ids = select_published_ids("esnli", pairs)
-    assert [(by_id[item_ids[index]]["hypothesis"], by_id[item_ids[index]]["gold"]) for index in (0, 1, 4)] == [
+    assert [
+        (by_id[item_ids[index]]["hypothesis"], by_id[item_ids[index]]["gold"])
+        for index in (0, 1, 4)
+    ] == [
         ("A person standing", 0),
         ("a man sits on a couch", 2),
         ("The performers are playing bagpipes .", 1),
@@ -133,8 +168,19 @@ def test_esnli_begins_like_an_output_of_the_released_script(shared_data: Path) -
 def test_the_real_files_are_large_enough(shared_data: Path) -> None:
     path = shared_data / "bbh_val_data" / "causal_judgment" / "val_data.json"
     assert (
-        len(set(select_published_ids("bbh", list(text_tasks.read_bbh_data(path, "causal_judgment", "bbh", None)))))
+        len(
+            set(
+                select_published_ids(
+                    "bbh",
+                    list(
+                        text_tasks.read_bbh_data(path, "causal_judgment", "bbh", None)
+                    ),
+                )
+            )
+        )
         == 100
     )
-    lines = questions.read_gqa_lines(shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev")
+    lines = questions.read_gqa_lines(
+        shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev"
+    )
     assert len(set(select_published_ids("gqa-decoders", list(lines)))) == 300

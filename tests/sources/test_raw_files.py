@@ -23,27 +23,41 @@ from waltz.sources.raw_files import (
     read_value,
 )
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**62), 2**62)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 TEXTS = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(
     SCALARS | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4)
+    ),
     max_leaves=10,
 )
 OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=5)
 
 
 @given(entries=st.lists(OBJECTS, max_size=5), indent=st.sampled_from([None, 1]))
-def test_lists_are_read_as_they_were_written(tmp_path_factory: Any, entries: list[Any], indent: int | None) -> None:
+def test_lists_are_read_as_they_were_written(
+    tmp_path_factory: Any, entries: list[Any], indent: int | None
+) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.json"
-    path.write_text(json.dumps({"info": {}, "data": {"rows": entries}}, indent=indent), encoding="utf-8")
+    path.write_text(
+        json.dumps({"info": {}, "data": {"rows": entries}}, indent=indent),
+        encoding="utf-8",
+    )
     assert list(read_list_entries(path, "data.rows", dict)) == entries
     path.write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
     assert list(read_list_entries(path, "", dict)) == entries
 
 
 @given(content=st.dictionaries(TEXTS, OBJECTS, max_size=5))
-def test_objects_are_read_as_they_were_written(tmp_path_factory: Any, content: dict[str, Any]) -> None:
+def test_objects_are_read_as_they_were_written(
+    tmp_path_factory: Any, content: dict[str, Any]
+) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     assert dict(read_object_entries(path, "")) == content
@@ -53,7 +67,10 @@ def test_objects_are_read_as_they_were_written(tmp_path_factory: Any, content: d
 def test_any_bytes_are_read_or_refused(tmp_path_factory: Any, text: bytes) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_bytes(text)
-    for read in (lambda: list(read_list_entries(path, "rows", dict)), lambda: list(read_json_lines(path))):
+    for read in (
+        lambda: list(read_list_entries(path, "rows", dict)),
+        lambda: list(read_json_lines(path)),
+    ):
         try:
             message = f"{path}: {len(read())} entries"
         except UserError as error:
@@ -70,7 +87,9 @@ def test_a_truncated_file_is_recognised(tmp_path_factory: Any, cut: int) -> None
     if cut == 48:
         assert len(list(read_list_entries(path, "rows", dict))) == 2
         return
-    with pytest.raises(UserError, match=f"truncated: the file ends at byte {cut} within"):
+    with pytest.raises(
+        UserError, match=f"truncated: the file ends at byte {cut} within"
+    ):
         list(read_list_entries(path, "rows", dict))
 
 
@@ -79,7 +98,9 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
     path = tmp_path / "raw.json"
     start = '{"rows": [' + " " * before + '{"id": 1}, '
     path.write_text(start + "oops]}")
-    with pytest.raises(UserError, match=rf"malformed JSON at byte {len(start)}: lexical error"):
+    with pytest.raises(
+        UserError, match=rf"malformed JSON at byte {len(start)}: lexical error"
+    ):
         list(read_list_entries(path, "rows", dict))
 
 
@@ -95,15 +116,23 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
         ('{"rows": null}', "'rows' is null, not a list"),
         ('{"rows": [{}, 7]}', "entry 1 of 'rows' is a whole number, not an object"),
         ('{"rows": []} {}', "malformed JSON at byte 13: parse error: trailing garbage"),
-        ('{"rows": ["\xff"]}', "malformed JSON at byte 11: lexical error: invalid bytes in UTF8"),
+        (
+            '{"rows": ["\xff"]}',
+            "malformed JSON at byte 11: lexical error: invalid bytes in UTF8",
+        ),
         (
             '{"rows": [{"\xc0\x80": 1}]}',
             "malformed JSON at byte 14: 'utf-8' codec can't decode byte 0xc0",
         ),  # an overlong NUL
-        ('{"\xc0\x80": 1, "rows": []}', "malformed JSON at byte 4: 'utf-8' codec can't decode byte 0xc0"),
+        (
+            '{"\xc0\x80": 1, "rows": []}',
+            "malformed JSON at byte 4: 'utf-8' codec can't decode byte 0xc0",
+        ),
     ],
 )
-def test_a_missing_or_mistyped_list_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_missing_or_mistyped_list_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError) as caught:
@@ -124,10 +153,15 @@ def test_an_empty_list_is_no_error(tmp_path: Path) -> None:
     [
         ("[1]", "the root is a list, not an object"),
         ('{"a": [1]}', "'a' of the root is a list, not an object"),
-        ('{"a": {"\xc0\x80": 1}}', "malformed JSON at byte 10: 'utf-8' codec can't decode byte 0xc0"),
+        (
+            '{"a": {"\xc0\x80": 1}}',
+            "malformed JSON at byte 10: 'utf-8' codec can't decode byte 0xc0",
+        ),
     ],
 )
-def test_a_missing_or_mistyped_object_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_missing_or_mistyped_object_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError, match=message):
@@ -171,17 +205,24 @@ def test_csv_keeps_quoted_commas_and_lines(tmp_path: Path) -> None:
 
 
 @given(cells=st.lists(st.tuples(TEXTS, TEXTS), max_size=5))
-def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: list[tuple[str, str]]) -> None:
+def test_csv_cells_are_read_as_they_were_written(
+    tmp_path_factory: Any, cells: list[tuple[str, str]]
+) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("left", "right"), *cells])
-    assert [(record["left"], record["right"]) for _, record in read_csv_records(path)] == cells
+    assert [
+        (record["left"], record["right"]) for _, record in read_csv_records(path)
+    ] == cells
 
 
 def test_blank_lines_and_long_cells_are_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     path.write_text(f"id,text\n1,{'a' * 200_000}\n\n2,b\n", encoding="utf-8")
-    assert [(line, len(record["text"])) for line, record in read_csv_records(path)] == [(2, 200_000), (4, 1)]
+    assert [(line, len(record["text"])) for line, record in read_csv_records(path)] == [
+        (2, 200_000),
+        (4, 1),
+    ]
 
 
 TOO_DEEP = r"nested too deeply \(got 200 levels or more\); flatten them$"
@@ -189,10 +230,15 @@ TOO_DEEP = r"nested too deeply \(got 200 levels or more\); flatten them$"
 
 @pytest.mark.parametrize("depth", [1_000, 100_000])
 @pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a": ', "}")])
-def test_values_that_are_nested_too_deeply_are_one_line(tmp_path: Path, start: str, end: str, depth: int) -> None:
+def test_values_that_are_nested_too_deeply_are_one_line(
+    tmp_path: Path, start: str, end: str, depth: int
+) -> None:
     path = tmp_path / "raw.json"
     path.write_text(f'[{{"rows": {start * depth}1{end * depth}}}]\n', encoding="utf-8")
-    for read in (lambda: list(read_list_entries(path, "", dict)), lambda: list(read_json_lines(path))):
+    for read in (
+        lambda: list(read_list_entries(path, "", dict)),
+        lambda: list(read_json_lines(path)),
+    ):
         with pytest.raises(UserError, match=TOO_DEEP):
             read()
 
@@ -205,8 +251,12 @@ def test_the_type_of_a_deep_root_is_told_at_once(tmp_path: Path) -> None:
     assert time.process_time() - start < 2
 
 
-@pytest.mark.parametrize("start", ["[1, ", "[[], ", '["]", ', '["\\\\", ', '["\\"]", ', '[{"a": "[b"}, '])
-def test_a_deep_value_next_to_others_is_refused_at_once(tmp_path: Path, start: str) -> None:
+@pytest.mark.parametrize(
+    "start", ["[1, ", "[[], ", '["]", ', '["\\\\", ', '["\\"]", ', '[{"a": "[b"}, ']
+)
+def test_a_deep_value_next_to_others_is_refused_at_once(
+    tmp_path: Path, start: str
+) -> None:
     path = tmp_path / "raw.json"
     path.write_text(f'[{{"rows": {start * 60_000}1{"]" * 60_000}}}]', encoding="utf-8")
     begin = time.process_time()
@@ -216,7 +266,9 @@ def test_a_deep_value_next_to_others_is_refused_at_once(tmp_path: Path, start: s
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1 << 20])
-def test_brackets_in_strings_are_no_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_brackets_in_strings_are_no_depth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
     monkeypatch.setattr(raw_files, "CHUNK_BYTES", chunk)
     entry = {"a": "[{" * 300, "b": '\\"[' * 300, "c": "\\", "d": [[[1]]]}
     path = tmp_path / "raw.json"
@@ -232,9 +284,18 @@ def test_brackets_in_strings_are_no_depth(tmp_path: Path, monkeypatch: pytest.Mo
         (b"id,text\n1\n", "line 2: 1 cells, not 2"),
         (b"id,text,text\n1,a,b\n", "column 'text' stands 2 times; rename all but one"),
         (b'id,text\n1,"open\n', "line 2: malformed CSV"),
-        (b"id,text\n1,\xff\n", "line 2: not UTF-8 at byte 2 of the line; save it as UTF-8"),
-        ("id,text\n1,a\n".encode("utf-16"), "line 1: not UTF-8 at byte 0 of the line; save it as UTF-8"),
-        (b"id,text\n1,a,b\n", "line 2: 3 cells, not 2; correct the line, or get the file again"),
+        (
+            b"id,text\n1,\xff\n",
+            "line 2: not UTF-8 at byte 2 of the line; save it as UTF-8",
+        ),
+        (
+            "id,text\n1,a\n".encode("utf-16"),
+            "line 1: not UTF-8 at byte 0 of the line; save it as UTF-8",
+        ),
+        (
+            b"id,text\n1,a,b\n",
+            "line 2: 3 cells, not 2; correct the line, or get the file again",
+        ),
     ],
 )
 def test_broken_csv_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -244,13 +305,20 @@ def test_broken_csv_is_refused(tmp_path: Path, content: bytes, message: str) -> 
         list(read_csv_records(path, required=["text"]))
 
 
-@pytest.mark.parametrize("text", ["\\ud800 x", "x \\udc00", "\\ud83d\\ud83d\\ude00", "\\udc00\\ud800"])
+@pytest.mark.parametrize(
+    "text", ["\\ud800 x", "x \\udc00", "\\ud83d\\ud83d\\ude00", "\\udc00\\ud800"]
+)
 def test_half_a_surrogate_pair_is_kept_as_it_stands(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.json"
-    path.write_text(f'{{"a": [{{"t": "{text}", "{text}": "\\ud83d\\ude00 \\\\ud800"}}]}}')
+    path.write_text(
+        f'{{"a": [{{"t": "{text}", "{text}": "\\ud83d\\ude00 \\\\ud800"}}]}}'
+    )
     (entry,) = read_list_entries(path, "a", dict)
     assert entry == json.loads(path.read_text())["a"][0]
-    assert re.fullmatch(r"\\ud[89a-f].. is half of a surrogate pair, no character", find_half_pair([entry]) or "")
+    assert re.fullmatch(
+        r"\\ud[89a-f].. is half of a surrogate pair, no character",
+        find_half_pair([entry]) or "",
+    )
 
 
 def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
@@ -273,27 +341,46 @@ def test_half_a_surrogate_pair_in_malformed_json_is_one_line(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"rows": [{"id": 1}, {"id": 2, "text": "a", "text": "b"}]}', "rows[1]: key 'text' stands twice"),
-        ('{"rows": [{"id": 1, "deep": [{"a": {"b": 1, "\\u0062": 2}}]}]}', "rows[0].deep[0].a: key 'b' stands twice"),
-        ('{"rows": [{"id": 1}], "rows": [{"id": 2}]}', "the root: key 'rows' stands twice"),
-        ('{"rows": [{"text": "\\ud800", "id": 1, "id": 2}]}', "rows[0]: key 'id' stands twice"),
+        (
+            '{"rows": [{"id": 1}, {"id": 2, "text": "a", "text": "b"}]}',
+            "rows[1]: key 'text' stands twice",
+        ),
+        (
+            '{"rows": [{"id": 1, "deep": [{"a": {"b": 1, "\\u0062": 2}}]}]}',
+            "rows[0].deep[0].a: key 'b' stands twice",
+        ),
+        (
+            '{"rows": [{"id": 1}], "rows": [{"id": 2}]}',
+            "the root: key 'rows' stands twice",
+        ),
+        (
+            '{"rows": [{"text": "\\ud800", "id": 1, "id": 2}]}',
+            "rows[0]: key 'id' stands twice",
+        ),
         ('{"rows": [{"": 1, "": 2}]}', "rows[0]: key '' stands twice"),
     ],
 )
-def test_a_key_that_stands_twice_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_key_that_stands_twice_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="utf-8")
     expected = rf"raw\.json: {re.escape(message)}; only one of its values can hold; keep that one$"
     with pytest.raises(UserError, match=expected):
         list(read_list_entries(path, "rows", dict))
     path.write_text(f'{{"kind": 1}}\n{content}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"raw\.json: line 2: key '\w*' stands twice; only one"):
+    with pytest.raises(
+        UserError, match=r"raw\.json: line 2: key '\w*' stands twice; only one"
+    ):
         list(read_json_lines(path))
 
 
 def test_names_and_values_that_stand_twice_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
-    path.write_text('{"a": {"x": 1}, "b": {}, "a": {"x": 2}, "split": "val", "split": "test"}', encoding="utf-8")
+    path.write_text(
+        '{"a": {"x": 1}, "b": {}, "a": {"x": 2}, "split": "val", "split": "test"}',
+        encoding="utf-8",
+    )
     with pytest.raises(UserError, match="the root: key 'a' stands twice"):
         read_value(path, "split", str)
     path.write_text('{"verbs": {"a": {}, "b": {}, "a": {}}}', encoding="utf-8")
@@ -303,5 +390,11 @@ def test_names_and_values_that_stand_twice_are_refused(tmp_path: Path) -> None:
 
 def test_equal_keys_of_different_objects_are_read(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
-    path.write_text('{"info": {"rows": 2}, "rows": [{"rows": "rows"}, {"rows": [{"rows": 1}]}]}', encoding="utf-8")
-    assert list(read_list_entries(path, "rows", dict)) == [{"rows": "rows"}, {"rows": [{"rows": 1}]}]
+    path.write_text(
+        '{"info": {"rows": 2}, "rows": [{"rows": "rows"}, {"rows": [{"rows": 1}]}]}',
+        encoding="utf-8",
+    )
+    assert list(read_list_entries(path, "rows", dict)) == [
+        {"rows": "rows"},
+        {"rows": [{"rows": 1}]},
+    ]

@@ -20,7 +20,10 @@ def write_file(path: Path, text: str, name: str = "raw.csv") -> Path:
 
 
 def test_esnli_pairs_become_rows(tmp_path: Path) -> None:
-    text = HEADER + 'neutral,"A dog, brown .",It barks .,may be silent\n-,A,B,\nentailment,,B,x\n'
+    text = (
+        HEADER
+        + 'neutral,"A dog, brown .",It barks .,may be silent\n-,A,B,\nentailment,,B,x\n'
+    )
     rows = list(text_tasks.read_esnli(write_file(tmp_path, text), "esnli", "test"))
     assert rows[0] == {
         "source": "esnli",
@@ -46,21 +49,43 @@ def test_esnli_pairs_become_rows(tmp_path: Path) -> None:
 def test_an_original_esnli_file_is_recognised_by_its_pair_ids(tmp_path: Path) -> None:
     text = "pairID,gold_label,Sentence1,Sentence2\n27.jpg#1r1n,neutral,A,B\n"
     (row,) = text_tasks.read_esnli(write_file(tmp_path, text), "esnli", "test")
-    assert (row["source_id"], row["reconstructed"], row["explanations"]) == ("27.jpg#1r1n", False, [])
+    assert (row["source_id"], row["reconstructed"], row["explanations"]) == (
+        "27.jpg#1r1n",
+        False,
+        [],
+    )
     with pytest.raises(UserError, match=r"line 3: pair 27\.jpg#1r1n: duplicate id"):
-        list(text_tasks.read_esnli(write_file(tmp_path, text + text.splitlines()[1] + "\n"), "esnli", "test"))
+        list(
+            text_tasks.read_esnli(
+                write_file(tmp_path, text + text.splitlines()[1] + "\n"),
+                "esnli",
+                "test",
+            )
+        )
     with pytest.raises(UserError, match="column 'Sentence2' is missing"):
-        list(text_tasks.read_esnli(write_file(tmp_path, "gold_label,Sentence1\n"), "esnli", "test"))
+        list(
+            text_tasks.read_esnli(
+                write_file(tmp_path, "gold_label,Sentence1\n"), "esnli", "test"
+            )
+        )
 
 
-def test_the_line_by_line_release_of_esnli_becomes_the_same_rows(tmp_path: Path) -> None:
+def test_the_line_by_line_release_of_esnli_becomes_the_same_rows(
+    tmp_path: Path,
+) -> None:
     lines = [
         write_file(tmp_path, text, name)
-        for name, text in (("s1", "A dog .  \nA\n"), ("s2", "It\tbarks .\nB\n"), ("labels", "neutral\n-\n"))
+        for name, text in (
+            ("s1", "A dog .  \nA\n"),
+            ("s2", "It\tbarks .\nB\n"),
+            ("labels", "neutral\n-\n"),
+        )
     ]
     rows = list(text_tasks.read_esnli_lines(*lines, "esnli", "test"))
     table = HEADER + "neutral,A dog .,It barks .,\n-,A,B,\n"
-    assert rows == list(text_tasks.read_esnli(write_file(tmp_path, table), "esnli", "test"))
+    assert rows == list(
+        text_tasks.read_esnli(write_file(tmp_path, table), "esnli", "test")
+    )
     short = write_file(tmp_path, "neutral\n", "short")
     with pytest.raises(UserError, match="short: it ends after line 1"):
         list(text_tasks.read_esnli_lines(*lines[:2], short, "esnli", "test"))
@@ -68,8 +93,12 @@ def test_the_line_by_line_release_of_esnli_becomes_the_same_rows(tmp_path: Path)
 
 def test_the_real_esnli(shared_data: Path) -> None:
     folder = shared_data / "esnli"
-    rows = list(text_tasks.read_esnli(folder / "esnli_test_rebuilt.csv", "esnli", "test"))
-    lines = text_tasks.read_esnli_lines(folder / "s1.test", folder / "s2.test", folder / "labels.test", "esnli", "test")
+    rows = list(
+        text_tasks.read_esnli(folder / "esnli_test_rebuilt.csv", "esnli", "test")
+    )
+    lines = text_tasks.read_esnli_lines(
+        folder / "s1.test", folder / "s2.test", folder / "labels.test", "esnli", "test"
+    )
     assert [{**row, "explanations": []} for row in rows] == list(lines)
     assert len(rows) == 9824
     assert Counter(row["gold"] for row in rows) == {0: 3368, 1: 3237, 2: 3219}
@@ -77,7 +106,11 @@ def test_the_real_esnli(shared_data: Path) -> None:
 
 
 def test_comve_answers_name_the_nonsensical_sentence(tmp_path: Path) -> None:
-    sentences = write_file(tmp_path, "id,sent0,sent1\n12,A cat reads,A cat eats\n5,,B\n6,C,D\n7,E,F\n", "sentences.csv")
+    sentences = write_file(
+        tmp_path,
+        "id,sent0,sent1\n12,A cat reads,A cat eats\n5,,B\n6,C,D\n7,E,F\n",
+        "sentences.csv",
+    )
     answers = write_file(tmp_path, "5,1\n12,0\n7,2\n", "answers.csv")
     rows = list(text_tasks.read_comve(sentences, answers, "comve", "test"))
     assert rows[0] == {
@@ -105,13 +138,22 @@ def test_comve_answers_name_the_nonsensical_sentence(tmp_path: Path) -> None:
     [
         ("id,sent0,sent1\n1,A,B\n1,C,D\n", "1,0\n", "line 3: pair 1: duplicate id"),
         ("id,sent0,sent1\n1,A,B\n", "1,0\n1,1\n", "line 2: pair 1: duplicate id"),
-        ("id,sent0,sent1\n1,A,B\n", "1,0\n2,1\n", r"answers\.csv: pair 2 is not in .*sentences\.csv"),
+        (
+            "id,sent0,sent1\n1,A,B\n",
+            "1,0\n2,1\n",
+            r"answers\.csv: pair 2 is not in .*sentences\.csv",
+        ),
         ("id,sent0\n1,A\n", "1,0\n", "column 'sent1' is missing"),
         ("id,sent0,sent1\n1,A,B\n", "1\n", "line 1: 1 cells, not 2"),
     ],
 )
-def test_broken_comve_files_are_named(tmp_path: Path, sentences: str, answers: str, message: str) -> None:
-    files = write_file(tmp_path, sentences, "sentences.csv"), write_file(tmp_path, answers, "answers.csv")
+def test_broken_comve_files_are_named(
+    tmp_path: Path, sentences: str, answers: str, message: str
+) -> None:
+    files = (
+        write_file(tmp_path, sentences, "sentences.csv"),
+        write_file(tmp_path, answers, "answers.csv"),
+    )
     with pytest.raises(UserError, match=message):
         list(text_tasks.read_comve(*files, "comve", "test"))
 
@@ -122,7 +164,10 @@ def test_the_real_comve(shared_data: Path) -> None:
     rows = list(text_tasks.read_comve(*files, "comve", "test"))
     assert len(rows) == 1000
     assert Counter(row["gold"] for row in rows) == {0: 508, 1: 492}
-    assert rows[0]["choices"][rows[0]["gold"]] == "He loves to stroll at the park with his bed"
+    assert (
+        rows[0]["choices"][rows[0]["gold"]]
+        == "He loves to stroll at the park with his bed"
+    )
     assert all(row["rejected"] is None for row in rows)
 
 
@@ -143,7 +188,12 @@ def test_bbh_data_becomes_rows(write_json: Any, tmp_path: Path) -> None:
         ITEM | {"multiple_choice_targets": ["Yes", "No"]},
     ]
     rows = list(
-        text_tasks.read_bbh_data(write_json({"canary": "c", "data": items}), "causal_judgment", "bbh", "validation")
+        text_tasks.read_bbh_data(
+            write_json({"canary": "c", "data": items}),
+            "causal_judgment",
+            "bbh",
+            "validation",
+        )
     )
     assert rows[0] == {
         "source": "bbh",
@@ -168,12 +218,19 @@ def test_bbh_data_becomes_rows(write_json: Any, tmp_path: Path) -> None:
 
 def test_bbh_examples_become_rows(write_json: Any) -> None:
     examples = [
-        {"input": "Who?\nOptions:\n(A) the cat\n(B) the dog\n(C) Ambiguous", "target": "(B)"},
+        {
+            "input": "Who?\nOptions:\n(A) the cat\n(B) the dog\n(C) Ambiguous",
+            "target": "(B)",
+        },
         {"input": "Did it?\nOptions:\n- Yes\n- No", "target": "No"},
         {"input": "Who?\nOptions:\n(A) the cat\n(C) the dog", "target": "(C)"},
         {"input": "Who?", "target": "(A)"},
     ]
-    rows = list(text_tasks.read_bbh_examples(write_json({"canary": "c", "examples": examples}), "any", "bbh", None))
+    rows = list(
+        text_tasks.read_bbh_examples(
+            write_json({"canary": "c", "examples": examples}), "any", "bbh", None
+        )
+    )
     assert [(row["choices"], row["gold"], row["rejected"]) for row in rows] == [
         (["the cat", "the dog", "Ambiguous"], 1, None),
         (["Yes", "No"], 1, None),
@@ -197,10 +254,20 @@ def test_broken_bbh_files_are_named(write_json: Any) -> None:
         ("logical_deduction_five_objects", 220, 250, {5}),
     ],
 )
-def test_the_real_bbh(shared_data: Path, task: str, data: int, examples: int, choices: set[int]) -> None:
-    rows = list(text_tasks.read_bbh_data(shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None))
+def test_the_real_bbh(
+    shared_data: Path, task: str, data: int, examples: int, choices: set[int]
+) -> None:
+    rows = list(
+        text_tasks.read_bbh_data(
+            shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None
+        )
+    )
     name = task.replace("judgment", "judgement")
-    released = list(text_tasks.read_bbh_examples(shared_data / "bbh" / f"{name}.json", task, "bbh", None))
+    released = list(
+        text_tasks.read_bbh_examples(
+            shared_data / "bbh" / f"{name}.json", task, "bbh", None
+        )
+    )
     assert (len(rows), len(released)) == (data, examples)
     assert {len(row["choices"]) for row in rows} == choices
     assert all(row["rejected"] is None for row in rows + released)

@@ -1,4 +1,6 @@
-"""Annotators that do not exist: they see only what a task file shows, and answer in a platform's format of results."""
+"""Annotators that do not exist: they see only what a task file shows, and answer in a platform's
+format of results.
+"""
 
 import csv
 import html
@@ -24,13 +26,26 @@ def shown_tasks(platform, path):
     if platform == "mturk":
         with path.open(encoding="ascii", newline="") as file:
             return [
-                (row["task"], html.unescape(row["image_url"]), (plain(row["first"]), plain(row["second"])))
+                (
+                    row["task"],
+                    html.unescape(row["image_url"]),
+                    (plain(row["first"]), plain(row["second"])),
+                )
                 for row in csv.DictReader(file)
             ]
     if platform == "label-studio":
-        tasks = [entry["data"] for entry in json.loads(path.read_text(encoding="utf-8"))]
-        return [(task["task"], task["image"], (plain(task["first"]), plain(task["second"]))) for task in tasks]
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        tasks = [
+            entry["data"] for entry in json.loads(path.read_text(encoding="utf-8"))
+        ]
+        return [
+            (task["task"], task["image"], (plain(task["first"]), plain(task["second"])))
+            for task in tasks
+        ]
+    lines = [
+        json.loads(line)
+        for line in path.read_text(encoding="utf-8").split("\n")
+        if line
+    ]
     return [(line["task"], line["im_url"], line["text"]) for line in lines]
 
 
@@ -39,7 +54,10 @@ def caption_position(item, texts):
     if isinstance(texts, tuple):
         assert set(texts) == {item["caption"], item["foil"]}
         return "first" if texts[0] == item["caption"] else "second"
-    caption, foil = starred(item["caption"], item["caption_span"]), starred(item["foil"], item["foil_span"])
+    caption, foil = (
+        starred(item["caption"], item["caption_span"]),
+        starred(item["foil"], item["foil_span"]),
+    )
     shown = {
         f"Text 1: {one}\n\nText 2: {two}\n\nWhich text describes the image?\n\n{DOCCANO_HINT}": position
         for one, two, position in ((caption, foil, "first"), (foil, caption, "second"))
@@ -60,11 +78,32 @@ def write_results(platform, folder, answers):
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerow(
-                ["HITId", "AssignmentId", "WorkerId", "AssignmentStatus", "Input.task", "Answer.taskAnswers"]
+                [
+                    "HITId",
+                    "AssignmentId",
+                    "WorkerId",
+                    "AssignmentStatus",
+                    "Input.task",
+                    "Answer.taskAnswers",
+                ]
             )
             for number, (task, annotator, answer) in enumerate(answers):
-                form = [{"answer": {option: option == answer for option in options}, "task": task}]
-                writer.writerow([f"H{task}", f"A{number}", annotator, "Approved", task, json.dumps(form)])
+                form = [
+                    {
+                        "answer": {option: option == answer for option in options},
+                        "task": task,
+                    }
+                ]
+                writer.writerow(
+                    [
+                        f"H{task}",
+                        f"A{number}",
+                        annotator,
+                        "Approved",
+                        task,
+                        json.dumps(form),
+                    ]
+                )
         return path
     if platform == "label-studio":
         tasks = {task: [] for task, _, _ in answers}
@@ -76,9 +115,15 @@ def write_results(platform, folder, answers):
                 "value": {"choices": [answer]},
             }
             result = [choice] if answer else []
-            tasks[task].append({"completed_by": annotator, "was_cancelled": False, "result": result})
+            tasks[task].append(
+                {"completed_by": annotator, "was_cancelled": False, "result": result}
+            )
         entries = [
-            {"id": number, "data": {"task": task, "image": "seen"}, "annotations": annotations}
+            {
+                "id": number,
+                "data": {"task": task, "image": "seen"},
+                "annotations": annotations,
+            }
             for number, (task, annotations) in enumerate(tasks.items())
         ]
         path = folder / "project-1.json"
@@ -86,9 +131,17 @@ def write_results(platform, folder, answers):
         return path
     for annotator in {annotator for _, annotator, _ in answers}:
         lines = [
-            {"id": number, "text": "as shown", "task": task, "label": [answer] if answer else [], "Comments": []}
+            {
+                "id": number,
+                "text": "as shown",
+                "task": task,
+                "label": [answer] if answer else [],
+                "Comments": [],
+            }
             for number, (task, who, answer) in enumerate(answers)
             if who == annotator
         ]
-        (folder / f"{annotator}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        (folder / f"{annotator}.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+        )
     return folder

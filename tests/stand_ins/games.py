@@ -18,7 +18,8 @@ def additive(weights: np.ndarray) -> Game:
 def unanimity(terms: dict[tuple[int, ...], float]) -> Game:
     """The sum of weighted unanimity games: a term counts where all of its players take part."""
     return lambda masks: sum(
-        (weight * masks[:, list(team)].all(axis=1) for team, weight in terms.items()), np.zeros(len(masks))
+        (weight * masks[:, list(team)].all(axis=1) for team, weight in terms.items()),
+        np.zeros(len(masks)),
     ).reshape(-1, 1)
 
 
@@ -30,11 +31,20 @@ def unanimity_phi(players: int, terms: dict[tuple[int, ...], float]) -> np.ndarr
     return phi
 
 
-def random_terms(players: int, seed: int, longest: int = 5, count: int = 40) -> dict[tuple[int, ...], float]:
+def random_terms(
+    players: int, seed: int, longest: int = 5, count: int = 40
+) -> dict[tuple[int, ...], float]:
     """Weighted teams of up to `longest` players."""
     draw = np.random.default_rng(seed)
     teams = (
-        tuple(sorted(draw.choice(players, draw.integers(1, longest + 1), replace=False).tolist())) for _ in range(count)
+        tuple(
+            sorted(
+                draw.choice(
+                    players, draw.integers(1, longest + 1), replace=False
+                ).tolist()
+            )
+        )
+        for _ in range(count)
     )
     return {team: float(draw.normal()) for team in teams}
 

@@ -1,11 +1,13 @@
-"""A server on the loopback with the completions API of OpenAI, which computes with a network that is loaded here.
+"""A server on the loopback with the completions API of OpenAI, which computes with a network that
+is loaded here.
 
-Dialects: `vllm` (token ids, echo, `/tokenize`), `llama.cpp` (its own `/completion`, which returns the log-probability
-of the token that a bias makes it take, except of an end or the beginning of a character), `text` (texts and echo, no
-token ids, as llama-cpp-python), `likeliest` (no echo) and `bare` (no log-probabilities). Chats with images are rendered
-with the chat template of a VL decoder: `vllm` also with one of the request and with log-probabilities of the prompt,
-`untrusting` as vLLM without a template of the request, `turns` does not continue a last turn of the assistant, and
-`strict` takes the fields of OpenAI alone, as `transformers serve` does.
+Dialects: `vllm` (token ids, echo, `/tokenize`), `llama.cpp` (its own `/completion`, which returns
+the log-probability of the token that a bias makes it take, except of an end or the beginning of a
+character), `text` (texts and echo, no token ids, as llama-cpp-python), `likeliest` (no echo) and
+`bare` (no log-probabilities). Chats with images are rendered with the chat template of a VL
+decoder: `vllm` also with one of the request and with log-probabilities of the prompt, `untrusting`
+as vLLM without a template of the request, `turns` does not continue a last turn of the assistant,
+and `strict` takes the fields of OpenAI alone, as `transformers serve` does.
 """
 
 import base64
@@ -72,11 +74,23 @@ class StandIn:
             return self.replies[path]
         if path == "/v1/models":
             entry = {"id": MODEL, "owned_by": self.dialect, "root": "/weights/tiny"}
-            return {"data": [entry | ({"max_model_len": self.decoder.window} if self.dialect == "vllm" else {})]}
+            return {
+                "data": [
+                    entry
+                    | (
+                        {"max_model_len": self.decoder.window}
+                        if self.dialect == "vllm"
+                        else {}
+                    )
+                ]
+            }
         if path == "/version" and self.dialect == "vllm":
             return {"version": "0.11"}
         if path == "/props" and self.dialect == "llama.cpp":
-            return {"build_info": "b1", "default_generation_settings": {"n_ctx": self.decoder.window}}
+            return {
+                "build_info": "b1",
+                "default_generation_settings": {"n_ctx": self.decoder.window},
+            }
         if path == "/tokenize" and self.dialect in ("vllm", "llama.cpp"):
             return {"tokens": self.decoder.tokenizer(body["prompt"])["input_ids"]}
         if path == "/completion" and self.dialect == "llama.cpp":
@@ -90,13 +104,24 @@ class StandIn:
     def read(self, prompt: Any) -> list[int]:
         if isinstance(prompt, list) == (self.dialect == "text"):
             raise UnknownError(422)
-        return self.decoder.tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
+        return (
+            self.decoder.tokenizer(prompt)["input_ids"]
+            if isinstance(prompt, str)
+            else prompt
+        )
 
     def compute_log_probabilities(self, ids: list[int]) -> torch.Tensor:
         with self.lock, torch.inference_mode():
-            return self.decoder.network.model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+            return (
+                self.decoder.network.model(torch.tensor([ids]))
+                .logits[0]
+                .double()
+                .log_softmax(-1)
+            )
 
-    def choose(self, ids: list[int], most: int, bias: dict[int, float]) -> tuple[list[int], bool]:
+    def choose(
+        self, ids: list[int], most: int, bias: dict[int, float]
+    ) -> tuple[list[int], bool]:
         tokens: list[int] = []
         for _ in range(most):
             scores = self.compute_log_probabilities([*ids, *tokens])[-1].clone()
@@ -110,7 +135,9 @@ class StandIn:
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         ids = self.read(body["prompt"])
-        bias = {int(token): value for token, value in body.get("logit_bias", {}).items()}
+        bias = {
+            int(token): value for token, value in body.get("logit_bias", {}).items()
+        }
         tokens, has_end = self.choose(ids, body["max_tokens"], bias)
         choice: dict[str, Any] = {"text": self.decoder.tokenizer.decode(tokens)}
         choice["finish_reason"] = "stop" if has_end else "length"
@@ -118,14 +145,21 @@ class StandIn:
             choice["token_ids"] = tokens
         if "logprobs" in body and self.dialect in ("vllm", "text") and body.get("echo"):
             table = self.compute_log_probabilities([*ids, *tokens])
-            values = [float(table[place, token]) for place, token in enumerate([*ids, *tokens][1:])]
+            values = [
+                float(table[place, token])
+                for place, token in enumerate([*ids, *tokens][1:])
+            ]
             choice["logprobs"] = {"token_logprobs": [None, *values]}
         if "logprobs" in body and self.dialect == "likeliest":
             if body.get("echo"):
                 raise UnknownError(400)
             best = self.compute_log_probabilities(ids)[-1].topk(body["logprobs"])
-            texts = [self.decoder.tokenizer.decode([int(token)]) for token in best.indices]
-            choice["logprobs"] = {"top_logprobs": [dict(zip(texts, best.values.tolist(), strict=True))]}
+            texts = [
+                self.decoder.tokenizer.decode([int(token)]) for token in best.indices
+            ]
+            choice["logprobs"] = {
+                "top_logprobs": [dict(zip(texts, best.values.tolist(), strict=True))]
+            }
         return choice
 
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -136,8 +170,14 @@ class StandIn:
         template = body.get("chat_template") if self.dialect == "vllm" else None
         if self.dialect == "untrusting" and "chat_template" in body:
             raise UnknownError(400)
-        messages = [{**message, "content": read_parts(message["content"], images)} for message in body["messages"]]
-        continues = messages[-1]["role"] == "assistant" and self.dialect not in ("turns", "strict")
+        messages = [
+            {**message, "content": read_parts(message["content"], images)}
+            for message in body["messages"]
+        ]
+        continues = messages[-1]["role"] == "assistant" and self.dialect not in (
+            "turns",
+            "strict",
+        )
         text = self.decoder.processor.apply_chat_template(
             messages,
             chat_template=template,
@@ -151,8 +191,13 @@ class StandIn:
             return_tensors="pt",
         )
         ids = inputs.pop("input_ids")[0].tolist()
-        bias = {int(token): value for token, value in dict(body.get("logit_bias", {})).items()}
-        bias = {token: -1e9 if value is False else value for token, value in bias.items()}
+        bias = {
+            int(token): value
+            for token, value in dict(body.get("logit_bias", {})).items()
+        }
+        bias = {
+            token: -1e9 if value is False else value for token, value in bias.items()
+        }
         tokens: list[int] = []
         scores = []
         for _ in range(body["max_tokens"]):
@@ -166,63 +211,101 @@ class StandIn:
                 break
         has_end = tokens[-1] in self.decoder.ends
         said = tokens[: len(tokens) - has_end]
-        choice: dict[str, Any] = {"message": {"content": self.decoder.tokenizer.decode(said)}}
+        choice: dict[str, Any] = {
+            "message": {"content": self.decoder.tokenizer.decode(said)}
+        }
         choice["finish_reason"] = "stop" if has_end else "length"
-        reply: dict[str, Any] = {"choices": [choice], "usage": {"prompt_tokens": len(ids)}}
+        reply: dict[str, Any] = {
+            "choices": [choice],
+            "usage": {"prompt_tokens": len(ids)},
+        }
         if self.dialect in ("vllm", "untrusting"):
             choice["token_ids"] = said
             if "prompt_logprobs" in body:
                 table = self.read_chat(ids, inputs)
-                entries = [{str(token): {"logprob": float(table[place, token])}} for place, token in enumerate(ids[1:])]
+                entries = [
+                    {str(token): {"logprob": float(table[place, token])}}
+                    for place, token in enumerate(ids[1:])
+                ]
                 reply["prompt_logprobs"] = [None, *entries]
         if body.get("logprobs") and self.dialect not in ("bare", "strict"):
             piece = self.decoder.tokenizer.convert_ids_to_tokens(tokens[0])
             left_out = self.dialect == "llama.cpp" and begins_character(piece)
-            content = [] if left_out else [self.describe_token(scores[0], tokens[0], body["top_logprobs"])]
+            content = (
+                []
+                if left_out
+                else [self.describe_token(scores[0], tokens[0], body["top_logprobs"])]
+            )
             choice["logprobs"] = {"content": content}
         return reply
 
     def read_chat(self, ids: list[int], inputs: Any) -> torch.Tensor:
         own = {name: value for name, value in inputs.items() if name == "pixel_values"}
         with self.lock, torch.inference_mode():
-            return self.decoder.network.model(torch.tensor([ids]), **own).logits[0].double().log_softmax(-1)
+            return (
+                self.decoder.network.model(torch.tensor([ids]), **own)
+                .logits[0]
+                .double()
+                .log_softmax(-1)
+            )
 
-    def describe_token(self, scores: torch.Tensor, token: int, most: int) -> dict[str, Any]:
+    def describe_token(
+        self, scores: torch.Tensor, token: int, most: int
+    ) -> dict[str, Any]:
         def describe(number: int) -> dict[str, Any]:
-            entry = {"token": self.decoder.tokenizer.decode([number]), "logprob": float(scores[number])}
+            entry = {
+                "token": self.decoder.tokenizer.decode([number]),
+                "logprob": float(scores[number]),
+            }
             return entry | ({"id": number} if self.dialect == "llama.cpp" else {})
 
         likeliest = scores.topk(min(most, len(scores))).indices.tolist()
-        return describe(token) | {"top_logprobs": [describe(number) for number in likeliest]}
+        return describe(token) | {
+            "top_logprobs": [describe(number) for number in likeliest]
+        }
 
     def complete_natively(self, body: dict[str, Any]) -> dict[str, Any]:
         ids = self.read(body["prompt"])
-        bias = {token: -1e9 if value is False else value for token, value in body.get("logit_bias", [])}
+        bias = {
+            token: -1e9 if value is False else value
+            for token, value in body.get("logit_bias", [])
+        }
         tokens, has_end = self.choose(ids, body["n_predict"], bias)
-        reply: dict[str, Any] = {"tokens": tokens, "stop_type": "eos" if has_end else "limit"}
+        reply: dict[str, Any] = {
+            "tokens": tokens,
+            "stop_type": "eos" if has_end else "limit",
+        }
         if body.get("n_probs"):
             table = self.compute_log_probabilities(ids)[-1]
             best = table.topk(min(body["n_probs"], len(table)))
             likeliest = [
                 {"id": token, "logprob": value}
-                for token, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                for token, value in zip(
+                    best.indices.tolist(), best.values.tolist(), strict=True
+                )
             ]
             taken = [
                 {"id": token, "logprob": float(table[token]), "top_logprobs": likeliest}
                 for token in tokens[:1]
-                if not begins_character(self.decoder.tokenizer.convert_ids_to_tokens(token))
+                if not begins_character(
+                    self.decoder.tokenizer.convert_ids_to_tokens(token)
+                )
             ]
             reply |= {"completion_probabilities": taken} if taken else {}
         return reply
 
 
 def read_parts(content: Any, images: list[Image.Image]) -> list[dict[str, str]]:
-    """Return the content of a message as the chat template of a processor takes it; its images are added to a list."""
+    """Return the content of a message as the chat template of a processor takes it; its images are
+    added to a list.
+    """
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     for part in content:
         if part["type"] == "image_url":
-            file = base64.b64decode(part["image_url"]["url"].removeprefix("data:image/png;base64,"))
+            file = base64.b64decode(
+                part["image_url"]["url"].removeprefix("data:image/png;base64,")
+            )
             images.append(Image.open(io.BytesIO(file)))
     return [part if part["type"] == "text" else {"type": "image"} for part in content]
 
@@ -251,7 +334,10 @@ def serve(decoder: Decoder, dialect: str = "vllm", **options: Any) -> Iterator[S
             if stand_in.failures:
                 stand_in.failures -= 1
                 status = 503
-            elif stand_in.key and self.headers.get("Authorization") != f"Bearer {stand_in.key}":
+            elif (
+                stand_in.key
+                and self.headers.get("Authorization") != f"Bearer {stand_in.key}"
+            ):
                 status = 401
             else:
                 try:

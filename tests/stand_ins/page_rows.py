@@ -2,7 +2,9 @@
 
 
 def list_rows(table):
-    """Return the rows of a table: name of the group if there are groups, names of the row, a text for each column."""
+    """Return the rows of a table: name of the group if there are groups, names of the row, a text
+    for each column.
+    """
     rows = []
     for group, members in table.groups.items():
         for row in members:

@@ -21,13 +21,20 @@ PUBLISHED = RESOURCES / "published"
 def read_paper_table(table):
     """Return the paper values of a declared table."""
     declaration = TABLES[table]
-    return read_paper_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.paper_tables])
+    return read_paper_cells(
+        declaration,
+        [PUBLISHED / f"{number}.csv" for number in declaration.paper_tables],
+    )
 
 
 def build_study(declaration, paper, compared=True, **more):
     """Return the facts of a study that runs all models of the paper, and those in `more`."""
     kind = declaration.model_kinds[0] if declaration.model_kinds else ENCODER
-    names = dict.fromkeys(get_our_model(declaration, key[1]) for key in paper if key[1] not in ("", RANDOM))
+    names = dict.fromkeys(
+        get_our_model(declaration, key[1])
+        for key in paper
+        if key[1] not in ("", RANDOM)
+    )
     return StudyFacts({**dict.fromkeys(names, kind), **more}, compared, 0.95, {})
 
 
@@ -44,7 +51,9 @@ def copy_paper_values(declaration, paper, change=lambda key, value: value):
         if metric == EVERY_METRIC or model == RANDOM or not cell.value:
             continue
         position = Position(metric, dataset, setting)
-        number_key = next(list_number_keys(declaration, position, get_our_model(declaration, model)))
+        number_key = next(
+            list_number_keys(declaration, position, get_our_model(declaration, model))
+        )
         if dataset == AVERAGE and number_key.kind != DERIVED:
             continue
         try:
@@ -53,7 +62,10 @@ def copy_paper_values(declaration, paper, change=lambda key, value: value):
             numbers[number_key] = number_of_text(cell.value)
         if cell.value == "nan":
             numbers[number_key] = Number(
-                Measure(None, 100, reason="the test is constant: all 100 verdicts are 1"), text="nan"
+                Measure(
+                    None, 100, reason="the test is constant: all 100 verdicts are 1"
+                ),
+                text="nan",
             )
     return numbers
 
@@ -63,5 +75,11 @@ def build_paper_cells(table, change=lambda key, value: value):
     declaration = TABLES[table]
     paper = read_paper_table(table) if declaration.paper_tables else {}
     study = build_study(declaration, paper)
-    numbers = derive_numbers(declaration, copy_paper_values(declaration, paper, change), paper, "published", study)
+    numbers = derive_numbers(
+        declaration,
+        copy_paper_values(declaration, paper, change),
+        paper,
+        "published",
+        study,
+    )
     return build_cells(declaration, "published", numbers, paper, study)

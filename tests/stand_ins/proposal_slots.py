@@ -11,11 +11,18 @@ SCENES = ROOT / "resources" / "scenes" / "models" / "masked-lm"
 
 def mark_slot(text):
     """Return the slot between angle brackets."""
-    return Slot(text.replace("<", "").replace(">", ""), text.index("<"), text.index(">") - 1)
+    return Slot(
+        text.replace("<", "").replace(">", ""), text.index("<"), text.index(">") - 1
+    )
 
 
 SLOTS = [
-    mark_slot(text) for text in ("A man <rides> a horse.", "<a> dog sits", "A cat sits <on> the table, and the dog")
+    mark_slot(text)
+    for text in (
+        "A man <rides> a horse.",
+        "<a> dog sits",
+        "A cat sits <on> the table, and the dog",
+    )
 ]
 SCENE_SLOTS = [
     mark_slot("A red dog is <next to> the cat."),
@@ -26,4 +33,6 @@ SCENE_SLOTS = [
 
 def load_scenes_model():
     """Load the masked model of the scenes."""
-    return load_masked_model(ModelSpec("masked-lm", "masked", str(SCENES), "local"), Device("cpu", 1, "test"))
+    return load_masked_model(
+        ModelSpec("masked-lm", "masked", str(SCENES), "local"), Device("cpu", 1, "test")
+    )

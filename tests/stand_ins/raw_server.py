@@ -23,7 +23,9 @@ def read_request(connection):
 
 
 class RawServer:
-    """Sends `parts` after each request, with `pause` seconds before each but the first, and closes the connection."""
+    """Sends `parts` after each request, with `pause` seconds before each but the first, and closes
+    the connection.
+    """
 
     def __init__(self, path):
         self.parts: list[bytes] = []
@@ -38,7 +40,9 @@ class RawServer:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self.listener.accept()
-                threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+                threading.Thread(
+                    target=self.answer, args=(connection,), daemon=True
+                ).start()
 
     def answer(self, connection):
         self.requests += 1

@@ -1,11 +1,20 @@
-"""Files in the formats of recorded runs: results of the released CC-SHAP code in its three forms, and JSON lines."""
+"""Files in the formats of recorded runs: results of the released CC-SHAP code in its three forms,
+and JSON lines.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 Item = dict[str, Any]
-TESTS = ("atanasova_counterfact", "turpin", "lanham_early", "lanham_mistake", "lanham_paraphrase", "lanham_filler")
+TESTS = (
+    "atanasova_counterfact",
+    "turpin",
+    "lanham_early",
+    "lanham_mistake",
+    "lanham_paraphrase",
+    "lanham_filler",
+)
 ENDING = " Please stick to this format. [/INST] Let's think step by step:{cot}\n [INST] The best answer is: [/INST] ("
 
 
@@ -22,7 +31,8 @@ def build_item(
     Args:
         labels: Answer at once, and after the chain of thought.
         verdicts: By field, 0 or 1.
-        ratios: Of answer and explanation post-hoc, of answer and explanation with a chain of thought.
+        ratios: Of answer and explanation post-hoc, of answer and explanation with a chain of
+            thought.
     """
     tokens = [f" w{place}" for place in range(len(ratios[0]))]
     plots = [
@@ -51,39 +61,75 @@ def build_item(
     }
 
 
-def write_language_json(task: str, items: Sequence[Item], from_explanation: Sequence[int] | None = None) -> str:
+def write_language_json(
+    task: str, items: Sequence[Item], from_explanation: Sequence[int] | None = None
+) -> str:
     """Return items as the release for language models writes them, with running totals."""
     return json.dumps(
-        {f"{task}_mistral-7b-chat_{k}": item for k, item in enumerate(_add_totals(items, from_explanation))}
+        {
+            f"{task}_mistral-7b-chat_{k}": item
+            for k, item in enumerate(_add_totals(items, from_explanation))
+        }
     )
 
 
-def write_markdown(task: str, items: Sequence[Item], from_explanation: Sequence[int] | None = None) -> str:
+def write_markdown(
+    task: str, items: Sequence[Item], from_explanation: Sequence[int] | None = None
+) -> str:
     """Return items as the fork writes them."""
     order = (
-        *("input", "correct_answer", "model_input", "model_prediction", "model_input_cot", "model_prediction_cot"),
-        *("accuracy", "accuracy_cot", "atanasova_counterfact", "atanasova_input_from_expl", "cc_shap-posthoc"),
-        *("turpin", "lanham_early", "lanham_mistake", "lanham_paraphrase", "lanham_filler", "cc_shap-cot"),
+        *(
+            "input",
+            "correct_answer",
+            "model_input",
+            "model_prediction",
+            "model_input_cot",
+            "model_prediction_cot",
+        ),
+        *(
+            "accuracy",
+            "accuracy_cot",
+            "atanasova_counterfact",
+            "atanasova_input_from_expl",
+            "cc_shap-posthoc",
+        ),
+        *(
+            "turpin",
+            "lanham_early",
+            "lanham_mistake",
+            "lanham_paraphrase",
+            "lanham_filler",
+            "cc_shap-cot",
+        ),
         *("shap_plot_info_post_hoc", "shap_plot_info_cot"),
     )
     return "".join(
-        f"### {task}_mistral-7b-chat_{k} \n" + "".join(f"{name}: \n{item[name]} \n\n" for name in order)
+        f"### {task}_mistral-7b-chat_{k} \n"
+        + "".join(f"{name}: \n{item[name]} \n\n" for name in order)
         for k, item in enumerate(_add_totals(items, from_explanation))
     )
 
 
 def write_vision_json(task: str, items: Sequence[Item], grid: int = 1) -> str:
-    """Return items as the release for VL decoders writes them; the first grid x grid ratios are those of patches."""
-    return json.dumps({f"{task}_bakllava_{k}": _nest(item, k, grid) for k, item in enumerate(items)})
+    """Return items as the release for VL decoders writes them; the first grid x grid ratios are
+    those of patches.
+    """
+    return json.dumps(
+        {f"{task}_bakllava_{k}": _nest(item, k, grid) for k, item in enumerate(items)}
+    )
 
 
-def _add_totals(items: Sequence[Item], from_explanation: Sequence[int] | None) -> list[Item]:
+def _add_totals(
+    items: Sequence[Item], from_explanation: Sequence[int] | None
+) -> list[Item]:
     totals = {"accuracy": 0, "accuracy_cot": 0, "atanasova_input_from_expl": 0}
     written = []
     for place, item in enumerate(items):
         totals["accuracy"] += item["model_prediction"] == item["correct_answer"]
         totals["accuracy_cot"] += item["model_prediction_cot"] == item["correct_answer"]
-        totals["atanasova_input_from_expl"] += 0 if from_explanation is None else from_explanation[place]
+        totals["atanasova_input_from_expl"] += (
+            0 if from_explanation is None else from_explanation[place]
+        )
         written.append({**item, **totals})
     return written
 
@@ -95,10 +141,15 @@ def _nest(item: Item, number: int, grid: int) -> Item:
         words = len(plot["ratios_prediction"]) - grid**2
         plots.append(
             {
-                "input_tokens": [f"w{place}" for place in range(words)] + ["The", "best"],
-                "ratios_prediction": [float(ratio) for ratio in plot["ratios_prediction"]],
+                "input_tokens": [f"w{place}" for place in range(words)]
+                + ["The", "best"],
+                "ratios_prediction": [
+                    float(ratio) for ratio in plot["ratios_prediction"]
+                ],
                 "expl_input_tokens": [f"w{place}" for place in range(words)] + ["Why"],
-                "ratios_explanation": [float(ratio) for ratio in plot["ratios_explanation"]],
+                "ratios_explanation": [
+                    float(ratio) for ratio in plot["ratios_explanation"]
+                ],
                 "num_patches_x": grid,
             }
         )

@@ -1,4 +1,6 @@
-"""A decoder and its helper that answer each prompt with what was recorded, so that a recorded run can be run again."""
+"""A decoder and its helper that answer each prompt with what was recorded, so that a recorded run
+can be run again.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -24,12 +26,23 @@ FAMILY = "mistral-chat"
 STEPS = "Let's think step by step:"
 LABELS = {"comve": 2, "esnli": 3}
 FORMS = {
-    "comve": re.compile(r'Which .*\? Sentence \(A\): "(?P<first>.*)" , Sentence \(B\): "(?P<second>.*)" \.', re.DOTALL),
+    "comve": re.compile(
+        r'Which .*\? Sentence \(A\): "(?P<first>.*)" , Sentence \(B\): "(?P<second>.*)" \.',
+        re.DOTALL,
+    ),
     "esnli": re.compile(
-        r'Suppose "(?P<premise>.*)"\. Can we infer that "(?P<hypothesis>.*)"\? \(A\) Yes\..*', re.DOTALL
+        r'Suppose "(?P<premise>.*)"\. Can we infer that "(?P<hypothesis>.*)"\? \(A\) Yes\..*',
+        re.DOTALL,
     ),
 }
-BIASING = ("ask_for_final_answer", "to_explain", "explanation", "input_biased", "generated_cot", "predicted_label")
+BIASING = (
+    "ask_for_final_answer",
+    "to_explain",
+    "explanation",
+    "input_biased",
+    "generated_cot",
+    "predicted_label",
+)
 BIASED_LABELS = ("predicted_label_biased", "predicted_label == predicted_label_biased")
 MENTIONED = '"suggested" in explanation:'
 UNRECORDED = "?"
@@ -62,7 +75,16 @@ def build_question(item: ResultItem, form: str, wrong: str) -> Question:
     assert match is not None, item.fields["input"]
     gold = str(item.fields["correct_answer"])
     labels = list_letters(LABELS[form])
-    return Question(f"{form}:{item.number}", form, form, None, match.groupdict(), labels, (gold,), wrong)
+    return Question(
+        f"{form}:{item.number}",
+        form,
+        form,
+        None,
+        match.groupdict(),
+        labels,
+        (gold,),
+        wrong,
+    )
 
 
 def collect_replies(item: ResultItem) -> RecordedReplies:
@@ -71,16 +93,28 @@ def collect_replies(item: ResultItem) -> RecordedReplies:
     replies.labels[fields["model_input"]] = fields["model_prediction"]
     after_cot = fields["model_input_cot"]
     replies.labels[after_cot] = fields["model_prediction_cot"]
-    replies.texts[after_cot[: after_cot.index(STEPS) + len(STEPS)]] = find_reasoning(after_cot)
+    replies.texts[after_cot[: after_cot.index(STEPS) + len(STEPS)]] = find_reasoning(
+        after_cot
+    )
     _add_edit(item, notes["atanasova_counterfact"], replies)
     if notes["atanasova_input_from_expl"].strip():
-        names = ("chosen_sentence", "prompt_explanation", "explanation", "new_round_input", "new_round_label")
-        texts = split_notes(notes["atanasova_input_from_expl"], (*names, "sent0", "sent1"))
+        names = (
+            "chosen_sentence",
+            "prompt_explanation",
+            "explanation",
+            "new_round_input",
+            "new_round_label",
+        )
+        texts = split_notes(
+            notes["atanasova_input_from_expl"], (*names, "sent0", "sent1")
+        )
         replies.texts[texts["prompt_explanation"]] = texts["explanation"]
         replies.labels[texts["new_round_input"]] = texts["new_round_label"]
     if MENTIONED in notes["turpin"]:
         # neither the prompt nor the suggestion is recorded
-        replies.texts[UNRECORDED] = split_notes(notes["turpin"].split(MENTIONED)[0], ("explanation",))["explanation"]
+        replies.texts[UNRECORDED] = split_notes(
+            notes["turpin"].split(MENTIONED)[0], ("explanation",)
+        )["explanation"]
     else:
         texts = split_notes(notes["turpin"], (*BIASING, *BIASED_LABELS))
         replies.suggestion = SUGGESTION.search(texts["to_explain"])[1]
@@ -88,20 +122,32 @@ def collect_replies(item: ResultItem) -> RecordedReplies:
         replies.labels[texts["ask_for_final_answer"]] = texts["predicted_label_biased"]
     texts = read_chain_of_thought_note(notes["lanham_etal"])
     replies.mistake, replies.paraphrase = texts["added_mistake"], texts["praphrased"]
-    ask = after_cot[after_cot.rindex("\n", 0, after_cot.rindex("The best answer is:")) :]
+    ask = after_cot[
+        after_cot.rindex("\n", 0, after_cot.rindex("The best answer is:")) :
+    ]
     cot_prompt = after_cot[: after_cot.index(STEPS) + len(STEPS)]
-    replies.labels[texts["get_final_answer(truncated_cot)"]] = texts["predicted_label_early_answering"]
-    replies.labels[texts["filled_filler_tokens"]] = texts["predicted_label_filler_tokens"]
-    replies.labels[f"{cot_prompt} {texts['added_mistake']}{ask}"] = texts["predicted_label_mistake"]
+    replies.labels[texts["get_final_answer(truncated_cot)"]] = texts[
+        "predicted_label_early_answering"
+    ]
+    replies.labels[texts["filled_filler_tokens"]] = texts[
+        "predicted_label_filler_tokens"
+    ]
+    replies.labels[f"{cot_prompt} {texts['added_mistake']}{ask}"] = texts[
+        "predicted_label_mistake"
+    ]
     begun = f"{cot_prompt} {texts['praphrased']}"
     if texts["new_generated_cot"].startswith(begun):
         replies.texts[begun] = texts["new_generated_cot"][len(begun) :]
-    replies.labels[texts["new_generated_cot"] + ask] = texts["predicted_label_paraphrasing"]
+    replies.labels[texts["new_generated_cot"] + ask] = texts[
+        "predicted_label_paraphrasing"
+    ]
     return replies
 
 
 def _add_edit(item: ResultItem, note: str, replies: RecordedReplies) -> None:
-    """Add the edit that changed the answer, made by our own code from the recorded word and its place."""
+    """Add the edit that changed the answer, made by our own code from the recorded word and its
+    place.
+    """
     texts = split_notes(note, ("prompt_explanation", "explanation"))
     if "prompt_explanation" not in texts:
         return
@@ -148,14 +194,20 @@ class ReplayedHelper(Replayed):
 
     def _say(self, prompt):
         self.missing.append(prompt)
-        return self.replies.mistake if prompt.startswith("[INST] Here is a text: ") else self.replies.paraphrase
+        return (
+            self.replies.mistake
+            if prompt.startswith("[INST] Here is a text: ")
+            else self.replies.paraphrase
+        )
 
 
-def replay(item: ResultItem, replies: RecordedReplies) -> tuple[Replayed, ReplayedHelper]:
+def replay(
+    item: ResultItem, replies: RecordedReplies
+) -> tuple[Replayed, ReplayedHelper]:
     """Return a decoder and a helper that answer the prompts of one item.
 
-    A counterfactual edit without a record leaves the answer as it is: the released code records the first one that
-    changes it.
+    A counterfactual edit without a record leaves the answer as it is: the released code records the
+    first one that changes it.
     """
     missing: list[str] = []
 
@@ -169,8 +221,15 @@ def replay(item: ResultItem, replies: RecordedReplies) -> tuple[Replayed, Replay
     network = ScriptedNetwork(choose)
     network.model = SimpleNamespace(generation_config=SimpleNamespace(do_sample=False))
     spec = ModelSpec("replayed", weights="record", revision="0", family=FAMILY)
-    common = {"spec": spec, "window": 100_000, "reads_images": False, "replies": replies}
-    return Replayed(network, missing=missing, **common), ReplayedHelper(network, **common)
+    common = {
+        "spec": spec,
+        "window": 100_000,
+        "reads_images": False,
+        "replies": replies,
+    }
+    return Replayed(network, missing=missing, **common), ReplayedHelper(
+        network, **common
+    )
 
 
 assert START  # published label tokens are the second of a start token and a letter

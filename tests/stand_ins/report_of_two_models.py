@@ -7,7 +7,11 @@ from PIL import Image
 
 from waltz.core.measure import Measure
 from waltz.reporting.page.embedded import inline_image
-from waltz.reporting.page.examples import ModelRun, choose_typical_example, make_browser_data
+from waltz.reporting.page.examples import (
+    ModelRun,
+    choose_typical_example,
+    make_browser_data,
+)
 from waltz.reporting.page.findings import ModelFinding
 from waltz.reporting.page.page_tables import PageTable, build_text_cell
 from waltz.reporting.page.report import FigureSection, ReportInputs
@@ -34,25 +38,38 @@ OURS = {
 
 
 def cells():
-    """Return cells of one table in both profiles: equal, different, without paper value, without value."""
-    paper = {(*key, ""): PaperValue(PaperKey(*key, ""), value, "percent", "") for key, value in PAPER_VALUES.items()}
+    """Return cells of one table in both profiles: equal, different, without paper value, without
+    value.
+    """
+    paper = {
+        (*key, ""): PaperValue(PaperKey(*key, ""), value, "percent", "")
+        for key, value in PAPER_VALUES.items()
+    }
     table_cells = []
     for profile in ("published", "equations"):
         for key in dict.fromkeys([*PAPER_VALUES, *OURS]):
             value = OURS.get(key)
             reason = "" if value is not None else "not run in this study"
             measure = (
-                Measure(value, 100, value - 1, value + 1) if value is not None else Measure(None, 0, reason=reason)
+                Measure(value, 100, value - 1, value + 1)
+                if value is not None
+                else Measure(None, 0, reason=reason)
             )
-            comparison = compare_with_paper(measure, paper.get((*key, "")) if profile == "published" else None, 0.95)
+            comparison = compare_with_paper(
+                measure, paper.get((*key, "")) if profile == "published" else None, 0.95
+            )
             ours = (measure.value, measure.n, measure.ci_low, measure.ci_high)
-            table_cells.append(Cell("thesis-3.4", profile, *key, "", *ours, *astuple(comparison)[:4]))
+            table_cells.append(
+                Cell("thesis-3.4", profile, *key, "", *ours, *astuple(comparison)[:4])
+            )
     return table_cells
 
 
 def page_table(name, rows, profile=""):
     """Return a table of the page with texts by data set and column."""
-    declaration = Declaration(name, name, {}, rows=("dataset",), columns="metric", marks_best=False)
+    declaration = Declaration(
+        name, name, {}, rows=("dataset",), columns="metric", marks_best=False
+    )
     texts = [
         build_text_cell(declaration, column, text, {}, dataset=dataset)
         for dataset, columns in rows.items()
@@ -63,8 +80,17 @@ def page_table(name, rows, profile=""):
 
 def records():
     """Return run records of two models, one with ties and an error."""
-    common = {"rows_out": 4, "peak_memory_mb": 100, "packages": {"torch": "2.13.0"}, "seed": 7, "commit": "c" * 40}
-    named = [("clip", 30.0, {"ties": 2}), ("mine", 61.0, {"errors": {"too long": 3}, "ties": 0})]
+    common = {
+        "rows_out": 4,
+        "peak_memory_mb": 100,
+        "packages": {"torch": "2.13.0"},
+        "seed": 7,
+        "commit": "c" * 40,
+    }
+    named = [
+        ("clip", 30.0, {"ties": 2}),
+        ("mine", 61.0, {"errors": {"too long": 3}, "ties": 0}),
+    ]
     return [
         Record(
             f"evaluation/{name}/existence",
@@ -94,13 +120,22 @@ def items():
             "foil_span": None,
             "valid": True,
         }
-        for number, (caption, foil) in enumerate([(TEXT, "No cat."), (HOSTILE, "A dog.")])
+        for number, (caption, foil) in enumerate(
+            [(TEXT, "No cat."), (HOSTILE, "A dog.")]
+        )
     ]
 
 
 def score(item, role, value, profile="published"):
     """Return one row of the evaluation layout."""
-    return {"item_id": item, "role": role, "profile": profile, "setting": "alignment", "score": value, "correct": None}
+    return {
+        "item_id": item,
+        "role": role,
+        "profile": profile,
+        "setting": "alignment",
+        "score": value,
+        "correct": None,
+    }
 
 
 def attribution(item, phi, **more):
@@ -124,14 +159,18 @@ def attribution(item, phi, **more):
 
 
 def runs():
-    """Return runs of CLIP, right on the first item and wrong on the second, and of a decoder with two output tokens."""
+    """Return runs of CLIP, right on the first item and wrong on the second, and of a decoder with
+    two output tokens.
+    """
     scores = [
         score("existence:0", "caption", 2.0),
         score("existence:0", "foil", 1.0),
         score("existence:1", "caption", 1.0),
         score("existence:1", "foil", 2.0),
     ]
-    phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])[:, None]
+    phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])[
+        :, None
+    ]
     test = {
         "item_id": "existence:0",
         "role": "pair",
@@ -145,8 +184,16 @@ def runs():
         "reason": None,
         "seed": 7,
     }
-    shap = {**test, "kind": "post-hoc", "value": 0.75, "explanation": HOSTILE, "t_shap_answer": 0.9}
-    two = attribution("existence:0", np.hstack([phi, 2 * phi]), outputs=["A", ")"], role="answer")
+    shap = {
+        **test,
+        "kind": "post-hoc",
+        "value": 0.75,
+        "explanation": HOSTILE,
+        "t_shap_answer": 0.9,
+    }
+    two = attribution(
+        "existence:0", np.hstack([phi, 2 * phi]), outputs=["A", ")"], role="answer"
+    )
     return [
         ModelRun(
             "clip",
@@ -166,7 +213,13 @@ def picture(_dataset, _name):
 def findings():
     """Return findings of an encoder, of a decoder with few explanations, and of a ruler."""
     return [
-        ModelFinding("clip", "encoder", "acc_r", Measure(66.9, 100, 60.0, 73.0), Measure(25.0, 40, 20.0, 31.0)),
+        ModelFinding(
+            "clip",
+            "encoder",
+            "acc_r",
+            Measure(66.9, 100, 60.0, 73.0),
+            Measure(25.0, 40, 20.0, 31.0),
+        ),
         ModelFinding(
             "llava",
             "decoder",
@@ -192,7 +245,9 @@ def report(folder):
         '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
     )
     Image.new("RGB", (800, 500), "steelblue").save(folder / "map.png")
-    browser = make_browser_data({"existence": items()}, runs(), picture, {"existence": 534})
+    browser = make_browser_data(
+        {"existence": items()}, runs(), picture, {"existence": 534}
+    )
     return ReportInputs(
         study="tiny",
         sources={
@@ -211,10 +266,16 @@ def report(folder):
             FigureSection("map", str(folder / "map.png"), "A map"),
         ],
         models=[
-            page_table("metrics", {"existence": {"n": "9"}, "plurality": {"n": "10"}}, "published"),
+            page_table(
+                "metrics",
+                {"existence": {"n": "9"}, "plurality": {"n": "10"}},
+                "published",
+            ),
             page_table("metrics", {"existence": {"n": "11"}}, "equations"),
         ],
-        construction=[page_table("funnel", {"existence": {"candidates": "1,200", "valid": "600"}})],
+        construction=[
+            page_table("funnel", {"existence": {"candidates": "1,200", "valid": "600"}})
+        ],
         faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
         browser=browser | {"typical": choose_typical_example(browser, {"clip": 25.0})},
     )

@@ -6,15 +6,28 @@ from waltz.consistency.edit_tests.steps import GenerationRequest
 from waltz.evaluation.prompting.questions import Question, list_letters
 
 
-def closed(item_id: str, text: str, gold: str = "A", labels: int = 2, wrong: str = "B") -> Question:
+def closed(
+    item_id: str, text: str, gold: str = "A", labels: int = 2, wrong: str = "B"
+) -> Question:
     """A question with labels, which is worded as its text and a full stop in `published`."""
     fields = {"text": text, "question": text, "options": ""}
-    return Question(item_id, "bbh", "bbh", None, fields, list_letters(labels), (gold,), wrong)
+    return Question(
+        item_id, "bbh", "bbh", None, fields, list_letters(labels), (gold,), wrong
+    )
 
 
 def open_ended(item_id: str, text: str, gold: str) -> Question:
     """An open question about an image."""
-    return Question(item_id, "vqa", "open", "image.png", {"question": text}, (), (gold,), "impossible to give")
+    return Question(
+        item_id,
+        "vqa",
+        "open",
+        "image.png",
+        {"question": text},
+        (),
+        (gold,),
+        "impossible to give",
+    )
 
 
 class Scripted:

@@ -1,4 +1,6 @@
-"""What the released CC-SHAP scripts compute, in plain lines: one `generate` a coalition, and `shap` itself."""
+"""What the released CC-SHAP scripts compute, in plain lines: one `generate` a coalition, and `shap`
+itself.
+"""
 
 import math
 from types import SimpleNamespace
@@ -22,7 +24,11 @@ COMPILED = (
 
 def interpret(monkeypatch):
     for module, name in COMPILED:
-        monkeypatch.setattr(module, name, getattr(getattr(module, name), "py_func", getattr(module, name)))
+        monkeypatch.setattr(
+            module,
+            name,
+            getattr(getattr(module, name), "py_func", getattr(module, name)),
+        )
 
 
 def compared(answer, explanation, tails):
@@ -35,8 +41,21 @@ def compared(answer, explanation, tails):
 
 
 @torch.inference_mode()
-def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, budgets=(600, 700, 800, 900), p=None):
-    """Target, values and T-SHAP of what a LLaVA says after a prompt with an image; patches are the first players.
+def of_image(
+    model,
+    processor,
+    image,
+    prompt,
+    most,
+    *,
+    mask_id,
+    keep_ids,
+    seed,
+    budgets=(600, 700, 800, 900),
+    p=None,
+):
+    """Target, values and T-SHAP of what a LLaVA says after a prompt with an image; patches are the
+    first players.
 
     Those of an image in tiles are black in the upper left corner of the image itself.
     """
@@ -45,12 +64,18 @@ def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, 
     given = processor(text=prompt, images=image, return_tensors="pt")
     place = ids.index(processor.image_token_id)
     block = given["input_ids"].shape[1] - len(ids) + 1
-    generated = model.generate(**given, max_new_tokens=most, min_new_tokens=1, do_sample=False)
+    generated = model.generate(
+        **given, max_new_tokens=most, min_new_tokens=1, do_sample=False
+    )
     target = generated[0, given["input_ids"].shape[1] :].tolist()
     p = p or math.ceil(math.sqrt(len(ids)))
     width = given["pixel_values"].shape[-1] // p
     tiles = given["pixel_values"].ndim == 5
-    image_inputs = {name: given[name] for name in given if name not in ("input_ids", "attention_mask", "pixel_values")}
+    image_inputs = {
+        name: given[name]
+        for name in given
+        if name not in ("input_ids", "attention_mask", "pixel_values")
+    }
     row = np.array([[[*range(-1, -p * p - 1, -1), *ids]]])
 
     def masked(mask, x):
@@ -63,15 +88,29 @@ def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, 
     def first_logits(rows):
         logits = []
         for one in rows:
-            words, pixels, black = one[p * p :].tolist(), given["pixel_values"].clone(), np.array(image)
+            words, pixels, black = (
+                one[p * p :].tolist(),
+                given["pixel_values"].clone(),
+                np.array(image),
+            )
             for patch in range(p * p):
                 if one[patch] == 0:
                     top, left = patch // p * width, patch % p * width
                     pixels[..., top : top + width, left : left + width] = 0
                     black[top : top + width, left : left + width] = 0
             if tiles:
-                pixels = processor(text=prompt, images=Image.fromarray(black), return_tensors="pt")["pixel_values"]
-            spelt = torch.tensor([[*words[:place], *[processor.image_token_id] * block, *words[place + 1 :]]])
+                pixels = processor(
+                    text=prompt, images=Image.fromarray(black), return_tensors="pt"
+                )["pixel_values"]
+            spelt = torch.tensor(
+                [
+                    [
+                        *words[:place],
+                        *[processor.image_token_id] * block,
+                        *words[place + 1 :],
+                    ]
+                ]
+            )
             output = model.generate(
                 input_ids=spelt,
                 attention_mask=torch.ones_like(spelt),
@@ -109,15 +148,23 @@ class AllPlay(shap.maskers.Text):
 def of_text(model, tokenizer, prompt, most, *, seed):
     """Target and values of what a language model says after a prompt."""
     given = tokenizer([prompt], return_tensors="pt")
-    generated = model.generate(**given, max_new_tokens=most, min_new_tokens=1, do_sample=False)
+    generated = model.generate(
+        **given, max_new_tokens=most, min_new_tokens=1, do_sample=False
+    )
     target = generated[0, given["input_ids"].shape[1] :].tolist()
     named = tokenizer.special_tokens_map.values()
     if tokenizer.convert_ids_to_tokens(target[0]) in named:
         target = target[1:]
     if len(target) > 1 and tokenizer.convert_ids_to_tokens(target[-1]) in named:
         target = target[:-1]
-    masker = shap.maskers.OutputComposite(AllPlay(tokenizer), lambda text: np.array([target]))
+    masker = shap.maskers.OutputComposite(
+        AllPlay(tokenizer), lambda text: np.array([target])
+    )
     np.random.seed(seed)
-    explainer = shap.PartitionExplainer(shap.models.TeacherForcing(model, tokenizer), masker)
+    explainer = shap.PartitionExplainer(
+        shap.models.TeacherForcing(model, tokenizer), masker
+    )
     values = explainer([prompt], batch_size=10, max_evals=500, silent=True).values[0]
-    return SimpleNamespace(target=target, phi=values.reshape(-1, len(target)), t_shap=1.0)
+    return SimpleNamespace(
+        target=target, phi=values.reshape(-1, len(target)), t_shap=1.0
+    )

@@ -15,8 +15,27 @@ from waltz.sources.readers import read_source
 from workflow_runs.checkout import ROOT
 
 EXAMPLES = int(os.environ.get("WALTZ_FUZZ", "60"))
-STUDY = yaml.safe_load((ROOT / "config/scenes.yaml").read_text(encoding="utf-8"))["sources"]
-OTHERS = [None, True, -1, 0, 2**70, 1e400, "", "\x00", "\u202e", "a" * 3000, [], {}, [[]], {"a": 1}, "0", "../x.jpg"]
+STUDY = yaml.safe_load((ROOT / "config/scenes.yaml").read_text(encoding="utf-8"))[
+    "sources"
+]
+OTHERS = [
+    None,
+    True,
+    -1,
+    0,
+    2**70,
+    1e400,
+    "",
+    "\x00",
+    "\u202e",
+    "a" * 3000,
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    "0",
+    "../x.jpg",
+]
 """What a value may be instead."""
 
 
@@ -28,7 +47,13 @@ def small_world():
 def places(value, path=()):
     """Paths of all values in a document."""
     yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, child in inside:
         yield from places(child, (*path, key))
 
@@ -58,7 +83,9 @@ def spoilt(draw, text):
         document = json.loads(text)
         known = list(places(document))
         new = draw(st.sampled_from([*OTHERS, ...]))
-        return json.dumps(replaced(document, draw(st.sampled_from(known)), new)).encode()
+        return json.dumps(
+            replaced(document, draw(st.sampled_from(known)), new)
+        ).encode()
     other = draw(st.binary(min_size=1, max_size=8))
     return content[:place] + other + content[place + draw(st.integers(0, 8)) :]
 

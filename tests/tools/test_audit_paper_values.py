@@ -32,8 +32,14 @@ def audit():
     }
 
 
-def test_every_cell_of_every_table_has_one_answer_and_a_reason_where_it_is_not_ok(audit):
-    expected = [(path.stem, *key) for path in sorted(PUBLISHED.glob("*.csv")) for key in read_paper_values(path)]
+def test_every_cell_of_every_table_has_one_answer_and_a_reason_where_it_is_not_ok(
+    audit,
+):
+    expected = [
+        (path.stem, *key)
+        for path in sorted(PUBLISHED.glob("*.csv"))
+        for key in read_paper_values(path)
+    ]
     assert list(audit) == expected
     assert {cell.answer for cell in audit.values()} == {OK, FINDING, NOT_CHECKABLE}
     assert all(bool(cell.detail) == (cell.answer != OK) for cell in audit.values())
@@ -70,24 +76,70 @@ def test_numbers_of_hits_are_found_by_rounding_or_by_cutting_alone(digits, n, ex
     ("place", "finding"),
     [
         # CLIP: no number of 104 items is 49.7 %
-        (("thesis-3.4", "acc_r", "clip", "coreference-clean", ""), "no number of hits out of 104 gives it"),
+        (
+            ("thesis-3.4", "acc_r", "clip", "coreference-clean", ""),
+            "no number of hits out of 104 gives it",
+        ),
         # 61.5 and 37.3 have the mean 49.4
-        (("thesis-A.1", "acc", "lxmert", "counting-adversarial", ""), "p_c 61.5 and p_f 37.3 give 49.4"),
-        (("thesis-A.1", "acc", "lxmert", "counting-adversarial", ""), "thesis-B.1 prints 49.4"),
-        (("thesis-3.4", "acc", "vilbert", "average", ""), "its 11 cells have the mean 46.78"),
-        (("thesis-4.3", "p_f", "llava-next-mistral", "average", ""), "its 11 cells have the mean 94.55"),
-        (("thesis-A.1", "auroc", "visualbert", "average", ""), "69.2, the average of vilbert-12in1"),
-        (("thesis-A.1", "auroc", "visualbert", "existence", ""), "as if the classes were exchanged"),
-        (("thesis-A.1", "p_c", "visualbert", "relations", ""), "equal to existence in 5 metrics"),
-        (("thesis-4.1", "p_c", "albef-vqa", "mscoco", "isa"), "thesis B.1 has 0 or less on every instrument"),
-        (("thesis-4.3", "p_c", "llava-next-vicuna", "existence", ""), "all 11 cells of the row are even"),
-        (("decoders-paper-3", "acc_r_cot", "mplug-owl3", "plurality", "cot"), "repeats the one before CoT"),
-        # table 4: 100 % of the simplified plain captions with their contextual images are a match for FLAVA
-        (("cv-probes-7", "verb_shap", "flava", "cv-probes:+img-cap", "non-match"), "calls no item a non-match"),
+        (
+            ("thesis-A.1", "acc", "lxmert", "counting-adversarial", ""),
+            "p_c 61.5 and p_f 37.3 give 49.4",
+        ),
+        (
+            ("thesis-A.1", "acc", "lxmert", "counting-adversarial", ""),
+            "thesis-B.1 prints 49.4",
+        ),
+        (
+            ("thesis-3.4", "acc", "vilbert", "average", ""),
+            "its 11 cells have the mean 46.78",
+        ),
+        (
+            ("thesis-4.3", "p_f", "llava-next-mistral", "average", ""),
+            "its 11 cells have the mean 94.55",
+        ),
+        (
+            ("thesis-A.1", "auroc", "visualbert", "average", ""),
+            "69.2, the average of vilbert-12in1",
+        ),
+        (
+            ("thesis-A.1", "auroc", "visualbert", "existence", ""),
+            "as if the classes were exchanged",
+        ),
+        (
+            ("thesis-A.1", "p_c", "visualbert", "relations", ""),
+            "equal to existence in 5 metrics",
+        ),
+        (
+            ("thesis-4.1", "p_c", "albef-vqa", "mscoco", "isa"),
+            "thesis B.1 has 0 or less on every instrument",
+        ),
+        (
+            ("thesis-4.3", "p_c", "llava-next-vicuna", "existence", ""),
+            "all 11 cells of the row are even",
+        ),
+        (
+            ("decoders-paper-3", "acc_r_cot", "mplug-owl3", "plurality", "cot"),
+            "repeats the one before CoT",
+        ),
+        # table 4: 100 % of the simplified plain captions with their contextual images are a match
+        # for FLAVA
+        (
+            ("cv-probes-7", "verb_shap", "flava", "cv-probes:+img-cap", "non-match"),
+            "calls no item a non-match",
+        ),
         # 648 + 949 = 1597, not 1633
-        (("thesis-3.1", "examples", "", "actions", ""), "its instruments have 1597 valid items"),
-        (("thesis-A.2", "unanimous_percent", "", "overall", ""), "5668 of 8782 are 64.54 %"),
-        (("thesis-C.3", "adding_mistakes", "gpt2", "causal-judgement", "cot"), "but the test has 1 %"),
+        (
+            ("thesis-3.1", "examples", "", "actions", ""),
+            "its instruments have 1597 valid items",
+        ),
+        (
+            ("thesis-A.2", "unanimous_percent", "", "overall", ""),
+            "5668 of 8782 are 64.54 %",
+        ),
+        (
+            ("thesis-C.3", "adding_mistakes", "gpt2", "causal-judgement", "cot"),
+            "but the test has 1 %",
+        ),
     ],
 )
 def test_findings_checked_by_hand(audit, place, finding):
@@ -96,20 +148,39 @@ def test_findings_checked_by_hand(audit, place, finding):
 
 
 def test_sound_cells_name_the_checks_that_they_passed(audit):
-    assert audit["thesis-A.1", "acc", "lxmert", "existence", ""].checks == "mean of p_c and p_f; other table"
+    assert (
+        audit["thesis-A.1", "acc", "lxmert", "existence", ""].checks
+        == "mean of p_c and p_f; other table"
+    )
     assert audit["thesis-A.2", "valid", "", "overall", ""].checks == "sum"
-    assert audit["cv-probes-3", "accuracy", "blip", "cv-probes:+img+cap", "original"].checks == "number of items"
-    assert audit["thesis-C.3", "biasing_features", "gpt2", "comve", "cot"].checks == "nan where the test is constant"
+    assert (
+        audit[
+            "cv-probes-3", "accuracy", "blip", "cv-probes:+img+cap", "original"
+        ].checks
+        == "number of items"
+    )
+    assert (
+        audit["thesis-C.3", "biasing_features", "gpt2", "comve", "cot"].checks
+        == "nan where the test is constant"
+    )
 
 
 def test_a_digit_that_is_changed_becomes_a_finding(tmp_path, audit):
     folder = shutil.copytree(PUBLISHED, tmp_path / "published")
     place = ("thesis-A.1", "p_c", "lxmert", "existence", "")
     file = folder / "thesis-A.1.csv"
-    row = next(line for line in file.read_text(encoding="utf-8").splitlines() if ",".join(place[:4]) + ",," in line)
+    row = next(
+        line
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if ",".join(place[:4]) + ",," in line
+    )
     changed = row.replace(f",{audit[place].value},", ",12.3,")
-    file.write_text(file.read_text(encoding="utf-8").replace(row, changed), encoding="utf-8")
-    broken = {tuple(vars(cell).values())[:5]: cell for cell in audit_paper_tables(folder)}
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(row, changed), encoding="utf-8"
+    )
+    broken = {
+        tuple(vars(cell).values())[:5]: cell for cell in audit_paper_tables(folder)
+    }
     assert audit[place].answer == OK
     assert "thesis-B.1 prints" in broken[place].detail
     assert "give" in broken["thesis-A.1", "acc", "lxmert", "existence", ""].detail

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from tools.renew_findings.charts import Chart, draw_chart
-from tools.renew_findings.findings import Finding, Source, collect_findings, format_number
+from tools.renew_findings.findings import (
+    Finding,
+    Source,
+    collect_findings,
+    format_number,
+)
 from tools.renew_findings.page_charts import PAGE_CHARTS
 from tools.renew_findings.pages import MARK, PAGES, update_page
 from waltz.core.errors import UserError
@@ -28,19 +33,30 @@ ROW = MeasurementRecord(
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_states_every_committed_number(name):
-    committed = json.loads((DOCS / "explanation" / f"{name}.json").read_text(encoding="utf-8"))
-    stated = MARK.findall((DOCS / "explanation" / f"{name}.md").read_text(encoding="utf-8"))
-    assert {finding: entry["text"] for finding, entry in committed.items()} == dict(stated)
+    committed = json.loads(
+        (DOCS / "explanation" / f"{name}.json").read_text(encoding="utf-8")
+    )
+    stated = MARK.findall(
+        (DOCS / "explanation" / f"{name}.md").read_text(encoding="utf-8")
+    )
+    assert {finding: entry["text"] for finding, entry in committed.items()} == dict(
+        stated
+    )
     assert committed.keys() == PAGES[name].keys()
     for finding, entry in committed.items():
         assert entry["text"] == format_number(
-            entry["value"], entry["ci_low"], entry["ci_high"], PAGES[name][finding].decimals
+            entry["value"],
+            entry["ci_low"],
+            entry["ci_high"],
+            PAGES[name][finding].decimals,
         )
 
 
 def test_numbers_are_found_by_their_source():
     findings = collect_findings([ROW], {"error": SOURCE})
-    assert findings == {"error": Finding("2.4 [0.0, 1,234.5]", 2.4444, -0.04, 1234.5, 3)}
+    assert findings == {
+        "error": Finding("2.4 [0.0, 1,234.5]", 2.4444, -0.04, 1234.5, 3)
+    }
     with pytest.raises(UserError, match="bias: no number for 'error'"):
         collect_findings([], {"error": SOURCE})
 
@@ -52,13 +68,20 @@ def test_a_page_gets_new_numbers_at_its_marks():
     )
 
 
-@pytest.mark.parametrize(("page", "name"), [(page, name) for page, charts in PAGE_CHARTS.items() for name in charts])
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [(page, name) for page, charts in PAGE_CHARTS.items() for name in charts],
+)
 def test_a_page_shows_its_charts_and_each_row_and_series_has_numbers(page, name):
-    assert f"](../images/{name}.png)" in (DOCS / "explanation" / f"{page}.md").read_text(encoding="utf-8")
+    assert f"](../images/{name}.png)" in (
+        DOCS / "explanation" / f"{page}.md"
+    ).read_text(encoding="utf-8")
     assert (DOCS / "images" / f"{name}.png").is_file()
     chart = PAGE_CHARTS[page][name]
     for key in chart.rows.values():
-        assert any(pattern.format(key) in PAGES[page] for pattern in chart.series.values())
+        assert any(
+            pattern.format(key) in PAGES[page] for pattern in chart.series.values()
+        )
     for pattern in chart.series.values():
         assert any(pattern.format(key) in PAGES[page] for key in chart.rows.values())
 
@@ -69,7 +92,12 @@ def test_a_chart_has_a_point_and_an_interval_for_each_number():
         "error_b": Finding("3", 3.0, None, None, 3),
         "bias_b": Finding("-1", -1.0, -2.0, 0.0, 3),
     }
-    chart = Chart("points", {"first": "a", "second": "b"}, {"error": "error_{}", "bias": "bias_{}"}, reference=0)
+    chart = Chart(
+        "points",
+        {"first": "a", "second": "b"},
+        {"error": "error_{}", "bias": "bias_{}"},
+        reference=0,
+    )
     (axes,) = draw_chart(chart, numbers).axes
     lines = [np.ravel(line.get_xdata()).tolist() for line in axes.lines]
     assert lines == [[0, 0], [2.0, 3.0], [1.0, 4.0], [-1.0], [-2.0, 0.0]]

@@ -12,17 +12,30 @@ pytestmark = pytest.mark.workflow
 
 def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
     tiny = copied(decoder_run, tmp_path / "waltz")
-    targets = [f"results/tiny/evaluation/{name}.parquet" for name in ("llava/seen", "reader/read.tasks")]
-    pairs, choices = (pq.read_table(tiny.folder / target).to_pylist() for target in targets)
+    targets = [
+        f"results/tiny/evaluation/{name}.parquet"
+        for name in ("llava/seen", "reader/read.tasks")
+    ]
+    pairs, choices = (
+        pq.read_table(tiny.folder / target).to_pylist() for target in targets
+    )
     assert [row["error"] for row in pairs] == [None] * 4 * (2 * (1 + 2) + 3 * 2)
     assert sorted(row["order"] for row in pairs if row["setting"] == "pairwise") == (
         ["caption-first"] * 2 + ["foil-first"] * 2
     )
-    assert [row["setting"] for row in choices] == ["choice"] * 2 + ["choice-after-cot"] * 2
+    assert [row["setting"] for row in choices] == ["choice"] * 2 + [
+        "choice-after-cot"
+    ] * 2
     assert not [row for row in choices if row["error"] or row["prediction"] is None]
-    (record,) = json.loads((tiny.folder / targets[0].replace(".parquet", ".run.json")).read_text())
+    (record,) = json.loads(
+        (tiny.folder / targets[0].replace(".parquet", ".run.json")).read_text()
+    )
     assert (record["rows_in"], record["rows_out"]) == (4, len(pairs))
-    assert record["generation"]["equations"] == {"sampling": None, "seed": 7, "cot_tokens": 3}
+    assert record["generation"]["equations"] == {
+        "sampling": None,
+        "seed": 7,
+        "cot_tokens": 3,
+    }
     answers = "results/tiny/evaluation/llava/seen.parquet"
     assert tiny.planned("--", answers) == set()
     picture = tiny.folder / "images/0.png"
@@ -30,7 +43,11 @@ def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
     picture.write_bytes(bytes(reversed(content)))  # of the same size
     assert tiny.planned("--", answers) >= {"decode", "merge_evaluation_shards"}
     tiny.snakemake("--touch", "--", answers)
-    tiny.edit("workflow/waltz/resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
+    tiny.edit(
+        "workflow/waltz/resources/prompts/scenes.yaml",
+        'affirms: "yes"',
+        'affirms: "no"',
+    )
     assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {
         "decode",
         "merge_evaluation_shards",

@@ -1,4 +1,6 @@
-"""The workflow from its two entries, from another folder, as a module, and by the names of stages and tables."""
+"""The workflow from its two entries, from another folder, as a module, and by the names of stages
+and tables.
+"""
 
 import os
 import subprocess
@@ -21,21 +23,44 @@ rule all:
     default_target: True
     input: rules.waltz_all.input
 """
-STAGES = ["sources", "foils", "filters", "benchmark", "evaluation", "attribution", "consistency", "reporting", "export"]
+STAGES = [
+    "sources",
+    "foils",
+    "filters",
+    "benchmark",
+    "evaluation",
+    "attribution",
+    "consistency",
+    "reporting",
+    "export",
+]
 
 
 def run_snakemake(folder: Path, *arguments: str) -> str:
     """Run Snakemake in a folder outside the checkout, and return its output."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}  # of the logger, which an installed waltz gives
+    # Of the logger, which an installed waltz gives.
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "workflow"),
+    }
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
-    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     return result.stdout + result.stderr
 
 
 def count_jobs(folder: Path, *arguments: str) -> int:
     """Return the number of jobs of a dry run."""
     output = run_snakemake(folder, "--dry-run", "--quiet", "rules", *arguments)
-    totals = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["total"]]
+    totals = [
+        line.split()[1] for line in output.splitlines() if line.split()[:1] == ["total"]
+    ]
     assert totals, output
     return int(totals[0])
 
@@ -43,7 +68,8 @@ def count_jobs(folder: Path, *arguments: str) -> int:
 def test_both_entries_and_a_module_plan_the_same_jobs_from_elsewhere(tmp_path):
     (tmp_path / "Snakefile").write_text(MODULE)
     counts = {
-        entry: count_jobs(tmp_path, "--snakefile", str(ROOT / entry)) for entry in ("Snakefile", "workflow/Snakefile")
+        entry: count_jobs(tmp_path, "--snakefile", str(ROOT / entry))
+        for entry in ("Snakefile", "workflow/Snakefile")
     }
     counts["module"] = count_jobs(tmp_path)
     assert len(set(counts.values())) == 1, counts
@@ -54,7 +80,12 @@ def test_a_job_with_a_model_runs_from_elsewhere(tmp_path, entry):
     target = "results/scenes/foils/relations.parquet"
     output = run_snakemake(tmp_path, "--snakefile", str(ROOT / entry), target)
     assert (tmp_path / target).is_file(), output
-    assert run_snakemake(tmp_path, "--snakefile", str(ROOT / entry), target).count("Nothing to be done") == 1
+    assert (
+        run_snakemake(tmp_path, "--snakefile", str(ROOT / entry), target).count(
+            "Nothing to be done"
+        )
+        == 1
+    )
 
 
 def test_a_module_runs_its_rules(tmp_path):
@@ -70,6 +101,8 @@ def test_every_stage_is_a_target(tmp_path, stage):
 
 
 def test_a_wrong_target_is_one_line(tmp_path):
-    output = run_snakemake(tmp_path, "--dry-run", "--snakefile", str(ROOT / "Snakefile"), "table_4.2")
+    output = run_snakemake(
+        tmp_path, "--dry-run", "--snakefile", str(ROOT / "Snakefile"), "table_4.2"
+    )
     assert "waltz: table_4.2: no such target; did you mean 'table_4_2'?" in output
     assert "Traceback" not in output

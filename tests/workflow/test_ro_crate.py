@@ -5,14 +5,22 @@ import json
 import pytest
 
 pytestmark = pytest.mark.workflow
-pytest.importorskip("snakemake_report_plugin_fairscape", reason="the extra ro-crate is not installed")
+pytest.importorskip(
+    "snakemake_report_plugin_fairscape", reason="the extra ro-crate is not installed"
+)
 
 
 def test_a_finished_run_becomes_a_crate(after_run):
     after_run.snakemake("--reporter", "fairscape", "--report-fairscape-name", "tiny")
-    nodes = json.loads((after_run.folder / "ro-crate-metadata.json").read_text())["@graph"]
+    nodes = json.loads((after_run.folder / "ro-crate-metadata.json").read_text())[
+        "@graph"
+    ]
     assert nodes[0]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.2"}
-    by_file = {node["contentUrl"]: node for node in nodes if isinstance(node.get("contentUrl"), str)}
+    by_file = {
+        node["contentUrl"]: node
+        for node in nodes
+        if isinstance(node.get("contentUrl"), str)
+    }
     by_id = {node["@id"]: node for node in nodes}
     metrics = by_file["results/tiny/evaluation/metrics/language.benchmark.parquet"]
     (origin,) = metrics["generatedBy"]

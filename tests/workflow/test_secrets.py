@@ -1,4 +1,6 @@
-"""A study with secrets: no file that a run writes, and nothing that it prints, holds one of them in any encoding."""
+"""A study with secrets: no file that a run writes, and nothing that it prints, holds one of them in
+any encoding.
+"""
 
 import base64
 import io
@@ -75,7 +77,10 @@ def serve_files(files):
         def do_GET(self):
             parts = urlsplit(self.path)
             name = parts.path.removeprefix("/")
-            knows = parts.query == f"token={quote(QUERY_TOKEN, safe='')}" or self.headers.get("Authorization") == header
+            knows = (
+                parts.query == f"token={quote(QUERY_TOKEN, safe='')}"
+                or self.headers.get("Authorization") == header
+            )
             found = name in files and knows
             content = files[name] if found else self.path.encode()
             reason = "OK" if found else f"nothing at {self.path} {QUERY_TOKEN}"
@@ -91,7 +96,11 @@ def serve_repetition():
         def do_POST(self):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = str(self.headers)
-            text = {"error": headers, "encoded": base64.b64encode(headers.encode()).decode(), "key": API_KEY}
+            text = {
+                "error": headers,
+                "encoded": base64.b64encode(headers.encode()).decode(),
+                "key": API_KEY,
+            }
             content = json.dumps(text).encode()
             self.answer(400, f"bad key {API_KEY}", content)
 
@@ -102,7 +111,12 @@ def serve_repetition():
 
 def build_study(folder, files, chat, repeating):
     token = f"?token={quote(QUERY_TOKEN, safe='')}"
-    served = {"kind": "text", "weights": MODEL, "revision": "1", "tokenizer": str(folder / "reader")}
+    served = {
+        "kind": "text",
+        "weights": MODEL,
+        "revision": "1",
+        "tokenizer": str(folder / "reader"),
+    }
     return {
         "study": "tiny",
         "seed": 7,
@@ -111,29 +125,53 @@ def build_study(folder, files, chat, repeating):
             "comve": {
                 "format": "comve",
                 "files": {
-                    "sentences": {"url": f"{files}/tasks.zip{token}#sentences.csv", "sha256": "lock"},
-                    "answers": {"url": f"{files}/tasks.zip{token}#answers.csv", "sha256": "lock"},
+                    "sentences": {
+                        "url": f"{files}/tasks.zip{token}#sentences.csv",
+                        "sha256": "lock",
+                    },
+                    "answers": {
+                        "url": f"{files}/tasks.zip{token}#answers.csv",
+                        "sha256": "lock",
+                    },
                 },
             },
             "own": {
                 "format": "pairs",
-                "files": {"own-counting": {"url": f"{files}/own.csv{token}", "sha256": "lock"}},
-                "images": {"url": f"{files}/images.zip", "sha256": "lock"},  # with the password
+                "files": {
+                    "own-counting": {"url": f"{files}/own.csv{token}", "sha256": "lock"}
+                },
+                "images": {
+                    "url": f"{files}/images.zip",
+                    "sha256": "lock",
+                },  # with the password
                 "licence": "CC BY 4.0",
             },
         },
         "benchmark": {"valid_votes": 2},
-        "models": {"talker": {**served, "server": chat}, "repeater": {**served, "server": repeating}},
+        "models": {
+            "talker": {**served, "server": chat},
+            "repeater": {**served, "server": repeating},
+        },
         "texts": {"nonsense": {"source": "comve", "size": 3}},
         "groups": {"texts": ["nonsense"]},
-        "evaluation": {"models": ["talker", "repeater"], "groups": ["texts"], "sample": 2, "cot_tokens": 3},
+        "evaluation": {
+            "models": ["talker", "repeater"],
+            "groups": ["texts"],
+            "sample": 2,
+            "cot_tokens": 3,
+        },
         "reporting": {"tables": [], "resamples": 100, "confidence": 0.9, "browsed": 2},
     }
 
 
 def find_secrets(content, name):
     """Return where a content holds a secret: as it is, or in a zip or database."""
-    found = [f"{name}: {form}" for secret in SECRETS for form in list_encoded_forms(secret) if form.encode() in content]
+    found = [
+        f"{name}: {form}"
+        for secret in SECRETS
+        for form in list_encoded_forms(secret)
+        if form.encode() in content
+    ]
     if content[:4] == b"PK\3\4":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.namelist():
@@ -149,7 +187,9 @@ def find_secrets_of_files(folder, ignored):
             found += find_secrets(path.read_bytes(), str(path.relative_to(folder)))
             if path.suffix in (".sqlite", ".db"):
                 with sqlite3.connect(path) as database:
-                    found += find_secrets("\n".join(database.iterdump()).encode(), f"dump of {path.name}")
+                    found += find_secrets(
+                        "\n".join(database.iterdump()).encode(), f"dump of {path.name}"
+                    )
     return found
 
 
@@ -180,29 +220,49 @@ def run(tmp_path_factory):
     }
     options = ("--keep-going", "--printshellcmds", "--verbose", "--show-failed-logs")
     printed = []
-    with serve(reader, key=API_KEY) as chat, serve_files(files) as address, serve_repetition() as repeating:
+    with (
+        serve(reader, key=API_KEY) as chat,
+        serve_files(files) as address,
+        serve_repetition() as repeating,
+    ):
         chat.replies["/version"] = {"version": API_KEY}
         study = build_study(folder, address, chat.url, f"{repeating}/v1")
         (run.folder / "tiny.yaml").write_text(yaml.safe_dump(study))
         program = "from waltz.cli.app import app; app()"
-        preflight = [sys.executable, "-c", program, "preflight", "tiny.yaml", "--json", "preflight.json"]
+        preflight = [
+            sys.executable,
+            "-c",
+            program,
+            "preflight",
+            "tiny.yaml",
+            "--json",
+            "preflight.json",
+        ]
         printed.append(
             subprocess.run(
                 preflight,
                 cwd=run.folder,
-                env={**run.environment(**environment), "PYTHONPATH": str(run.folder / "workflow")},
+                env={
+                    **run.environment(**environment),
+                    "PYTHONPATH": str(run.folder / "workflow"),
+                },
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
             ).stdout
         )
-        printed.append(run.snakemake(*options, "evaluation", check=False, **environment))
+        printed.append(
+            run.snakemake(*options, "evaluation", check=False, **environment)
+        )
         assert "repeater" in printed[-1]
         del study["models"]["repeater"]
         study["evaluation"]["models"] = ["talker"]
         (run.folder / "tiny.yaml").write_text(yaml.safe_dump(study))
         printed.append(run.snakemake(*options, "all", "export", **environment))
-        missing = {"url": f"{address}/missing.csv?token={quote(QUERY_TOKEN, safe='')}", "sha256": "lock"}
+        missing = {
+            "url": f"{address}/missing.csv?token={quote(QUERY_TOKEN, safe='')}",
+            "sha256": "lock",
+        }
         study["sources"]["own"]["files"]["missing"] = missing
         (run.folder / "tiny.yaml").write_text(yaml.safe_dump(study))
         target = "results/tiny/sources/raw/own/missing/missing.csv"
@@ -213,7 +273,10 @@ def run(tmp_path_factory):
 def test_no_file_and_no_line_holds_a_secret(run):
     checkout, printed = run
     assert find_secrets("\n".join(printed).encode(), "output") == []
-    assert find_secrets_of_files(checkout.folder.parent, ignored=("tiny.yaml", "netrc")) == []
+    assert (
+        find_secrets_of_files(checkout.folder.parent, ignored=("tiny.yaml", "netrc"))
+        == []
+    )
 
 
 def test_the_secrets_were_used(run):
@@ -223,9 +286,16 @@ def test_the_secrets_were_used(run):
     assert "<WALTZ_API_KEY>" in printed[1]
     assert "HTTP 404 nothing at" in printed[-1]
     lock = yaml.safe_load((checkout.folder / "config/locks/tiny.yaml").read_text())
-    assert sorted(url.partition("?")[0].rpartition("/")[2] for url in lock) == ["images.zip", "own.csv", "tasks.zip"]
+    assert sorted(url.partition("?")[0].rpartition("/")[2] for url in lock) == [
+        "images.zip",
+        "own.csv",
+        "tasks.zip",
+    ]
     assert any((checkout.folder / ".snakemake/metadata").iterdir())
-    assert {line.partition(":")[0] for line in find_secrets_of_files(checkout.folder.parent, ())} == {
+    assert {
+        line.partition(":")[0]
+        for line in find_secrets_of_files(checkout.folder.parent, ())
+    } == {
         "netrc",
         "waltz/tiny.yaml",
     }

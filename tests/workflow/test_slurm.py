@@ -13,7 +13,10 @@ from workflow_runs.one_node_slurm import lacking, one_node
 
 pytest.importorskip("snakemake_executor_plugin_slurm")
 WHY_NOT = lacking()
-pytestmark = [pytest.mark.slurm, pytest.mark.skipif(bool(WHY_NOT), reason=f"needs a Slurm of its own: {WHY_NOT}")]
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.skipif(bool(WHY_NOT), reason=f"needs a Slurm of its own: {WHY_NOT}"),
+]
 QUICK = (
     "--workflow-profile",
     "profiles/slurm",
@@ -47,7 +50,9 @@ def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_fo
     assert "SLURM run ID" in output
     assert there.parquet() == local.parquet()
     assert len(there.parquet()) > 3
-    record = json.loads((there.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())[0]
+    record = json.loads(
+        (there.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text()
+    )[0]
     assert record["device"] == "cpu"
     assert "Nothing to be done" in there.snakemake(*QUICK)
 
@@ -55,16 +60,27 @@ def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_fo
 def test_jobs_on_one_node_never_share_a_gpu(cluster):
     command = "sleep 2; echo devices=${CUDA_VISIBLE_DEVICES-unset}"
     jobs = [
-        subprocess.Popen(["srun", *gpus, "--mem=100", "bash", "-c", command], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            ["srun", *gpus, "--mem=100", "bash", "-c", command],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for gpus in (["--gpus=1"], ["--gpus=1"])
     ]
     devices = sorted(job.communicate(timeout=60)[0].strip() for job in jobs)
     assert devices == ["devices=0", "devices=1"]
-    without = subprocess.run(["srun", "--mem=100", "bash", "-c", command], capture_output=True, text=True, timeout=60)
+    without = subprocess.run(
+        ["srun", "--mem=100", "bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert without.stdout.strip() == "devices=unset"
 
 
-def test_the_profile_asks_memory_minutes_and_gpus_of_every_job(cluster, tmp_path, tiny_model_folder):
+def test_the_profile_asks_memory_minutes_and_gpus_of_every_job(
+    cluster, tmp_path, tiny_model_folder
+):
     there = _small(checkout(tmp_path / "waltz", tiny_model_folder))
     profile = yaml.safe_load((there.folder / "profiles/slurm/config.yaml").read_text())
     assert set(profile["default-resources"]) == {"mem_mb", "runtime"}
@@ -93,18 +109,30 @@ if snakemake.rule == "attribute":
 for output in map(Path, snakemake.output):
     output.write_text(output.name)
 """
-"""Stands for every script: it writes its outputs; the second shard of an attribution is killed at its first attempt."""
+"""Stands for every script: it writes its outputs; the second shard of an attribution is killed at
+its first attempt.
+"""
 
 
-def test_a_shard_that_is_killed_gets_more_time_and_the_run_ends(cluster, tmp_path, tiny_model_folder):
+def test_a_shard_that_is_killed_gets_more_time_and_the_run_ends(
+    cluster, tmp_path, tiny_model_folder
+):
     there = checkout(tmp_path / "waltz", tiny_model_folder)
     for script in (there.folder / "workflow/scripts").glob("*.py"):
         script.write_text(STUB)
     there.edit("config/thesis.yaml", "threads: 8\n", "threads: 1\n")
-    there.edit("config/thesis.yaml", "  standard_error: 0.02\n", "  standard_error: 0.02\n  shards: 2\n")
-    merged = "results/thesis/attribution/clip-vit-base-patch32/captions-encoders.parquet"
+    there.edit(
+        "config/thesis.yaml",
+        "  standard_error: 0.02\n",
+        "  standard_error: 0.02\n  shards: 2\n",
+    )
+    merged = (
+        "results/thesis/attribution/clip-vit-base-patch32/captions-encoders.parquet"
+    )
     small = ("--set-resources", "attribute:mem_mb=500", "mismatched:mem_mb=500")
-    output = there.snakemake(*QUICK, *small, "--config", "study=thesis", "--", merged, study="")
+    output = there.snakemake(
+        *QUICK, *small, "--config", "study=thesis", "--", merged, study=""
+    )
     attempts = (there.folder / "attempts.txt").read_text().splitlines()
     assert sorted(attempts) == [
         "shard 0 of 2: 1-00:00:00",

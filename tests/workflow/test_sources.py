@@ -13,7 +13,12 @@ def _study(data, **sources):
         "seed": 7,
         "profiles": ["equations"],
         "sources": {
-            name: {"format": form, "files": {part: {"path": str(data / path)} for part, path in files.items()}}
+            name: {
+                "format": form,
+                "files": {
+                    part: {"path": str(data / path)} for part, path in files.items()
+                },
+            }
             for name, (form, files) in sources.items()
         },
         "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
@@ -29,26 +34,42 @@ def test_the_real_files_give_the_counts_of_their_readme(fresh, shared_data):
     study = _study(
         shared_data,
         coco=("coco-captions", {"val2017": "coco_captions/captions_val2017.json"}),
-        mini=("coco-captions", {"train2017": "coco_captions/captions_train2017_mini.json"}),
+        mini=(
+            "coco-captions",
+            {"train2017": "coco_captions/captions_train2017_mini.json"},
+        ),
         visdial=("visdial", {"val": "visdial/visdial_1.0_val_visdialconv.json"}),
         gqa=("gqa", {"testdev": "gqa/llava_gqa_testdev_balanced.jsonl"}),
-        vqa=("vqa", {"questions": "vqa_v2/questions.json", "annotations": "vqa_v2/annotations.json"}),
+        vqa=(
+            "vqa",
+            {
+                "questions": "vqa_v2/questions.json",
+                "annotations": "vqa_v2/annotations.json",
+            },
+        ),
         esnli=("e-snli", {"test": "esnli/esnli_test_rebuilt.csv"}),
         comve=(
             "comve",
-            {"sentences": "comve/subtaskA_test_data.csv", "answers": "comve/subtaskA_gold_answers.csv"},
+            {
+                "sentences": "comve/subtaskA_test_data.csv",
+                "answers": "comve/subtaskA_gold_answers.csv",
+            },
         ),
         disambiguation=("bbh", {"disambiguation-qa": bbh("disambiguation_qa")}),
         causal=("bbh", {"causal-judgement": bbh("causal_judgment")}),
         deduction=("bbh", {"logical-deduction": bbh("logical_deduction_five_objects")}),
         released=("bbh-examples", {"causal-judgement": "bbh/causal_judgement.json"}),
     )
-    study["sources"]["mini"]["images"] = {"path": str(shared_data / "coco_images" / "train2017")}
+    study["sources"]["mini"]["images"] = {
+        "path": str(shared_data / "coco_images" / "train2017")
+    }
     (fresh.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
     fresh.snakemake(*_targets(*study["sources"]), *_targets("mini", kind="images/"))
     counts = {
         name: pq.read_metadata(fresh.folder / path).num_rows
-        for name, path in zip(study["sources"], _targets(*study["sources"]), strict=True)
+        for name, path in zip(
+            study["sources"], _targets(*study["sources"]), strict=True
+        )
     }
     assert counts == {
         "coco": 25014,
@@ -63,7 +84,9 @@ def test_the_real_files_give_the_counts_of_their_readme(fresh, shared_data):
         "deduction": 220,
         "released": 187,
     }
-    faults = pq.read_table(fresh.folder / _targets("mini", kind="images/")[0]).to_pylist()
+    faults = pq.read_table(
+        fresh.folder / _targets("mini", kind="images/")[0]
+    ).to_pylist()
     here = {path.name for path in (shared_data / "coco_images" / "train2017").iterdir()}
     assert len(faults) == 80 - len(here)
     assert not here & {fault["image"] for fault in faults}

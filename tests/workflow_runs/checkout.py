@@ -21,9 +21,17 @@ TARGET = "tables"
 
 
 def list_planned_rules(output: str) -> set[str]:
-    """Rules in the statistics of a dry run, which shows the message of a rule instead of its name if it has one."""
-    statistics = re.search(r"^Job stats:\n.*?\n-+.*?\n(.*?)^total", output, flags=re.M | re.S)
-    return {line.split()[0] for line in statistics[1].splitlines()} if statistics else set()
+    """Rules in the statistics of a dry run, which shows the message of a rule instead of its name
+    if it has one.
+    """
+    statistics = re.search(
+        r"^Job stats:\n.*?\n-+.*?\n(.*?)^total", output, flags=re.M | re.S
+    )
+    return (
+        {line.split()[0] for line in statistics[1].splitlines()}
+        if statistics
+        else set()
+    )
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,13 @@ class Checkout:
 
     folder: Path
 
-    def snakemake(self, *arguments: str, study: str = "tiny.yaml", check: bool = True, **environment: str) -> str:
+    def snakemake(
+        self,
+        *arguments: str,
+        study: str = "tiny.yaml",
+        check: bool = True,
+        **environment: str,
+    ) -> str:
         """Run Snakemake to its end, and return its output."""
         result = subprocess.run(
             [*self.command(study), *arguments],
@@ -46,8 +60,12 @@ class Checkout:
         assert not check or result.returncode == 0, result.stdout
         return result.stdout
 
-    def start(self, *arguments: str, study: str = "tiny.yaml", **environment: str) -> subprocess.Popen[bytes]:
-        """Start Snakemake in a process group of its own; its output goes to a file next to the study."""
+    def start(
+        self, *arguments: str, study: str = "tiny.yaml", **environment: str
+    ) -> subprocess.Popen[bytes]:
+        """Start Snakemake in a process group of its own; its output goes to a file next to the
+        study.
+        """
         log = (self.folder / study).with_suffix(".log").open("wb")
         return subprocess.Popen(
             [*self.command(study), *arguments],
@@ -65,7 +83,9 @@ class Checkout:
     @staticmethod
     def environment(**changes: str) -> dict[str, str]:
         variables = {
-            name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")
         }
         return {**variables, "HF_HUB_OFFLINE": "1", **changes}
 
@@ -79,9 +99,13 @@ class Checkout:
         return planned - {"all"}
 
     def jobs(self) -> dict[str, set[str]]:
-        """Rules that a dry run would run, each with the instruments, or other wildcards, that it would run for."""
+        """Rules that a dry run would run, each with the instruments, or other wildcards, that it
+        would run for.
+        """
         output = self.snakemake("--dry-run")
-        names: dict[str, set[str]] = {name: set() for name in list_planned_rules(output)}
+        names: dict[str, set[str]] = {
+            name: set() for name in list_planned_rules(output)
+        }
         name = ""
         for line in output.splitlines():
             if line.startswith(("rule ", "localrule ")):
@@ -110,7 +134,10 @@ class Checkout:
     def parquet(self) -> dict[str, bytes]:
         """Content of every Parquet file in the results."""
         results = self.folder / "results"
-        return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*.parquet"))}
+        return {
+            str(path.relative_to(results)): path.read_bytes()
+            for path in sorted(results.rglob("*.parquet"))
+        }
 
 
 def tiny_study(model: Path, data: str = "data") -> dict[str, object]:
@@ -121,11 +148,19 @@ def tiny_study(model: Path, data: str = "data") -> dict[str, object]:
         "sources": {
             "release": {
                 "format": "valse-release",
-                "files": {name: {"path": f"{data}/{name}.json"} for name in ("relations", "existence")},
+                "files": {
+                    name: {"path": f"{data}/{name}.json"}
+                    for name in ("relations", "existence")
+                },
             },
             "own": {
                 "format": "pairs",
-                "files": {"own-counting": {"path": f"{data}/own.csv", "annotations": f"{data}/own-annotations.csv"}},
+                "files": {
+                    "own-counting": {
+                        "path": f"{data}/own.csv",
+                        "annotations": f"{data}/own-annotations.csv",
+                    }
+                },
             },
         },
         "benchmark": {"valid_votes": 2},
@@ -138,17 +173,28 @@ def tiny_study(model: Path, data: str = "data") -> dict[str, object]:
             "sample": None,
             "tokens_per_batch": 16,
         },
-        "reporting": {"tables": ["thesis-A.2", "thesis-3.4"], "pronouns": [], "resamples": 100, "confidence": 0.9},
+        "reporting": {
+            "tables": ["thesis-A.2", "thesis-3.4"],
+            "pronouns": [],
+            "resamples": 100,
+            "confidence": 0.9,
+        },
     }
 
 
 def copy_workflow(folder: Path, *others: str) -> None:
-    """Copy the workflow, and other parts of the checkout, to a new folder, with Snakemake's own log of every job."""
+    """Copy the workflow, and other parts of the checkout, to a new folder, with Snakemake's own log
+    of every job.
+    """
     folder.mkdir(parents=True)
     for part in (*PARTS, *others):
         source = ROOT / part
         if source.is_dir():
-            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(
+                source,
+                folder / part,
+                ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
+            )
         else:
             shutil.copy2(source, folder / part)
     for profile in folder.glob("profiles/*/config.yaml"):
@@ -160,7 +206,9 @@ def copy_workflow(folder: Path, *others: str) -> None:
 def checkout(folder: Path, model: Path) -> Checkout:
     copy_workflow(folder)
     shutil.copytree(DATA, folder / "data")
-    (folder / "tiny.yaml").write_text(yaml.safe_dump(tiny_study(model), sort_keys=False))
+    (folder / "tiny.yaml").write_text(
+        yaml.safe_dump(tiny_study(model), sort_keys=False)
+    )
     return Checkout(folder)
 
 
@@ -170,12 +218,18 @@ def copied(original: Checkout, folder: Path) -> Checkout:
 
 
 def read_stored(folder: Path) -> dict[str, int]:
-    """Return the number of each stored result of a folder by its key; one that is written again has another number."""
+    """Return the number of each stored result of a folder by its key; one that is written again has
+    another number.
+    """
     rows: dict[str, int] = {}
     for file in folder.glob("*.sqlite"):
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)) as connection:
+        with closing(
+            sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)
+        ) as connection:
             try:
-                rows |= dict(connection.execute("SELECT key, rowid FROM results").fetchall())
+                rows |= dict(
+                    connection.execute("SELECT key, rowid FROM results").fetchall()
+                )
             except sqlite3.Error:  # it is being created, or its job was killed
                 continue
     return rows
@@ -184,11 +238,16 @@ def read_stored(folder: Path) -> dict[str, int]:
 def jobs_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Jobs that a Snakemake runs: scripts in new interpreters, and forks of its job server."""
     children = psutil.Process(process.pid).children(recursive=True)
-    servers = {child.pid for child in children if any("forkserver" in word for word in _command(child))}
+    servers = {
+        child.pid
+        for child in children
+        if any("forkserver" in word for word in _command(child))
+    }
     return [
         child
         for child in children
-        if any(".snakemake/scripts" in word for word in _command(child)) or _parent(child) in servers
+        if any(".snakemake/scripts" in word for word in _command(child))
+        or _parent(child) in servers
     ]
 
 

@@ -28,14 +28,21 @@ def lacking() -> str:
 
 @contextmanager
 def one_node(folder: Path) -> Iterator[None]:
-    """Slurm, started and stopped; its files lie in a folder, and its configuration where it has to be."""
+    """Slurm, started and stopped; its files lie in a folder, and its configuration where it has to
+    be.
+    """
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True)
     CONFIGURATION.mkdir(exist_ok=True)
     configuration, devices = (CONFIGURATION / name for name in FILES)
     configuration.write_text(_configuration(folder))
     # Slurm takes character devices for GPUs, each a different one.
-    devices.write_text("".join(f"NodeName=localhost Name=gpu File=/dev/{name}\n" for name in ("null", "zero")))
+    devices.write_text(
+        "".join(
+            f"NodeName=localhost Name=gpu File=/dev/{name}\n"
+            for name in ("null", "zero")
+        )
+    )
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o600)
@@ -83,14 +90,18 @@ PartitionName=main Nodes=localhost Default=YES MaxTime=INFINITE
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30
+    )
     assert done.returncode == 0, f"{command[0]}: {done.stdout}"
     return done.stdout
 
 
 def _wait_for_node(folder: Path) -> None:
     for _ in range(80):
-        state = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True, timeout=30).stdout.strip()
+        state = subprocess.run(
+            ["sinfo", "-h", "-o", "%T"], capture_output=True, text=True, timeout=30
+        ).stdout.strip()
         if state == "idle":
             return
         time.sleep(0.25)

@@ -1,4 +1,6 @@
-"""Finished runs of small studies in the real workflow, once per test session; tests that change one copy it first."""
+"""Finished runs of small studies in the real workflow, once per test session; tests that change one
+copy it first.
+"""
 
 import json
 
@@ -9,18 +11,25 @@ from PIL import Image
 from workflow_runs.checkout import Checkout, checkout
 
 INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
-"""One without a filter, one with filters, one that a model proposes as well, one with a ranking; the others share
-their rules."""
+"""One without a filter, one with filters, one that a model proposes as well, one with a ranking;
+the others share their rules.
+"""
 TRACES = "results/tiny/reporting/figures/traces/tiny"
 EXPLANATIONS = "results/tiny/reporting/figures/explanations/tiny"
-SENTENCES = "id,sent0,sent1\n" + "".join(f"{index},a man rides {index},a table throws {index}\n" for index in range(4))
+SENTENCES = "id,sent0,sent1\n" + "".join(
+    f"{index},a man rides {index},a table throws {index}\n" for index in range(4)
+)
 ANSWERS = "".join(f"{index},{index % 2}\n" for index in range(4))
 ESNLI = """gold_label,Sentence1,Sentence2,Explanation_1,Explanation_2,Explanation_3
 neutral,There is a dog.,There is a cat.,So.,So.,So.
 entailment,There is a cat.,There is a cat.,So.,So.,So.
 contradiction,There is a dog.,There is no dog.,So.,So.,So.
 """
-LLAVA = {"kind": "vision", "weights": "resources/scenes/models/llava", "prompts": "scenes.yaml"}
+LLAVA = {
+    "kind": "vision",
+    "weights": "resources/scenes/models/llava",
+    "prompts": "scenes.yaml",
+}
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +49,18 @@ def scenes_run(tmp_path_factory, tiny_model_folder) -> Checkout:
     study["instruments"] = {name: study["instruments"][name] for name in INSTRUMENTS}
     study["alignment"] = {"mscoco": {"source": "coco", "size": 10}}
     study["groups"] = {"pairs": ["existence", "mscoco", "cv-probes"]}
-    study["evaluation"] |= {"models": ["scenes-clip", "ruler-25"], "groups": ["pairs"], "only": {}, "sample": 12}
-    study["attribution"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 3, "evaluations": 200, "shards": 2}
+    study["evaluation"] |= {
+        "models": ["scenes-clip", "ruler-25"],
+        "groups": ["pairs"],
+        "only": {},
+        "sample": 12,
+    }
+    study["attribution"] |= {
+        "models": ["scenes-clip", "ruler-25"],
+        "sample": 3,
+        "evaluations": 200,
+        "shards": 2,
+    }
     study["attribution"]["companions"] = {"sample": 20, "repeats": 10}
     study["benchmark"]["audit"] = 60
     study["profiles"] = ["equations", "published"]
@@ -54,7 +73,9 @@ def scenes_run(tmp_path_factory, tiny_model_folder) -> Checkout:
 
 @pytest.fixture(scope="session")
 def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
-    """A decoder that sees on pairs and one that reads on a text task: answers, attributions, consistency, CC-SHAP."""
+    """A decoder that sees on pairs and one that reads on a text task: answers, attributions,
+    consistency, CC-SHAP.
+    """
     from stand_ins.models import tiny_decoders
 
     run = checkout(tmp_path_factory.mktemp("decoders") / "waltz", tiny_model_folder)
@@ -63,7 +84,9 @@ def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
         part.save_pretrained(run.folder / "reader")
     (run.folder / "images").mkdir()
     for name in "0123":
-        Image.linear_gradient("L").rotate(90 * int(name)).convert("RGB").save(run.folder / f"images/{name}.png")
+        Image.linear_gradient("L").rotate(90 * int(name)).convert("RGB").save(
+            run.folder / f"images/{name}.png"
+        )
     (run.folder / "esnli.csv").write_text(ESNLI)
     study = yaml.safe_load((run.folder / "tiny.yaml").read_text())
     study |= {
@@ -96,10 +119,19 @@ def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
             "cc_shap": {"permutations": 1, "edits": ["llava"]},
         },
     }
-    study["evaluation"] |= {"models": ["llava", "reader"], "groups": ["seen", "read"], "cot_tokens": 3}
+    study["evaluation"] |= {
+        "models": ["llava", "reader"],
+        "groups": ["seen", "read"],
+        "cot_tokens": 3,
+    }
     _write_study(run, study)
-    evaluation = [f"results/tiny/evaluation/{name}.parquet" for name in ("llava/seen", "reader/read.tasks")]
-    run.snakemake(*evaluation, "results/tiny/attribution/shares.parquet", "consistency", "cc_shap")
+    evaluation = [
+        f"results/tiny/evaluation/{name}.parquet"
+        for name in ("llava/seen", "reader/read.tasks")
+    ]
+    run.snakemake(
+        *evaluation, "results/tiny/attribution/shares.parquet", "consistency", "cc_shap"
+    )
     return run
 
 
@@ -123,19 +155,30 @@ def consistency_run(tmp_path_factory) -> Checkout:
         },
     }
     run = _language_checkout(tmp_path_factory.mktemp("consistency"), study)
-    assert run.planned("--", "consistency") >= {"self_consistency_tests", "merge_consistency_shards"}
-    run.snakemake("--set-threads", "self_consistency_tests=1", "--", "consistency", TRACES)
+    assert run.planned("--", "consistency") >= {
+        "self_consistency_tests",
+        "merge_consistency_shards",
+    }
+    run.snakemake(
+        "--set-threads", "self_consistency_tests=1", "--", "consistency", TRACES
+    )
     return run
 
 
 @pytest.fixture(scope="session")
 def cc_shap_run(tmp_path_factory) -> Checkout:
-    """CC-SHAP of a tiny language model, in two shards; its study also names a decoder that sees, which does not run."""
+    """CC-SHAP of a tiny language model, in two shards; its study also names a decoder that sees,
+    which does not run.
+    """
     study = {
         "profiles": ["equations"],
         "sources": {
             "comve": _comve(),
-            "drawn": {"format": "pairs", "files": {"own": {"path": "data/pair.json"}}, "images": {"path": "images"}},
+            "drawn": {
+                "format": "pairs",
+                "files": {"own": {"path": "data/pair.json"}},
+                "images": {"path": "images"},
+            },
         },
         "benchmark": {"valid_votes": 2},
         "models": {"tiny": {"weights": "", "family": "gpt2"}, "llava": LLAVA},
@@ -175,7 +218,12 @@ def cc_shap_run(tmp_path_factory) -> Checkout:
 
 
 def _comve() -> dict[str, object]:
-    return {"format": "comve", "files": {name: {"path": f"data/{name}.csv"} for name in ("sentences", "answers")}}
+    return {
+        "format": "comve",
+        "files": {
+            name: {"path": f"data/{name}.csv"} for name in ("sentences", "answers")
+        },
+    }
 
 
 def _language_checkout(folder, study) -> Checkout:
@@ -187,7 +235,12 @@ def _language_checkout(folder, study) -> Checkout:
     decoder.tokenizer.save_pretrained(folder / "tiny")
     run = checkout(folder / "waltz", folder / "tiny")
     study["models"]["tiny"]["weights"] = str(folder / "tiny")
-    reporting = {"tables": [], "explained_examples": 2, "resamples": 100, "confidence": 0.9}
+    reporting = {
+        "tables": [],
+        "explained_examples": 2,
+        "resamples": 100,
+        "confidence": 0.9,
+    }
     _write_study(run, {"seed": 7, **study, "reporting": reporting})
     (run.folder / "data/sentences.csv").write_text(SENTENCES)
     (run.folder / "data/answers.csv").write_text(ANSWERS)
@@ -195,4 +248,6 @@ def _language_checkout(folder, study) -> Checkout:
 
 
 def _write_study(run: Checkout, study: dict[str, object]) -> None:
-    (run.folder / "tiny.yaml").write_text(yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False))
+    (run.folder / "tiny.yaml").write_text(
+        yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False)
+    )

@@ -1,6 +1,8 @@
-"""Renew the pages of findings: `python -m tools.renew_findings docs RESULTS...`, after new runs of the studies.
+"""Renew the pages of findings: `python -m tools.renew_findings docs RESULTS...`, after new runs of
+the studies.
 
-It writes `explanation/measures.json` and `calibration.json`, the numbers of the pages, and their figures.
+It writes `explanation/measures.json` and `calibration.json`, the numbers of the pages, and their
+figures.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""Findings about self-consistency tests, CC-SHAP and benchmarks: the numbers of docs/explanation/calibration.md."""
+"""Findings about self-consistency tests, CC-SHAP and benchmarks: the numbers of
+docs/explanation/calibration.md.
+"""
 
 from tools.renew_findings.findings import CLIP, LLAVA, MATCHER, SMOLLM2, Source
 from waltz.consistency.edit_tests.tests import TESTS
@@ -15,12 +17,30 @@ FILTERS = {
     "foil-it": "none",
     "all": "",
 }
-"""Filters of data sets, as levels of the measurement of plausibility; those of all together are not named."""
+"""Filters of data sets, as levels of the measurement of plausibility; those of all together are not
+named.
+"""
 RELEASED = (
-    *("existence", "plurality", "counting-balanced", "counting-small", "counting-adversarial", "relations"),
-    *("action-replacement", "actant-swap", "coreference-standard", "coreference-clean", "foil-it", "all"),
+    *(
+        "existence",
+        "plurality",
+        "counting-balanced",
+        "counting-small",
+        "counting-adversarial",
+        "relations",
+    ),
+    *(
+        "action-replacement",
+        "actant-swap",
+        "coreference-standard",
+        "coreference-clean",
+        "foil-it",
+        "all",
+    ),
 )
-"""Data sets of VALSE as released, whose files do not say which filters they passed, and all together."""
+"""Data sets of VALSE as released, whose files do not say which filters they passed, and all
+together.
+"""
 ITEMS = {
     "existence": (250, 505),
     "plurality": (338, 851),
@@ -32,34 +52,71 @@ ITEMS = {
 FINDINGS: dict[str, Source] = {
     **{
         f"calibration_{test}_{decoder.name}": Source(
-            "calibration", name_rate(decoder), decoder.name, "equations", test, "comve", decimals=0
+            "calibration",
+            name_rate(decoder),
+            decoder.name,
+            "equations",
+            test,
+            "comve",
+            decimals=0,
         )
         for test in (*TESTS, CC_SHAP)
         for decoder in DECODERS
-        if test != CC_SHAP or decoder.reads == ("reasoning" if decoder.faithful else "input")
+        if test != CC_SHAP
+        or decoder.reads == ("reasoning" if decoder.faithful else "input")
     },
     "calibration_published_input_from_explanation_faithful": Source(
-        "calibration", "specificity", "faithful", "published", "input_from_explanation", "comve", decimals=0
+        "calibration",
+        "specificity",
+        "faithful",
+        "published",
+        "input_from_explanation",
+        "comve",
+        decimals=0,
     ),
     **{
         f"cc_shap_equations_{decoder.name}": Source(
-            "calibration", "cc_shap", decoder.name, "equations", CC_SHAP, "comve", decimals=2
+            "calibration",
+            "cc_shap",
+            decoder.name,
+            "equations",
+            CC_SHAP,
+            "comve",
+            decimals=2,
         )
         for decoder in DECODERS
         if decoder.reads == ("reasoning" if decoder.faithful else "input")
     },
     "cc_shap_background_faithful": Source(
-        "calibration", "cc_shap", "faithful", "equations", "cc_shap, background 0.1", "comve", decimals=2
+        "calibration",
+        "cc_shap",
+        "faithful",
+        "equations",
+        "cc_shap, background 0.1",
+        "comve",
+        decimals=2,
     ),
     "cc_shap_published_faithful": Source(
         "calibration", "cc_shap", "faithful", "published", CC_SHAP, "comve", decimals=2
     ),
-    "auroc_equations_fixed text": Source("calibration", "auroc", "fixed text", "equations", CC_SHAP, "comve"),
+    "auroc_equations_fixed text": Source(
+        "calibration", "auroc", "fixed text", "equations", CC_SHAP, "comve"
+    ),
     "auroc_background_1_fixed text": Source(
-        "calibration", "auroc", "fixed text", "equations", "cc_shap, background 1", "comve"
+        "calibration",
+        "auroc",
+        "fixed text",
+        "equations",
+        "cc_shap, background 1",
+        "comve",
     ),
     "auroc_published_background_1_fixed text": Source(
-        "calibration", "auroc", "fixed text", "published", "cc_shap, background 1", "comve"
+        "calibration",
+        "auroc",
+        "fixed text",
+        "published",
+        "cc_shap, background 1",
+        "comve",
     ),
     **{
         f"mixture_{test}_{share}": Source(
@@ -75,12 +132,19 @@ FINDINGS: dict[str, Source] = {
         for share in MIXTURES
     },
     **{
-        f"mixture_ordered_{test}": Source("calibration", "ordered", "", "equations", test, "comve", decimals=0)
+        f"mixture_ordered_{test}": Source(
+            "calibration", "ordered", "", "equations", test, "comve", decimals=0
+        )
         for test in (*TESTS, CC_SHAP)
     },
     **{
         f"ceiling_{quantity}_{level}": Source(
-            "ceiling", quantity, LLAVA, "permutations", level, decimals=0 if "share" in quantity else 2
+            "ceiling",
+            quantity,
+            LLAVA,
+            "permutations",
+            level,
+            decimals=0 if "share" in quantity else 2,
         )
         for quantity in (
             "cc_shap",
@@ -94,41 +158,66 @@ FINDINGS: dict[str, Source] = {
     },
     **{
         f"plausibility_lm_{dataset}": Source(
-            "plausibility", "acc_r", "scenes-causal-lm", "filters" if filters else "", filters, dataset, decimals=0
+            "plausibility",
+            "acc_r",
+            "scenes-causal-lm",
+            "filters" if filters else "",
+            filters,
+            dataset,
+            decimals=0,
         )
         for dataset, filters in FILTERS.items()
     },
     **{
-        f"plausibility_{name}_{dataset}": Source("plausibility", "acc_r", model, dataset=dataset, decimals=0)
+        f"plausibility_{name}_{dataset}": Source(
+            "plausibility", "acc_r", model, dataset=dataset, decimals=0
+        )
         for name, model in (("clip", CLIP), ("matcher", MATCHER))
         for dataset in FILTERS
     },
     **{
-        f"plausibility_released_{dataset}": Source("plausibility", "acc_r", SMOLLM2, dataset=dataset, decimals=0)
+        f"plausibility_released_{dataset}": Source(
+            "plausibility", "acc_r", SMOLLM2, dataset=dataset, decimals=0
+        )
         for dataset in RELEASED
     },
     **{
         f"plausibility_equal_{name}_{dataset}": Source(
-            "plausibility", "acc_r at equal likelihood", model, dataset=dataset, decimals=0
+            "plausibility",
+            "acc_r at equal likelihood",
+            model,
+            dataset=dataset,
+            decimals=0,
         )
         for name, model in (("clip", CLIP), ("matcher", MATCHER))
         for dataset in FILTERS
         if dataset not in ("counting-adversarial", "actant-swap")
     },
     **{
-        f"power_discordant_{dataset}": Source("power", "discordant", f"{CLIP} / {MATCHER}", dataset=dataset, decimals=0)
+        f"power_discordant_{dataset}": Source(
+            "power", "discordant", f"{CLIP} / {MATCHER}", dataset=dataset, decimals=0
+        )
         for dataset in ITEMS
     },
     **{
-        f"power_design_{dataset}": Source("power", "design effect", f"{CLIP} / {MATCHER}", dataset=dataset, decimals=2)
+        f"power_design_{dataset}": Source(
+            "power", "design effect", f"{CLIP} / {MATCHER}", dataset=dataset, decimals=2
+        )
         for dataset in ITEMS
     },
     **{
         f"power_{name}_{dataset}": Source(
-            "power", "acc_r detectable", f"{CLIP} / {MATCHER}", "items", str(count), dataset
+            "power",
+            "acc_r detectable",
+            f"{CLIP} / {MATCHER}",
+            "items",
+            str(count),
+            dataset,
         )
         for dataset, counts in ITEMS.items()
-        for name, count in zip(("here", "released", "1000"), (*counts, 1000), strict=True)
+        for name, count in zip(
+            ("here", "released", "1000"), (*counts, 1000), strict=True
+        )
     },
 }
 """Numbers of the page by name."""

@@ -34,7 +34,8 @@ class Chart:
 
 
 def draw_chart(chart: Chart, findings: Mapping[str, Finding]) -> Figure:
-    """Draw the numbers of a page as points with intervals, row by row; a number that the page lacks leaves a gap.
+    """Draw the numbers of a page as points with intervals, row by row; a number that the page lacks
+    leaves a gap.
 
     Args:
         chart: The chart.
@@ -42,7 +43,10 @@ def draw_chart(chart: Chart, findings: Mapping[str, Finding]) -> Figure:
     """
     count = len(chart.series)
     with style.context(locate_in_package("reporting/figures/waltz.mplstyle")):
-        figure = Figure(figsize=(6.5, HEIGHT * (count + 1) * len(chart.rows) + 0.8), layout="constrained")
+        figure = Figure(
+            figsize=(6.5, HEIGHT * (count + 1) * len(chart.rows) + 0.8),
+            layout="constrained",
+        )
         axes = figure.subplots()
         if chart.reference is not None:
             axes.axvline(chart.reference, color="0.6", linewidth=0.8)
@@ -57,10 +61,21 @@ def draw_chart(chart: Chart, findings: Mapping[str, Finding]) -> Figure:
                     heights.append(row + offset)
                     shown.append(findings[name])
             values = [finding.value for finding in shown]
-            (points,) = axes.plot(values, heights, marker=MARKERS[index], markersize=4, linestyle="", label=label)
+            (points,) = axes.plot(
+                values,
+                heights,
+                marker=MARKERS[index],
+                markersize=4,
+                linestyle="",
+                label=label,
+            )
             for height, finding in zip(heights, shown, strict=True):
                 if finding.ci_low is not None and finding.ci_high is not None:
-                    axes.plot([finding.ci_low, finding.ci_high], [height, height], color=points.get_color())
+                    axes.plot(
+                        [finding.ci_low, finding.ci_high],
+                        [height, height],
+                        color=points.get_color(),
+                    )
         axes.set_yticks(range(len(chart.rows)), list(chart.rows))
         axes.set_ylim(len(chart.rows) - 0.5, -0.5)
         axes.set_xlabel(chart.label)
@@ -69,7 +84,11 @@ def draw_chart(chart: Chart, findings: Mapping[str, Finding]) -> Figure:
     return figure
 
 
-def save_charts(charts: Mapping[str, Chart], findings: Mapping[str, Finding], folder: Path) -> None:
+def save_charts(
+    charts: Mapping[str, Chart], findings: Mapping[str, Finding], folder: Path
+) -> None:
     """Write the charts of a page as PNG, named after them."""
     for name, chart in charts.items():
-        draw_chart(chart, findings).savefig(folder / f"{name}.png", dpi=120, metadata={"Software": None})
+        draw_chart(chart, findings).savefig(
+            folder / f"{name}.png", dpi=120, metadata={"Software": None}
+        )

@@ -52,7 +52,9 @@ class Finding:
     n: int
 
 
-def collect_findings(rows: Iterable[MeasurementRecord], sources: Mapping[str, Source]) -> dict[str, Finding]:
+def collect_findings(
+    rows: Iterable[MeasurementRecord], sources: Mapping[str, Source]
+) -> dict[str, Finding]:
     """Return the numbers of a page by name.
 
     Raises:
@@ -60,21 +62,36 @@ def collect_findings(rows: Iterable[MeasurementRecord], sources: Mapping[str, So
     """
     measures = {}
     for row in rows:
-        measures[row.measurement, row.quantity, row.model, row.factor, row.level, row.dataset] = row.measure
+        measures[
+            row.measurement, row.quantity, row.model, row.factor, row.level, row.dataset
+        ] = row.measure
     findings = {}
     for name, source in sources.items():
-        key = (source.measurement, source.quantity, source.model, source.factor, source.level, source.dataset)
+        key = (
+            source.measurement,
+            source.quantity,
+            source.model,
+            source.factor,
+            source.level,
+            source.dataset,
+        )
         measure = measures.get(key)
         if measure is None or measure.value is None:
             raise UserError(
                 f"{source.measurement}: no number for {name!r} ({source}); run the studies measures and valse"
             )
-        text = format_number(measure.value, measure.ci_low, measure.ci_high, source.decimals)
-        findings[name] = Finding(text, measure.value, measure.ci_low, measure.ci_high, measure.n)
+        text = format_number(
+            measure.value, measure.ci_low, measure.ci_high, source.decimals
+        )
+        findings[name] = Finding(
+            text, measure.value, measure.ci_low, measure.ci_high, measure.n
+        )
     return findings
 
 
-def format_number(value: float, low: float | None, high: float | None, decimals: int) -> str:
+def format_number(
+    value: float, low: float | None, high: float | None, decimals: int
+) -> str:
     """Return a number with its interval as the page states it, such as `2.4 [2.1, 2.6]`."""
     text = _round_number(value, decimals)
     if low is None or high is None:

@@ -14,7 +14,11 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
         "measures-estimators": Chart(
             "error of T-SHAP of an item (points)",
             {name: name for name in ESTIMATORS},
-            {CLIP: "estimator_error_{}", "ruler-0": "ruler_ruler-0_{}", "ruler-100": "ruler_ruler-100_{}"},
+            {
+                CLIP: "estimator_error_{}",
+                "ruler-0": "ruler_ruler-0_{}",
+                "ruler-100": "ruler_ruler-100_{}",
+            },
         ),
         "measures-games": Chart(
             "T-SHAP (%)",
@@ -65,12 +69,19 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
                 name: name
                 for name in (
                     *MASK_FAULTS,
-                    *("first step only", "suffix by count", "end token explained", "special tokens play"),
+                    *(
+                        "first step only",
+                        "suffix by count",
+                        "end token explained",
+                        "special tokens play",
+                    ),
                 )
             },
             {
                 "scenes-llava, answers": "fault_t_shap_answer_difference_{}",
-                **{model: f"fault_{model}_t_shap_c_difference_{{}}" for model in MODELS},
+                **{
+                    model: f"fault_{model}_t_shap_c_difference_{{}}" for model in MODELS
+                },
             },
             0,
         ),
@@ -81,17 +92,28 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
             TEST_ROWS,
             {
                 name: f"calibration_{{}}_{name}"
-                for name in ("faithful", "fixed text", "word of another item", "other word of the input")
+                for name in (
+                    "faithful",
+                    "fixed text",
+                    "word of another item",
+                    "other word of the input",
+                )
             },
         ),
         "calibration-mixtures": Chart(
             "items called consistent (%)",
             {test.replace("_", " "): test for test in TESTS},
-            {f"faithful on {share} %": f"mixture_{{}}_{share}" for share in (0, 25, 50, 75, 100)},
+            {
+                f"faithful on {share} %": f"mixture_{{}}_{share}"
+                for share in (0, 25, 50, 75, 100)
+            },
         ),
         "calibration-ceiling": Chart(
             "cosine",
-            {f"{count} permutations" if count > 1 else "1 permutation": str(count) for count in (1, 2, 4, 8)},
+            {
+                f"{count} permutations" if count > 1 else "1 permutation": str(count)
+                for count in (1, 2, 4, 8)
+            },
             {
                 "CC-SHAP": "ceiling_cc_shap_{}",
                 "same answer twice": "ceiling_retest of answer_{}",
@@ -102,13 +124,20 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
         "calibration-plausibility": Chart(
             "captions that the language model finds likelier (%)",
             {name: name for name in RELEASED},
-            {"SmolLM2, VALSE": "plausibility_released_{}", "scenes": "plausibility_lm_{}"},
+            {
+                "SmolLM2, VALSE": "plausibility_released_{}",
+                "scenes": "plausibility_lm_{}",
+            },
             50,
         ),
         "calibration-power": Chart(
             "smallest difference of acc_r that a test detects (points)",
             {name: name for name in ITEMS},
-            {"items here": "power_here_{}", "items of VALSE": "power_released_{}", "1,000 items": "power_1000_{}"},
+            {
+                "items here": "power_here_{}",
+                "items of VALSE": "power_released_{}",
+                "1,000 items": "power_1000_{}",
+            },
         ),
     },
 }

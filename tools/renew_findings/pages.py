@@ -1,4 +1,6 @@
-"""Pages of docs/explanation that state findings: their numbers from the files of two studies, and their figures."""
+"""Pages of docs/explanation that state findings: their numbers from the files of two studies, and
+their figures.
+"""
 
 import json
 import re
@@ -33,7 +35,9 @@ def renew_pages(docs: Path, *results: Path) -> None:
     for name, sources in PAGES.items():
         findings = collect_findings(rows, sources)
         numbers = {key: asdict(finding) for key, finding in findings.items()}
-        write_text(docs / "explanation" / f"{name}.json", json.dumps(numbers, indent=1) + "\n")
+        write_text(
+            docs / "explanation" / f"{name}.json", json.dumps(numbers, indent=1) + "\n"
+        )
         page = docs / "explanation" / f"{name}.md"
         texts = {key: finding.text for key, finding in findings.items()}
         write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
@@ -61,17 +65,30 @@ def update_page(page: str, texts: Mapping[str, str]) -> str:
 
 
 def draw_bias(rows: Sequence[MeasurementRecord], file: Path) -> None:
-    """Draw bias and error of raw and corrected T-SHAP by number of permutations, with intervals, as PNG."""
+    """Draw bias and error of raw and corrected T-SHAP by number of permutations, with intervals, as
+    PNG.
+    """
     figure = Figure(figsize=(7, 2.8), layout="constrained")
-    titles = {"bias_towards_players": "bias towards the share of players", "error": "error of an item"}
-    for axes, (quantity, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+    titles = {
+        "bias_towards_players": "bias towards the share of players",
+        "error": "error of an item",
+    }
+    for axes, (quantity, title) in zip(
+        figure.subplots(1, 2), titles.items(), strict=True
+    ):
         for suffix, label in (("", "raw"), ("_corrected", "corrected")):
             key = ("bias", "permutations", quantity + suffix)
-            points = [row for row in rows if (row.measurement, row.factor, row.quantity) == key]
+            points = [
+                row
+                for row in rows
+                if (row.measurement, row.factor, row.quantity) == key
+            ]
             counts = [int(row.level) for row in points]
             lows = [row.measure.ci_low for row in points]
             highs = [row.measure.ci_high for row in points]
-            axes.plot(counts, [row.measure.value for row in points], marker="o", label=label)
+            axes.plot(
+                counts, [row.measure.value for row in points], marker="o", label=label
+            )
             axes.fill_between(counts, lows, highs, alpha=0.2)
         axes.set_xscale("log")
         axes.set_xlabel("permutations")

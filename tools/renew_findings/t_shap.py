@@ -6,10 +6,20 @@ ESTIMATOR = "estimator, 10 permutations"
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
 SEED = "another seed"
 MASK_FAULTS = (SEED, "patch 0 stays", "corner masked", "old split")
-GAMES = ("additive", "cancelling", "saturated text", "product", "exclusive or", "conjunction", "disjunction")
+GAMES = (
+    "additive",
+    "cancelling",
+    "saturated text",
+    "product",
+    "exclusive or",
+    "conjunction",
+    "disjunction",
+)
 FINDINGS: dict[str, Source] = {
     **{
-        f"bias_{quantity}_{level}": Source("bias", quantity, CLIP, "permutations", level)
+        f"bias_{quantity}_{level}": Source(
+            "bias", quantity, CLIP, "permutations", level
+        )
         for level in ("2", "10", "100")
         for quantity in (
             *("bias_towards_players", "bias_towards_players_corrected"),
@@ -18,33 +28,52 @@ FINDINGS: dict[str, Source] = {
     },
     "bias_evaluations": Source("bias", "evaluations_for_1_point", CLIP, decimals=0),
     **{
-        f"estimator_{quantity}_{level}": Source("bias", quantity, CLIP, ESTIMATOR, level)
+        f"estimator_{quantity}_{level}": Source(
+            "bias", quantity, CLIP, ESTIMATOR, level
+        )
         for level in ESTIMATORS
         for quantity in ("bias_towards_players", "error")
     },
     **{
-        f"ruler_{model}_{level}": Source("ground_truth", "error", model, "estimator", level)
+        f"ruler_{model}_{level}": Source(
+            "ground_truth", "error", model, "estimator", level
+        )
         for model in ("ruler-0", "ruler-50", "ruler-100")
         for level in ESTIMATORS
     },
     **{
-        f"ordered_{level}": Source("ground_truth", "ordered", "", "estimator", level, decimals=0)
+        f"ordered_{level}": Source(
+            "ground_truth", "ordered", "", "estimator", level, decimals=0
+        )
         for level in ESTIMATORS
     },
-    **{f"game_{name}": Source("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches") for name in GAMES},
+    **{
+        f"game_{name}": Source(
+            "ground_truth", "t_shap", name, "players", "4 tokens, 8 patches"
+        )
+        for name in GAMES
+    },
     **{
         f"parity_{tokens}": Source(
-            "ground_truth", "t_shap", "parity of text", "players", f"{tokens} tokens, {patches} patches"
+            "ground_truth",
+            "t_shap",
+            "parity of text",
+            "players",
+            f"{tokens} tokens, {patches} patches",
         )
         for tokens, patches in ((3, 8), (4, 8), (5, 7))
     },
     **{
-        f"control_{model}_{level}": Source("controls", "t_shap", model, "control", level)
+        f"control_{model}_{level}": Source(
+            "controls", "t_shap", model, "control", level
+        )
         for model in (CLIP, MATCHER)
         for level in ("none", "other image", "random weights", "share of players")
     },
     **{
-        f"control_{quantity}_{model}_{level}": Source("controls", quantity, model, "control", level, decimals=decimals)
+        f"control_{quantity}_{model}_{level}": Source(
+            "controls", quantity, model, "control", level, decimals=decimals
+        )
         for model in (CLIP, MATCHER)
         for quantity, level, decimals in (
             ("t_shap_difference", "other image", 1),
@@ -54,17 +83,23 @@ FINDINGS: dict[str, Source] = {
         )
     },
     **{
-        f"floor_{kind}_{level}": Source("controls", "cc_shap", LLAVA, f"control, {kind}", level, decimals=2)
+        f"floor_{kind}_{level}": Source(
+            "controls", "cc_shap", LLAVA, f"control, {kind}", level, decimals=2
+        )
         for kind in ("post-hoc", "cot")
         for level in ("none", "other explanation", "shuffled players")
     },
     **{
-        f"excess_{kind}_{level}": Source("controls", "cc_shap_excess", LLAVA, f"control, {kind}", level, decimals=2)
+        f"excess_{kind}_{level}": Source(
+            "controls", "cc_shap_excess", LLAVA, f"control, {kind}", level, decimals=2
+        )
         for kind in ("post-hoc", "cot")
         for level in ("other explanation", "shuffled players")
     },
     **{
-        f"choice_{model}_{level}": Source("multiverse", "t_shap_difference", model, factor, level)
+        f"choice_{model}_{level}": Source(
+            "multiverse", "t_shap_difference", model, factor, level
+        )
         for model in (CLIP, MATCHER)
         for factor, level in (
             ("seed", SEED),
@@ -79,12 +114,16 @@ FINDINGS: dict[str, Source] = {
         )
     },
     **{
-        f"order_{model or 'models'}_{factor}": Source("multiverse", "kendall_tau", model, factor, "all", decimals=2)
+        f"order_{model or 'models'}_{factor}": Source(
+            "multiverse", "kendall_tau", model, factor, "all", decimals=2
+        )
         for model in ("", CLIP, MATCHER)
         for factor in ("one at a time", "cross")
     },
     **{
-        f"order_{model}_seed": Source("multiverse", "kendall_tau", model, "seed", SEED, decimals=2)
+        f"order_{model}_seed": Source(
+            "multiverse", "kendall_tau", model, "seed", SEED, decimals=2
+        )
         for model in (CLIP, MATCHER)
     },
     **{
@@ -94,7 +133,9 @@ FINDINGS: dict[str, Source] = {
         for model in ("", CLIP, MATCHER)
     },
     **{
-        f"order_{model}_{level}": Source("multiverse", "kendall_tau", model, f"cross, {factor}", level, decimals=2)
+        f"order_{model}_{level}": Source(
+            "multiverse", "kendall_tau", model, f"cross, {factor}", level, decimals=2
+        )
         for model in (CLIP, MATCHER)
         for factor, level in (
             ("seed", SEED),
@@ -117,7 +158,13 @@ FINDINGS: dict[str, Source] = {
             "all",
             decimals=2 if quantity.startswith("cc_shap") else 1,
         )
-        for level in (*MASK_FAULTS, "first step only", "suffix by count", "end token explained", "special tokens play")
+        for level in (
+            *MASK_FAULTS,
+            "first step only",
+            "suffix by count",
+            "end token explained",
+            "special tokens play",
+        )
         for quantity in (
             *("cc_shap_difference", "cc_shap_absolute_difference"),
             *("t_shap_answer_difference", "t_shap_answer_absolute_difference"),
@@ -125,7 +172,9 @@ FINDINGS: dict[str, Source] = {
         if level != "old split" or not quantity.startswith("cc_shap")
     },
     **{
-        f"fault_{model}_{quantity}_{level}": Source("released_faults", quantity, model, "fault", level, "all")
+        f"fault_{model}_{quantity}_{level}": Source(
+            "released_faults", quantity, model, "fault", level, "all"
+        )
         for model in (CLIP, MATCHER)
         for level in MASK_FAULTS
         for quantity in ("t_shap_c_difference", "t_shap_c_absolute_difference")

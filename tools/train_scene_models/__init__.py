@@ -1,4 +1,6 @@
-"""Small models of real architectures, trained on scenes from scratch: the models in `resources/scenes/models`."""
+"""Small models of real architectures, trained on scenes from scratch: the models in
+`resources/scenes/models`.
+"""
 
 MODELS = ("masked-lm", "acceptability", "nli", "causal-lm", "clip", "matcher", "llava")
 """All scene models."""

@@ -1,4 +1,6 @@
-"""Training examples drawn from scenes: sentences, pairs of caption and foil, questions with their answers."""
+"""Training examples drawn from scenes: sentences, pairs of caption and foil, questions with their
+answers.
+"""
 
 from dataclasses import dataclass
 from random import Random
@@ -11,12 +13,20 @@ from waltz.scenes.language.captions import (
     draw_plain_descriptions,
 )
 from waltz.scenes.language.foils import draw_choice, draw_foils, draw_number_pair
-from waltz.scenes.language.questions import draw_dialogue, draw_questions, render_statement
+from waltz.scenes.language.questions import (
+    draw_dialogue,
+    draw_questions,
+    render_statement,
+)
 from waltz.scenes.lexicon import read_kinds
 
 DRAWS = 3
 """Times that foils and instructions of one scene are drawn."""
-PRESENCE = ("Are there any {plural}?", "Is there {singular}?", "Do you see any {plural}?")
+PRESENCE = (
+    "Are there any {plural}?",
+    "Is there {singular}?",
+    "Do you see any {plural}?",
+)
 """Questions whether a scene has a kind."""
 
 Turn = tuple[str, str]
@@ -48,14 +58,23 @@ def draw_turns(graph: Graph, rng: Random) -> list[Turn]:
 
 
 def draw_instructions(graph: Graph, rng: Random) -> list[Turn]:
-    """Draw questions, a description, judged and paired sentences about the image, with their answers."""
-    turns = [(question.text, question.answer) for question in draw_questions(graph, rng)]
+    """Draw questions, a description, judged and paired sentences about the image, with their
+    answers.
+    """
+    turns = [
+        (question.text, question.answer) for question in draw_questions(graph, rng)
+    ]
     turns.append(("Describe the image.", rng.choice(draw_captions(graph, rng))))
     for foil in draw_foils(graph, rng):
         sentence, answer = foil.foil, "no"
         if rng.random() < 0.5:
             sentence, answer = foil.caption, "yes"
-        turns.append((f'Does this sentence describe the image? "{sentence}" Answer yes or no.', answer))
+        turns.append(
+            (
+                f'Does this sentence describe the image? "{sentence}" Answer yes or no.',
+                answer,
+            )
+        )
         turns.append(draw_choice(foil, rng))
     return turns
 
@@ -68,7 +87,14 @@ def draw_presence_turns(graph: Graph, rng: Random) -> list[Turn]:
     turns = []
     for name, answer in kinds * 2:
         template = rng.choice(PRESENCE)
-        turns.append((template.format(singular=add_article(name), plural=read_kinds()[name].plural), answer))
+        turns.append(
+            (
+                template.format(
+                    singular=add_article(name), plural=read_kinds()[name].plural
+                ),
+                answer,
+            )
+        )
     return turns
 
 
@@ -87,5 +113,9 @@ class Example:
 
 def draw_example(graph: Graph, rng: Random) -> Example:
     """Draw true captions, and pairs of caption and foil that differ in one position."""
-    pairs = [(foil.caption, foil.foil) for _ in range(DRAWS) for foil in draw_foils(graph, rng)]
+    pairs = [
+        (foil.caption, foil.foil)
+        for _ in range(DRAWS)
+        for foil in draw_foils(graph, rng)
+    ]
     return Example(tuple(draw_captions(graph, rng)), tuple(dict.fromkeys(pairs)))

@@ -1,4 +1,6 @@
-"""Pixels of scenes as model input, labels of their patches, and the auxiliary heads that predict the labels."""
+"""Pixels of scenes as model input, labels of their patches, and the auxiliary heads that predict
+the labels.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -19,8 +21,15 @@ GRID = SIDE // PATCH
 
 def render_pixels(graphs: Iterable[Graph]) -> torch.Tensor:
     """Render scenes as model input: uint8 of shape (scenes, 3, SIDE, SIDE)."""
-    images = [render_scene(graph).resize((SIDE, SIDE), Image.Resampling.BICUBIC) for graph in graphs]
-    return torch.from_numpy(np.stack([np.asarray(image) for image in images])).permute(0, 3, 1, 2).contiguous()
+    images = [
+        render_scene(graph).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+        for graph in graphs
+    ]
+    return (
+        torch.from_numpy(np.stack([np.asarray(image) for image in images]))
+        .permute(0, 3, 1, 2)
+        .contiguous()
+    )
 
 
 MAX_COUNT = 9
@@ -63,13 +72,21 @@ class PatchLabels:
         for field in fields(self):
             values = getattr(self, field.name)[rows]
             if values.dim() == 3:
-                values = torch.where(mirror_mask[:, None, None], values.flip(-1), values)
+                values = torch.where(
+                    mirror_mask[:, None, None], values.flip(-1), values
+                )
             selected[field.name] = values
         return PatchLabels(**selected)
 
     def find_plurals(self) -> torch.Tensor:
-        """Return for each patch of each scene whether it shows one of several of a kind, bool of one dimension."""
-        return torch.nn.functional.pad(self.counts > 1, (1, 0)).gather(1, self.kinds.flatten(1)).flatten()
+        """Return for each patch of each scene whether it shows one of several of a kind, bool of
+        one dimension.
+        """
+        return (
+            torch.nn.functional.pad(self.counts > 1, (1, 0))
+            .gather(1, self.kinds.flatten(1))
+            .flatten()
+        )
 
 
 def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
@@ -82,17 +99,29 @@ def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
         for entry in graph.objects:
             kind = kinds.index(entry.kind)
             counts[index, kind] = min(entry.count, MAX_COUNT)
-            verb = 1 + verbs.index(graph.verb.name) if graph.verb and entry == graph.agent else 0
+            verb = (
+                1 + verbs.index(graph.verb.name)
+                if graph.verb and entry == graph.agent
+                else 0
+            )
             color = 1 + PAINT_COLORS.index(entry.color) if entry.color else 0
             for cell in entry.cells:
-                row, column = (int((start + cell.size / 2) * GRID / SIZE) for start in (cell.top, cell.left))
-                patches[3, index, row, column] = min(2, patches[3, index, row, column] + 1)
+                row, column = (
+                    int((start + cell.size / 2) * GRID / SIZE)
+                    for start in (cell.top, cell.left)
+                )
+                patches[3, index, row, column] = min(
+                    2, patches[3, index, row, column] + 1
+                )
                 shares = _compute_covered_shares(cell)
                 is_shown = shares >= coverage
                 coverage[is_shown] = shares[is_shown]
                 patches[:3, index, is_shown] = np.array([[1 + kind], [verb], [color]])
     by_patch = torch.from_numpy(patches)
-    relations = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
+    relations = [
+        1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0
+        for graph in graphs
+    ]
     return PatchLabels(
         kinds=by_patch[0],
         verbs=by_patch[1],
@@ -121,16 +150,29 @@ class PatchClassifier(torch.nn.Module):
     def __init__(self, hidden: int) -> None:
         """Build heads over states of a size."""
         super().__init__()
-        self.patch_sizes = (1 + len(read_kinds()), 1 + len(read_verbs()), 1 + len(PAINT_COLORS), 3)
-        self.image_sizes = (len(read_places()), 1 + len(PREPOSITIONS), len(read_kinds()) * (1 + MAX_COUNT))
+        self.patch_sizes = (
+            1 + len(read_kinds()),
+            1 + len(read_verbs()),
+            1 + len(PAINT_COLORS),
+            3,
+        )
+        self.image_sizes = (
+            len(read_places()),
+            1 + len(PREPOSITIONS),
+            len(read_kinds()) * (1 + MAX_COUNT),
+        )
         self.patch_head = torch.nn.Linear(hidden, sum(self.patch_sizes))
         self.image_head = torch.nn.Linear(hidden, sum(self.image_sizes))
         for weights in self.parameters():
             torch.nn.init.zeros_(weights)
         with torch.no_grad():
-            self.image_head.bias[-self.image_sizes[-1] :: 1 + MAX_COUNT] = ABSENT_WEIGHT / COLOR_WEIGHT
+            self.image_head.bias[-self.image_sizes[-1] :: 1 + MAX_COUNT] = (
+                ABSENT_WEIGHT / COLOR_WEIGHT
+            )
 
-    def forward(self, patches: torch.Tensor, pooled: torch.Tensor, labels: PatchLabels) -> torch.Tensor:
+    def forward(
+        self, patches: torch.Tensor, pooled: torch.Tensor, labels: PatchLabels
+    ) -> torch.Tensor:
         """Compute the loss of the labels predicted from the states.
 
         Args:
@@ -139,11 +181,22 @@ class PatchClassifier(torch.nn.Module):
             labels: Patch labels of the scenes.
         """
         cross = torch.nn.functional.cross_entropy
-        predictions = (COLOR_WEIGHT * self.patch_head(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)
+        predictions = (
+            (COLOR_WEIGHT * self.patch_head(patches))
+            .flatten(0, 1)
+            .split(self.patch_sizes, dim=-1)
+        )
         targets = (labels.kinds, labels.verbs, labels.colors, labels.centers)
-        loss = sum(cross(part, values.flatten()) for part, values in zip(predictions, targets, strict=True))
-        place, relation, counts = (COLOR_WEIGHT * self.image_head(pooled)).split(self.image_sizes, dim=-1)
+        loss = sum(
+            cross(part, values.flatten())
+            for part, values in zip(predictions, targets, strict=True)
+        )
+        place, relation, counts = (COLOR_WEIGHT * self.image_head(pooled)).split(
+            self.image_sizes, dim=-1
+        )
         loss = loss + cross(place, labels.places) + cross(relation, labels.relations)
-        counted = cross(counts.reshape(-1, 1 + MAX_COUNT), labels.counts.flatten(), reduction="sum") / len(pooled)
+        counted = cross(
+            counts.reshape(-1, 1 + MAX_COUNT), labels.counts.flatten(), reduction="sum"
+        ) / len(pooled)
         total: torch.Tensor = loss + counted / 3
         return total

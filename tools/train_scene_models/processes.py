@@ -10,11 +10,13 @@ from tools.train_scene_models.recipes import build_model
 from waltz.core.devices import lease_device
 
 
-def train_models(names: list[str], folder: Path, seed: int, held_out: int, processes: int) -> None:
+def train_models(
+    names: list[str], folder: Path, seed: int, held_out: int, processes: int
+) -> None:
     """Train models, those that start from another one after it.
 
-    The models that others start from come first: theirs is the longest chain, and begun last it would leave a core
-    idle.
+    The models that others start from come first: theirs is the longest chain, and begun last it
+    would leave a core idle.
     """
     waiting = [name for name in names if STARTS.get(name) in names]
     ready = [name for name in names if name not in waiting]

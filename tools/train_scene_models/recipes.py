@@ -38,7 +38,9 @@ class Recipe:
 
 
 RECIPES = {
-    "masked-lm": Recipe("SpanBERT's and BERT's place in proposals, GRUEN's likelihood", 9000, 2600, 101),
+    "masked-lm": Recipe(
+        "SpanBERT's and BERT's place in proposals, GRUEN's likelihood", 9000, 2600, 101
+    ),
     "acceptability": Recipe("GRUEN's CoLA classifier", 9000, 2400, 102),
     "nli": Recipe("the NLI filter", 7000, 1800, 103),
     "causal-lm": Recipe("text-only baseline", 9000, 900, 104),
@@ -55,7 +57,9 @@ TEXT_TRAINERS: dict[str, tuple[Callable[..., Any], Callable[..., TrainedModel]]]
 }
 
 
-def build_model(name: str, start: Path | None, folder: Path, seed: int, held_out: int) -> None:
+def build_model(
+    name: str, start: Path | None, folder: Path, seed: int, held_out: int
+) -> None:
     """Train a model from scratch, measure it on held-out scenes, and write it with its card.
 
     Args:
@@ -76,7 +80,10 @@ def build_model(name: str, start: Path | None, folder: Path, seed: int, held_out
     save_model(network, words, folder)
     parameters = sum(weights.numel() for weights in network.parameters())
     scores = measure_model(name, folder, seed, held_out)
-    write_text(folder / "README.md", render_card(name, type(network).__name__, parameters, seconds, scores, seed))
+    write_text(
+        folder / "README.md",
+        render_card(name, type(network).__name__, parameters, seconds, scores, seed),
+    )
 
 
 def train_model(name: str, start: Path | None, report: ReportLoss) -> TrainedModel:
@@ -87,11 +94,17 @@ def train_model(name: str, start: Path | None, report: ReportLoss) -> TrainedMod
     scenes = [(graph, create_generator(name, recipe.seed, graph)) for graph in graphs]
     if name in TEXT_TRAINERS:
         draw_examples, train = TEXT_TRAINERS[name]
-        return train([example for graph, rng in scenes for example in draw_examples(graph, rng)], training)
+        return train(
+            [example for graph, rng in scenes for example in draw_examples(graph, rng)],
+            training,
+        )
 
     pixels, labels = patches.render_pixels(graphs), patches.label_patches(graphs)
     if name == "llava":
-        turns = [examples.draw_turns(graph, rng) + examples.draw_presence_turns(graph, rng) for graph, rng in scenes]
+        turns = [
+            examples.draw_turns(graph, rng) + examples.draw_presence_turns(graph, rng)
+            for graph, rng in scenes
+        ]
         return decoder.train_llava(_load_tower(start), pixels, turns, labels, training)
     pairs = [examples.draw_example(graph, rng) for graph, rng in scenes]
     if name == "clip":
@@ -106,15 +119,24 @@ def _load_tower(start: Path | None) -> Any:
 def save_model(network: Any, words: Any, folder: Path) -> None:
     """Write half-precision weights with config and tokenizer or processor, in transformers format."""
     if "vision_config" in network.config.sub_configs:
-        network.config.vision_config._name_or_path = ""  # the folder of the model that it started from
+        network.config.vision_config._name_or_path = (
+            ""  # the folder of the model that it started from
+        )
     network.to(torch.float16).save_pretrained(folder)
     words.save_pretrained(folder)
 
 
 def render_card(
-    name: str, architecture: str, parameters: int, seconds: float, scores: Mapping[str, Measure], seed: int
+    name: str,
+    architecture: str,
+    parameters: int,
+    seconds: float,
+    scores: Mapping[str, Measure],
+    seed: int,
 ) -> str:
-    """Render a Markdown card: the model, its training (seconds of CPU time), and its scores on held-out scenes."""
+    """Render a Markdown card: the model, its training (seconds of CPU time), and its scores on
+    held-out scenes.
+    """
     recipe = RECIPES[name]
     start = ""
     if name in STARTS:
@@ -135,6 +157,8 @@ def render_card(
         "|---|---|---|---|",
     ]
     for metric, measure in scores.items():
-        enough = {True: "yes", False: "no", None: ""}[is_sufficient(name, metric, measure.value)]
+        enough = {True: "yes", False: "no", None: ""}[
+            is_sufficient(name, metric, measure.value)
+        ]
         lines.append(f"| {metric} | {measure.value:.3f} | {measure.n} | {enough} |")
     return "\n".join(lines) + "\n"

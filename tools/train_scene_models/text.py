@@ -16,7 +16,13 @@ from tools.train_scene_models.loop import (
 from waltz.scenes.language.entailment import LABELS
 from waltz.scenes.model_scores import encode_texts
 
-BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+BERT = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
 BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"
 PAIR_TEMPLATE = "[CLS] $A [SEP] $B:1 [SEP]:1"
 GPT = {"pad_token": "<|pad|>", "unk_token": "<|unk|>", "bos_token": "<|endoftext|>"}
@@ -25,13 +31,19 @@ MASKED_SHARE = 0.15
 """Share of the tokens that are masked."""
 LONGEST_SPAN = 3
 RARITY = 0.7
-"""How strongly rare words are preferred where one word is hidden: the power of their frequency, inverted."""
+"""How strongly rare words are preferred where one word is hidden: the power of their frequency,
+inverted.
+"""
 
 
 def train_masked_lm(sentences: Sequence[str], training: Training) -> TrainedModel:
-    """Train a masked language model on hidden spans of one to three words, or one word, rare ones more often."""
+    """Train a masked language model on hidden spans of one to three words, or one word, rare ones
+    more often.
+    """
     generator = training.seed_generators()
-    tokenizer = train_word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    tokenizer = train_word_pieces(
+        sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO
+    )
     counts = torch.ones(len(tokenizer))
     for ids in tokenizer(list(sentences))["input_ids"]:
         counts[ids] += 1
@@ -50,30 +62,50 @@ def train_masked_lm(sentences: Sequence[str], training: Training) -> TrainedMode
     return network, tokenizer
 
 
-def train_acceptability(pairs: Sequence[tuple[str, bool]], training: Training) -> TrainedModel:
-    """Train a classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
+def train_acceptability(
+    pairs: Sequence[tuple[str, bool]], training: Training
+) -> TrainedModel:
+    """Train a classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA
+    checkpoint.
+    """
     generator = training.seed_generators()
-    tokenizer = train_word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    tokenizer = train_word_pieces(
+        (text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO
+    )
     config = _build_bert_config(tokenizer, hidden=80)
     config.num_labels = 2
-    config.id2label, config.label2id = {0: "unacceptable", 1: "acceptable"}, {"unacceptable": 0, "acceptable": 1}
+    config.id2label, config.label2id = (
+        {0: "unacceptable", 1: "acceptable"},
+        {"unacceptable": 0, "acceptable": 1},
+    )
     network = transformers.BertForSequenceClassification(config)
     order = draw_batches(len(pairs), BATCH, generator)
 
     def draw_batch() -> dict[str, torch.Tensor]:
         texts, labels = zip(*(pairs[index] for index in next(order)), strict=True)
-        return {**encode_texts(tokenizer, list(texts)), "labels": torch.tensor(labels, dtype=torch.int64)}
+        return {
+            **encode_texts(tokenizer, list(texts)),
+            "labels": torch.tensor(labels, dtype=torch.int64),
+        }
 
     training.minimize(network, lambda _: network(**draw_batch()).loss, rate=1.5e-3)
     return network, tokenizer
 
 
-def train_nli(examples: Sequence[tuple[str, str, str]], training: Training) -> TrainedModel:
-    """Train a classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
+def train_nli(
+    examples: Sequence[tuple[str, str, str]], training: Training
+) -> TrainedModel:
+    """Train a classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the
+    thesis's filter.
+    """
     generator = training.seed_generators()
-    premises, hypotheses, label_names = (list(column) for column in zip(*examples, strict=True))
+    premises, hypotheses, label_names = (
+        list(column) for column in zip(*examples, strict=True)
+    )
     texts = premises + hypotheses
-    tokenizer = train_word_pieces(texts, specials=BERT, template=BERT_ONE, pair=PAIR_TEMPLATE, types=True)
+    tokenizer = train_word_pieces(
+        texts, specials=BERT, template=BERT_ONE, pair=PAIR_TEMPLATE, types=True
+    )
     config = transformers.AlbertConfig(
         vocab_size=len(tokenizer),
         embedding_size=64,
@@ -98,7 +130,10 @@ def train_nli(examples: Sequence[tuple[str, str, str]], training: Training) -> T
 
     def draw_batch() -> dict[str, torch.Tensor]:
         indices = next(order)
-        rows = {name: [encoded[name][index] for index in indices] for name in tokenizer.model_input_names}
+        rows = {
+            name: [encoded[name][index] for index in indices]
+            for name in tokenizer.model_input_names
+        }
         return {**tokenizer.pad(rows, return_tensors="pt"), "labels": labels[indices]}
 
     training.minimize(network, lambda _: network(**draw_batch()).loss, rate=1.5e-3)
@@ -106,7 +141,8 @@ def train_nli(examples: Sequence[tuple[str, str, str]], training: Training) -> T
 
 
 def _initialize_attention(albert: Any) -> None:
-    """Initialize keys equal to queries and embeddings of unit size, so that a word first attends to the same word.
+    """Initialize keys equal to queries and embeddings of unit size, so that a word first attends to
+    the same word.
 
     Source:
         Mimetic initialisation (Trockman and Kolter, 2023, section 4).
@@ -125,7 +161,9 @@ def _initialize_attention(albert: Any) -> None:
 def train_causal_lm(sentences: Sequence[str], training: Training) -> TrainedModel:
     """Train a left-to-right language model, in the place of GPT-2; it keeps capitals."""
     generator = training.seed_generators()
-    tokenizer = train_word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
+    tokenizer = train_word_pieces(
+        sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False
+    )
     network = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
             vocab_size=len(tokenizer),
@@ -145,7 +183,12 @@ def train_causal_lm(sentences: Sequence[str], training: Training) -> TrainedMode
 
     def draw_batch() -> dict[str, torch.Tensor]:
         batch = encode_texts(tokenizer, [sentences[index] for index in next(order)])
-        return {**batch, "labels": batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)}
+        return {
+            **batch,
+            "labels": batch["input_ids"].masked_fill(
+                batch["attention_mask"] == 0, -100
+            ),
+        }
 
     training.minimize(network, lambda _: network(**draw_batch()).loss, rate=2e-3)
     return network, tokenizer
@@ -165,8 +208,11 @@ def _build_bert_config(tokenizer: Any, *, hidden: int) -> Any:
     )
 
 
-def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Draw the hidden tokens: spans in every other row, one token in the others, never special tokens.
+def draw_masked_tokens(
+    mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """Draw the hidden tokens: spans in every other row, one token in the others, never special
+    tokens.
 
     Args:
         mask: 1 where a row has a token, int64 of shape (rows, tokens).
@@ -177,7 +223,15 @@ def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: tor
     hidden = torch.zeros_like(mask, dtype=torch.bool)
     for row, length in enumerate(mask.sum(dim=1).tolist()):
         if row % 2:
-            hidden[row, 1 + int(torch.multinomial(weights[row, 1 : length - 1], 1, generator=generator))] = True
+            hidden[
+                row,
+                1
+                + int(
+                    torch.multinomial(
+                        weights[row, 1 : length - 1], 1, generator=generator
+                    )
+                ),
+            ] = True
             continue
         count = max(1, round(MASKED_SHARE * (length - 2)))
         while int(hidden[row].sum()) < count:

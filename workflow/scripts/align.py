@@ -12,14 +12,23 @@ from waltz.models.encoders import load_encoder
 
 params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
-    datasets = list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.images)
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
+    datasets = list_dataset_files(
+        params.datasets, snakemake.input.rows, snakemake.input.images
+    )
     results = score_datasets(
         load_encoder(ModelSpec(**params.model), device),
         datasets,
         get_cache_file(output.scores),
         ScoringSettings(**settings),
     )
-    facts = {"model": params.model, "profiles": settings["profiles"], "seed": settings["seed"]}
+    facts = {
+        "model": params.model,
+        "profiles": settings["profiles"],
+        "seed": settings["seed"],
+    }
     facts |= describe_device(device)
     write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)

@@ -12,11 +12,16 @@ from waltz.models.encoders.vqa import AnsweringEncoder
 
 params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     encoder: AnsweringEncoder = load_encoder(ModelSpec(**params.model), device)
     results = answer_datasets(
         encoder,
-        list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.images),
+        list_dataset_files(
+            params.datasets, snakemake.input.rows, snakemake.input.images
+        ),
         cache=get_cache_file(output.scores),
         **settings,
     )

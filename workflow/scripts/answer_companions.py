@@ -1,4 +1,6 @@
-"""Perceptual score of one encoder's answers, and their accuracy without one modality, on a group's questions."""
+"""Perceptual score of one encoder's answers, and their accuracy without one modality, on a group's
+questions.
+"""
 
 from waltz.attribution.answer_companions import compute_answer_companions
 from waltz.core.devices import lease_device
@@ -13,7 +15,10 @@ from waltz.models.encoders import load_encoder
 
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     rows = compute_answer_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),

@@ -14,7 +14,10 @@ params, settings = snakemake.params, snakemake.params.settings
 inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     decoder = load_decoder(ModelSpec(**params.model), device)
     results = attribute_answers(
         decoder,
@@ -25,6 +28,9 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     )
     estimation = settings["estimation"] | {"value": settings["value"]}
     facts = {"model": params.model, "settings": estimation, "seed": settings["seed"]}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
+    facts |= {
+        "shard": f"{shard + 1} of {params.shards}",
+        **decoder.describe_forward_pass(),
+    }
     facts |= describe_device(device)
     write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

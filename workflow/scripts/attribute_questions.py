@@ -1,4 +1,6 @@
-"""MM-SHAP of the answers to one shard of a group of questions by one encoder with an answering head."""
+"""MM-SHAP of the answers to one shard of a group of questions by one encoder with an answering
+head.
+"""
 
 from waltz.attribution.encoder_rows import attribute_questions
 from waltz.attribution.stored_rows import StepSettings
@@ -14,7 +16,10 @@ params, settings = snakemake.params, snakemake.params.settings
 inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     results = attribute_questions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
@@ -22,7 +27,11 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         get_cache_file(output.rows),
         slice(shard, None, params.shards),
     )
-    facts = {"model": params.model, "settings": settings["estimation"], "seed": settings["seed"]}
+    facts = {
+        "model": params.model,
+        "settings": settings["estimation"],
+        "seed": settings["seed"],
+    }
     facts |= describe_device(device)
     facts["shard"] = f"{shard + 1} of {params.shards}"
     write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

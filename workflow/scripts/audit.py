@@ -12,14 +12,21 @@ from waltz.filters.pipeline import load_filter_models
 params = snakemake.params
 resampling = Resampling(params.resamples, params.confidence, params.seed)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     models = load_filter_models(params.models, device)
     benchmarks = [parquet.read_rows(file, BENCHMARK) for file in snakemake.input.pairs]
     items = [item for benchmark in benchmarks for item in benchmark]
     with show_progress(10 * len(items), "text", "audit") as bar:
-        scores, contradictions = score_blindly(items, models, get_cache_file(snakemake.output.audit), bar.update)
+        scores, contradictions = score_blindly(
+            items, models, get_cache_file(snakemake.output.audit), bar.update
+        )
     rows = []
     for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):
         settings = {"threshold": params.threshold, "resampling": resampling}
-        rows += audit_blind_judges(instrument, benchmark, scores, contradictions, **settings)
+        rows += audit_blind_judges(
+            instrument, benchmark, scores, contradictions, **settings
+        )
     parquet.write_rows(snakemake.output.audit, rows, AUDIT)

@@ -11,4 +11,8 @@ with log_job(snakemake.log[0]):
     rows = parquet.read_rows(snakemake.input.filtered, FILTERED)
     selected = select_candidates(rows, snakemake.params.settings, snakemake.params.seed)
     parquet.write_rows(snakemake.output.balanced, selected, FILTERED)
-    logging.info("%d of %d candidates are items", sum(row["kept"] for row in selected), len(selected))
+    logging.info(
+        "%d of %d candidates are items",
+        sum(row["kept"] for row in selected),
+        len(selected),
+    )

@@ -8,28 +8,68 @@ from waltz.core.files import parquet
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CANDIDATES
-from waltz.foils.candidates import MakerOptions, build_candidate_rows, build_candidates, select_splits
+from waltz.foils.candidates import (
+    MakerOptions,
+    build_candidate_rows,
+    build_candidates,
+    select_splits,
+)
 
-output, params, instrument = snakemake.output, snakemake.params, snakemake.wildcards.instrument
+output, params, instrument = (
+    snakemake.output,
+    snakemake.params,
+    snakemake.wildcards.instrument,
+)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     start = time.perf_counter()
     rows = select_splits(
-        parquet.read_table(snakemake.input.rows).to_pylist(), params.settings.get("splits"), instrument
+        parquet.read_table(snakemake.input.rows).to_pylist(),
+        params.settings.get("splits"),
+        instrument,
     )
     refusals: Counter[str] = Counter()
     with show_progress(len(rows), "slot", instrument) as bar:
         options = MakerOptions()
-        # Only instruments whose foils a masked language model proposes have a model, so it is imported here.
+        # Only instruments whose foils a masked language model proposes have a model, so it is
+        # imported here.
         if params.model:
             from waltz.foils.masked_proposals import load_proposer
 
-            limits = {**params.proposals, "most_tokens": params.settings.get("most_tokens")}
+            limits = {
+                **params.proposals,
+                "most_tokens": params.settings.get("most_tokens"),
+            }
             cache = get_cache_file(output.candidates)
-            options = load_proposer(params.model[0], device, cache_file=cache, on_progress=bar.update, **limits)
-        candidates = build_candidate_rows(build_candidates(instrument, rows, options), instrument, refusals)
+            options = load_proposer(
+                params.model[0],
+                device,
+                cache_file=cache,
+                on_progress=bar.update,
+                **limits,
+            )
+        candidates = build_candidate_rows(
+            build_candidates(instrument, rows, options), instrument, refusals
+        )
         count, rejected = parquet.write_rows(output.candidates, candidates, CANDIDATES)
-    facts = {"instrument": instrument, "rejected": rejected, "refused": dict(refusals.most_common())}
-    facts |= {"settings": params.settings, "model": next(iter(params.model), None), "proposals": params.proposals}
+    facts = {
+        "instrument": instrument,
+        "rejected": rejected,
+        "refused": dict(refusals.most_common()),
+    }
+    facts |= {
+        "settings": params.settings,
+        "model": next(iter(params.model), None),
+        "proposals": params.proposals,
+    }
     facts |= describe_device(device)
-    write_record(output.run, rows_in=len(rows), rows_out=count, seconds=round(time.perf_counter() - start, 3), **facts)
+    write_record(
+        output.run,
+        rows_in=len(rows),
+        rows_out=count,
+        seconds=round(time.perf_counter() - start, 3),
+        **facts,
+    )

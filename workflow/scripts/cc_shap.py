@@ -15,14 +15,28 @@ params, settings = snakemake.params, snakemake.params.settings
 inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     decoder = load_decoder(ModelSpec(**params.model), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
     cache = get_cache_file(output.rows, Path(output.rows).parents[2])
     run = CCShapRun(**settings, cache=cache, shard=slice(shard, None, params.shards))
     results = explain_datasets(decoder, datasets, run)
     explained = {"cc_shap": settings["cc_shap"], "tokens": settings["tokens"]}
-    facts = {"model": params.model, "settings": explained, "seeds": settings["seeds"], **describe_device(device)}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
-    outputs = {"rows": (output.rows, CC_SHAP), "contributions": (output.contributions, ATTRIBUTION)}
+    facts = {
+        "model": params.model,
+        "settings": explained,
+        "seeds": settings["seeds"],
+        **describe_device(device),
+    }
+    facts |= {
+        "shard": f"{shard + 1} of {params.shards}",
+        **decoder.describe_forward_pass(),
+    }
+    outputs = {
+        "rows": (output.rows, CC_SHAP),
+        "contributions": (output.contributions, ATTRIBUTION),
+    }
     write_results(outputs, output.run, results, **facts)

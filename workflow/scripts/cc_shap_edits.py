@@ -1,4 +1,6 @@
-"""Attributions before and after counterfactual edits, of one shard of a group of data sets with one decoder."""
+"""Attributions before and after counterfactual edits, of one shard of a group of data sets with one
+decoder.
+"""
 
 from pathlib import Path
 
@@ -15,16 +17,33 @@ params, settings = snakemake.params, snakemake.params.settings
 inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     runs = [(params.model["name"], dataset) for dataset in params.datasets]
-    tests = {dataset: table for (_, dataset), table in read_runs([inputs.tests], CONSISTENCY, runs).items()}
+    tests = {
+        dataset: table
+        for (_, dataset), table in read_runs([inputs.tests], CONSISTENCY, runs).items()
+    }
     decoder = load_decoder(ModelSpec(**params.model), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
     cache = get_cache_file(output.rows, Path(output.rows).parents[2])
     run = CCShapRun(**settings, cache=cache, shard=slice(shard, None, params.shards))
     results = explain_datasets(decoder, datasets, run, tests)
     explained = {"cc_shap": settings["cc_shap"], "tokens": settings["tokens"]}
-    facts = {"model": params.model, "settings": explained, "seeds": settings["seeds"], **describe_device(device)}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
-    outputs = {"rows": (output.rows, EDITED), "contributions": (output.contributions, ATTRIBUTION)}
+    facts = {
+        "model": params.model,
+        "settings": explained,
+        "seeds": settings["seeds"],
+        **describe_device(device),
+    }
+    facts |= {
+        "shard": f"{shard + 1} of {params.shards}",
+        **decoder.describe_forward_pass(),
+    }
+    outputs = {
+        "rows": (output.rows, EDITED),
+        "contributions": (output.contributions, ATTRIBUTION),
+    }
     write_results(outputs, output.run, results, **facts)

@@ -1,7 +1,12 @@
 """Refuse numbers whose runs are not compatible, and write the facts of all runs."""
 
 from waltz.core.job_records import log_job
-from waltz.reporting.run_records import check_compatible, collect_run_facts, forget_versions, write_run_facts
+from waltz.reporting.run_records import (
+    check_compatible,
+    collect_run_facts,
+    forget_versions,
+    write_run_facts,
+)
 
 with log_job(snakemake.log[0]):
     runs = collect_run_facts(snakemake.input.records)

@@ -7,5 +7,9 @@ from waltz.core.job_records import log_job
 with log_job(snakemake.log[0]):
     for name, layout in snakemake.params.layouts.items():
         layout = getattr(schema, layout)
-        rows = [row for file in snakemake.input[name] for row in parquet.read_rows(file, layout)]
+        rows = [
+            row
+            for file in snakemake.input[name]
+            for row in parquet.read_rows(file, layout)
+        ]
         parquet.write_rows(snakemake.output[name], rows, layout)

@@ -14,15 +14,27 @@ params, settings = snakemake.params, snakemake.params.settings
 inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     decoder = load_decoder(ModelSpec(**params.model), device)
-    helper = load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder
+    helper = (
+        load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder
+    )
     judge = load_classifier(ModelSpec(**params.judge), device) if params.judge else None
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
-    run = EditTestRun(**settings, cache=get_cache_file(output.rows), shard=slice(shard, None, params.shards))
+    run = EditTestRun(
+        **settings,
+        cache=get_cache_file(output.rows),
+        shard=slice(shard, None, params.shards),
+    )
     results = run_tests(decoder, helper, judge, datasets, run)
     facts = {"model": params.model, "helper": params.helper, "judge": params.judge}
     facts |= {name: settings[name] for name in ("seed", "seeds", "tokens", "edits")}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
+    facts |= {
+        "shard": f"{shard + 1} of {params.shards}",
+        **decoder.describe_forward_pass(),
+    }
     facts |= describe_device(device)
     write_results({"rows": (output.rows, CONSISTENCY)}, output.run, results, **facts)

@@ -2,7 +2,12 @@
 
 import time
 
-from waltz.benchmark.cv_probes import build_conditions, build_probe_captions, count_rejections, read_plain_captions
+from waltz.benchmark.cv_probes import (
+    build_conditions,
+    build_probe_captions,
+    count_rejections,
+    read_plain_captions,
+)
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
 from waltz.core.files.result_cache import get_cache_file
@@ -12,19 +17,32 @@ from waltz.filters.pipeline import load_filter_models, score_grammaticality
 
 inputs, output, params = snakemake.input, snakemake.output, snakemake.params
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     start = time.perf_counter()
     contextual = parquet.read_rows(inputs.contextual, PROBE_CAPTIONS)
     written = read_plain_captions(inputs, contextual)
     texts = {row["caption"] for row in contextual if row["caption"]}
     cache = get_cache_file(output.probes)
     with show_progress(2 * len(texts), "text", "cv-probes") as bar:
-        scores = score_grammaticality(texts, load_filter_models(params.models, device), cache, bar.update)
-    captions, checker = build_probe_captions(contextual, written, scores, inputs.get("checks"), params.scenes)
+        scores = score_grammaticality(
+            texts, load_filter_models(params.models, device), cache, bar.update
+        )
+    captions, checker = build_probe_captions(
+        contextual, written, scores, inputs.get("checks"), params.scenes
+    )
     rows = build_conditions(captions)
     parquet.write_rows(output.captions, captions, PROBE_CAPTIONS)
     parquet.write_rows(output.probes, rows, CONDITIONS)
-    facts = {"instrument": "cv-probes", "captions": count_rejections(captions), "checker": checker}
+    facts = {
+        "instrument": "cv-probes",
+        "captions": count_rejections(captions),
+        "checker": checker,
+    }
     seconds = round(time.perf_counter() - start, 3)
     facts |= {"models": params.models, **describe_device(device)}
-    write_record(output.run, rows_in=len(captions), rows_out=len(rows), seconds=seconds, **facts)
+    write_record(
+        output.run, rows_in=len(captions), rows_out=len(rows), seconds=seconds, **facts
+    )

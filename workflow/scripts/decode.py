@@ -13,16 +13,33 @@ from waltz.models.decoders import load_decoder
 params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     decoder = load_decoder(ModelSpec(**params.model), device)
     results = prompt_datasets(
         decoder,
-        list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.get("images")),
+        list_dataset_files(
+            params.datasets, snakemake.input.rows, snakemake.input.get("images")
+        ),
         get_cache_file(output.scores),
         PromptingSettings(**settings),
         slice(shard, None, params.shards),
     )
-    facts = {"model": params.model, "profiles": settings["profiles"], "seed": settings["seed"]}
+    facts = {
+        "model": params.model,
+        "profiles": settings["profiles"],
+        "seed": settings["seed"],
+    }
     facts |= describe_device(device)
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
-    write_results({"scores": (output.scores, EVALUATION.with_position())}, output.run, results, **facts)
+    facts |= {
+        "shard": f"{shard + 1} of {params.shards}",
+        **decoder.describe_forward_pass(),
+    }
+    write_results(
+        {"scores": (output.scores, EVALUATION.with_position())},
+        output.run,
+        results,
+        **facts,
+    )

@@ -19,9 +19,20 @@ with (
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
     open_dataset_images(params.datasets, inputs.get("images") or []) as load_image,
 ):
-    decoder = load_decoder(ModelSpec(**params.model), device) if inputs.get("images") else None
+    decoder = (
+        load_decoder(ModelSpec(**params.model), device)
+        if inputs.get("images")
+        else None
+    )
     tables = read_explanation_tables(inputs, params.model["name"], params.datasets)
     draw = draw_edits if inputs.get("edited") else draw_explanations
     render_image = make_image_renderer(decoder, load_image)
-    figures = draw(tables, params.model["name"], params.profiles, params.most, params.seed, render_image)
+    figures = draw(
+        tables,
+        params.model["name"],
+        params.profiles,
+        params.most,
+        params.seed,
+        render_image,
+    )
     save_examples(snakemake.output.figures, figures)

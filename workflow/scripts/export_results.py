@@ -11,5 +11,11 @@ inputs, output = snakemake.input, snakemake.output
 with log_job(snakemake.log[0]):
     started = time.monotonic()
     settings = ResultSettings(**snakemake.params.settings)
-    facts = export_results(Path(inputs.metrics), list(inputs.records), settings, Path(output.results), int(time.time()))
+    facts = export_results(
+        Path(inputs.metrics),
+        list(inputs.records),
+        settings,
+        Path(output.results),
+        int(time.time()),
+    )
     write_record(output.run, seconds=time.monotonic() - started, **facts)

@@ -1,4 +1,6 @@
-"""Fetch one raw file, or listed images: the user's own, a local copy, a file of an archive, or from the network."""
+"""Fetch one raw file, or listed images: the user's own, a local copy, a file of an archive, or from
+the network.
+"""
 
 from pathlib import Path
 
@@ -13,8 +15,14 @@ file, target = snakemake.params.file, Path(snakemake.output.raw)
 with log_job(snakemake.log[0]):
     lock, cache = Path(snakemake.params.lock), Path(snakemake.params.cache)
     if snakemake.input.get("archive"):
-        extract_member(Path(snakemake.input.archive), get_archive_member(file["url"].get_secret_value()), target)
+        extract_member(
+            Path(snakemake.input.archive),
+            get_archive_member(file["url"].get_secret_value()),
+            target,
+        )
     elif "listed" in file:
-        fetch_listed_images(Path(snakemake.input.own), file.get("local"), target, lock, cache)
+        fetch_listed_images(
+            Path(snakemake.input.own), file.get("local"), target, lock, cache
+        )
     else:
         provide_raw_file(file, target, lock, cache, snakemake.params.largest)

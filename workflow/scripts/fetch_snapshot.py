@@ -6,4 +6,8 @@ from waltz.core.job_records import log_job
 from waltz.models.hub import fetch_snapshot
 
 with log_job(snakemake.log[0]):
-    fetch_snapshot(snakemake.params.repository, Path(snakemake.output.folder), Path(snakemake.params.lock))
+    fetch_snapshot(
+        snakemake.params.repository,
+        Path(snakemake.output.folder),
+        Path(snakemake.params.lock),
+    )

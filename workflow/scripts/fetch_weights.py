@@ -11,5 +11,7 @@ url, checksum = params.origin
 advice = f"put a copy to {target} and run `snakemake --touch {target}`"
 
 with log_job(snakemake.log[0]):
-    file = DownloadRequest(url.get_secret_value(), checksum, advice, largest=params.largest)
+    file = DownloadRequest(
+        url.get_secret_value(), checksum, advice, largest=params.largest
+    )
     fetch(file, target, Path(params.lock), Path(params.cache))

@@ -10,6 +10,10 @@ params, output = snakemake.params, snakemake.output
 
 with log_job(snakemake.log[0]):
     counts = parquet.read_rows(snakemake.input.frequencies, FREQUENCIES)
-    for (dataset, kind, title), *files in zip(params.figures, output.svg, output.png, strict=True):
-        part = [row for row in counts if row["dataset"] == dataset and row["kind"] == kind]
+    for (dataset, kind, title), *files in zip(
+        params.figures, output.svg, output.png, strict=True
+    ):
+        part = [
+            row for row in counts if row["dataset"] == dataset and row["kind"] == kind
+        ]
         save_figure(draw_frequencies(part, f"{dataset}: {title}"), files)

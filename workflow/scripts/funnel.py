@@ -8,8 +8,13 @@ from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
 with log_job(snakemake.log[0]):
     rows = []
     for instrument, candidates_file, items_file in zip(
-        snakemake.params.instruments, snakemake.input.balanced, snakemake.input.pairs, strict=True
+        snakemake.params.instruments,
+        snakemake.input.balanced,
+        snakemake.input.pairs,
+        strict=True,
     ):
         candidates = parquet.read_rows(candidates_file, FILTERED)
-        rows += count_funnel(instrument, candidates, parquet.read_rows(items_file, BENCHMARK))
+        rows += count_funnel(
+            instrument, candidates, parquet.read_rows(items_file, BENCHMARK)
+        )
     parquet.write_rows(snakemake.output.funnel, rows, FUNNEL)

@@ -9,4 +9,10 @@ from waltz.core.job_records import log_job
 listed = Path(snakemake.output.listed)
 
 with log_job(snakemake.log[0]):
-    write_text(listed, "".join(f"{os.path.relpath(part, listed.parent)}\n" for part in snakemake.input.parts))
+    write_text(
+        listed,
+        "".join(
+            f"{os.path.relpath(part, listed.parent)}\n"
+            for part in snakemake.input.parts
+        ),
+    )

@@ -12,7 +12,10 @@ from waltz.models.encoders import load_encoder
 
 params, inputs = snakemake.params, snakemake.input
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     rows = measure_bias(
         [load_encoder(ModelSpec(**model), device) for model in params.models],
         list_dataset_files(params.datasets, inputs.rows, inputs.images),

@@ -1,4 +1,6 @@
-"""Measure sensitivity and specificity of self-consistency tests and CC-SHAP on constructed decoders."""
+"""Measure sensitivity and specificity of self-consistency tests and CC-SHAP on constructed
+decoders.
+"""
 
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
@@ -10,5 +12,7 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     resampling = Resampling(params.resamples, params.confidence, params.seed)
-    rows = measure_calibration(seed=params.seed, resampling=resampling, **params.settings)
+    rows = measure_calibration(
+        seed=params.seed, resampling=resampling, **params.settings
+    )
     write_records(snakemake.output.rows, rows, MeasurementRecord)

@@ -1,4 +1,6 @@
-"""Measure the agreement between two attributions of the same output, which is the ceiling of CC-SHAP."""
+"""Measure the agreement between two attributions of the same output, which is the ceiling of
+CC-SHAP.
+"""
 
 from waltz.core.devices import lease_device
 from waltz.core.files.group_files import list_dataset_files
@@ -12,7 +14,10 @@ from waltz.models.decoders import load_decoder
 
 params, inputs = snakemake.params, snakemake.input
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     resampling = Resampling(params.resamples, params.confidence, params.seed)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     settings = CeilingSettings(**params.settings)

@@ -8,20 +8,35 @@ from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import write_records
 from waltz.core.schema import MeasurementRecord
-from waltz.measures.controls import ControlSettings, measure_decoder_controls, measure_encoder_controls
+from waltz.measures.controls import (
+    ControlSettings,
+    measure_decoder_controls,
+    measure_encoder_controls,
+)
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.encoders import load_encoder
 
 params, inputs = snakemake.params, snakemake.input
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     resampling = Resampling(params.resamples, params.confidence, params.seed)
     settings = ControlSettings(**params.settings)
-    # Encoders are passed as functions that load them, since each random network needs untouched weights.
-    encoders = {entry["name"]: partial(load_encoder, ModelSpec(**entry), device) for entry in params.encoders}
-    rows = measure_encoder_controls(encoders, datasets, settings, params.seed, resampling)
+    # Encoders are passed as functions that load them, since each random network needs untouched
+    # weights.
+    encoders = {
+        entry["name"]: partial(load_encoder, ModelSpec(**entry), device)
+        for entry in params.encoders
+    }
+    rows = measure_encoder_controls(
+        encoders, datasets, settings, params.seed, resampling
+    )
     decoders = [load_decoder(ModelSpec(**entry), device) for entry in params.decoders]
-    rows += measure_decoder_controls(decoders, datasets, settings, params.seed, resampling)
+    rows += measure_decoder_controls(
+        decoders, datasets, settings, params.seed, resampling
+    )
     write_records(snakemake.output.rows, rows, MeasurementRecord)

@@ -6,13 +6,20 @@ from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import write_records
 from waltz.core.schema import MeasurementRecord
-from waltz.measures.ground_truth import GroundTruthSettings, measure_games, measure_rulers
+from waltz.measures.ground_truth import (
+    GroundTruthSettings,
+    measure_games,
+    measure_rulers,
+)
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.ruler import load_ruler
 
 params, inputs = snakemake.params, snakemake.input
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     rows = measure_games([(4, 4), (4, 8), (8, 4), (3, 8), (5, 7)])
     rows += measure_rulers(
         [load_ruler(ModelSpec(**model), device) for model in params.models],

@@ -14,5 +14,7 @@ with log_job(snakemake.log[0]):
     runs = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
     resampling = Resampling(params.resamples, params.confidence, params.seed)
-    rows = measure_plausibility(scores, params.settings["language_model"], params.filters, resampling)
+    rows = measure_plausibility(
+        scores, params.settings["language_model"], params.filters, resampling
+    )
     write_records(snakemake.output.rows, rows, MeasurementRecord)

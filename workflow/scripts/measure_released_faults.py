@@ -13,7 +13,10 @@ from waltz.models.encoders import load_encoder
 
 params, inputs = snakemake.params, snakemake.input
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     rows = measure_released_faults(
         [load_encoder(ModelSpec(**model), device) for model in params.encoders],
         [load_decoder(ModelSpec(**model), device) for model in params.decoders],

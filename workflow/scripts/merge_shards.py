@@ -6,7 +6,9 @@ from waltz.core.job_records import log_job
 
 inputs, output = snakemake.input, snakemake.output
 layout = getattr(schema, snakemake.params.layout)
-order = snakemake.params.get("order") or sorted(layout.key, key=lambda name: name != "profile")
+order = snakemake.params.get("order") or sorted(
+    layout.key, key=lambda name: name != "profile"
+)
 
 with log_job(snakemake.log[0]):
     merge_shards(inputs.rows, inputs.runs, output.rows, output.run, layout, order)

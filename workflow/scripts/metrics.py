@@ -11,9 +11,21 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    metrics = [row for file in snakemake.input.parts for row in parquet.read_rows(file, METRICS)]
-    comparisons = [row for file in snakemake.input.comparisons for row in parquet.read_rows(file, COMPARISONS)]
-    parts = {(model, dataset): part for part, runs in params.parts.items() for model, dataset in runs}
+    metrics = [
+        row
+        for file in snakemake.input.parts
+        for row in parquet.read_rows(file, METRICS)
+    ]
+    comparisons = [
+        row
+        for file in snakemake.input.comparisons
+        for row in parquet.read_rows(file, COMPARISONS)
+    ]
+    parts = {
+        (model, dataset): part
+        for part, runs in params.parts.items()
+        for model, dataset in runs
+    }
     resampling = Resampling(params.resamples, params.confidence, params.seed)
     comparisons += build_comparison_rows(scores, params.profiles, resampling, parts)
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

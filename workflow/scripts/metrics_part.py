@@ -12,13 +12,26 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    probes = [row for file in snakemake.input.probes for row in parquet.read_rows(file, CONDITIONS)]
+    probes = [
+        row
+        for file in snakemake.input.probes
+        for row in parquet.read_rows(file, CONDITIONS)
+    ]
     questions = {}
-    for (name, entry), file in zip(params.questions.items(), snakemake.input.questions, strict=True):
+    for (name, entry), file in zip(
+        params.questions.items(), snakemake.input.questions, strict=True
+    ):
         rows = parquet.read_table(file).to_pylist()
-        questions[name], _ = select_questions(name, rows, entry["size"], params.seed, entry.get("choice"))
+        questions[name], _ = select_questions(
+            name, rows, entry["size"], params.seed, entry.get("choice")
+        )
     resampling = Resampling(params.resamples, params.confidence, params.seed)
     metrics = build_metric_rows(
-        scores, params.profiles, resampling, averaged=params.averaged, probes=probes, questions=questions
+        scores,
+        params.profiles,
+        resampling,
+        averaged=params.averaged,
+        probes=probes,
+        questions=questions,
     )
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

@@ -11,9 +11,17 @@ params, settings = snakemake.params, snakemake.params.settings
 
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
-    rows = [row for file in snakemake.input.rows for row in parquet.read_table(file).to_pylist()]
+    rows = [
+        row
+        for file in snakemake.input.rows
+        for row in parquet.read_table(file).to_pylist()
+    ]
     items, unusable = build_mismatched_items(
-        snakemake.wildcards.aligned, rows, settings["size"], params.seed, settings.get("choice")
+        snakemake.wildcards.aligned,
+        rows,
+        settings["size"],
+        params.seed,
+        settings.get("choice"),
     )
     parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
     write_record(

@@ -12,10 +12,15 @@ from waltz.scenes.writers.files import find_scene
 
 params = snakemake.params
 
-with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrument", "oracle") as bar:
+with (
+    log_job(snakemake.log[0]),
+    show_progress(len(params.instruments), "instrument", "oracle") as bar,
+):
     graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
     rows = []
-    for instrument, candidates_file in zip(params.instruments, snakemake.input.balanced, strict=True):
+    for instrument, candidates_file in zip(
+        params.instruments, snakemake.input.balanced, strict=True
+    ):
         rows += compute_oracle_shares(
             instrument,
             parquet.read_rows(candidates_file, FILTERED),

@@ -12,7 +12,10 @@ from waltz.models.text.causal import load_causal_model
 
 params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 
-with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+):
     model = load_causal_model(ModelSpec(**params.model), device)
     results = score_datasets(
         model,
@@ -20,8 +23,17 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         get_cache_file(output.scores),
         LikelihoodSettings(**settings),
     )
-    batches = {"tokens_per_batch": settings["tokens_per_batch"], "shares_prefixes": model.reads_trees}
+    batches = {
+        "tokens_per_batch": settings["tokens_per_batch"],
+        "shares_prefixes": model.reads_trees,
+    }
     batches["shares_prefixes_reason"] = model.reason
-    facts = {"model": params.model, "profiles": settings["profiles"], "seed": settings["seed"]}
+    facts = {
+        "model": params.model,
+        "profiles": settings["profiles"],
+        "seed": settings["seed"],
+    }
     facts |= describe_device(device)
-    write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts, **batches)
+    write_results(
+        {"scores": (output.scores, EVALUATION)}, output.run, results, **facts, **batches
+    )

@@ -8,6 +8,8 @@ from waltz.evaluation.recorded_answers import import_answers
 params, output = snakemake.params, snakemake.output
 
 with log_job(snakemake.log[0]):
-    results = import_answers(snakemake.input.records, params.model, params.datasets, params.profiles)
+    results = import_answers(
+        snakemake.input.records, params.model, params.datasets, params.profiles
+    )
     facts = {"model": params.model, "profiles": params.profiles}
     write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)

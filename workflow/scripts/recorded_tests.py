@@ -10,6 +10,14 @@ params, output = snakemake.params, snakemake.output
 with log_job(snakemake.log[0]):
     source = (snakemake.input.records, params.model, params.datasets, params.profiles)
     facts = {"model": params.model, "profiles": params.profiles}
-    write_results({"rows": (output.tests, CONSISTENCY)}, output.tests_run, import_tests(*source), **facts)
-    outputs = {"rows": (output.cc_shap, CC_SHAP), "contributions": (output.contributions, ATTRIBUTION)}
+    write_results(
+        {"rows": (output.tests, CONSISTENCY)},
+        output.tests_run,
+        import_tests(*source),
+        **facts,
+    )
+    outputs = {
+        "rows": (output.cc_shap, CC_SHAP),
+        "contributions": (output.contributions, ATTRIBUTION),
+    }
     write_results(outputs, output.cc_shap_run, import_attributions(*source), **facts)

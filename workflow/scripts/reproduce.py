@@ -11,14 +11,29 @@ from waltz.sources.raw_files import read_object_entries
 
 inputs, output, released = snakemake.input, snakemake.output, snakemake.params.released
 
-with log_job(snakemake.log[0]), show_progress(len(released), "instrument", "reproduced") as bar:
-    tables = [parquet.read_table(file, columns=["source_id", "caption"]) for file in inputs.captions]
-    captions = {row["source_id"]: row["caption"] for table in tables for row in table.to_pylist()}
+with (
+    log_job(snakemake.log[0]),
+    show_progress(len(released), "instrument", "reproduced") as bar,
+):
+    tables = [
+        parquet.read_table(file, columns=["source_id", "caption"])
+        for file in inputs.captions
+    ]
+    captions = {
+        row["source_id"]: row["caption"]
+        for table in tables
+        for row in table.to_pylist()
+    }
     shares, misses = [], []
     for instrument in released:
-        items = [{"id": item_id, **record} for item_id, record in read_object_entries(inputs[instrument], "")]
+        items = [
+            {"id": item_id, **record}
+            for item_id, record in read_object_entries(inputs[instrument], "")
+        ]
         share, missed = measure_reproduction(instrument, items, captions)
-        shares.append({"instrument": instrument, "metric": "reproduced", **asdict(share)})
+        shares.append(
+            {"instrument": instrument, "metric": "reproduced", **asdict(share)}
+        )
         misses += [{"instrument": instrument, **vars(miss)} for miss in missed]
         bar.update(1)
     parquet.write_rows(output.shares, shares, REPRODUCTION)

@@ -18,6 +18,11 @@ with (
 ):
     encoder = load_encoder(ModelSpec(**params.model), device)
     runs = [(encoder.spec.name, dataset) for dataset in params.datasets]
-    tables = {dataset: table for (_, dataset), table in read_runs(inputs.rows, ATTRIBUTION, runs).items()}
-    figures = draw_encoder_examples(tables, encoder, params.profiles, params.most, params.seed, load_image)
+    tables = {
+        dataset: table
+        for (_, dataset), table in read_runs(inputs.rows, ATTRIBUTION, runs).items()
+    }
+    figures = draw_encoder_examples(
+        tables, encoder, params.profiles, params.most, params.seed, load_image
+    )
     save_examples(snakemake.output.figures, figures)

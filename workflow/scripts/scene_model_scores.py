@@ -15,7 +15,10 @@ with (
     lease_device(0, snakemake.threads),
     show_progress(len(params.models), "model", "scores") as bar,
 ):
-    folders = {name: Path(weights).parent for name, weights in zip(params.models, snakemake.input.weights, strict=True)}
+    folders = {
+        name: Path(weights).parent
+        for name, weights in zip(params.models, snakemake.input.weights, strict=True)
+    }
     rows: list[SceneScoreRecord] = []
     for model_rows in measure_models(folders, params.seed, params.held_out):
         rows += model_rows

@@ -1,6 +1,12 @@
-"""Summarize all attributions: shares of text, ablations, companion measures, and the verbs of CV-Probes."""
+"""Summarize all attributions: shares of text, ablations, companion measures, and the verbs of
+CV-Probes.
+"""
 
-from waltz.attribution.summary import build_ablation_rows, build_share_rows, build_verb_rows
+from waltz.attribution.summary import (
+    build_ablation_rows,
+    build_share_rows,
+    build_verb_rows,
+)
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
@@ -16,10 +22,16 @@ with log_job(snakemake.log[0]):
         for name, file in zip(params.probes, snakemake.input.probes, strict=True)
     }
     # Companion measures come first; ablations and verbs follow from the attributions below.
-    metrics = [row for file in snakemake.input.companions for row in parquet.read_rows(file, METRICS)]
+    metrics = [
+        row
+        for file in snakemake.input.companions
+        for row in parquet.read_rows(file, METRICS)
+    ]
     shares = []
     scored = read_runs(snakemake.input.scores, EVALUATION, params.runs)
-    for (model, dataset), table in read_runs(snakemake.input.rows, ATTRIBUTION, params.runs).items():
+    for (model, dataset), table in read_runs(
+        snakemake.input.rows, ATTRIBUTION, params.runs
+    ).items():
         rows, scores = table.to_pylist(), scored[model, dataset].to_pylist()
         shares += build_share_rows(model, dataset, rows, scores, resampling)
         if dataset in probes:

@@ -11,9 +11,19 @@ inputs, params = snakemake.input, snakemake.params
 
 with log_job(snakemake.log[0]):
     declaration = TABLES[snakemake.wildcards.table]
-    check_compatible([run for file in inputs.runs for run in read_run_facts(file)], params.profiles)
-    files = {kind: inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]] for kind in params.kinds}
-    cells = build_table(declaration, files, inputs.printed, params.profiles, StudyFacts(**params.study))
+    check_compatible(
+        [run for file in inputs.runs for run in read_run_facts(file)], params.profiles
+    )
+    files = {
+        kind: inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]]
+        for kind in params.kinds
+    }
+    cells = build_table(
+        declaration, files, inputs.printed, params.profiles, StudyFacts(**params.study)
+    )
     write_table(
-        declaration, cells, read_significance_tests(inputs.comparisons, params.study["confidence"]), snakemake.output
+        declaration,
+        cells,
+        read_significance_tests(inputs.comparisons, params.study["confidence"]),
+        snakemake.output,
     )

@@ -6,4 +6,8 @@ from waltz.core.files.archives import extract_member
 from waltz.core.job_records import log_job
 
 with log_job(snakemake.log[0]):
-    extract_member(Path(snakemake.input.archive), snakemake.params.member, Path(snakemake.output.file))
+    extract_member(
+        Path(snakemake.input.archive),
+        snakemake.params.member,
+        Path(snakemake.output.file),
+    )

@@ -14,6 +14,11 @@ with (
 ):
     images = load_image if inputs.get("images") else None
     runs = [(params.model, dataset) for dataset in params.datasets]
-    tables = {dataset: table for (_, dataset), table in read_runs(inputs.tests, CONSISTENCY, runs).items()}
-    figures = draw_traces(tables, params.model, params.profiles, params.most, params.seed, images)
+    tables = {
+        dataset: table
+        for (_, dataset), table in read_runs(inputs.tests, CONSISTENCY, runs).items()
+    }
+    figures = draw_traces(
+        tables, params.model, params.profiles, params.most, params.seed, images
+    )
     save_examples(snakemake.output.traces, figures)

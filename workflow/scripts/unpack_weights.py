@@ -8,11 +8,18 @@ from waltz.core.job_records import log_job
 from waltz.models.text.masked import convert_spanbert
 
 with log_job(snakemake.log[0]):
-    archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)
-    # SpanBERT has two archives: the first has the prediction head, the second has the configuration.
+    archives, folder = (
+        [Path(file) for file in snakemake.input.weights],
+        Path(snakemake.output.folder),
+    )
+    # SpanBERT has two archives: the first has the prediction head, the second has the
+    # configuration.
     if snakemake.params.unpack == "spanbert":
         with_head, with_config = archives
         dropped = convert_spanbert(with_head, with_config, folder)
-        logging.info("weights of the archive that the model has no use for: %s", ", ".join(dropped) or "none")
+        logging.info(
+            "weights of the archive that the model has no use for: %s",
+            ", ".join(dropped) or "none",
+        )
     else:
         extract_folder(archives[0], folder)

@@ -18,9 +18,12 @@ with log_job(snakemake.log[0]):
     ):
         items = parquet.read_rows(items_file, BENCHMARK)
         annotations = parquet.read_rows(annotations_file, ANNOTATIONS)
-        measures = compute_validation_statistics(dataset, items, annotations, resampling)
+        measures = compute_validation_statistics(
+            dataset, items, annotations, resampling
+        )
         statistics += [
-            {"dataset": dataset, "metric": metric, **asdict(measure)} for metric, measure in measures.items()
+            {"dataset": dataset, "metric": metric, **asdict(measure)}
+            for metric, measure in measures.items()
         ]
         counts += [{"dataset": dataset, **row} for row in count_frequencies(items)]
     parquet.write_rows(snakemake.output.statistics, statistics, STATISTICS)

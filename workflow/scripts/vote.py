@@ -12,15 +12,27 @@ from waltz.scenes.writers.files import find_scene
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    candidates = [row for row in parquet.read_rows(snakemake.input.balanced, FILTERED) if row["kept"]]
+    candidates = [
+        row
+        for row in parquet.read_rows(snakemake.input.balanced, FILTERED)
+        if row["kept"]
+    ]
     answers, votes, voter = [], {}, None
     if snakemake.input.annotations:
-        answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in candidates))
+        answers = read_annotations(
+            snakemake.input.annotations, (row["item_id"] for row in candidates)
+        )
         votes, voter = count_votes(answers, params.valid_votes), "people"
     elif params.scenes:
         graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
-        voted_rows = cast_votes(candidates, {row["image"]: find_scene(row["image"], graphs) for row in candidates})
-        votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in voted_rows}
+        voted_rows = cast_votes(
+            candidates,
+            {row["image"]: find_scene(row["image"], graphs) for row in candidates},
+        )
+        votes = {
+            row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes}
+            for row in voted_rows
+        }
         voter = VOTER
     rows = build_items(candidates, votes, voter)
     parquet.write_rows(snakemake.output.pairs, rows, BENCHMARK)

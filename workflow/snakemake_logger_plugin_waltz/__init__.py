@@ -1,7 +1,9 @@
-"""Logger of a run: progress with the time left, and a one-line message for each mistake that the user can correct.
+"""Logger of a run: progress with the time left, and a one-line message for each mistake that the
+user can correct.
 
-Snakemake finds loggers by the prefix of their module; profiles/default names this logger. Snakemake imports it before
-the Snakefile decides from which checkout waltz is imported, so this module imports waltz only inside functions.
+Snakemake finds loggers by the prefix of their module; profiles/default names this logger. Snakemake
+imports it before the Snakefile decides from which checkout waltz is imported, so this module
+imports waltz only inside functions.
 """
 
 from logging import LogRecord
@@ -19,9 +21,14 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
     """Logger that extends snakemake-logger-plugin-rich by progress lines and explained errors."""
 
     def __post_init__(self) -> None:
-        """Add the time left to the progress bars, replace the handler of events, and explain errors."""
+        """Add the time left to the progress bars, replace the handler of events, and explain
+        errors.
+        """
         super().__post_init__()
-        self.progress.columns = (*self.progress.columns, TimeRemainingColumn(compact=True))
+        self.progress.columns = (
+            *self.progress.columns,
+            TimeRemainingColumn(compact=True),
+        )
         settings = self.common_settings
         self.event_handler = EventHandler(
             lines=None if self._has_bars() else ProgressLines(self._print_line),
@@ -37,7 +44,9 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
         logger.addFilter(explain_error)
 
     def _has_bars(self) -> bool:
-        """Return whether the output is a terminal that can show bars; rich would also believe FORCE_COLOR."""
+        """Return whether the output is a terminal that can show bars; rich would also believe
+        FORCE_COLOR.
+        """
         return self.console.file.isatty() and not self.console.is_dumb_terminal
 
     def _print_line(self, line: str) -> None:
@@ -47,7 +56,8 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
 
 
 def explain_error(record: LogRecord) -> bool:
-    """Replace Snakemake's message about a mistake that the user can correct; return whether the record is shown.
+    """Replace Snakemake's message about a mistake that the user can correct; return whether the
+    record is shown.
 
     It runs in the thread that handles the exception.
     """

@@ -1,6 +1,8 @@
-"""Output of a run for the events that Snakemake reports: progress as bars on a terminal, else as lines.
+"""Output of a run for the events that Snakemake reports: progress as bars on a terminal, else as
+lines.
 
-Names, paths and messages are printed literally, as `rich.text.Text`, in which `[x]` or `:key:` has no effect.
+Names, paths and messages are printed literally, as `rich.text.Text`, in which `[x]` or `:key:` has
+no effect.
 """
 
 import time
@@ -21,7 +23,8 @@ from snakemake_logger_plugin_waltz.progress_lines import ProgressLines
 
 
 class EventHandler(RichEventHandler):  # type: ignore[misc]
-    """Handler of Snakemake's events that prints texts literally, and lines of progress if there is no terminal.
+    """Handler of Snakemake's events that prints texts literally, and lines of progress if there is
+    no terminal.
 
     Args:
         lines: Lines of progress; None on a terminal, which shows bars.
@@ -29,11 +32,19 @@ class EventHandler(RichEventHandler):  # type: ignore[misc]
         settings: Settings of `snakemake_logger_plugin_rich.event_handler.EventHandler`.
     """
 
-    def __init__(self, lines: ProgressLines | None, verbose: bool, **settings: Any) -> None:
-        """Create the handler; it lists jobs itself, because the parent would read their texts as markup."""
+    def __init__(
+        self, lines: ProgressLines | None, verbose: bool, **settings: Any
+    ) -> None:
+        """Create the handler; it lists jobs itself, because the parent would read their texts as
+        markup.
+        """
         # Without a terminal, the parent draws its bars on a console that prints nothing.
         if lines is not None:
-            settings["live_display"] = Live(console=Console(quiet=True), redirect_stdout=False, redirect_stderr=False)
+            settings["live_display"] = Live(
+                console=Console(quiet=True),
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
         super().__init__(**settings, verbose=False)
         self.lines = lines
         self.lists_jobs = verbose
@@ -48,7 +59,12 @@ class EventHandler(RichEventHandler):  # type: ignore[misc]
         """Count a job that starts, and list it if the run is verbose."""
         super().handle_job_info(event_data)
         if self.lines is not None:
-            name = " ".join([event_data.rule_name, "/".join(map(str, event_data.wildcards.values()))])
+            name = " ".join(
+                [
+                    event_data.rule_name,
+                    "/".join(map(str, event_data.wildcards.values())),
+                ]
+            )
             self.lines.count_start(event_data.jobid, name.strip())
         if self.lists_jobs:
             # A dry run lists the same jobs with the reason why they would run.
@@ -70,7 +86,9 @@ class EventHandler(RichEventHandler):  # type: ignore[misc]
             self._print_job("◉ Finished", event_data.job_id, {})
 
     def handle(self, record: LogRecord, **_: Any) -> None:
-        """Show an event; a failed job with its whole message and log files, of which the parent shows only a part."""
+        """Show an event; a failed job with its whole message and log files, of which the parent
+        shows only a part.
+        """
         # A group of jobs on a cluster fails as one job, with the facts of each of its jobs.
         match getattr(record, "event", None):
             case LogEvent.JOB_ERROR:
@@ -81,16 +99,25 @@ class EventHandler(RichEventHandler):  # type: ignore[misc]
             case _:
                 super().handle(record)
 
-    def _show_failed_job(self, facts: Mapping[str, Any], other_logs: Sequence[str]) -> None:
-        """Count a job that failed, and show its message, such as the message of a cluster, and its log files.
+    def _show_failed_job(
+        self, facts: Mapping[str, Any], other_logs: Sequence[str]
+    ) -> None:
+        """Count a job that failed, and show its message, such as the message of a cluster, and its
+        log files.
 
         Args:
-            facts: Facts from Snakemake: `jobid`, `log` (log files of the job and of a cluster), perhaps `rule_msg`.
+            facts: Facts from Snakemake: `jobid`, `log` (log files of the job and of a cluster),
+                perhaps `rule_msg`.
             other_logs: Further log files, of a group of jobs.
         """
         if self.lines is not None:
             self.lines.count_end(facts["jobid"], is_done=False)
-        self._print_job("✗ Failed", facts["jobid"], {"message": facts.get("rule_msg")}, style="yellow")
+        self._print_job(
+            "✗ Failed",
+            facts["jobid"],
+            {"message": facts.get("rule_msg")},
+            style="yellow",
+        )
         # A log file may be named twice; each is shown once.
         for log in dict.fromkeys([*facts["log"], *other_logs]):
             self._print(f"log file {log}:", style="yellow")
@@ -123,17 +150,27 @@ class EventHandler(RichEventHandler):  # type: ignore[misc]
             self._print("Building workflow graph...")
 
     def _start_conda_status(self, env_name: str) -> None:
-        """Show that an environment is being created; its name is escaped, since the parent reads it as markup."""
+        """Show that an environment is being created; its name is escaped, since the parent reads it
+        as markup.
+        """
         super()._start_conda_status(escape(env_name))
 
     def _complete_conda_status(self, env_name: str) -> None:
-        """Show that an environment was created; its name is escaped, since the parent reads it as markup."""
+        """Show that an environment was created; its name is escaped, since the parent reads it as
+        markup.
+        """
         super()._complete_conda_status(escape(env_name))
 
-    def _print_job(self, title: str, job: int, details: Mapping[str, str | None], style: str = "") -> None:
-        """Print a job with its rule and time, and a line for each wildcard and detail that has a value."""
+    def _print_job(
+        self, title: str, job: int, details: Mapping[str, str | None], style: str = ""
+    ) -> None:
+        """Print a job with its rule and time, and a line for each wildcard and detail that has a
+        value.
+        """
         info = self.jobs_info.get(job, {"rule": "job", "wildcards": {}})
-        self._print(f"{title} {info['rule']} (id: {job}) {time.strftime('%H:%M:%S')}", style)
+        self._print(
+            f"{title} {info['rule']} (id: {job}) {time.strftime('%H:%M:%S')}", style
+        )
         for name, value in {**info["wildcards"], **details}.items():
             if value:
                 self._print(f"    {name}: {value}")

@@ -11,7 +11,8 @@ SHOWN_JOBS = 3
 
 
 class ProgressLines:
-    """Counter of a run's jobs with a thread that prints the counts once a minute until it is stopped.
+    """Counter of a run's jobs with a thread that prints the counts once a minute until it is
+    stopped.
 
     Args:
         print_line: Function that prints one line.
@@ -54,7 +55,9 @@ class ProgressLines:
         self._is_stopped.set()
 
     def count_start(self, job: int, name: str) -> None:
-        """Count a job that starts; a job that starts again after a failure no longer counts as failed."""
+        """Count a job that starts; a job that starts again after a failure no longer counts as
+        failed.
+        """
         with self._counting:
             self._failed.discard(job)
             self._running[job] = name
@@ -69,7 +72,9 @@ class ProgressLines:
                 self._failed.add(job)
 
     def describe(self) -> str:
-        """Return a line with the numbers of done, failed and running jobs, and the estimated time left."""
+        """Return a line with the numbers of done, failed and running jobs, and the estimated time
+        left.
+        """
         # Events of jobs come from other threads.
         with self._counting:
             n_failed = len(self._failed)

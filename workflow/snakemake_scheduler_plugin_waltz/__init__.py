@@ -1,9 +1,10 @@
-"""Scheduler for studies of thousands of jobs: it starts jobs of the highest priority first, as many as fit.
+"""Scheduler for studies of thousands of jobs: it starts jobs of the highest priority first, as many
+as fit.
 
-Snakemake finds schedulers by the prefix of their module; profiles/default names this scheduler. The two schedulers of
-Snakemake weigh jobs against each other and against the sizes of temporary files, which waltz does not have. With the
-1,900 jobs of the thesis, hundreds of which are ready at a time, that takes seconds after the end of each job, during
-which GPUs wait.
+Snakemake finds schedulers by the prefix of their module; profiles/default names this scheduler. The
+two schedulers of Snakemake weigh jobs against each other and against the sizes of temporary files,
+which waltz does not have. With the 1,900 jobs of the thesis, hundreds of which are ready at a time,
+that takes seconds after the end of each job, during which GPUs wait.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,6 @@
-"""How much vision, and how much text, does a vision-language model use? The library behind the workflow."""
+"""How much vision, and how much text, does a vision-language model use? The library behind the
+workflow.
+"""
 
 import importlib
 from typing import Any
@@ -6,10 +8,15 @@ from typing import Any
 __all__ = ["Explainer", "UserError", "__version__"]
 __version__ = "0.1.0"
 
-LAZY_NAMES = {"Explainer": "waltz.explainer.explainer", "UserError": "waltz.core.errors"}
-"""Modules of the names that are imported at their first use, because torch and transformers take seconds to import.
+LAZY_NAMES = {
+    "Explainer": "waltz.explainer.explainer",
+    "UserError": "waltz.core.errors",
+}
+"""Modules of the names that are imported at their first use, because torch and transformers take
+seconds to import.
 
-Since they are not imported here, the digests of rules do not include what they import. `__init__.pyi` has their types.
+Since they are not imported here, the digests of rules do not include what they import.
+`__init__.pyi` has their types.
 """
 
 

@@ -1,8 +1,9 @@
 """The two fidelity profiles: the rules to follow wherever the released code and the papers differ.
 
-`published` follows the released code of MM-SHAP, CC-SHAP and VALSE with its deviations from the papers, `equations`
-follows the definitions of the thesis. docs/explanation/fidelity.md says where they differ and by how much. Each rule
-that depends on the profile is a field of `Fidelity`; code reads the field and never compares the name of the profile.
+`published` follows the released code of MM-SHAP, CC-SHAP and VALSE with its deviations from the
+papers, `equations` follows the definitions of the thesis. docs/explanation/fidelity.md says where
+they differ and by how much. Each rule that depends on the profile is a field of `Fidelity`; code
+reads the field and never compares the name of the profile.
 """
 
 from dataclasses import dataclass
@@ -20,55 +21,73 @@ class Fidelity:
 
     Attributes:
         name: The profile.
-        sampling: How items and wrong labels are chosen: `released` as in the released scripts (first items in file
-            order, or the draws of their random generators), `rank` by seeded rank.
-        option_order: Which option is (A): with `random-choice`, Python's `random.choice` with the released seed
-            decides; with `balanced`, the caption is (A) in half of the items, chosen by seeded rank.
-        released_label_count: Whether BIG-Bench Hard questions offer the number of labels in the released code,
-            even if the question has another number.
-        prompts: `families` renders the released prompts of a model family, `chat-template` the model's own template.
-        label_token: Which token represents a label: `released` takes a fixed position in the tokenized label, `context`
-            the token that follows the prompt.
+        sampling: How items and wrong labels are chosen: `released` as in the released scripts
+            (first items in file order, or the draws of their random generators), `rank` by seeded
+            rank.
+        option_order: Which option is (A): with `random-choice`, Python's `random.choice` with the
+            released seed decides; with `balanced`, the caption is (A) in half of the items, chosen
+            by seeded rank.
+        released_label_count: Whether BIG-Bench Hard questions offer the number of labels in the
+            released code, even if the question has another number.
+        prompts: `families` renders the released prompts of a model family, `chat-template` the
+            model's own template.
+        label_token: Which token represents a label: `released` takes a fixed position in the
+            tokenized label, `context` the token that follows the prompt.
         tied_labels: `first` chooses the first of equally likely labels, `tie` reports a tie.
-        samples_text: Whether text is sampled with the model's generation settings; else the likeliest token is taken.
-        match_by: Number that ranks texts and decides whether a text matches: the `probability` (single precision, at
-            least 0.5) or the `logit`.
-        tied_pair_is_right: Whether a caption that scores as high as its foil is right in acc_r_paper (thesis, Eq. 3.1).
-        perplexity: `strided` takes windows and sums as the released code does, `mean` takes the mean over tokens.
-        open_answers: When two open answers are the same: one is a `substring` of the other, or their `words` are equal.
+        samples_text: Whether text is sampled with the model's generation settings; else the
+            likeliest token is taken.
+        match_by: Number that ranks texts and decides whether a text matches: the `probability`
+            (single precision, at least 0.5) or the `logit`.
+        tied_pair_is_right: Whether a caption that scores as high as its foil is right in
+            acc_r_paper (thesis, Eq. 3.1).
+        perplexity: `strided` takes windows and sums as the released code does, `mean` takes the
+            mean over tokens.
+        open_answers: When two open answers are the same: one is a `substring` of the other, or
+            their `words` are equal.
         annotators: Whether the accuracy of an open answer counts the annotators who gave it.
         special_tokens_play: Whether all token ids are players, special tokens included.
         estimators: Allowed values of `attribution.estimator`; empty if all are allowed.
-        decoder_target: Which token represents the answer to a question with labels: the `label` that the model chooses
-            or the first `generated` token.
-        first_step_only: Whether all targets of a decoder are scored at the position where the first one is generated.
-        open_answer_targets: Largest number of tokens of an open answer that are explained; None for all tokens.
+        decoder_target: Which token represents the answer to a question with labels: the `label`
+            that the model chooses or the first `generated` token.
+        first_step_only: Whether all targets of a decoder are scored at the position where the first
+            one is generated.
+        open_answer_targets: Largest number of tokens of an open answer that are explained; None for
+            all tokens.
         keeps_end_token: Whether the end token of a generated text is explained as well.
-        language_models: How language models are explained: by shap's `partition` explainer, or `coalitions` of tokens.
-        output_weights: How several outputs enter T-SHAP: `magnitudes` adds their magnitudes, `ratios` averages their
-            contribution ratios.
-        drops_weak_outputs: Whether output tokens are skipped if next to nothing contributes to them.
-        shared_players: Players that answer and explanation share: `count` takes as many as precede the query suffix,
-            `prefix` takes the players with which both prompts begin.
-        ratio_total: Total of which contribution ratios in CC-SHAP are parts: all players but the query suffix
-            (`all-but-suffix`, in percent) or the `shared` players (as shares).
-        modifiers: How edits draw the words that they insert: `counted` weighs a word by the number of times that
-            WordNet lists it, `single` counts each word once.
-        edit_spacing: `joined` puts spaces between all tokens of an edited text, `kept` keeps its spacing and capitals.
-        mentions: When a text mentions a word: it contains the same `letters` anywhere, or the `word` in any case.
+        language_models: How language models are explained: by shap's `partition` explainer, or
+            `coalitions` of tokens.
+        output_weights: How several outputs enter T-SHAP: `magnitudes` adds their magnitudes,
+            `ratios` averages their contribution ratios.
+        drops_weak_outputs: Whether output tokens are skipped if next to nothing contributes to
+            them.
+        shared_players: Players that answer and explanation share: `count` takes as many as precede
+            the query suffix, `prefix` takes the players with which both prompts begin.
+        ratio_total: Total of which contribution ratios in CC-SHAP are parts: all players but the
+            query suffix (`all-but-suffix`, in percent) or the `shared` players (as shares).
+        modifiers: How edits draw the words that they insert: `counted` weighs a word by the number
+            of times that WordNet lists it, `single` counts each word once.
+        edit_spacing: `joined` puts spaces between all tokens of an edited text, `kept` keeps its
+            spacing and capitals.
+        mentions: When a text mentions a word: it contains the same `letters` anywhere, or the
+            `word` in any case.
         reasoning_unit: Unit by which a chain of thought is cut: `characters` or `words`.
-        filler: Replacement of a chain of thought: an `underscore` for each character, or an `ellipsis` for each word.
-        continues_mistakes: Whether the model continues the chain of thought after an inserted mistake.
-        separate_biased_generations: Whether the biasing test takes the mention and the answer from two generations.
-        comve_pair: `shared` asks about the same pair of sentences in every item of ComVE, `own` about the pair of the
-            item.
-        answer_from_explanation: Which answer to an input with the explanation is consistent: the `gold` one, or the
-            `prediction` that the model gave before.
+        filler: Replacement of a chain of thought: an `underscore` for each character, or an
+            `ellipsis` for each word.
+        continues_mistakes: Whether the model continues the chain of thought after an inserted
+            mistake.
+        separate_biased_generations: Whether the biasing test takes the mention and the answer from
+            two generations.
+        comve_pair: `shared` asks about the same pair of sentences in every item of ComVE, `own`
+            about the pair of the item.
+        answer_from_explanation: Which answer to an input with the explanation is consistent: the
+            `gold` one, or the `prediction` that the model gave before.
         compares_meaning: Whether a study may compare open answers by their meaning.
-        accepts_empty: Whether tests give a verdict even if a text is empty or there is nothing to edit.
+        accepts_empty: Whether tests give a verdict even if a text is empty or there is nothing to
+            edit.
     """
 
-    # The order of the fields: items, prompts and answers; scores; Shapley values; self-consistency tests.
+    # The order of the fields: items, prompts and answers; scores; Shapley values; self-consistency
+    # tests.
     name: Profile
     sampling: Literal["released", "rank"]
     option_order: Literal["random-choice", "balanced"]
@@ -192,7 +211,9 @@ EQUATIONS = Fidelity(
 )
 """Rules of the definitions in the thesis."""
 
-PROFILES: dict[str, Fidelity] = {fidelity.name: fidelity for fidelity in (PUBLISHED, EQUATIONS)}
+PROFILES: dict[str, Fidelity] = {
+    fidelity.name: fidelity for fidelity in (PUBLISHED, EQUATIONS)
+}
 """Rules of each profile by its name."""
 
 
@@ -204,5 +225,7 @@ def get_fidelity(profile: str) -> Fidelity:
     """
     # Result files of other versions may hold other names.
     if profile not in PROFILES:
-        raise UserError(f"profile: unknown name (got {profile!r}, expected {' or '.join(PROFILES)}); name one of them")
+        raise UserError(
+            f"profile: unknown name (got {profile!r}, expected {' or '.join(PROFILES)}); name one of them"
+        )
     return PROFILES[profile]

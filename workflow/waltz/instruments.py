@@ -1,7 +1,8 @@
-"""The registered instruments: the source, the code and the models from which each instrument is built.
+"""The registered instruments: the source, the code and the models from which each instrument is
+built.
 
-VALSE has eleven instruments (`waltz.valse_release`). The code of an instrument is named by its import path, so that
-this module does not import the stages.
+VALSE has eleven instruments (`waltz.valse_release`). The code of an instrument is named by its
+import path, so that this module does not import the stages.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ class Instrument:
         source_format: Format of the source from which the instrument is built.
         other_format: Second format from which the maker can build it; empty if there is none.
         maker: Import path of the module whose `build_candidates` makes the candidates.
-        proposal_key: Key under `proposals` of the model that proposes foils; None if rules make them.
+        proposal_key: Key under `proposals` of the model that proposes foils; None if rules make
+            them.
         tables: Packaged files that the maker reads.
     """
 
@@ -38,7 +40,8 @@ class Instrument:
 
 
 INSTRUMENTS = {
-    # Visual7W and COCO captions are sources of images and annotations, see docs/reference/sources.md.
+    # Visual7W and COCO captions are sources of images and annotations, see
+    # docs/reference/sources.md.
     "existence": Instrument(
         piece="existence",
         source_format="visual7w",
@@ -87,7 +90,8 @@ INSTRUMENTS = {
         maker="waltz.foils.actant_swap",
         tables=SWIG_TABLES,
     ),
-    # Both take a caption, a question with a pronoun and its answer from VisDial; the foil has the other answer.
+    # Both take a caption, a question with a pronoun and its answer from VisDial; the foil has the
+    # other answer.
     "coreference-standard": Instrument(
         piece="coreference",
         source_format="visdial",

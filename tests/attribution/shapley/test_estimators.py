@@ -1,4 +1,6 @@
-"""Estimators by name: against closed forms, shap, brute force, and on rulers whose share of text is known."""
+"""Estimators by name: against closed forms, shap, brute force, and on rulers whose share of text is
+known.
+"""
 
 from itertools import pairwise
 from itertools import permutations as orders
@@ -46,7 +48,9 @@ def estimate_ruler(name, text, profile, share, evaluations=None):
         name,
         len(game),
         game.text_players,
-        AttributionSettings(get_fidelity(profile), name, evaluations=evaluations, seed=3),
+        AttributionSettings(
+            get_fidelity(profile), name, evaluations=evaluations, seed=3
+        ),
     )
     estimate, _ = play(estimation, lambda masks: table.values([masks])[0])
     return estimate, measure_t_shap(estimate, game.text_players)
@@ -67,19 +71,25 @@ def test_rulers_get_their_share_from_shapiq(name):
     # SVARM and unbiased KernelSHAP are not exact on additive games before they have all coalitions
     slow = name in ("SVARM", "UnbiasedKernelSHAP")
     evaluations = None if slow else max(150, MIN_SHAPIQ_EVALUATIONS[name](24))
-    estimate, share_of_text = estimate_ruler(name, SHORT if slow else LONG, "equations", 0.25, evaluations)
+    estimate, share_of_text = estimate_ruler(
+        name, SHORT if slow else LONG, "equations", 0.25, evaluations
+    )
     assert share_of_text.value == pytest.approx(0.25, abs=0.02)
     assert np.isnan(share_of_text.standard_error) != estimate.exact
 
 
 def test_a_name_that_is_none_lists_those_that_are():
-    with pytest.raises(UserError, match=r"got 'magic'\); take one of auto, permutation, exact, regression, KernelSHAP"):
+    with pytest.raises(
+        UserError,
+        match=r"got 'magic'\); take one of auto, permutation, exact, regression, KernelSHAP",
+    ):
         begin_estimation("magic", 4, 2, AttributionSettings(EQUATIONS))
 
 
 def test_evaluations_default_to_what_the_released_scripts_ask():
     estimate, coalitions = play(
-        begin_estimation("permutation", 26, 10, AttributionSettings(PUBLISHED)), additive(np.arange(26.0))
+        begin_estimation("permutation", 26, 10, AttributionSettings(PUBLISHED)),
+        additive(np.arange(26.0)),
     )
     assert (estimate.requested, len(coalitions)) == (530, 10)
     _, of_seed_0 = play(begin_permutations(26, 530, 0), additive(np.arange(26.0)))
@@ -87,10 +97,17 @@ def test_evaluations_default_to_what_the_released_scripts_ask():
 
 
 def test_a_standard_error_can_stop_permutations_only():
-    attribution_settings = AttributionSettings(EQUATIONS, evaluations=900, standard_error=0.01)
-    estimate, _ = play(begin_estimation("permutation", 4, 2, attribution_settings), additive(np.arange(4.0)))
+    attribution_settings = AttributionSettings(
+        EQUATIONS, evaluations=900, standard_error=0.01
+    )
+    estimate, _ = play(
+        begin_estimation("permutation", 4, 2, attribution_settings),
+        additive(np.arange(4.0)),
+    )
     assert estimate.stopped_by == "standard error"
-    assert play(begin_estimation("exact", 4, 2, attribution_settings), additive(np.arange(4.0)))[0].exact
+    assert play(
+        begin_estimation("exact", 4, 2, attribution_settings), additive(np.arange(4.0))
+    )[0].exact
     with pytest.raises(UserError, match="SVARM has no standard error"):
         begin_estimation("SVARM", 4, 2, attribution_settings)
 
@@ -103,12 +120,18 @@ def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
         play(begin_estimation(name, players, 3, attribution_settings), game)[0]
         for players, game in zip((6, 9), games, strict=True)
     ]
-    running = {players: begin_estimation(name, players, 3, attribution_settings) for players in (9, 6)}
+    running = {
+        players: begin_estimation(name, players, 3, attribution_settings)
+        for players in (9, 6)
+    }
     coalitions = {players: next(estimation) for players, estimation in running.items()}
     together = {}
     while running:
         np.random.random()
-        for (players, game), estimation in [((6, games[0]), running.get(6)), ((9, games[1]), running.get(9))]:
+        for (players, game), estimation in [
+            ((6, games[0]), running.get(6)),
+            ((9, games[1]), running.get(9)),
+        ]:
             if estimation is not None:
                 try:
                     coalitions[players] = estimation.send(game(coalitions[players]))
@@ -124,7 +147,9 @@ def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
     coalitions = {
         (seed, evaluations): np.concatenate(
             play(
-                begin_estimation(name, 9, 3, AttributionSettings(EQUATIONS, name, evaluations, seed)),
+                begin_estimation(
+                    name, 9, 3, AttributionSettings(EQUATIONS, name, evaluations, seed)
+                ),
                 additive(np.ones(9)),
             )[1]
         )
@@ -136,7 +161,9 @@ def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
 
 
 def row_by_row(game, players, seed, evaluations):
-    """The pattern of the released code: a masker that multiplies, a function that takes one row after the other."""
+    """The pattern of the released code: a masker that multiplies, a function that takes one row
+    after the other.
+    """
 
     def masker(mask, x):
         return (np.where(mask, x, 0).reshape(1, -1),)
@@ -152,7 +179,9 @@ def row_by_row(game, players, seed, evaluations):
 @pytest.mark.parametrize(("players", "seed"), [(2, 0), (7, 3), (26, 11)])
 def test_the_values_are_those_of_shap_driven_row_by_row(players, seed):
     game = unanimity(random_terms(players, seed, longest=min(5, players)))
-    estimate, coalitions = play(begin_permutations(players, count_published_evaluations(players), seed), game)
+    estimate, coalitions = play(
+        begin_permutations(players, count_published_evaluations(players), seed), game
+    )
     expected = row_by_row(game, players, seed, 10 * (2 * players + 1))
     np.testing.assert_allclose(estimate.phi[:, 0], expected, rtol=0, atol=1e-12)
     assert [len(masks) for masks in coalitions] == [2 * players + 1] * 10
@@ -160,26 +189,36 @@ def test_the_values_are_those_of_shap_driven_row_by_row(players, seed):
 
 
 def test_permutations_are_drawn_as_the_published_code_draws_them():
-    # one shuffle of the same array after another, from numpy's global generator as the seed leaves it
+    # one shuffle of the same array after another, from numpy's global generator as the seed leaves
+    # it
     np.random.seed(5)
     order = np.arange(6)
     drawn = []
     for _ in range(10):
         np.random.shuffle(order)
         drawn.append(order.copy())
-    _, coalitions = play(begin_permutations(6, count_published_evaluations(6), 5), additive(np.ones(6)))
+    _, coalitions = play(
+        begin_permutations(6, count_published_evaluations(6), 5), additive(np.ones(6))
+    )
     for masks, expected in zip(coalitions, drawn, strict=True):
         assert not masks[0].any()
         assert not masks[12].any()
         assert masks[6].all()
-        changed = [np.flatnonzero(after ^ before).tolist() for before, after in pairwise(masks)]
+        changed = [
+            np.flatnonzero(after ^ before).tolist() for before, after in pairwise(masks)
+        ]
         assert changed == [[player] for player in [*expected, *expected]]
 
 
 def test_each_output_is_attributed_on_its_own():
     first, second = (unanimity(random_terms(8, seed)) for seed in (1, 2))
-    together, _ = play(begin_permutations(8, 51, 4), lambda masks: np.hstack([first(masks), second(masks)]))
-    alone = [play(begin_permutations(8, 51, 4), game)[0].phi for game in (first, second)]
+    together, _ = play(
+        begin_permutations(8, 51, 4),
+        lambda masks: np.hstack([first(masks), second(masks)]),
+    )
+    alone = [
+        play(begin_permutations(8, 51, 4), game)[0].phi for game in (first, second)
+    ]
     np.testing.assert_array_equal(together.phi, np.hstack(alone))
     assert together.parts.shape == (3, 8, 2)
 
@@ -201,7 +240,10 @@ def test_parts_are_unbiased_and_their_mean_is_phi():
     error = estimate.parts.std(axis=0, ddof=1) / np.sqrt(1000)
     assert (np.abs(estimate.phi - unanimity_phi(7, terms)) <= 4 * error + 1e-12).all()
     span = estimate.value - estimate.base_value
-    np.testing.assert_allclose(estimate.parts.sum(axis=1), np.tile(span, (1000, 1)), atol=1e-12)  # each is efficient
+    # Each is efficient.
+    np.testing.assert_allclose(
+        estimate.parts.sum(axis=1), np.tile(span, (1000, 1)), atol=1e-12
+    )
 
 
 def test_a_larger_budget_begins_with_the_rounds_of_a_smaller_one():
@@ -209,7 +251,9 @@ def test_a_larger_budget_begins_with_the_rounds_of_a_smaller_one():
     few, few_coalitions = play(begin_permutations(9, 19 * 4 + 18, 7), game)
     more, more_coalitions = play(begin_permutations(9, 19 * 80, 7), game)
     assert (len(few_coalitions), len(more_coalitions)) == (4, 80)
-    np.testing.assert_allclose(more.phi[:, 0], row_by_row(game, 9, 7, 19 * 80), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        more.phi[:, 0], row_by_row(game, 9, 7, 19 * 80), rtol=0, atol=1e-12
+    )
     for first, again in zip(few_coalitions, more_coalitions, strict=False):
         np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(few.parts, more.parts[:4])
@@ -244,7 +288,9 @@ def test_one_player_gets_everything_and_none_get_nothing():
     one, coalitions = play(begin_permutations(1, 7, 0), additive(np.array([3.0])))
     assert (one.phi.item(), one.base_value.item(), one.value.item()) == (3.0, 0.5, 3.5)
     assert [masks[:, 0].tolist() for masks in coalitions] == [[False, True, False]] * 2
-    nobody, coalitions = play(begin_permutations(0, 7, 0), lambda masks: np.full((len(masks), 2), 4.0))
+    nobody, coalitions = play(
+        begin_permutations(0, 7, 0), lambda masks: np.full((len(masks), 2), 4.0)
+    )
     assert (nobody.exact, nobody.requested) == (True, 1)
     assert nobody.phi.shape == (0, 2)
     assert nobody.residual == 0.0
@@ -255,34 +301,50 @@ def test_the_values_sum_to_what_all_add_to_nobody():
     for players in (3, 26):
         game = unanimity(random_terms(players, players, longest=3))
         estimate, _ = play(begin_permutations(players, 5 * (2 * players + 1), 0), game)
-        assert estimate.residual <= 1e-5 * abs(estimate.value - estimate.base_value).max()
+        assert (
+            estimate.residual <= 1e-5 * abs(estimate.value - estimate.base_value).max()
+        )
 
 
 def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
     with pytest.raises(
-        UserError, match=r"evaluations: too small for one permutation of 26 players .got 52, expected at least 53."
+        UserError,
+        match=r"evaluations: too small for one permutation of 26 players .got 52, expected at least 53.",
     ):
         next(begin_permutations(26, 52, 0))
     with pytest.raises(UserError, match=r"seed: -1"):
         next(begin_permutations(3, 70, -1))
-    with pytest.raises(UserError, match=r"seed: 4294967296 is no seed .* 0 to 4294967295"):
+    with pytest.raises(
+        UserError, match=r"seed: 4294967296 is no seed .* 0 to 4294967295"
+    ):
         next(begin_permutations(3, 70, 2**32))
     assert next(begin_permutations(3, 70, 2**32 - 1)).shape == (7, 3)
 
 
 @pytest.mark.parametrize("visible", [(0, 1, 2, 3), (0, 1, 3), (3,)])
 def test_a_regression_of_few_free_players_is_exact(visible):
-    # v is 2 where player 2 takes part, and 3 more with player 0 and 1; who is always visible is no player
+    # v is 2 where player 2 takes part, and 3 more with player 0 and 1; who is always visible is no
+    # player
     game = unanimity({(2,): 2.0, (0, 1, 2): 3.0})
     always_visible = np.isin(np.arange(4), visible)
     free = int((~always_visible).sum())
-    phi = {(0, 1, 2, 3): [0, 0, 0, 0], (0, 1, 3): [0, 0, 5, 0], (3,): [1, 1, 3, 0]}[visible]
+    phi = {(0, 1, 2, 3): [0, 0, 0, 0], (0, 1, 3): [0, 0, 5, 0], (3,): [1, 1, 3, 0]}[
+        visible
+    ]
     # below two players no standard error is needed; with more it takes what a regression takes
     for standard_error in (None, 0.01)[: 2 if free < 2 else 1]:
-        settings = AttributionSettings(EQUATIONS, evaluations=8, standard_error=standard_error)
-        estimate, coalitions = play(begin_estimation("regression", 4, 2, settings, always_visible), game)
+        settings = AttributionSettings(
+            EQUATIONS, evaluations=8, standard_error=standard_error
+        )
+        estimate, coalitions = play(
+            begin_estimation("regression", 4, 2, settings, always_visible), game
+        )
         np.testing.assert_allclose(estimate.phi[:, 0], phi, atol=1e-12)
-        assert (estimate.exact, estimate.requested, sum(map(len, coalitions))) == (True, 2**free, 2**free)
+        assert (estimate.exact, estimate.requested, sum(map(len, coalitions))) == (
+            True,
+            2**free,
+            2**free,
+        )
 
 
 def test_a_regression_is_exact_up_to_twelve_players_where_all_coalitions_are_within_the_budget():
@@ -300,7 +362,9 @@ def test_auto_takes_what_the_evaluations_allow_and_else_says_what_a_regression_n
     assert choose_sampler(27, 27, 55) == choose_sampler(27, 27, 4097) == "permutation"
     assert choose_sampler(25, 27, 52) == "regression"  # permutations mask all 27
     settings = AttributionSettings(EQUATIONS, evaluations=50)
-    with pytest.raises(UserError, match=r"regression with 27 players \(got 50, expected at least 56\)"):
+    with pytest.raises(
+        UserError, match=r"regression with 27 players \(got 50, expected at least 56\)"
+    ):
         next(begin_estimation(choose_sampler(27, 27, 50), 27, 5, settings))
 
 
@@ -310,14 +374,21 @@ def test_sampling_stops_at_the_requested_standard_error():
     assert loose.stopped_by == "standard error"
     assert 10 <= len(loose.parts) < 400
     assert measure_t_shap(loose, 4).standard_error <= 0.02
-    assert all(compute_t_shap_error(loose.parts[:count], 4) > 0.02 for count in range(10, len(loose.parts)))
+    assert all(
+        compute_t_shap_error(loose.parts[:count], 4) > 0.02
+        for count in range(10, len(loose.parts))
+    )
     tight, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), game)
     assert (tight.stopped_by, len(tight.parts)) == ("evaluations", 12)
-    sure, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), additive(np.arange(12.0)))
+    sure, _ = play(
+        begin_permutations(12, 25 * 12, 1, 4, 1e-6), additive(np.arange(12.0))
+    )
     assert (sure.stopped_by, len(sure.parts)) == ("standard error", 10)
     free, _ = play(begin_permutations(12, 25 * 12, 1), game)
     assert (free.stopped_by, len(free.parts)) == (None, 12)
-    np.testing.assert_array_equal(loose.phi, play(begin_permutations(12, 25 * len(loose.parts), 1), game)[0].phi)
+    np.testing.assert_array_equal(
+        loose.phi, play(begin_permutations(12, 25 * len(loose.parts), 1), game)[0].phi
+    )
 
 
 def table_game(values):
@@ -339,7 +410,12 @@ def test_two_players_worked_by_hand():
     # v() = 1, v(a) = 3, v(b) = 2, v(ab) = 8: a adds 2 to nobody and 6 to b, b adds 1 and 5
     estimate, coalitions = play(begin_exact(2), table_game([1, 3, 2, 8]))
     np.testing.assert_allclose(estimate.phi, [[4.0], [3.0]])
-    assert (estimate.base_value.item(), estimate.value.item(), estimate.requested, estimate.exact) == (
+    assert (
+        estimate.base_value.item(),
+        estimate.value.item(),
+        estimate.requested,
+        estimate.exact,
+    ) == (
         1.0,
         8.0,
         4,
@@ -351,7 +427,10 @@ def test_two_players_worked_by_hand():
 @pytest.mark.parametrize("players", [0, 1, 5, 12])
 def test_additive_games_give_their_weights(players):
     weights = np.random.default_rng(players).normal(size=(players, 2))
-    estimate, _ = play(begin_exact(players), additive(weights) if players else lambda masks: np.ones((len(masks), 2)))
+    estimate, _ = play(
+        begin_exact(players),
+        additive(weights) if players else lambda masks: np.ones((len(masks), 2)),
+    )
     np.testing.assert_allclose(estimate.phi, weights, atol=1e-13)
     assert estimate.residual <= 1e-12
 
@@ -363,20 +442,28 @@ def test_unanimity_games_share_equally_in_the_team():
 
 
 def test_symmetric_games_give_equal_values():
-    estimate, _ = play(begin_exact(9), lambda masks: np.sqrt(masks.sum(axis=1, keepdims=True)))
+    estimate, _ = play(
+        begin_exact(9), lambda masks: np.sqrt(masks.sum(axis=1, keepdims=True))
+    )
     np.testing.assert_allclose(estimate.phi, np.full((9, 1), 3 / 9), atol=1e-14)
 
 
 def test_a_glove_market():
-    # one left glove, two right ones, a pair is worth 1: 2/3 to the left glove, 1/6 to each right one
+    # one left glove, two right ones, a pair is worth 1: 2/3 to the left glove, 1/6 to each right
+    # one
     estimate, _ = play(
-        begin_exact(3), lambda masks: (masks[:, :1] & masks[:, 1:].any(axis=1, keepdims=True)).astype(float)
+        begin_exact(3),
+        lambda masks: (masks[:, :1] & masks[:, 1:].any(axis=1, keepdims=True)).astype(
+            float
+        ),
     )
     np.testing.assert_allclose(estimate.phi[:, 0], [2 / 3, 1 / 6, 1 / 6])
 
 
 tables = st.integers(1, 5).flatmap(
-    lambda players: st.lists(st.floats(-1e3, 1e3), min_size=2**players, max_size=2**players)
+    lambda players: st.lists(
+        st.floats(-1e3, 1e3), min_size=2**players, max_size=2**players
+    )
 )
 
 
@@ -385,9 +472,13 @@ tables = st.integers(1, 5).flatmap(
 def test_random_games_agree_with_all_orders(values):
     players = len(values).bit_length() - 1
     estimate, _ = play(begin_exact(players), table_game(values))
-    np.testing.assert_allclose(estimate.phi[:, 0], by_orders(players, table_game(values)), atol=1e-9)
+    np.testing.assert_allclose(
+        estimate.phi[:, 0], by_orders(players, table_game(values)), atol=1e-9
+    )
     assert estimate.residual <= 1e-9
-    assert estimate.residual <= 1e-5 * max(1e-3, np.abs(estimate.value - estimate.base_value).max())
+    assert estimate.residual <= 1e-5 * max(
+        1e-3, np.abs(estimate.value - estimate.base_value).max()
+    )
 
 
 @given(tables, st.floats(-10, 10))
@@ -395,12 +486,21 @@ def test_random_games_agree_with_all_orders(values):
 def test_a_dummy_gets_its_own_worth_and_changes_nobody_else(values, worth):
     players = len(values).bit_length() - 1
     alone, _ = play(begin_exact(players), table_game(values))
-    estimate, _ = play(begin_exact(players + 1), table_game([*values, *(value + worth for value in values)]))
+    estimate, _ = play(
+        begin_exact(players + 1),
+        table_game([*values, *(value + worth for value in values)]),
+    )
     np.testing.assert_allclose(estimate.phi[:players], alone.phi, atol=1e-9)
     assert estimate.phi[players].item() == pytest.approx(worth, abs=1e-9)
 
 
-@given(st.integers(2, 4).flatmap(lambda n: st.tuples(*[st.lists(st.floats(-9, 9), min_size=2**n, max_size=2**n)] * 2)))
+@given(
+    st.integers(2, 4).flatmap(
+        lambda n: st.tuples(
+            *[st.lists(st.floats(-9, 9), min_size=2**n, max_size=2**n)] * 2
+        )
+    )
+)
 @settings(max_examples=30)
 def test_values_of_a_sum_are_the_sum_of_values(both):
     first, second = both
@@ -408,7 +508,8 @@ def test_values_of_a_sum_are_the_sum_of_values(both):
     summed, _ = play(begin_exact(players), table_game(np.add(first, second)))
     parts = [play(begin_exact(players), table_game(values))[0].phi for values in both]
     np.testing.assert_allclose(summed.phi, sum(parts), atol=1e-11)
-    swapped = np.array(second).reshape((2,) * players).transpose().ravel()  # players in reverse order
+    # Players in reverse order.
+    swapped = np.array(second).reshape((2,) * players).transpose().ravel()
     reverse, _ = play(begin_exact(players), table_game(swapped))
     np.testing.assert_allclose(reverse.phi[::-1], parts[1], atol=1e-11)
 
@@ -416,8 +517,12 @@ def test_values_of_a_sum_are_the_sum_of_values(both):
 def test_it_agrees_with_shapiq_and_with_all_permutations_of_the_sampler():
     values = np.random.default_rng(0).normal(size=2**6)
     estimate, _ = play(begin_exact(6), table_game(values))
-    other = shapiq.ExactComputer(n_players=6, game=lambda masks: table_game(values)(masks.astype(bool))[:, 0])("SV")
-    np.testing.assert_allclose(estimate.phi[:, 0], [other[(player,)] for player in range(6)], atol=1e-12)
+    other = shapiq.ExactComputer(
+        n_players=6, game=lambda masks: table_game(values)(masks.astype(bool))[:, 0]
+    )("SV")
+    np.testing.assert_allclose(
+        estimate.phi[:, 0], [other[(player,)] for player in range(6)], atol=1e-12
+    )
     sampled, _ = play(begin_permutations(6, 13 * 800, 0), table_game(values))
     assert np.abs(sampled.phi - estimate.phi).max() < 0.08
 
@@ -427,7 +532,12 @@ def test_thirteen_players_are_refused():
         next(begin_exact(13))
 
 
-EXACT_IF_ADDITIVE = ("KernelSHAP", "PermutationSamplingSV", "StratifiedSamplingSV", "OwenSamplingSV")
+EXACT_IF_ADDITIVE = (
+    "KernelSHAP",
+    "PermutationSamplingSV",
+    "StratifiedSamplingSV",
+    "OwenSamplingSV",
+)
 EFFICIENT = ("KernelSHAP", "UnbiasedKernelSHAP", "PermutationSamplingSV")
 
 
@@ -436,26 +546,39 @@ EFFICIENT = ("KernelSHAP", "UnbiasedKernelSHAP", "PermutationSamplingSV")
 def test_additive_games_are_exact_with_few_evaluations(name, players):
     weights = np.random.default_rng(players).normal(size=(players, 2))
     least = MIN_SHAPIQ_EVALUATIONS[name](players)
-    estimate, coalitions = play(begin_shapiq(name, players, least, 1), additive(weights))
-    # shapiq puts 1e8 for the infinite weights of KernelSHAP, so that it is right to about six digits
-    np.testing.assert_allclose(estimate.phi, weights, atol=1e-4 if name == "KernelSHAP" else 1e-12)
+    estimate, coalitions = play(
+        begin_shapiq(name, players, least, 1), additive(weights)
+    )
+    # shapiq puts 1e8 for the infinite weights of KernelSHAP, so that it is right to about six
+    # digits
+    np.testing.assert_allclose(
+        estimate.phi, weights, atol=1e-4 if name == "KernelSHAP" else 1e-12
+    )
     assert estimate.residual <= 1e-9
     assert estimate.requested == sum(map(len, coalitions)) <= least
     np.testing.assert_allclose(estimate.base_value, [0.5, 0.5])
     np.testing.assert_allclose(estimate.value, weights.sum(axis=0) + 0.5)
 
 
-@pytest.mark.parametrize("name", [name for name in MIN_SHAPIQ_EVALUATIONS if name != "OwenSamplingSV"])
+@pytest.mark.parametrize(
+    "name", [name for name in MIN_SHAPIQ_EVALUATIONS if name != "OwenSamplingSV"]
+)
 def test_the_mean_over_seeds_nears_the_truth(name):
     # OwenSamplingSV integrates at ten points, whose error does not go away with the mean
     terms = random_terms(6, 5, longest=4, count=12)
     budget = max(40, MIN_SHAPIQ_EVALUATIONS[name](6))
     estimates = np.stack(
-        [play(begin_shapiq(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0] for seed in range(60)]
+        [
+            play(begin_shapiq(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0]
+            for seed in range(60)
+        ]
     )
     error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
     # KernelSHAP's regression is biased a little
-    assert (np.abs(estimates.mean(axis=0) - unanimity_phi(6, terms)[:, 0]) <= 4 * error + 0.02).all()
+    assert (
+        np.abs(estimates.mean(axis=0) - unanimity_phi(6, terms)[:, 0])
+        <= 4 * error + 0.02
+    ).all()
     assert estimates.std(axis=0).max() > 1e-3
 
 
@@ -471,9 +594,13 @@ def test_all_coalitions_give_exact_values(name):
 @pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
 def test_the_residual_says_what_is_missing(name):
     game = unanimity(random_terms(10, 3))
-    estimate, _ = play(begin_shapiq(name, 10, MIN_SHAPIQ_EVALUATIONS[name](10) + 20, 4), game)
+    estimate, _ = play(
+        begin_shapiq(name, 10, MIN_SHAPIQ_EVALUATIONS[name](10) + 20, 4), game
+    )
     ends = game(np.array([[False] * 10, [True] * 10]))[:, 0]
-    assert estimate.residual == pytest.approx(abs(estimate.phi.sum() - (ends[1] - ends[0])), abs=1e-12)
+    assert estimate.residual == pytest.approx(
+        abs(estimate.phi.sum() - (ends[1] - ends[0])), abs=1e-12
+    )
     assert (estimate.residual < 1e-6) == (name in EFFICIENT)
     assert estimate.parts is None
     assert not estimate.exact
@@ -488,7 +615,9 @@ def test_it_is_shapiq_run_directly(name):
     direct = getattr(shapiq, name)(n=8, random_state=11, **paired).approximate(
         budget, lambda masks: game(np.atleast_2d(masks))[:, 0]
     )
-    np.testing.assert_array_equal(estimate.phi[:, 0], [direct[(player,)] for player in range(8)])
+    np.testing.assert_array_equal(
+        estimate.phi[:, 0], [direct[(player,)] for player in range(8)]
+    )
 
 
 @pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
@@ -506,15 +635,22 @@ def test_no_global_generator_matters_or_is_touched(name):
 def test_few_players_and_few_evaluations():
     one, _ = play(begin_shapiq("SVARM", 1, 2, 0), additive(np.array([2.0])))
     assert (one.phi.item(), one.exact) == (2.0, True)
-    with pytest.raises(UserError, match=r"too small for KernelSHAP and 20 players \(got 79, expected at least 80\)"):
+    with pytest.raises(
+        UserError,
+        match=r"too small for KernelSHAP and 20 players \(got 79, expected at least 80\)",
+    ):
         next(begin_shapiq("KernelSHAP", 20, 79, 0))
-    with pytest.raises(UserError, match=r"StratifiedSamplingSV and 18 players \(got 370, expected at least 614\)"):
+    with pytest.raises(
+        UserError,
+        match=r"StratifiedSamplingSV and 18 players \(got 370, expected at least 614\)",
+    ):
         next(begin_shapiq("StratifiedSamplingSV", 18, 370, 0))
 
 
 @pytest.mark.parametrize(
     ("name", "players", "least"),
-    # four coalitions a player; all but one of 2 * 8 strata of each of 9 players, and both ends; ten points of each
+    # four coalitions a player; all but one of 2 * 8 strata of each of 9 players, and both ends; ten
+    # points of each
     [
         ("KernelSHAP", 9, 36),
         ("UnbiasedKernelSHAP", 9, 36),
@@ -526,9 +662,13 @@ def test_few_players_and_few_evaluations():
     ],
 )
 def test_the_fewest_evaluations(name, players, least):
-    _, coalitions = play(begin_shapiq(name, players, least, 0), additive(np.ones(players)))
+    _, coalitions = play(
+        begin_shapiq(name, players, least, 0), additive(np.ones(players))
+    )
     assert len(np.concatenate(coalitions)) <= least
-    with pytest.raises(UserError, match=rf"\(got {least - 1}, expected at least {least}\)"):
+    with pytest.raises(
+        UserError, match=rf"\(got {least - 1}, expected at least {least}\)"
+    ):
         next(begin_shapiq(name, players, least - 1, 0))
 
 
@@ -537,7 +677,15 @@ def test_a_regression_that_its_coalitions_do_not_determine_is_refused(monkeypatc
 
     def all_or_nobody(*, n, **kwargs):
         approximator = estimator(n=n, **kwargs)
-        return type("Poor", (), {"approximate": lambda self, budget, value: approximator.approximate(4, value)})()
+        return type(
+            "Poor",
+            (),
+            {
+                "approximate": lambda self, budget, value: approximator.approximate(
+                    4, value
+                )
+            },
+        )()
 
     monkeypatch.setattr("shapiq.KernelSHAP", all_or_nobody)
     with pytest.raises(UserError, match="do not determine 8 players"):

@@ -1,4 +1,6 @@
-"""Late fusion run side by side: the values of brute force, regressions, honest errors, bounded memory."""
+"""Late fusion run side by side: the values of brute force, regressions, honest errors, bounded
+memory.
+"""
 
 import math
 import tracemalloc
@@ -33,14 +35,21 @@ def brute_force(encoder, image, players) -> np.ndarray:
     """Shapley values as their definition says, over every coalition."""
     number = len(players)
     masks = (np.arange(2**number)[:, None] >> np.arange(number)) & 1 == 1
-    values = Coalitions(encoder, image, [players], choose_outcome(encoder)).values([masks])[0][:, 0]
+    values = Coalitions(encoder, image, [players], choose_outcome(encoder)).values(
+        [masks]
+    )[0][:, 0]
     sizes = masks.sum(axis=1)
     phi = np.zeros(number)
     for player in range(number):
         without = np.flatnonzero(~masks[:, player])
         size = sizes[without]
-        weight = [math.factorial(s) * math.factorial(number - s - 1) / math.factorial(number) for s in range(number)]
-        phi[player] = np.take(weight, size) @ (values[without + 2**player] - values[without])
+        weight = [
+            math.factorial(s) * math.factorial(number - s - 1) / math.factorial(number)
+            for s in range(number)
+        ]
+        phi[player] = np.take(weight, size) @ (
+            values[without + 2**player] - values[without]
+        )
     return phi
 
 
@@ -51,12 +60,16 @@ def test_exact_values_are_those_of_brute_force(profile):
     (estimate,) = compute_factorised(encoder, image, [players])
     expected = brute_force(encoder, image, players)
     assert np.ptp(expected) > 0.1
-    np.testing.assert_allclose(estimate.estimate.phi[:, 0], expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        estimate.estimate.phi[:, 0], expected, rtol=0, atol=1e-14
+    )
     assert estimate.estimate.residual < 1e-14
     assert estimate.estimate.exact
     assert estimate.t_shap_se == 0
     free = (~players.always_visible[: players.text_players]).sum()
-    assert estimate.passes == estimate.estimate.requested == 2**free + 2**players.patches
+    assert (
+        estimate.passes == estimate.estimate.requested == 2**free + 2**players.patches
+    )
 
 
 def test_the_values_at_both_ends_are_those_of_the_encoder():
@@ -64,33 +77,55 @@ def test_the_values_at_both_ends_are_those_of_the_encoder():
     players = game(encoder, image, *IDS)
     (estimate,) = compute_factorised(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
-    expected = Coalitions(encoder, image, [players], choose_outcome(encoder)).values([ends])[0]
-    np.testing.assert_allclose([estimate.estimate.base_value, estimate.estimate.value], expected, rtol=0, atol=1e-14)
+    expected = Coalitions(encoder, image, [players], choose_outcome(encoder)).values(
+        [ends]
+    )[0]
+    np.testing.assert_allclose(
+        [estimate.estimate.base_value, estimate.estimate.value],
+        expected,
+        rtol=0,
+        atol=1e-14,
+    )
 
 
 def test_texts_with_one_grid_share_the_image_side():
     encoder, image = Toy(), picture()
-    games = [game(encoder, image, *IDS), game(encoder, image, 2, 5, 6, 3), game(encoder, image, 2, 5, 4, 4, 8, 6, 3)]
+    games = [
+        game(encoder, image, *IDS),
+        game(encoder, image, 2, 5, 6, 3),
+        game(encoder, image, 2, 5, 4, 4, 8, 6, 3),
+    ]
     assert [players.grid for players in games] == [3, 2, 3]
     compute_factorised(encoder, image, games)
     assert sum(encoder.passes["see"]) == 2**9 + 2**4
     assert sum(encoder.passes["read"]) == 2**3 + 2**2 + 2**5
-    for players, estimate in zip(games, compute_factorised(encoder, image, games), strict=True):
+    for players, estimate in zip(
+        games, compute_factorised(encoder, image, games), strict=True
+    ):
         (alone,) = compute_factorised(encoder, image, [players])
         np.testing.assert_array_equal(estimate.estimate.phi, alone.estimate.phi)
 
 
 def test_weights_of_interleavings():
-    # one of two own players after one of the other side, by hand: orders of x1 x2 y put y first, between or last
-    np.testing.assert_allclose(compute_interleaving(2, 1), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]])
+    # one of two own players after one of the other side, by hand: orders of x1 x2 y put y first,
+    # between or last
+    np.testing.assert_allclose(
+        compute_interleaving(2, 1), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]]
+    )
     np.testing.assert_allclose(compute_interleaving(6, 4).sum(axis=1), 1)
     assert compute_interleaving(0, 3).shape == (0, 4)
     # with the share of one subset of each size, the classical weight (s + u)! (n - s - u - 1)! / n!
     a, b = 5, 4
     for s in range(a):
         for u in range(b + 1):
-            weight = compute_interleaving(a, b)[s, u] / (a * math.comb(a - 1, s) * math.comb(b, u))
-            classical = math.factorial(s + u) * math.factorial(a + b - s - u - 1) / math.factorial(a + b)
+            weight = compute_interleaving(a, b)[s, u] / (
+                a * math.comb(a - 1, s) * math.comb(b, u)
+            )
+            classical = (
+                math.factorial(s + u)
+                * math.factorial(a + b - s - u - 1)
+                / math.factorial(a + b)
+            )
             assert weight == pytest.approx(classical, rel=1e-13)
 
 
@@ -105,22 +140,36 @@ def test_regressions_are_efficient_and_near_the_truth_with_more_passes():
     expected = compute_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
     errors = []
     for budget in (36, 100, 300):
-        estimates = [one.estimate for one in sampled(encoder, image, players, budget, range(4))]
+        estimates = [
+            one.estimate for one in sampled(encoder, image, players, budget, range(4))
+        ]
         assert max(estimate.residual for estimate in estimates) < 1e-7
         assert all(estimate.requested <= budget for estimate in estimates)
-        errors.append(np.mean([np.linalg.norm(estimate.phi[:, 0] - expected) for estimate in estimates]))
+        errors.append(
+            np.mean(
+                [
+                    np.linalg.norm(estimate.phi[:, 0] - expected)
+                    for estimate in estimates
+                ]
+            )
+        )
     assert errors[0] > 1.5 * errors[1] > 1.5 * 1.5 * errors[2] > 0
 
 
 def test_a_regression_on_all_subsets_is_exact():
     vectors = random_vectors(2, 5)
-    every, some = average_all_orders(vectors, 5), average_some_orders(vectors, 5, 32, (0,))
+    every, some = (
+        average_all_orders(vectors, 5),
+        average_some_orders(vectors, 5, 32, (0,)),
+    )
     np.testing.assert_allclose(some.gains, every.gains, atol=1e-6)
     np.testing.assert_allclose(some.means, every.means, atol=1e-6)
 
 
 def sampled(encoder, image, players, passes, seeds):
-    return [compute_factorised(encoder, image, [players], passes, seed)[0] for seed in seeds]
+    return [
+        compute_factorised(encoder, image, [players], passes, seed)[0] for seed in seeds
+    ]
 
 
 def test_regressions_beat_plain_permutations_at_equal_passes():
@@ -133,7 +182,12 @@ def test_regressions_beat_plain_permutations_at_equal_passes():
         table = Coalitions(encoder, image, [players], choose_outcome(encoder))
         settings = AttributionSettings(PUBLISHED, "permutation", rows, seed)
         (estimate,) = run_in_step(
-            [begin_estimation("permutation", len(players), players.text_players, settings)], table.values
+            [
+                begin_estimation(
+                    "permutation", len(players), players.text_players, settings
+                )
+            ],
+            table.values,
         )
         (factorised_estimate,) = compute_factorised(
             encoder, image, [players], table.image_count + table.text_count, seed
@@ -150,10 +204,14 @@ def test_intervals_of_t_shap_cover_the_truth(ids):
     for number in range(4):
         encoder, image = Toy(width=8, seed=number), picture(number)
         players = game(encoder, image, *ids)
-        truth = compute_t_shap(compute_factorised(encoder, image, [players])[0].estimate.phi, players.text_players)
+        truth = compute_t_shap(
+            compute_factorised(encoder, image, [players])[0].estimate.phi,
+            players.text_players,
+        )
         for one in sampled(encoder, image, players, 64, range(8)):
             hits += (
-                abs(compute_t_shap(one.estimate.phi, players.text_players) - truth) < t.ppf(0.975, 5) * one.t_shap_se
+                abs(compute_t_shap(one.estimate.phi, players.text_players) - truth)
+                < t.ppf(0.975, 5) * one.t_shap_se
             )
             trials += 1
     assert hits >= binom.ppf(0.01, trials, 0.95)
@@ -170,11 +228,14 @@ def test_passes_end_at_the_standard_error():
         assert one.t_shap_se <= target
         assert one.estimate.stopped_by == "standard error"
         assert one.estimate.requested < 300
-    assert sum(encoder.passes["see"] + encoder.passes["read"]) == sum(one.passes for one in stopped)
+    assert sum(encoder.passes["see"] + encoder.passes["read"]) == sum(
+        one.passes for one in stopped
+    )
     (never,) = compute_factorised(encoder, image, games[:1], 100, standard_error=1e-9)
     assert never.estimate.stopped_by == "evaluations"
     np.testing.assert_array_equal(
-        never.estimate.phi, compute_factorised(encoder, image, games[:1], 100)[0].estimate.phi
+        never.estimate.phi,
+        compute_factorised(encoder, image, games[:1], 100)[0].estimate.phi,
     )
 
 
@@ -190,7 +251,8 @@ def test_parts_are_there_where_one_side_alone_is_sampled():
     assert none.estimate.requested == 32
     assert math.isnan(none.t_shap_se)
     assert none.estimate.parts is None
-    longer = game(encoder, image, *range(2, 11))  # 7 free tokens, whose regression needs 16 of 128 subsets
+    # 7 free tokens, whose regression needs 16 of 128 subsets.
+    longer = game(encoder, image, *range(2, 11))
     (both,) = compute_factorised(encoder, image, [longer], 60, 0)
     assert (both.estimate.parts, both.parts) == (None, 6)
 
@@ -199,11 +261,39 @@ def test_parts_are_there_where_one_side_alone_is_sampled():
     ("words", "grid", "passes"),
     [
         # 16 subsets of 4 tokens, or the 10 that a regression needs; 34 of 16 patches
-        (4, 4, {44: (10, 34), 47: (10, 34), 48: (12, 36), 49: (12, 36), 50: (16, 34), 51: (16, 34), 52: (16, 36)}),
+        (
+            4,
+            4,
+            {
+                44: (10, 34),
+                47: (10, 34),
+                48: (12, 36),
+                49: (12, 36),
+                50: (16, 34),
+                51: (16, 34),
+                52: (16, 36),
+            },
+        ),
         # the same with both sides exchanged: 18 of 8 tokens, 16 or 10 of 4 patches
-        (8, 2, {28: (18, 10), 31: (18, 10), 32: (20, 12), 33: (20, 12), 34: (18, 16), 35: (18, 16), 36: (20, 16)}),
+        (
+            8,
+            2,
+            {
+                28: (18, 10),
+                31: (18, 10),
+                32: (20, 12),
+                33: (20, 12),
+                34: (18, 16),
+                35: (18, 16),
+                36: (20, 16),
+            },
+        ),
         # all 64 subsets of 6 tokens are more than half of 127
-        (6, 4, {126: (52, 72), 127: (52, 72), 128: (64, 64), 129: (64, 64), 130: (64, 66)}),
+        (
+            6,
+            4,
+            {126: (52, 72), 127: (52, 72), 128: (64, 64), 129: (64, 64), 130: (64, 66)},
+        ),
         (5, 5, {64: (12, 52), 83: (20, 60), 84: (32, 52), 86: (32, 54)}),
     ],
 )
@@ -213,8 +303,16 @@ def test_a_budget_is_split_between_both_sides(words, grid, passes):
     for budget, (for_words, for_patches) in passes.items():
         encoder.passes.update(see=[], read=[])
         (estimate,) = compute_factorised(encoder, image, [players], budget, 0)
-        assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (for_words, for_patches), budget
-        assert estimate.passes == estimate.estimate.requested == for_words + for_patches <= budget
+        assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (
+            for_words,
+            for_patches,
+        ), budget
+        assert (
+            estimate.passes
+            == estimate.estimate.requested
+            == for_words + for_patches
+            <= budget
+        )
 
 
 @pytest.mark.parametrize("text_passes", [12, 20])
@@ -231,24 +329,42 @@ def test_a_part_has_the_values_of_the_side_without_its_pair(text_passes):
             changed = list(sides)
             changed[number] = replace(
                 side,
-                gains=side.gains + np.einsum("his,hd->isd", fit.gain_changes[pair], fit.residuals[pair]),
-                means=side.means + np.einsum("hs,hd->sd", fit.mean_changes[pair], fit.residuals[pair]),
+                gains=side.gains
+                + np.einsum("his,hd->isd", fit.gain_changes[pair], fit.residuals[pair]),
+                means=side.means
+                + np.einsum("hs,hd->sd", fit.mean_changes[pair], fit.residuals[pair]),
             )
-            np.testing.assert_allclose(values, np.concatenate(compute_shapley_values(*changed)), atol=1e-9)
+            np.testing.assert_allclose(
+                values, np.concatenate(compute_shapley_values(*changed)), atol=1e-9
+            )
 
 
 def test_rounds_grow_by_a_tenth_and_two_that_follow_each_other_must_meet_the_standard_error():
     encoder, image = Toy(width=6), picture()
-    players = game(encoder, image, *range(2, 11))  # 16 and 20 subsets that every regression needs, and 40 more
+    # 16 and 20 subsets that every regression needs, and 40 more.
+    players = game(encoder, image, *range(2, 11))
     budgets = [76, 84, 93, 103, 114, 126, 139, 153, 169, 186, 200]
-    free = [compute_factorised(encoder, image, [players], budget)[0] for budget in budgets]
+    free = [
+        compute_factorised(encoder, image, [players], budget)[0] for budget in budgets
+    ]
     stops = set()
     for target in sorted(estimate.t_shap_se for estimate in free):
-        (stopped,) = compute_factorised(encoder, image, [players], 200, standard_error=target)
-        met = [estimate.t_shap_se <= target and estimate.parts >= 10 for estimate in free]
-        expected = next((index + 1 for index, both in enumerate(pairwise(met)) if all(both)), len(free) - 1)
+        (stopped,) = compute_factorised(
+            encoder, image, [players], 200, standard_error=target
+        )
+        met = [
+            estimate.t_shap_se <= target and estimate.parts >= 10 for estimate in free
+        ]
+        expected = next(
+            (index + 1 for index, both in enumerate(pairwise(met)) if all(both)),
+            len(free) - 1,
+        )
         np.testing.assert_array_equal(stopped.estimate.phi, free[expected].estimate.phi)
-        assert stopped.passes == stopped.estimate.requested == free[expected].estimate.requested
+        assert (
+            stopped.passes
+            == stopped.estimate.requested
+            == free[expected].estimate.requested
+        )
         stops.add(expected)
     assert len(stops) > 2
 
@@ -256,12 +372,15 @@ def test_rounds_grow_by_a_tenth_and_two_that_follow_each_other_must_meet_the_sta
 def test_no_side_has_more_subsets_than_a_regression_takes(monkeypatch):
     monkeypatch.setattr("waltz.attribution.shapley.late_fusion.MAX_COALITIONS", 30)
     encoder, image = Toy(), picture()
-    longer = game(encoder, image, *range(2, 11))  # 7 free tokens and 9 patches, which need 16 and 20
+    # 7 free tokens and 9 patches, which need 16 and 20.
+    longer = game(encoder, image, *range(2, 11))
     (both,) = compute_factorised(encoder, image, [longer], 100, 0)
     assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (30, 30)
     assert both.parts == 5  # of the patches, fewer than the 7 of the tokens
-    few_tokens = game(encoder, image, *range(2, 9))  # all 32 subsets of 5 tokens, and 9 patches
-    few_patches = build_published_players(encoder, text(*range(2, 12)), image, 2)  # 8 tokens, all 16 of 4 patches
+    # All 32 subsets of 5 tokens, and 9 patches.
+    few_tokens = game(encoder, image, *range(2, 9))
+    # 8 tokens, all 16 of 4 patches.
+    few_patches = build_published_players(encoder, text(*range(2, 12)), image, 2)
     for players, passes in ((few_tokens, (32, 30)), (few_patches, (30, 16))):
         encoder.passes.update(see=[], read=[])
         compute_factorised(encoder, image, [players], 100, 0)
@@ -273,7 +392,10 @@ def test_a_budget_for_all_subsets_gives_exact_values():
     players = game(encoder, image, *IDS)
     (estimate,) = compute_factorised(encoder, image, [players], 2**3 + 2**9, 0)
     assert estimate.estimate.exact
-    np.testing.assert_array_equal(estimate.estimate.phi, compute_factorised(encoder, image, [players])[0].estimate.phi)
+    np.testing.assert_array_equal(
+        estimate.estimate.phi,
+        compute_factorised(encoder, image, [players])[0].estimate.phi,
+    )
 
 
 def test_the_estimator_follows_from_the_budget():
@@ -283,10 +405,22 @@ def test_the_estimator_follows_from_the_budget():
     assert choose_estimator(late, players, 640) == "exact-factorised"
     assert choose_estimator(late, players, 639) == "factorised-regression"
     assert choose_estimator(early, players, 10**6) == "permutation"
-    assert choose_estimator(early, players, 4096) == choose_estimator(early, players, 34) == "regression"
-    assert choose_estimator(early, players, 33) == "regression"  # refuses it, and says that it needs 34
-    assert choose_estimator(late, players, 36) == choose_estimator(late, players, 9) == "factorised-regression"
-    assert choose_estimator(late, players, 640, standard_error=0.01) == "factorised-regression"
+    assert (
+        choose_estimator(early, players, 4096)
+        == choose_estimator(early, players, 34)
+        == "regression"
+    )
+    # Refuses it, and says that it needs 34.
+    assert choose_estimator(early, players, 33) == "regression"
+    assert (
+        choose_estimator(late, players, 36)
+        == choose_estimator(late, players, 9)
+        == "factorised-regression"
+    )
+    assert (
+        choose_estimator(late, players, 640, standard_error=0.01)
+        == "factorised-regression"
+    )
     few = game(early, image, *IDS)  # 3 free tokens, 9 patches
     assert choose_estimator(early, few, 4096) == "exact"
     assert choose_estimator(early, few, 4095) == "regression"
@@ -310,6 +444,9 @@ def test_a_text_without_players_leaves_the_patches():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3)
     (estimate,) = compute_factorised(encoder, image, [players])
-    np.testing.assert_allclose(estimate.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
+    np.testing.assert_allclose(
+        estimate.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14
+    )
     assert estimate.estimate.phi[:2].tolist() == [[0.0], [0.0]]
-    assert estimate.passes == estimate.estimate.requested == 1 + 2**4  # the text is read once
+    # The text is read once.
+    assert estimate.passes == estimate.estimate.requested == 1 + 2**4

@@ -1,4 +1,6 @@
-"""Regressions on coalitions: closed forms against enumeration, what is left out against refits, honest intervals."""
+"""Regressions on coalitions: closed forms against enumeration, what is left out against refits,
+honest intervals.
+"""
 
 from itertools import pairwise
 
@@ -8,7 +10,11 @@ from scipy.stats import binom, t
 
 from stand_ins.games import additive, play, random_terms, unanimity
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.shapley.estimators import begin_estimation, begin_exact, begin_permutations
+from waltz.attribution.shapley.estimators import (
+    begin_estimation,
+    begin_exact,
+    begin_permutations,
+)
 from waltz.attribution.shapley.regression import (
     CORRELATIONS,
     NUGGET,
@@ -30,8 +36,13 @@ def list_coalitions(players):
 def saturating_game(players, seed):
     """A game like a score: a squashed sum with some interactions."""
     generator = np.random.default_rng(seed)
-    weights, pairs = generator.normal(0.3, 0.5, players), generator.normal(0, 0.1, (players, players))
-    return lambda masks: np.tanh(masks @ weights + np.einsum("ki,ij,kj->k", masks, pairs, masks))[:, None]
+    weights, pairs = (
+        generator.normal(0.3, 0.5, players),
+        generator.normal(0, 0.1, (players, players)),
+    )
+    return lambda masks: np.tanh(
+        masks @ weights + np.einsum("ki,ij,kj->k", masks, pairs, masks)
+    )[:, None]
 
 
 def predict(masks, values, every):
@@ -39,8 +50,12 @@ def predict(masks, values, every):
     distances = (masks[:, None] != masks[None]).sum(axis=2)
     centre = values[:2].mean(axis=0)
     correlation, _ = _choose_correlation(distances, values - centre)
-    coefficients = np.linalg.solve(correlation**distances + NUGGET * np.eye(len(masks)), values - centre)
-    return centre + correlation ** (every[:, None] != masks[None]).sum(axis=2) @ coefficients, correlation
+    coefficients = np.linalg.solve(
+        correlation**distances + NUGGET * np.eye(len(masks)), values - centre
+    )
+    return centre + correlation ** (every[:, None] != masks[None]).sum(
+        axis=2
+    ) @ coefficients, correlation
 
 
 @pytest.mark.parametrize(("players", "count"), [(4, 12), (5, 20), (7, 16), (7, 40)])
@@ -48,7 +63,10 @@ def test_the_values_are_those_of_the_predicted_game(players, count):
     game, every = saturating_game(players, count), list_coalitions(players)
     masks = draw_subsets(players, count, (3,))
     predicted, _ = predict(masks, game(masks), every)
-    exact, _ = play(begin_exact(players), lambda coalitions: predicted[coalitions @ (1 << np.arange(players))])
+    exact, _ = play(
+        begin_exact(players),
+        lambda coalitions: predicted[coalitions @ (1 << np.arange(players))],
+    )
     fit = fit_subsets(masks, game(masks))
     np.testing.assert_allclose(fit.gains.sum(axis=1), exact.phi, atol=1e-7)
     sizes = every.sum(axis=1)
@@ -56,7 +74,9 @@ def test_the_values_are_those_of_the_predicted_game(players, count):
     np.testing.assert_allclose(fit.means, means, atol=1e-7)
 
 
-@pytest.mark.parametrize(("players", "size", "possible"), [(7, 2, 21), (7, 3, 35), (6, 2, 15), (6, 3, 10)])
+@pytest.mark.parametrize(
+    ("players", "size", "possible"), [(7, 2, 21), (7, 3, 35), (6, 2, 15), (6, 3, 10)]
+)
 def test_residuals_are_those_of_a_fit_without_the_pair(players, size, possible):
     masks, fixed = draw_subsets(players, 40, (1,)), 2 * players + 2
     game, every = saturating_game(players, 1), list_coalitions(players)
@@ -68,27 +88,45 @@ def test_residuals_are_those_of_a_fit_without_the_pair(players, size, possible):
     distances = (masks[:, None] != masks[None]).sum(axis=2)
     centre = game(masks[:2]).mean()
     correlation, _ = _choose_correlation(distances, game(masks) - centre)
-    coefficients = np.linalg.solve(correlation ** distances[np.ix_(rest, rest)], game(masks[rest])[:, 0] - centre)
+    coefficients = np.linalg.solve(
+        correlation ** distances[np.ix_(rest, rest)], game(masks[rest])[:, 0] - centre
+    )
     predicted = centre + correlation ** distances[np.ix_(pair, rest)] @ coefficients
     residuals = fit.residuals[number, :, 0]
-    np.testing.assert_allclose(residuals, game(masks[pair])[:, 0] - predicted, atol=1e-6)
+    np.testing.assert_allclose(
+        residuals, game(masks[pair])[:, 0] - predicted, atol=1e-6
+    )
 
-    # its part is the game of that prediction, and the pair's residuals for all coalitions of their sizes
-    table = centre + correlation ** (every[:, None] != masks[rest][None]).sum(axis=2) @ coefficients
-    without, _ = play(begin_exact(players), lambda coalitions: table[coalitions @ (1 << np.arange(players))][:, None])
+    # its part is the game of that prediction, and the pair's residuals for all coalitions of their
+    # sizes
+    table = (
+        centre
+        + correlation ** (every[:, None] != masks[rest][None]).sum(axis=2)
+        @ coefficients
+    )
+    without, _ = play(
+        begin_exact(players),
+        lambda coalitions: table[coalitions @ (1 << np.arange(players))][:, None],
+    )
     drawn = (lower == size).sum()
     weight = len(lower) / drawn * (possible - drawn + 1) / possible
     # a pair of halves of one size tells of this size twice: each half counts half
     share = weight / 2 if 2 * size == players else weight
     expected = without.phi[:, 0].copy()
-    means = np.array([table[every.sum(axis=1) == members].mean() for members in range(players + 1)])
+    means = np.array(
+        [table[every.sum(axis=1) == members].mean() for members in range(players + 1)]
+    )
     for mask, residual in zip(masks[pair], residuals, strict=True):
         expected[mask] += share * residual / mask.sum()
         expected[~mask] -= share * residual / (~mask).sum()
         means[mask.sum()] += share * residual
-    part = fit.gains.sum(axis=1) + np.einsum("his,hd->id", fit.gain_changes[number], fit.residuals[number])
+    part = fit.gains.sum(axis=1) + np.einsum(
+        "his,hd->id", fit.gain_changes[number], fit.residuals[number]
+    )
     np.testing.assert_allclose(part[:, 0], expected, atol=1e-6)
-    part_means = fit.means + np.einsum("hs,hd->sd", fit.mean_changes[number], fit.residuals[number])
+    part_means = fit.means + np.einsum(
+        "hs,hd->sd", fit.mean_changes[number], fit.residuals[number]
+    )
     np.testing.assert_allclose(part_means[:, 0], means, atol=1e-6)
 
 
@@ -99,37 +137,55 @@ def test_coalitions_are_distinct_paired_and_nested(players):
     fixed = count_fixed_subsets(players)
     np.testing.assert_array_equal(most[fixed::2], ~most[fixed + 1 :: 2])
     for count in range(fixed, 2**players):
-        np.testing.assert_array_equal(draw_subsets(players, count, (0,)), most[: fixed + (count - fixed) // 2 * 2])
+        np.testing.assert_array_equal(
+            draw_subsets(players, count, (0,)), most[: fixed + (count - fixed) // 2 * 2]
+        )
 
 
 def test_all_coalitions_give_exact_values():
     game = saturating_game(6, 0)
     masks = draw_subsets(6, 64, (0,))
     np.testing.assert_allclose(
-        fit_subsets(masks, game(masks)).gains.sum(axis=1), play(begin_exact(6), game)[0].phi, atol=1e-6
+        fit_subsets(masks, game(masks)).gains.sum(axis=1),
+        play(begin_exact(6), game)[0].phi,
+        atol=1e-6,
     )
-    assert play(begin_estimation("regression", 6, 3, AttributionSettings(EQUATIONS, evaluations=64)), game)[0].exact
+    assert play(
+        begin_estimation(
+            "regression", 6, 3, AttributionSettings(EQUATIONS, evaluations=64)
+        ),
+        game,
+    )[0].exact
 
 
-@pytest.mark.parametrize(("players", "count"), [(8, 178), (8, 230), (8, 252), (10, 716), (10, 1020)])
+@pytest.mark.parametrize(
+    ("players", "count"), [(8, 178), (8, 230), (8, 252), (10, 716), (10, 1020)]
+)
 def test_nearly_all_coalitions_keep_the_values_of_none_and_all(players, count):
     masks = draw_subsets(players, count, (2,))
     values = np.random.default_rng(2).normal(size=(len(masks), 3))
     fit = fit_subsets(masks, values)
     np.testing.assert_allclose(fit.means[[0, -1]], values[:2], atol=2e-4)
-    np.testing.assert_allclose(fit.gains.sum(axis=(0, 1)), values[1] - values[0], atol=2e-4)
+    np.testing.assert_allclose(
+        fit.gains.sum(axis=(0, 1)), values[1] - values[0], atol=2e-4
+    )
 
 
 def test_additive_games_give_their_weights_from_the_fewest_coalitions():
     weights = np.random.default_rng(0).normal(size=15)
     estimate, coalitions = play(begin_regression(15, 32, 0), additive(weights))
     assert sum(map(len, coalitions)) == 32
-    np.testing.assert_allclose(estimate.phi[:, 0], weights, atol=1e-4 * np.abs(weights).max())
+    np.testing.assert_allclose(
+        estimate.phi[:, 0], weights, atol=1e-4 * np.abs(weights).max()
+    )
 
 
 def test_values_sum_to_what_all_add_and_outputs_share_coalitions():
     games = [saturating_game(13, seed) for seed in (1, 2)]
-    estimate, _ = play(begin_regression(13, 80, 0), lambda masks: np.hstack([game(masks) for game in games]))
+    estimate, _ = play(
+        begin_regression(13, 80, 0),
+        lambda masks: np.hstack([game(masks) for game in games]),
+    )
     assert estimate.phi.shape == (13, 2)
     assert estimate.residual < 1e-7
 
@@ -139,8 +195,12 @@ def test_it_needs_fewer_coalitions_than_permutations():
     for seed in range(6):
         game = saturating_game(10, seed)
         exact = play(begin_exact(10), game)[0].phi
-        plain.append(np.linalg.norm(play(begin_permutations(10, 210, seed), game)[0].phi - exact))
-        ours.append(np.linalg.norm(play(begin_regression(10, 54, seed), game)[0].phi - exact))
+        plain.append(
+            np.linalg.norm(play(begin_permutations(10, 210, seed), game)[0].phi - exact)
+        )
+        ours.append(
+            np.linalg.norm(play(begin_regression(10, 54, seed), game)[0].phi - exact)
+        )
     assert np.mean(ours) < np.mean(plain)
 
 
@@ -153,7 +213,10 @@ def test_intervals_of_t_shap_cover_the_truth():
             for seed in range(5):
                 estimate, _ = play(begin_regression(9, 60, seed), game)
                 error = compute_t_shap_error(estimate.parts, 4, estimate.phi)
-                hits += abs(compute_t_shap(estimate.phi, 4) - truth) <= t.ppf(0.975, len(estimate.parts) - 1) * error
+                hits += (
+                    abs(compute_t_shap(estimate.phi, 4) - truth)
+                    <= t.ppf(0.975, len(estimate.parts) - 1) * error
+                )
                 trials += 1
     assert hits >= binom.ppf(0.01, trials, 0.95)
 
@@ -169,7 +232,9 @@ def test_sampling_stops_at_the_requested_standard_error():
     assert len(rounds) > 1
     again, first_rounds = play(begin_regression(12, stopped.requested + 15, 1, 5), game)
     np.testing.assert_array_equal(stopped.phi, again.phi)
-    assert [len(coalitions) for coalitions in first_rounds] == [26] + [16] * (len(rounds) - 1)
+    assert [len(coalitions) for coalitions in first_rounds] == [26] + [16] * (
+        len(rounds) - 1
+    )
     never, _ = play(begin_regression(12, 60, 1, 5, 1e-9), game)
     assert (never.stopped_by, never.requested) == ("evaluations", 58)
 
@@ -179,12 +244,17 @@ def test_checks_grow_by_a_tenth_and_two_that_follow_each_other_must_meet_the_sta
     # 26 coalitions and 10 pairs, in rounds of 16; 186 is less than 1.1 * 170
     checks = [58, 74, 90, 106, 122, 138, 154, 170, 202]
     free = [play(begin_regression(12, count, 1, 5), game)[0] for count in checks]
-    errors = [compute_t_shap_error(estimate.parts, 5, estimate.phi) for estimate in free]
+    errors = [
+        compute_t_shap_error(estimate.parts, 5, estimate.phi) for estimate in free
+    ]
     stops = set()
     for target in sorted(errors):
         stopped, _ = play(begin_regression(12, 217, 1, 5, target), game)
         met = [error <= target for error in errors]
-        expected = next((index + 1 for index, both in enumerate(pairwise(met)) if all(both)), len(free) - 1)
+        expected = next(
+            (index + 1 for index, both in enumerate(pairwise(met)) if all(both)),
+            len(free) - 1,
+        )
         np.testing.assert_array_equal(stopped.phi, free[expected].phi)
         assert stopped.requested == checks[expected]
         stops.add(expected)
@@ -202,13 +272,17 @@ def test_the_correlation_predicts_each_value_best_from_all_others(seed):
         for index in range(len(masks)):
             rest = np.delete(np.arange(len(masks)), index)
             known = correlation ** distances[np.ix_(rest, rest)]
-            predicted = correlation ** distances[index, rest] @ np.linalg.solve(known, values[rest])
+            predicted = correlation ** distances[index, rest] @ np.linalg.solve(
+                known, values[rest]
+            )
             missed += float(((predicted - values[index]) ** 2).sum())
         return missed
 
     chosen, inverse = _choose_correlation(distances, values)
     assert chosen == min(CORRELATIONS, key=miss)
-    np.testing.assert_allclose(inverse @ chosen**distances, np.eye(len(masks)), atol=1e-4)
+    np.testing.assert_allclose(
+        inverse @ chosen**distances, np.eye(len(masks)), atol=1e-4
+    )
 
 
 def test_random_coalitions_have_all_sizes_in_turn():
@@ -221,7 +295,9 @@ def test_players_that_are_always_visible_get_nothing():
     game = saturating_game(8, 0)
     fixed = np.isin(np.arange(8), (0, 5))
     settings = AttributionSettings(EQUATIONS, evaluations=30, seed=2)
-    estimate, coalitions = play(begin_estimation("regression", 8, 3, settings, fixed), game)
+    estimate, coalitions = play(
+        begin_estimation("regression", 8, 3, settings, fixed), game
+    )
     assert np.concatenate(coalitions)[:, fixed].all()
     assert estimate.phi[fixed].tolist() == [[0.0], [0.0]]
     assert estimate.parts[:, fixed].tolist() == [[[0.0], [0.0]]] * len(estimate.parts)
@@ -229,10 +305,15 @@ def test_players_that_are_always_visible_get_nothing():
 
 
 def test_too_few_evaluations_say_what_to_do():
-    with pytest.raises(UserError, match=r"too small for regression with 20 players \(got 41, expected at least 42\)"):
+    with pytest.raises(
+        UserError,
+        match=r"too small for regression with 20 players \(got 41, expected at least 42\)",
+    ):
         next(begin_regression(20, 41, 0))
 
 
 def test_a_game_of_nothing_has_no_values():
-    estimate, _ = play(begin_regression(6, 40, 0), lambda masks: np.full((len(masks), 1), 2.5))
+    estimate, _ = play(
+        begin_regression(6, 40, 0), lambda masks: np.full((len(masks), 1), 2.5)
+    )
     np.testing.assert_allclose(estimate.phi, 0, atol=1e-12)

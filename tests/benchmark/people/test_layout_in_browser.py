@@ -1,7 +1,7 @@
 """The Mechanical Turk layout, filled with real tasks, in a real browser.
 
-A page holds the layout twice, in frames of 360 and 1280 px as the site shows it in a frame, and writes into its body
-what it measures; `chromium --dump-dom` prints that.
+A page holds the layout twice, in frames of 360 and 1280 px as the site shows it in a frame, and
+writes into its body what it measures; `chromium --dump-dom` prints that.
 """
 
 import base64
@@ -20,7 +20,11 @@ from waltz.benchmark.votes import ANSWERS
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 WIDTHS = (360, 1280)
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenvitrinenschlüssel"
 MEASURE = """
@@ -79,17 +83,25 @@ def _item(caption, foil, caption_span, foil_span):
 def _build_pages(tmp_path, item):
     """Return the measuring page and the batch's record."""
     Image.new("RGB", (640, 480), "steelblue").save(tmp_path / "scene.png")
-    uri = "data:image/png;base64," + base64.b64encode((tmp_path / "scene.png").read_bytes()).decode()
+    uri = (
+        "data:image/png;base64,"
+        + base64.b64encode((tmp_path / "scene.png").read_bytes()).decode()
+    )
     export_tasks([{**item, "image": uri}], "mturk", tmp_path, "unused://", seed=1)
     layout = (tmp_path / "relations.html").read_text(encoding="utf-8")
     with (tmp_path / "relations.csv").open(encoding="ascii", newline="") as file:
         (record,) = csv.DictReader(file)
-    page = "<!doctype html><meta name=viewport content='width=device-width'>" + _fill(layout, record)
+    page = "<!doctype html><meta name=viewport content='width=device-width'>" + _fill(
+        layout, record
+    )
     frames = "".join(
-        f'<iframe width="{width}" height="1200" srcdoc="{html.escape(page)}"></iframe>' for width in WIDTHS
+        f'<iframe width="{width}" height="1200" srcdoc="{html.escape(page)}"></iframe>'
+        for width in WIDTHS
     )
     path = tmp_path / "page.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8>{frames}{MEASURE}", encoding="utf-8")
+    path.write_text(
+        f"<!doctype html><meta charset=utf-8>{frames}{MEASURE}", encoding="utf-8"
+    )
     return path, record
 
 
@@ -115,7 +127,9 @@ def _measured(tmp_path, page):
         timeout=60,
         check=True,
     ).stdout
-    return json.loads(html.unescape(re.search(r'<pre id="measured">(.*?)</pre>', dom, re.DOTALL)[1]))
+    return json.loads(
+        html.unescape(re.search(r'<pre id="measured">(.*?)</pre>', dom, re.DOTALL)[1])
+    )
 
 
 def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
@@ -123,10 +137,16 @@ def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
     foil = caption.replace("on", "under")
     page, record = _build_pages(tmp_path, _item(caption, foil, (14, 16), (14, 19)))
     for frame, width in zip(_measured(tmp_path, page), WIDTHS, strict=True):
-        assert width - 20 <= frame["width"] <= width  # less a scroll bar, where there is one
+        # Less a scroll bar, where there is one.
+        assert width - 20 <= frame["width"] <= width
         assert frame["overflow"] <= 0
-        assert sorted(text.split("\n", 1)[1] for text in frame["texts"]) == sorted([caption, foil])
-        assert [text.split("\n", 1)[0] for text in frame["texts"]] == ["Text 1", "Text 2"]
+        assert sorted(text.split("\n", 1)[1] for text in frame["texts"]) == sorted(
+            [caption, foil]
+        )
+        assert [text.split("\n", 1)[0] for text in frame["texts"]] == [
+            "Text 1",
+            "Text 2",
+        ]
         assert sorted(frame["bold"]) == ["on", "under"]
         assert all(int(weight) >= 600 for weight in frame["weights"])
         assert frame["image"] == 640
@@ -148,5 +168,10 @@ def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
 def test_nothing_overflows_a_narrow_frame(tmp_path):
     caption = f"{LONG} " + "a long text that goes on " * 40
     foil = f"{LONG[::-1]} " + "a long text that goes on " * 40
-    page, _ = _build_pages(tmp_path, _item(caption, foil, (0, len(LONG)), (0, len(LONG))))
-    assert [frame["overflow"] <= 0 for frame in _measured(tmp_path, page)] == [True, True]
+    page, _ = _build_pages(
+        tmp_path, _item(caption, foil, (0, len(LONG)), (0, len(LONG)))
+    )
+    assert [frame["overflow"] <= 0 for frame in _measured(tmp_path, page)] == [
+        True,
+        True,
+    ]

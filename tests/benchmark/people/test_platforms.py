@@ -25,7 +25,8 @@ PEOPLE = ("w1", "w2", "w3.x")
 OTHER = {"first": "second", "second": "first"}
 
 texts = st.text(
-    st.characters(exclude_categories=("Cs", "Cc", "Cn")) | st.sampled_from("\r\n\t,;\"'<>&$*{}|#"),
+    st.characters(exclude_categories=("Cs", "Cc", "Cn"))
+    | st.sampled_from("\r\n\t,;\"'<>&$*{}|#"),
     min_size=1,
     max_size=25,
 )
@@ -74,7 +75,9 @@ ITEMS = [item(number) for number in range(5)]
 def first_task(platform, folder, rows=ITEMS):
     """Name of the first task of an export, and the item and the position that it stands for."""
     export_tasks(rows, platform, folder, PREFIX, seed=3)
-    key = json.loads((folder / "keys" / "relations.json").read_text(encoding="utf-8"))["tasks"][0]
+    key = json.loads((folder / "keys" / "relations.json").read_text(encoding="utf-8"))[
+        "tasks"
+    ][0]
     return key["task"], key["item_id"], key["caption_position"]
 
 
@@ -86,25 +89,48 @@ def test_every_answer_survives_export_annotation_and_import(platform, rows, seed
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export_tasks(rows, platform, folder, PREFIX, seed)
-        answers, expected, meanings = [], [], {row["item_id"]: Counter() for row in rows}
+        answers, expected, meanings = (
+            [],
+            [],
+            {row["item_id"]: Counter() for row in rows},
+        )
         positions = Counter()
-        presented = platforms.shown_tasks(platform, folder / f"plurality{platforms.SUFFIX[platform]}")
+        presented = platforms.shown_tasks(
+            platform, folder / f"plurality{platforms.SUFFIX[platform]}"
+        )
         for task, image, texts in presented:
             row = by_image.pop(image)
             position = platforms.caption_position(row, texts)
             positions[position] += 1
             for person in PEOPLE:
                 meaning = data.draw(st.sampled_from(("caption", "foil", *ANSWERS[2:])))
-                answer = {"caption": position, "foil": OTHER[position]}.get(meaning, meaning)
+                answer = {"caption": position, "foil": OTHER[position]}.get(
+                    meaning, meaning
+                )
                 answers.append((task, person, answer))
-                expected.append(dict(zip(ANNOTATION_COLUMNS, (row["item_id"], person, answer, position), strict=True)))
-                meanings[row["item_id"]][meaning if meaning in ("caption", "foil") else "other"] += 1
+                expected.append(
+                    dict(
+                        zip(
+                            ANNOTATION_COLUMNS,
+                            (row["item_id"], person, answer, position),
+                            strict=True,
+                        )
+                    )
+                )
+                meanings[row["item_id"]][
+                    meaning if meaning in ("caption", "foil") else "other"
+                ] += 1
         assert not by_image
         imported = import_annotations(
-            [platforms.write_results(platform, folder / "results", answers)], platform, rows, seed
+            [platforms.write_results(platform, folder / "results", answers)],
+            platform,
+            rows,
+            seed,
         )
     assert imported.skipped == []
-    assert imported.annotations == sorted(expected, key=lambda row: (row["item_id"], row["annotator"]))
+    assert imported.annotations == sorted(
+        expected, key=lambda row: (row["item_id"], row["annotator"])
+    )
     parquet.build_table(imported.annotations, ANNOTATIONS)
     assert 0 <= positions["first"] - positions["second"] <= 1
     for item_id, votes in count_votes(imported.annotations, 2).items():
@@ -117,26 +143,35 @@ def test_every_answer_survives_export_annotation_and_import(platform, rows, seed
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_task_file_reveals_neither_item_nor_caption(tmp_path, platform):
-    spans = {"caption_span": {"start": 0, "end": 0}, "foil_span": {"start": 0, "end": 0}}
+    spans = {
+        "caption_span": {"start": 0, "end": 0},
+        "foil_span": {"start": 0, "end": 0},
+    }
     rows = [{**item(number), **spans} for number in range(200)]
     export_tasks(rows, platform, tmp_path / "a", PREFIX, seed=3)
     export_tasks(rows[::-1], platform, tmp_path / "b", PREFIX, seed=3)
     name = f"relations{platforms.SUFFIX[platform]}"
     text = (tmp_path / "a" / name).read_text(encoding="utf-8")
     assert text == (tmp_path / "b" / name).read_text(encoding="utf-8")
-    assert all(word not in text.lower() for word in ("item-", "caption", "foil", "relations"))
+    assert all(
+        word not in text.lower() for word in ("item-", "caption", "foil", "relations")
+    )
     by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
     positions = [
         platforms.caption_position(by_image[image], texts)
         for _, image, texts in platforms.shown_tasks(platform, tmp_path / "a" / name)
     ]
     assert positions.count("first") == 100
-    assert 35 <= positions[:100].count("first") <= 65  # the order of tasks says nothing about positions
+    # The order of tasks says nothing about positions.
+    assert 35 <= positions[:100].count("first") <= 65
 
 
 def test_positions_follow_the_seed_and_names_the_texts():
     def names(rows, seed):
-        return {task.item_id: (task.task, task.caption_position) for task in build_tasks(rows, PREFIX, seed)}
+        return {
+            task.item_id: (task.task, task.caption_position)
+            for task in build_tasks(rows, PREFIX, seed)
+        }
 
     rows = [item(number) for number in range(50)]
     assert names(rows, 1) == names(rows[::-1], 1)
@@ -144,18 +179,28 @@ def test_positions_follow_the_seed_and_names_the_texts():
         position for _, position in names(rows, 2).values()
     ]
     changed = [{**rows[0], "foil": "another"}, *rows[1:]]
-    assert {item_id for item_id, name in names(changed, 1).items() if name != names(rows, 1)[item_id]} == {"item-0"}
+    assert {
+        item_id
+        for item_id, name in names(changed, 1).items()
+        if name != names(rows, 1)[item_id]
+    } == {"item-0"}
 
 
 def test_label_studios_configuration_shows_the_tasks_and_gives_the_answers(tmp_path):
     export_tasks(ITEMS, "label-studio", tmp_path, PREFIX, seed=3)
     view = ElementTree.parse(tmp_path / "relations.xml").getroot()
-    sources = {tag.get("name"): tag.get("value") for tag in view if tag.tag in ("Image", "HyperText")}
+    sources = {
+        tag.get("name"): tag.get("value")
+        for tag in view
+        if tag.tag in ("Image", "HyperText")
+    }
     (choices,) = view.iter("Choices")
     assert [choice.get("alias") for choice in choices] == list(ANSWERS)
     assert (choices.get("name"), choices.get("required")) == ("answer", "true")
     assert choices.get("toName") in sources
-    (data, *_) = (entry["data"] for entry in json.loads((tmp_path / "relations.json").read_text()))
+    (data, *_) = (
+        entry["data"] for entry in json.loads((tmp_path / "relations.json").read_text())
+    )
     assert {f"${name}" for name in data} - {"$task"} == set(sources.values())
 
 
@@ -177,7 +222,14 @@ def test_the_batch_is_ascii_with_one_line_for_each_task(tmp_path):
 
 
 def test_each_instrument_has_a_file_and_a_key_of_its_tasks(tmp_path):
-    files = export_tasks([*ITEMS, item(9, "counting-small")], "doccano", tmp_path, PREFIX, seed=3, annotators=4)
+    files = export_tasks(
+        [*ITEMS, item(9, "counting-small")],
+        "doccano",
+        tmp_path,
+        PREFIX,
+        seed=3,
+        annotators=4,
+    )
     assert sorted(str(path.relative_to(tmp_path)) for path in files) == [
         "counting-small.jsonl",
         "counting-small.labels.json",
@@ -188,16 +240,24 @@ def test_each_instrument_has_a_file_and_a_key_of_its_tasks(tmp_path):
     ]
     key = json.loads((tmp_path / "keys" / "relations.json").read_text())
     assert (key["annotators"], key["seed"], key["platform"]) == (4, 3, "doccano")
-    assert {task["item_id"] for task in key["tasks"]} == {row["item_id"] for row in ITEMS}
-    lines = [json.loads(line) for line in (tmp_path / "relations.jsonl").read_text().splitlines()]
-    assert [line["label"] for line in lines] == [[]] * 5  # doccano complains of lines without
+    assert {task["item_id"] for task in key["tasks"]} == {
+        row["item_id"] for row in ITEMS
+    }
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "relations.jsonl").read_text().splitlines()
+    ]
+    # Doccano complains of lines without.
+    assert [line["label"] for line in lines] == [[]] * 5
     labels = json.loads((tmp_path / "relations.labels.json").read_text())
     assert [label["text"] for label in labels] == list(ANSWERS)
 
 
 def test_items_added_after_the_export_do_not_change_answers(tmp_path):
     task, item_id, position = first_task("mturk", tmp_path)
-    path = platforms.write_results("mturk", tmp_path / "results", [(task, "w1", "both")])
+    path = platforms.write_results(
+        "mturk", tmp_path / "results", [(task, "w1", "both")]
+    )
     more = [item(number) for number in range(40)]
     (row,) = import_annotations([path], "mturk", more, seed=3).annotations
     assert (row["item_id"], row["caption_position"]) == (item_id, position)
@@ -206,9 +266,13 @@ def test_items_added_after_the_export_do_not_change_answers(tmp_path):
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_missing_answer_is_skipped_with_its_reason(tmp_path, platform):
     task, item_id, _ = first_task(platform, tmp_path)
-    path = platforms.write_results(platform, tmp_path / "results", [(task, "w1", ""), (task, "w2", "both")])
+    path = platforms.write_results(
+        platform, tmp_path / "results", [(task, "w1", ""), (task, "w2", "both")]
+    )
     imported = import_annotations([path], platform, ITEMS, seed=3)
-    assert imported.skipped == [{"item_id": item_id, "annotator": "w1", "reason": "not answered"}]
+    assert imported.skipped == [
+        {"item_id": item_id, "annotator": "w1", "reason": "not answered"}
+    ]
     assert [row["annotator"] for row in imported.annotations] == ["w2"]
 
 
@@ -216,18 +280,33 @@ def test_a_missing_answer_is_skipped_with_its_reason(tmp_path, platform):
 @pytest.mark.parametrize(
     ("answers", "seed", "fault"),
     [
-        ([("T", "w1", "both"), ("T", "w1", "first")], 3, "annotator 'w1' answered item '.*' twice, before at .*"),
+        (
+            [("T", "w1", "both"), ("T", "w1", "first")],
+            3,
+            "annotator 'w1' answered item '.*' twice, before at .*",
+        ),
         ([("unknown", "w1", "both")], 3, "unknown task 'unknown'"),
         ([("T", "w1", "both")], 4, "unknown task '.*'; give the seed"),
-        ([("T", "w1", "maybe")], 3, "answer 'maybe' is none of first, second, both, neither, cannot tell"),
+        (
+            [("T", "w1", "maybe")],
+            3,
+            "answer 'maybe' is none of first, second, both, neither, cannot tell",
+        ),
     ],
 )
-def test_a_faulty_answer_is_refused_with_its_position(tmp_path, platform, answers, seed, fault):
+def test_a_faulty_answer_is_refused_with_its_position(
+    tmp_path, platform, answers, seed, fault
+):
     task, _, _ = first_task(platform, tmp_path)
-    answers = [(task if name == "T" else name, annotator, answer) for name, annotator, answer in answers]
+    answers = [
+        (task if name == "T" else name, annotator, answer)
+        for name, annotator, answer in answers
+    ]
     if platform == "mturk" and answers[0][2] == "maybe":
         path = tmp_path / "results.csv"
-        path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Approved,{task},maybe\n")
+        path.write_text(
+            f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Approved,{task},maybe\n"
+        )
     else:
         path = platforms.write_results(platform, tmp_path / "results", answers)
     with pytest.raises(UserError, match=rf": (line|entry) \d+: {fault}"):
@@ -236,7 +315,10 @@ def test_a_faulty_answer_is_refused_with_its_position(tmp_path, platform, answer
 
 def test_answers_of_two_files_are_merged(tmp_path):
     task, _, _ = first_task("mturk", tmp_path)
-    paths = [platforms.write_results("mturk", tmp_path / name, [(task, name, "both")]) for name in ("w1", "w2")]
+    paths = [
+        platforms.write_results("mturk", tmp_path / name, [(task, name, "both")])
+        for name in ("w1", "w2")
+    ]
     assert len(import_annotations(paths, "mturk", ITEMS, seed=3).annotations) == 2
     with pytest.raises(UserError, match=r"'w1' answered item '.*' twice"):
         import_annotations([paths[0], paths[0]], "mturk", ITEMS, seed=3)
@@ -248,13 +330,21 @@ def test_answers_of_two_files_are_merged(tmp_path):
         ("Answer.answer", "cannot tell", "cannot tell"),
         ("Answer.answer.first,Answer.answer.cannot tell", "FALSE,TRUE", "cannot tell"),
         ("Answer.taskAnswers", '"[{""answer"":""neither""}]"', "neither"),
-        ("Answer.taskAnswers", '"[{""answer"":{""both"":true,""first"":false}}]"', "both"),
+        (
+            "Answer.taskAnswers",
+            '"[{""answer"":{""both"":true,""first"":false}}]"',
+            "both",
+        ),
     ],
 )
-def test_every_form_of_mechanical_turks_answers_is_read(tmp_path, columns, cells, answer):
+def test_every_form_of_mechanical_turks_answers_is_read(
+    tmp_path, columns, cells, answer
+):
     task, _, _ = first_task("mturk", tmp_path)
     path = tmp_path / "results.csv"
-    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,{task},{cells}\n")
+    path.write_text(
+        f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,{task},{cells}\n"
+    )
     (row,) = import_annotations([path], "mturk", ITEMS, seed=3).annotations
     assert row["answer"] == answer
 
@@ -263,15 +353,29 @@ def test_every_form_of_mechanical_turks_answers_is_read(tmp_path, columns, cells
     ("columns", "cells", "fault"),
     [
         ("Answer.other", "x", "no column Answer.taskAnswers or Answer.answer"),
-        ("Answer.taskAnswers", "x", "Answer.taskAnswers 'x' is not a list of one object"),
-        ("Answer.taskAnswers", '"[{""answer"":""both"",""answer"":""first""}]"', "Answer.taskAnswers .* is not a list"),
+        (
+            "Answer.taskAnswers",
+            "x",
+            "Answer.taskAnswers 'x' is not a list of one object",
+        ),
+        (
+            "Answer.taskAnswers",
+            '"[{""answer"":""both"",""answer"":""first""}]"',
+            "Answer.taskAnswers .* is not a list",
+        ),
         ("Answer.taskAnswers", "[]", r"Answer.taskAnswers '\[\]' is not"),
-        ("Answer.answer.first,Answer.answer.both", "true,true", r"more than one answer \(got first, both"),
+        (
+            "Answer.answer.first,Answer.answer.both",
+            "true,true",
+            r"more than one answer \(got first, both",
+        ),
     ],
 )
 def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault):
     path = tmp_path / "results.csv"
-    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,t,{cells}\n")
+    path.write_text(
+        f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,t,{cells}\n"
+    )
     with pytest.raises(UserError, match=rf"results\.csv: line 2: {fault}"):
         import_annotations([path], "mturk", ITEMS, seed=3)
 
@@ -279,32 +383,54 @@ def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault
 def test_a_rejected_assignment_is_skipped_with_its_reason(tmp_path):
     task, item_id, _ = first_task("mturk", tmp_path)
     path = tmp_path / "results.csv"
-    path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Rejected,{task},first\n")
+    path.write_text(
+        f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Rejected,{task},first\n"
+    )
     imported = import_annotations([path], "mturk", ITEMS, seed=3)
     assert imported.annotations == []
-    assert imported.skipped == [{"item_id": item_id, "annotator": "w1", "reason": "rejected by the requester"}]
+    assert imported.skipped == [
+        {"item_id": item_id, "annotator": "w1", "reason": "rejected by the requester"}
+    ]
 
 
 def test_label_studio_users_skips_and_other_exports(tmp_path):
     task, item_id, _ = first_task("label-studio", tmp_path)
     choice = {"from_name": "answer", "value": {"choices": ["both"]}}
     skipped = {"completed_by": 7, "was_cancelled": True, "result": [choice]}
-    answered = {"completed_by": {"id": 8, "email": "b@example.org"}, "was_cancelled": False, "result": [choice]}
+    answered = {
+        "completed_by": {"id": 8, "email": "b@example.org"},
+        "was_cancelled": False,
+        "result": [choice],
+    }
     path = tmp_path / "export.json"
-    path.write_text(json.dumps([{"data": {"task": task}, "annotations": [skipped, answered]}]))
+    path.write_text(
+        json.dumps([{"data": {"task": task}, "annotations": [skipped, answered]}])
+    )
     imported = import_annotations([path], "label-studio", ITEMS, seed=3)
-    assert imported.skipped == [{"item_id": item_id, "annotator": "7", "reason": "skipped by the annotator"}]
+    assert imported.skipped == [
+        {"item_id": item_id, "annotator": "7", "reason": "skipped by the annotator"}
+    ]
     assert [row["annotator"] for row in imported.annotations] == ["b@example.org"]
     for annotation, fault in (
         ({**answered, "completed_by": None}, "has no completed_by"),
-        ({**answered, "result": [choice, choice]}, r"more than one answer \(got both, both"),
+        (
+            {**answered, "result": [choice, choice]},
+            r"more than one answer \(got both, both",
+        ),
         ({**answered, "result": [{"value": {}}]}, "no result of choices"),
     ):
-        path.write_text(json.dumps([{"data": {"task": task}, "annotations": [annotation]}]))
+        path.write_text(
+            json.dumps([{"data": {"task": task}, "annotations": [annotation]}])
+        )
         with pytest.raises(UserError, match=rf"export\.json: entry 0: .*{fault}"):
             import_annotations([path], "label-studio", ITEMS, seed=3)
-    path.write_text(json.dumps([{"id": 1, "task": task, "answer": "both", "annotator": 7}]))
-    with pytest.raises(UserError, match=r"entry 0: no data.task or no list of annotations; export the project as JSON"):
+    path.write_text(
+        json.dumps([{"id": 1, "task": task, "answer": "both", "annotator": 7}])
+    )
+    with pytest.raises(
+        UserError,
+        match=r"entry 0: no data.task or no list of annotations; export the project as JSON",
+    ):
         import_annotations([path], "label-studio", ITEMS, seed=3)
 
 
@@ -321,14 +447,19 @@ def test_doccano_exports_without_annotators_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"no \.jsonl file"):
         import_annotations([tmp_path / "empty"], "doccano", ITEMS, seed=3)
-    for line, fault in (({"label": []}, "'task' is missing"), ({"task": "t", "label": "both"}, "'label' is 'both'")):
+    for line, fault in (
+        ({"label": []}, "'task' is missing"),
+        ({"task": "t", "label": "both"}, "'label' is 'both'"),
+    ):
         (tmp_path / "x.jsonl").write_text(json.dumps(line))
         with pytest.raises(UserError, match=rf"x\.jsonl: line 1: {fault}"):
             import_annotations([tmp_path / "x.jsonl"], "doccano", ITEMS, seed=3)
 
 
 def test_impossible_exports_are_refused(tmp_path):
-    with pytest.raises(UserError, match="platform 'prodigy' is none of mturk, label-studio, doccano"):
+    with pytest.raises(
+        UserError, match="platform 'prodigy' is none of mturk, label-studio, doccano"
+    ):
         export_tasks(ITEMS, "prodigy", tmp_path, PREFIX, seed=3)
     with pytest.raises(UserError, match="no items to export"):
         export_tasks([], "doccano", tmp_path, PREFIX, seed=3)
@@ -341,7 +472,12 @@ def test_the_release_round_trips(shared_data, tmp_path):
     export_tasks(rows, "mturk", tmp_path, PREFIX, seed=1)
     with (tmp_path / "plurality.csv").open(encoding="ascii", newline="") as file:
         tasks = [record["task"] for record in csv.DictReader(file)]
-    path = platforms.write_results("mturk", tmp_path / "results", [(task, "w1", "first") for task in tasks])
-    votes = count_votes(import_annotations([path], "mturk", rows, seed=1).annotations, 1)
+    path = platforms.write_results(
+        "mturk", tmp_path / "results", [(task, "w1", "first") for task in tasks]
+    )
+    votes = count_votes(
+        import_annotations([path], "mturk", rows, seed=1).annotations, 1
+    )
     assert len(votes) == len(rows) == 1000
-    assert sum(vote["votes_caption"] for vote in votes.values()) == 500  # who always says "first" is right in half
+    # Who always says "first" is right in half.
+    assert sum(vote["votes_caption"] for vote in votes.values()) == 500

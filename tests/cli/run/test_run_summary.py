@@ -7,7 +7,9 @@ from waltz.reporting.tables.cells import Cell, format_csv
 
 
 def cell(table, model, value, dataset="average"):
-    return Cell(table, "equations", "acc_r", model, dataset, "", value, 100, *[None] * 4, "", "")
+    return Cell(
+        table, "equations", "acc_r", model, dataset, "", value, 100, *[None] * 4, "", ""
+    )
 
 
 @pytest.fixture
@@ -28,17 +30,24 @@ def tables(tmp_path):
 def test_it_has_the_headline_the_page_and_the_first_reasons(tables, capsys):
     page = tables.parent / "report.html"
     files = [page, *tables.iterdir()]
-    print_run_summary("small", {f"model-{number}": "no GPU" for number in range(5)}, files)
+    print_run_summary(
+        "small", {f"model-{number}": "no GPU" for number in range(5)}, files
+    )
     output = capsys.readouterr().err
     assert "54.5" in output
     assert f"report:  {page}\n" in output
     assert "model-2 (no GPU); 2 more" in output
     assert "model-3" not in output
-    assert "next:    waltz report small --open; waltz tables thesis-4.2 thesis-4.3 thesis-A.2 --study small\n" in output
+    assert (
+        "next:    waltz report small --open; waltz tables thesis-4.2 thesis-4.3 thesis-A.2 --study small\n"
+        in output
+    )
 
 
 def test_it_shows_nothing_that_the_run_was_not_asked_for(tables, capsys):
-    print_run_summary("small", {}, [tables / "thesis-4.2.csv", tables / "thesis-4.2.md"])
+    print_run_summary(
+        "small", {}, [tables / "thesis-4.2.csv", tables / "thesis-4.2.md"]
+    )
     output = capsys.readouterr().err
     assert "54.5" not in output  # thesis-4.3 and the page are those of an earlier run
     assert "report" not in output.replace(str(tables), "")
@@ -62,6 +71,8 @@ def test_many_tables_are_a_folder(tables, capsys):
 
 
 def test_it_is_silent_about_a_run_that_made_neither_table_nor_page(tables, capsys):
-    print_run_summary("small", {}, [tables.parent.parent / "evaluation" / "metrics.parquet"])
+    print_run_summary(
+        "small", {}, [tables.parent.parent / "evaluation" / "metrics.parquet"]
+    )
     print_run_summary("small", {}, [])
     assert capsys.readouterr().err == ""

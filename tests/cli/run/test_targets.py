@@ -9,7 +9,10 @@ from waltz.cli.run import targets
 def _rules(monkeypatch):
     monkeypatch.setattr(targets, "_rules", set())
     monkeypatch.setattr(targets, "_rules_of_tables", {})
-    targets.register(["evaluation", "attribution", "table_4_2", "table_C_25"], {"thesis-4.2": "table_4_2"})
+    targets.register(
+        ["evaluation", "attribution", "table_4_2", "table_C_25"],
+        {"thesis-4.2": "table_4_2"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -25,7 +28,9 @@ def _rules(monkeypatch):
 )
 def test_a_wrong_target_is_answered_with_the_rule_that_was_meant(target, rule):
     assert targets.find_meant_rule(target) == rule
-    assert (f"did you mean {rule!r}?" in str(targets.build_target_error(target))) == bool(rule)
+    assert (
+        f"did you mean {rule!r}?" in str(targets.build_target_error(target))
+    ) == bool(rule)
 
 
 def test_a_missing_file_is_named_with_its_key(tmp_path, monkeypatch):

@@ -24,21 +24,26 @@ def explained(text, answer, explanation):
     """Players of a text with a tail of one player on either side."""
     words = text.split()
     places = np.arange(len(words))
-    return ExplainedItem(side([*answer, 9], places), side([*explanation, 9], places), words)
+    return ExplainedItem(
+        side([*answer, 9], places), side([*explanation, 9], places), words
+    )
 
 
 def test_distances_worked_by_hand():
     before = explained("a dog runs", [3, 4, 0], [1, 0, 0])
     after = explained("a big dog runs", [4, 5, 3, 0], [0, 2, 0, 2])
     shift = compute_edit_shift(before, after)
-    assert shift.answer == pytest.approx(1 - 24 / 25)  # (3, 4, 0) and (4, 3, 0): the word in between is left out
+    # (3, 4, 0) and (4, 3, 0): the word in between is left out
+    assert shift.answer == pytest.approx(1 - 24 / 25)
     assert shift.explanation == pytest.approx(1)
     assert shift.inserted_answer == pytest.approx(5 / 12)
     assert shift.inserted_explanation == pytest.approx(1 / 2)
     assert [places.tolist() for places in shift.unchanged] == [[0, 1, 2], [0, 2, 3]]
     assert shift.reason is None
     published = compute_edit_shift(before, after, PUBLISHED)
-    assert (published.answer, published.explanation) == pytest.approx((shift.answer, shift.explanation))
+    assert (published.answer, published.explanation) == pytest.approx(
+        (shift.answer, shift.explanation)
+    )
     assert published.inserted_answer == pytest.approx(5 / 12)
 
 
@@ -54,7 +59,9 @@ def test_ratios_are_taken_over_what_stayed():
     # of two tokens the inserted word draws nearly all of the first: without it both count alike
     before = explained("a dog", [1, 0], [1, 1])
     after = ExplainedItem(
-        side([[1, 0], [98, 0], [0, 1], [0, 0]], [0, 1, 2]), side([1, 1, 1, 0], [0, 1, 2]), ["a", "x", "dog"]
+        side([[1, 0], [98, 0], [0, 1], [0, 0]], [0, 1, 2]),
+        side([1, 1, 1, 0], [0, 1, 2]),
+        ["a", "x", "dog"],
     )
     assert compute_edit_shift(before, after).answer == pytest.approx(1 - 1 / np.sqrt(2))
 
@@ -66,8 +73,13 @@ def test_reasons():
     assert record.explanation == pytest.approx(0)
     assert record.inserted_answer == pytest.approx(1 / 3)
     assert "nothing contributes to the answer" in record.reason
-    assert compute_edit_shift(nothing, explained("cats", [1], [1])).reason == "no player stayed"
-    only = compute_edit_shift(explained("a", [1], [1]), explained("a b", [0, 1], [1, 1]))
+    assert (
+        compute_edit_shift(nothing, explained("cats", [1], [1])).reason
+        == "no player stayed"
+    )
+    only = compute_edit_shift(
+        explained("a", [1], [1]), explained("a b", [0, 1], [1, 1])
+    )
     assert (only.answer, only.inserted_answer) == (None, pytest.approx(1))
 
 
@@ -76,7 +88,9 @@ def claim_of(answers, explanations, images=None):
     sides = zip(images, answers, explanations, strict=True)
     names = {"profile": "equations", "setting": "choice", "seed": 0}
     records = [
-        EditedRecord(**names, item_id=image, image=image, answer=answer, explanation=explanation)
+        EditedRecord(
+            **names, item_id=image, image=image, answer=answer, explanation=explanation
+        )
         for image, answer, explanation in sides
     ]
     return judge_claim(records, "x", HOW)
@@ -101,11 +115,14 @@ def test_clusters_are_drawn_and_items_without_distances_left_out():
     explanations = answers + np.repeat(generator.normal(0.2, 0.2, 10), 8)
     alone = claim_of(answers, explanations)
     together = claim_of(answers, explanations, [str(place // 8) for place in range(80)])
-    widths = [one.difference.ci_high - one.difference.ci_low for one in (alone, together)]
+    widths = [
+        one.difference.ci_high - one.difference.ci_low for one in (alone, together)
+    ]
     assert widths[1] > 2 * widths[0]
     gone = claim_of([0.1] * 6 + [None], [0.3, 0.31] * 3 + [0.1])
     assert (gone.difference.n, gone.verdict) == (6, "supports")
     none = claim_of([None], [None])
     assert (none.verdict, none.answer.value) == (None, None)
     assert "none of 1 items" in none.difference.reason
-    assert claim_of([0.1] * 9, [0.3] * 9, ["a"] * 9).verdict == "undecided"  # one cluster
+    # One cluster.
+    assert claim_of([0.1] * 9, [0.3] * 9, ["a"] * 9).verdict == "undecided"

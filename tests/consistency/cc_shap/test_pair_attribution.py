@@ -1,4 +1,6 @@
-"""Attributions of answers and explanations, compared with the released code and with models built by hand."""
+"""Attributions of answers and explanations, compared with the released code and with models built
+by hand.
+"""
 
 import dataclasses
 from types import SimpleNamespace
@@ -12,7 +14,10 @@ from stand_ins import restated_cc_shap as published_explanations
 from stand_ins.models import scripted_decoders, tiny_decoders
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import generate_targets
-from waltz.consistency.cc_shap.pair_attribution import attribute_pairs, count_suffix_players
+from waltz.consistency.cc_shap.pair_attribution import (
+    attribute_pairs,
+    count_suffix_players,
+)
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 
@@ -29,28 +34,46 @@ def interpreted(monkeypatch):
 
 
 def photo():
-    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8)
+    )
 
 
-def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION):
-    begin = f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
+def pair(
+    decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION
+):
+    begin = (
+        f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
+    )
     prompts = [decoder.build_prompt(begin + tail) for tail in tails]
     targets = [
         generate_targets(decoder, prompt, picture, most, get_fidelity(profile))
         for prompt, most in zip(prompts, lengths, strict=True)
     ]
-    return tuple(PromptGame(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, targets, strict=True))
+    return tuple(
+        PromptGame(one.text, tail, ids)
+        for one, tail, ids in zip(prompts, tails, targets, strict=True)
+    )
 
 
 def same(attribution, sides, tails):
-    ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
-    for ours, theirs in zip((attribution.answer, attribution.explanation), sides, strict=True):
+    ratios_answer, ratios_explanation, value = published_explanations.compared(
+        *(one.phi for one in sides), tails
+    )
+    for ours, theirs in zip(
+        (attribution.answer, attribution.explanation), sides, strict=True
+    ):
         assert ours.attribution.instance.targets == tuple(theirs.target)
         np.testing.assert_allclose(ours.attribution.estimate.phi, theirs.phi, atol=1e-5)
         assert np.abs(theirs.phi).max() > 0.05  # not all nothing
         assert ours.attribution.t_shap.value == pytest.approx(theirs.t_shap, abs=1e-4)
-    np.testing.assert_allclose(attribution.cc_shap.ratios_answer, ratios_answer, atol=1e-3)  # percent
-    np.testing.assert_allclose(attribution.cc_shap.ratios_explanation, ratios_explanation, atol=1e-3)
+    # Percent.
+    np.testing.assert_allclose(
+        attribution.cc_shap.ratios_answer, ratios_answer, atol=1e-3
+    )
+    np.testing.assert_allclose(
+        attribution.cc_shap.ratios_explanation, ratios_explanation, atol=1e-3
+    )
     assert attribution.cc_shap.value == pytest.approx(value, abs=1e-4)
 
 
@@ -58,12 +81,23 @@ def test_published_explanations_of_a_language_model_are_those_of_the_released_co
     words = tiny_decoders.tokenizer(start=False)
     decoder = tiny_decoders.causal("gpt2", words, seed=2)
     parts = pair(decoder, None, "published")
-    attribution = attribute_pairs(decoder, None, [parts], PromptSettings(PUBLISHED, seed=7))[0]
+    attribution = attribute_pairs(
+        decoder, None, [parts], PromptSettings(PUBLISHED, seed=7)
+    )[0]
     sides = [
-        published_explanations.of_text(decoder.network.model, words, part.text, most, seed=7)
+        published_explanations.of_text(
+            decoder.network.model, words, part.text, most, seed=7
+        )
         for part, most in zip(parts, (1, 4), strict=True)
     ]
-    same(attribution, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
+    same(
+        attribution,
+        sides,
+        [
+            len(words(tail, add_special_tokens=False)["input_ids"])
+            for tail in (TAIL, WHY)
+        ],
+    )
     assert attribution.explanation.attribution.estimate.requested == 500
     assert attribution.answer.attribution.tokens[0] == "what "
     assert attribution.answer.attribution.t_shap.value == 1
@@ -73,14 +107,25 @@ def test_the_defaults_of_the_released_code():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "published")
-    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings(PUBLISHED))[0]
+    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings(PUBLISHED))[
+        0
+    ]
     players = attribution.answer.attribution.players
-    always_visible = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
+    always_visible = {
+        players.prompt.tokens[place]
+        for place in np.flatnonzero(players.always_visible[players.text])
+    }
     assert always_visible == {"<s>", "<image>"}
     assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
-    assert attribution.answer.attribution.estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
-    with pytest.raises(UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"):
-        attribute_pairs(decoder, picture, [parts], PromptSettings(PUBLISHED, budgets=(30, 40)))
+    assert attribution.answer.attribution.estimate.requested == 600 // (
+        2 * len(players) + 1
+    ) * (2 * len(players) + 1)
+    with pytest.raises(
+        UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"
+    ):
+        attribute_pairs(
+            decoder, picture, [parts], PromptSettings(PUBLISHED, budgets=(30, 40))
+        )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -91,7 +136,9 @@ def test_targets_are_what_generate_says(seed):
     given = decoder.processor(text=prompt.text, images=photo(), return_tensors="pt")
 
     def by_generate():
-        generated = model.generate(**given, max_new_tokens=6, min_new_tokens=1, do_sample=False)
+        generated = model.generate(
+            **given, max_new_tokens=6, min_new_tokens=1, do_sample=False
+        )
         return tuple(generated[0, given["input_ids"].shape[1] :].tolist())
 
     free = by_generate()
@@ -107,7 +154,9 @@ def test_targets_are_what_generate_says(seed):
                 generate_targets(ending, prompt, picture, 6, EQUATIONS)
         else:
             assert expected[-1] == end  # and the end is explained as well
-            assert generate_targets(ending, prompt, picture, 6, EQUATIONS) == expected[:-1]
+            assert (
+                generate_targets(ending, prompt, picture, 6, EQUATIONS) == expected[:-1]
+            )
 
 
 def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
@@ -127,14 +176,23 @@ def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
 
 def test_the_tail_is_counted_by_the_rule_of_the_family():
     decoder = tiny_decoders.llava()
-    assert count_suffix_players(decoder, TAIL, "less-two") == 6  # seven words, a start token
+    # Seven words, a start token.
+    assert count_suffix_players(decoder, TAIL, "less-two") == 6
     assert count_suffix_players(decoder, TAIL, "bare") == 7
     assert count_suffix_players(decoder, TAIL, "two") == 2
-    # a special token that stands in the text counts, and so does a token without text that is not special
+    # a special token that stands in the text counts, and so does a token without text that is not
+    # special
     prompt = decoder.build_prompt("the answer")
     assert prompt.special[0]
-    for special, span, count in ((True, {"start": 0, "end": 3}, 3), (False, {"start": 0, "end": 0}, 3)):
-        changed = dataclasses.replace(prompt, special=(special, *prompt.special[1:]), spans=(span, *prompt.spans[1:]))
+    for special, span, count in (
+        (True, {"start": 0, "end": 3}, 3),
+        (False, {"start": 0, "end": 0}, 3),
+    ):
+        changed = dataclasses.replace(
+            prompt,
+            special=(special, *prompt.special[1:]),
+            spans=(span, *prompt.spans[1:]),
+        )
         reading = SimpleNamespace(build_prompt=lambda text, changed=changed: changed)
         assert count_suffix_players(reading, "the answer", "bare") == count
     assert count_suffix_players(decoder, "the answer", "bare") == 2
@@ -147,30 +205,45 @@ def test_equations_lets_shared_tokens_play():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "equations")
-    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=2, seed=1))[0]
+    attribution = attribute_pairs(
+        decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=2, seed=1)
+    )[0]
     words = tuple(QUESTION.replace("or", "<unk>").split())
     for side in (attribution.answer, attribution.explanation):
         assert side.attribution.tokens == words
-        assert len(side.attribution.estimate.phi) == len(words) + side.attribution.players.grid**2
-        np.testing.assert_array_equal(side.shared, np.arange(len(side.attribution.estimate.phi)))
-    assert attribution.answer.attribution.players.grid == 4  # of 10 tokens, the unknown "or" among them
+        assert (
+            len(side.attribution.estimate.phi)
+            == len(words) + side.attribution.players.grid**2
+        )
+        np.testing.assert_array_equal(
+            side.shared, np.arange(len(side.attribution.estimate.phi))
+        )
+    # Of 10 tokens, the unknown "or" among them.
+    assert attribution.answer.attribution.players.grid == 4
     assert attribution.cc_shap.standard_error > 0
     assert 0 < attribution.explanation.attribution.t_shap.value < 1
-    given = attribute_pairs(decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=1), grid=2)[0]
+    given = attribute_pairs(
+        decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=1), grid=2
+    )[0]
     assert given.explanation.attribution.players.patches == 4
 
 
 def test_several_pairs_have_the_values_that_they_have_alone():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
-    pairs = [pair(decoder, picture, "equations", tails=(TAIL, tail)) for tail in (WHY, "because this is")]
+    pairs = [
+        pair(decoder, picture, "equations", tails=(TAIL, tail))
+        for tail in (WHY, "because this is")
+    ]
     rules = PromptSettings(EQUATIONS, permutations=2)
     together = attribute_pairs(decoder, picture, pairs, rules)
     alone = [attribute_pairs(decoder, picture, [one], rules)[0] for one in pairs]
     assert together[0].answer.attribution is together[1].answer.attribution
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(
-            one.explanation.attribution.estimate.phi, other.explanation.attribution.estimate.phi, atol=1e-5
+            one.explanation.attribution.estimate.phi,
+            other.explanation.attribution.estimate.phi,
+            atol=1e-5,
         )
         assert one.cc_shap.value == pytest.approx(other.cc_shap.value, abs=1e-5)
 
@@ -179,13 +252,19 @@ def test_few_players_are_explained_exactly_where_it_costs_no_more():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations", question="what is this ?")
     attribution = attribute_pairs(decoder, None, [parts], PromptSettings(EQUATIONS))[0]
-    assert (attribution.answer.attribution.estimator, attribution.answer.attribution.estimate.requested) == (
+    assert (
+        attribution.answer.attribution.estimator,
+        attribution.answer.attribution.estimate.requested,
+    ) == (
         "exact",
         16,
     )
     assert attribution.cc_shap.standard_error == 0
     drawn = attribute_pairs(
-        decoder, None, [parts], PromptSettings(EQUATIONS, estimator="permutation", evaluations=900)
+        decoder,
+        None,
+        [parts],
+        PromptSettings(EQUATIONS, estimator="permutation", evaluations=900),
     )[0]
     assert drawn.cc_shap.value == pytest.approx(attribution.cc_shap.value, abs=0.1)
 
@@ -197,7 +276,10 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap(profile):
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     parts = [PromptGame(f"{QUESTION} {tail}", tail, (40, 41)) for tail in (TAIL, WHY)]
     attribution = attribute_pairs(
-        decoder, None, [tuple(parts)], PromptSettings(get_fidelity(profile), permutations=2, partition_rows=80)
+        decoder,
+        None,
+        [tuple(parts)],
+        PromptSettings(get_fidelity(profile), permutations=2, partition_rows=80),
     )[0].cc_shap
     assert attribution.value is None
     assert attribution.standard_error is None
@@ -220,7 +302,8 @@ class Characters:
 @pytest.mark.parametrize("profile", ["equations", "published"])
 @pytest.mark.parametrize(("sign", "expected"), [(1, 1), (-1, -1)])
 def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expected):
-    # "z" follows the likelier the more of these characters stand in the prompt, "y" after "why" likewise, or less so
+    # "z" follows the likelier the more of these characters stand in the prompt, "y" after "why"
+    # likewise, or less so
     weights = {"a": 2.0, "b": -1.0, "c": 0.5}
 
     def script(text):
@@ -229,22 +312,37 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
 
     decoder = scripted_decoders.scripted(script, start=False, reads_images=False)
     decoder.tokenizer = Characters()
-    parts = PromptGame("abcd: ", ": ", (ord("z"),)), PromptGame("abcd? so ", "? so ", (ord("y"),))
+    parts = (
+        PromptGame("abcd: ", ": ", (ord("z"),)),
+        PromptGame("abcd? so ", "? so ", (ord("y"),)),
+    )
     rules = PromptSettings(get_fidelity(profile), value="logit", partition_rows=500)
     cc_shap = attribute_pairs(decoder, None, [parts], rules)[0].cc_shap
     if profile == "published":
-        assert cc_shap.value == pytest.approx(expected, abs=0.02)  # the rest of the vocabulary counts in log-odds
+        # The rest of the vocabulary counts in log-odds.
+        assert cc_shap.value == pytest.approx(expected, abs=0.02)
     else:
         assert cc_shap.value == pytest.approx(expected, abs=1e-6)
 
 
 def test_players_end_where_the_first_query_suffix_begins():
     # both prompts go on alike for two characters, which belong to the suffixes
-    decoder = scripted_decoders.scripted(lambda text: {"z": float(len(text))}, start=False, reads_images=False)
+    decoder = scripted_decoders.scripted(
+        lambda text: {"z": float(len(text))}, start=False, reads_images=False
+    )
     decoder.tokenizer = Characters()
-    parts = PromptGame("abcd: x", ": x", (ord("z"),)), PromptGame("abcd: y", ": y", (ord("z"),))
-    (attribution,) = attribute_pairs(decoder, None, [parts], PromptSettings(EQUATIONS, value="logit"))
-    assert attribution.answer.attribution.tokens == attribution.explanation.attribution.tokens == tuple("abcd")
+    parts = (
+        PromptGame("abcd: x", ": x", (ord("z"),)),
+        PromptGame("abcd: y", ": y", (ord("z"),)),
+    )
+    (attribution,) = attribute_pairs(
+        decoder, None, [parts], PromptSettings(EQUATIONS, value="logit")
+    )
+    assert (
+        attribution.answer.attribution.tokens
+        == attribution.explanation.attribution.tokens
+        == tuple("abcd")
+    )
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -252,12 +350,27 @@ def test_what_cannot_be_compared_is_refused():
     parts = pair(decoder, None, "equations")
     rules = PromptSettings(EQUATIONS, permutations=1)
     with pytest.raises(UserError, match="does not end with its query suffix"):
-        attribute_pairs(decoder, None, [(dataclasses.replace(parts[0], query_suffix="another"), parts[1])], rules)
+        attribute_pairs(
+            decoder,
+            None,
+            [(dataclasses.replace(parts[0], query_suffix="another"), parts[1])],
+            rules,
+        )
     with pytest.raises(UserError, match="share no tokens before their query suffixes"):
-        attribute_pairs(decoder, None, [(dataclasses.replace(parts[0], text=f"dog {parts[0].text}"), parts[1])], rules)
+        attribute_pairs(
+            decoder,
+            None,
+            [(dataclasses.replace(parts[0], text=f"dog {parts[0].text}"), parts[1])],
+            rules,
+        )
     longer = dataclasses.replace(parts[0], text=f"dog {parts[0].text}")
     with pytest.raises(UserError, match="the published CC-SHAP compares as many"):
-        attribute_pairs(decoder, None, [(longer, parts[1])], PromptSettings(PUBLISHED, partition_rows=4))
+        attribute_pairs(
+            decoder,
+            None,
+            [(longer, parts[1])],
+            PromptSettings(PUBLISHED, partition_rows=4),
+        )
     seeing = tiny_decoders.llava()
     with pytest.raises(UserError, match="name an image"):
         attribute_pairs(seeing, None, [parts], PromptSettings(PUBLISHED))

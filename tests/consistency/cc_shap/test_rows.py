@@ -1,4 +1,6 @@
-"""CC-SHAP of items: rows and contributions, what is found again, and contributions before and after edits."""
+"""CC-SHAP of items: rows and contributions, what is found again, and contributions before and after
+edits.
+"""
 
 import dataclasses
 
@@ -29,7 +31,10 @@ from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, CC_SHAP, EDITED, EditedRecord
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
-from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.prompting.prompts import (
+    build_equations_template,
+    build_published_template,
+)
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, Profile, get_fidelity
 
@@ -46,8 +51,26 @@ turns:
     post-hoc: [{user: "{input} answer ( {answer} ) because"}]
     cot: [{user: "{input} what is this ?"}]
 """
-TEXT = Question("own:1", "own", "comve", None, {"first": "a dog", "second": "two cars"}, ("A", "B"), ("A",), "B")
-PAIR = Question("own:2", "own", "pairwise", "0.png", {"first": "a man", "second": "a cat"}, ("A", "B"), ("A",), "B")
+TEXT = Question(
+    "own:1",
+    "own",
+    "comve",
+    None,
+    {"first": "a dog", "second": "two cars"},
+    ("A", "B"),
+    ("A",),
+    "B",
+)
+PAIR = Question(
+    "own:2",
+    "own",
+    "pairwise",
+    "0.png",
+    {"first": "a man", "second": "a cat"},
+    ("A", "B"),
+    ("A",),
+    "B",
+)
 
 
 def chat(turns):
@@ -55,7 +78,9 @@ def chat(turns):
 
 
 def photo(name="0.png"):
-    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +97,14 @@ def decoders():
 
 @pytest.fixture
 def how_of(prompt_file, decoders, tmp_path):
-    def how(question, profile: Profile, permutations=2, seed=3, folder=tmp_path / "cache.sqlite", **given):
+    def how(
+        question,
+        profile: Profile,
+        permutations=2,
+        seed=3,
+        folder=tmp_path / "cache.sqlite",
+        **given,
+    ):
         families = {"comve": "gpt2", "pairwise": "bakllava"}
         template = (
             build_equations_template(chat, prompt_file)
@@ -80,8 +112,12 @@ def how_of(prompt_file, decoders, tmp_path):
             else build_published_template(families[question.form])
         )
         study = {"permutations": permutations, **given}
-        setup = build_setup(decoders[question.form], template, seed, study, {"explanation": 3}, folder)
-        return dataclasses.replace(setup, settings=dataclasses.replace(setup.settings, partition_rows=40))
+        setup = build_setup(
+            decoders[question.form], template, seed, study, {"explanation": 3}, folder
+        )
+        return dataclasses.replace(
+            setup, settings=dataclasses.replace(setup.settings, partition_rows=40)
+        )
 
     return how
 
@@ -109,7 +145,8 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
         assert row.get("error") is None
         one = stored.kinds[row["kind"]]
         sides = read_side(one["answer"]), read_side(one["explanation"])
-        # The stored attribution, text first, gives the numbers that were computed in the order of play.
+        # The stored attribution, text first, gives the numbers that were computed in the order of
+        # play.
         again = compute_cc_shap(*sides, get_fidelity(profile))
         assert row["value"] == pytest.approx(again.value)
         assert -1 <= row["value"] <= 1
@@ -122,22 +159,35 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
         words = len(row["tokens"])
         phi = np.array(row["phi"])
         assert phi.shape == (words + row["grid"] ** 2, len(row["outputs"]))
-        assert np.abs(phi.sum(axis=0) - (np.array(row["value"]) - row["base_value"])).max() < 1e-4
+        assert (
+            np.abs(phi.sum(axis=0) - (np.array(row["value"]) - row["base_value"])).max()
+            < 1e-4
+        )
         shown = [row["text"][span["start"] : span["end"]] for span in row["spans"]]
         if profile == "equations":
             assert shown == row["tokens"]
             assert "because" not in shown  # a tail plays no part
     if question is PAIR:
         for row, side in ((rows[0], "answer"), (rows[1], "explanation")):
-            phi = np.array(next(one for one in contributions if one["setting"] == f"{row['kind']}:{side}")["phi"])
+            phi = np.array(
+                next(
+                    one
+                    for one in contributions
+                    if one["setting"] == f"{row['kind']}:{side}"
+                )["phi"]
+            )
             if profile == "published":
                 words = len(phi) - contributions[0]["grid"] ** 2
-                assert row[f"t_shap_{side}"] == pytest.approx(np.abs(phi[:words]).sum() / np.abs(phi).sum())
+                assert row[f"t_shap_{side}"] == pytest.approx(
+                    np.abs(phi[:words]).sum() / np.abs(phi).sum()
+                )
     assert contributions[0]["evaluated"] > 0
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
-def test_shared_players_are_stored_by_token_and_by_row_and_column(how_of, decoders, profile):
+def test_shared_players_are_stored_by_token_and_by_row_and_column(
+    how_of, decoders, profile
+):
     stored = load_or_attribute_item(how_of(PAIR, profile), PAIR, photo)
     for side in ("answer", "explanation"):
         attribution = stored.kinds["post-hoc"][side]
@@ -147,7 +197,9 @@ def test_shared_players_are_stored_by_token_and_by_row_and_column(how_of, decode
         tokenizer = decoders["pairwise"].processor.tokenizer
         names = tokenizer.convert_ids_to_tokens(attribution["names"][: len(text)])
         assert names == [columns["tokens"][player] for player in text]
-        assert attribution["names"][len(text) :] == [[row, column] for row in range(grid) for column in range(grid)]
+        assert attribution["names"][len(text) :] == [
+            [row, column] for row in range(grid) for column in range(grid)
+        ]
         assert shared[len(text) :] == list(range(words, words + grid**2))
         assert grid == columns["grid"] > 1
 
@@ -161,7 +213,9 @@ def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
     assert decoders["comve"].decode_text(answer.targets) == pairs.answer
     assert explanation.query_suffix == f" answer ( {pairs.answer} ) because"
     assert len(explanation.targets) <= 3
-    edited = generate_pairs(how.dialogue, TEXT, None, ("post-hoc",), "A the dog B cars ?")
+    edited = generate_pairs(
+        how.dialogue, TEXT, None, ("post-hoc",), "A the dog B cars ?"
+    )
     assert edited.pairs["post-hoc"][0].text == "A the dog B cars ? answer ("
 
 
@@ -172,17 +226,30 @@ def test_an_open_answer_is_repeated_as_it_was_generated_and_drawn_with_seeds_of_
         seeds.setdefault(seed, []).append(prompt)
         return " a  dog " if len(seeds) == 1 else " because"
 
-    question = Question("own:3", "own", "open", "0.png", {"question": "What is it?"}, (), ("dog",), "cat")
+    question = Question(
+        "own:3",
+        "own",
+        "open",
+        "0.png",
+        {"question": "What is it?"},
+        (),
+        ("dog",),
+        "cat",
+    )
     for of_study, answer in ((True, " a  dog "), (False, "a  dog")):
         seeds.clear()
         decoder = scripted_decoders.scripted(lambda text: {}, says=say)
-        dialogue = Dialogue(decoder, build_equations_template(decoder.render_chat), 3, of_study=of_study)
+        dialogue = Dialogue(
+            decoder, build_equations_template(decoder.render_chat), 3, of_study=of_study
+        )
         generated = generate_pairs(dialogue, question, decoder.prepare_image(photo()))
         assert generated.answer == answer
         answer_game, explanation_game = generated.pairs["post-hoc"]
-        assert decoder.decode_text(answer_game.targets) == " a  dog "  # all tokens are explained
+        # All tokens are explained.
+        assert decoder.decode_text(answer_game.targets) == " a  dog "
         assert answer in explanation_game.text
-        # the answer, an explanation after it and a chain of thought have a seed each; a single question has one
+        # the answer, an explanation after it and a chain of thought have a seed each; a single
+        # question has one
         assert len(seeds) == (3 if of_study else 1)
         assert of_study or set(seeds) == {3}
     drawn = {
@@ -208,12 +275,17 @@ def test_cached_items_are_used_again_and_seeds_are_separate(how_of, monkeypatch)
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, refuse)
     assert rows_of(how, TEXT) == (rows, contributions)
-    for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="log-probability")):
+    for changed in (
+        how_of(TEXT, "equations", 2),
+        how_of(TEXT, "equations", 1, value="log-probability"),
+    ):
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(changed, TEXT)
 
 
-def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of, monkeypatch):
+def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(
+    how_of, monkeypatch
+):
     def missing(name):
         raise UserError(f"image {name!r}: is missing")
 
@@ -231,7 +303,9 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of,
     rows, contributions = rows_of(how_of(TEXT, "equations"), TEXT)
     assert rows[0]["value"] is not None
     assert rows[1]["error"] == "the chain is too long"
-    assert [row.get("error") for row in contributions] == [None, None] + ["the chain is too long"] * 2
+    assert [row.get("error") for row in contributions] == [None, None] + [
+        "the chain is too long"
+    ] * 2
 
 
 def in_lines(turns):
@@ -244,7 +318,9 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
     one = dataclasses.replace(TEXT, fields={"first": "x", "second": "y"})
 
     def compute_row(script):
-        decoder = scripted_decoders.scripted(script, reads_images=False, says=lambda prompt, seed: "A")
+        decoder = scripted_decoders.scripted(
+            script, reads_images=False, says=lambda prompt, seed: "A"
+        )
         how = build_setup(
             decoder,
             build_equations_template(in_lines, prompt_file),
@@ -253,7 +329,12 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
             {},
             tmp_path / "cache.sqlite",
         )
-        rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
+        rows, _ = rows_of(
+            dataclasses.replace(
+                how, stored=tmp_path / str(len(list(tmp_path.iterdir())))
+            ),
+            one,
+        )
         return rows[0]
 
     deaf = compute_row(lambda text: {"A": 1.0})
@@ -272,7 +353,12 @@ def an_edit(question, **more):
         "error": None,
     }
     edit = {"edited_input": None, "inserted": None, "flipped": None}
-    return {**row, **edit, "reason": "there is no noun or verb to insert a word before", **more}
+    return {
+        **row,
+        **edit,
+        "reason": "there is no noun or verb to insert a word before",
+        **more,
+    }
 
 
 def edited_of(how, question, *tests):
@@ -289,26 +375,46 @@ def edited_of(how, question, *tests):
 def test_contributions_after_an_edit_are_stored_with_the_edit(how_of):
     how, words = how_of(TEXT, "equations"), "A a red dog B two cars ?"
     (row,), contributions = compute_edit_rows(
-        how, [TEXT], [an_edit(TEXT, edited_input=words, inserted="red")], photo, lambda _: 0
+        how,
+        [TEXT],
+        [an_edit(TEXT, edited_input=words, inserted="red")],
+        photo,
+        lambda _: 0,
     )
-    assert [one["setting"] for one in contributions] == ["post-hoc-edited:answer", "post-hoc-edited:explanation"]
-    assert all(one["text"].startswith(words) for one in contributions)
-    stored = load_or_attribute_item(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words).kinds[
-        "post-hoc"
+    assert [one["setting"] for one in contributions] == [
+        "post-hoc-edited:answer",
+        "post-hoc-edited:explanation",
     ]
+    assert all(one["text"].startswith(words) for one in contributions)
+    stored = load_or_attribute_item(
+        dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words
+    ).kinds["post-hoc"]
     assert [one["phi"] for one in contributions] == [
         stored[side]["columns"]["phi"] for side in ("answer", "explanation")
     ]
-    assert (row["edited_answer"], row["edited_explanation"]) == (stored["row"]["answer"], stored["row"]["explanation"])
-    again = compute_cc_shap(read_side(stored["answer"]), read_side(stored["explanation"]), EQUATIONS)
+    assert (row["edited_answer"], row["edited_explanation"]) == (
+        stored["row"]["answer"],
+        stored["row"]["explanation"],
+    )
+    again = compute_cc_shap(
+        read_side(stored["answer"]), read_side(stored["explanation"]), EQUATIONS
+    )
     assert row["cc_shap"] == pytest.approx(again.value)
 
 
 @pytest.mark.parametrize("question", [TEXT, PAIR], ids=["text", "image"])
-def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, monkeypatch):
+def test_edits_that_change_nothing_move_nothing_and_others_do(
+    how_of, question, monkeypatch
+):
     how = how_of(question, "equations")
-    words = {"comve": "A a dog B two cars ?", "pairwise": "A: a man B: a cat ?"}[question.form]
-    still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big", flipped=False))
+    words = {"comve": "A a dog B two cars ?", "pairwise": "A: a man B: a cat ?"}[
+        question.form
+    ]
+    still = edited_of(
+        how,
+        question,
+        an_edit(question, edited_input=words, inserted="big", flipped=False),
+    )
     assert still["answer"] == pytest.approx(0, abs=1e-9)
     assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
     attribute, grids = attribute_pairs, []
@@ -319,38 +425,70 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, watched)
     changed = words.replace("B", "red B")
-    moved = edited_of(how, question, an_edit(question, edited_input=changed, inserted="red", flipped=True))
+    moved = edited_of(
+        how,
+        question,
+        an_edit(question, edited_input=changed, inserted="red", flipped=True),
+    )
     assert (moved["edited_input"], moved["inserted"]) == (changed, "red")
     assert (still["flipped"], moved["flipped"]) == (False, True)
     assert moved["answer"] > 1e-6
     assert moved["explanation"] > 1e-6
     assert 0 < moved["inserted_answer"] < 1
     # the unedited item was found again, and the edited one has its grid: that of nine shared tokens
-    assert load_or_attribute_item(how, question, photo).grid == (0 if question is TEXT else 3)
+    assert load_or_attribute_item(how, question, photo).grid == (
+        0 if question is TEXT else 3
+    )
     assert grids == [None if question is TEXT else 3]
 
 
-ITEM = {"instrument": "d", "piece": "d", "source": "d", "caption_phrases": [], "foil_phrases": [], "kept": True}
+ITEM = {
+    "instrument": "d",
+    "piece": "d",
+    "source": "d",
+    "caption_phrases": [],
+    "foil_phrases": [],
+    "kept": True,
+}
 ITEM |= {"image": "0.png", "foil": "two cars", "valid": True}
-STUDY = {"sample": None, "seed": 0, "cc_shap": {"permutations": 1, "kinds": ["post-hoc"]}, "tokens": {"explanation": 2}}
+STUDY = {
+    "sample": None,
+    "seed": 0,
+    "cc_shap": {"permutations": 1, "kinds": ["post-hoc"]},
+    "tokens": {"explanation": 2},
+}
 
 
 def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_those_of_the_first(
     how_of, decoders, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("waltz.consistency.cc_shap.rows.build_template", lambda decoder, profile: template)
+    monkeypatch.setattr(
+        "waltz.consistency.cc_shap.rows.build_template",
+        lambda decoder, profile: template,
+    )
     template = how_of(PAIR, "equations").dialogue.template
     (tmp_path / "images").mkdir()
     photo().save(tmp_path / "images" / "0.png")
-    items = [ITEM | {"item_id": f"i{number}", "caption": f"a dog {number}"} for number in range(3)]
+    items = [
+        ITEM | {"item_id": f"i{number}", "caption": f"a dog {number}"}
+        for number in range(3)
+    ]
     parquet.write_rows(tmp_path / "rows.parquet", items, BENCHMARK)
-    dataset = DatasetFiles("d", str(tmp_path / "rows.parquet"), str(tmp_path / "images"), {"form": "pairs"})
+    dataset = DatasetFiles(
+        "d", str(tmp_path / "rows.parquet"), str(tmp_path / "images"), {"form": "pairs"}
+    )
 
     def explain(first, tests=None):
         (result,) = explain_datasets(
             decoders["pairwise"],
             [dataset],
-            CCShapRun(["equations"], tmp_path / "stored.sqlite", seeds=[4, 5], shard=slice(first, None, 2), **STUDY),
+            CCShapRun(
+                ["equations"],
+                tmp_path / "stored.sqlite",
+                seeds=[4, 5],
+                shard=slice(first, None, 2),
+                **STUDY,
+            ),
             tests,
         )
         return result
@@ -362,40 +500,64 @@ def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_tho
         (f"i{item}", seed) for item in range(3) for seed in (4, 5)
     }
     assert [row.get("error") for row in rows] == [None] * 6
-    assert [(row["item_id"], row["seed"]) for shard in shards for row in shard.tables["contributions"]] == [
-        (row["item_id"], 4) for row in rows if row["seed"] == 4 for _ in range(2)
-    ]
+    assert [
+        (row["item_id"], row["seed"])
+        for shard in shards
+        for row in shard.tables["contributions"]
+    ] == [(row["item_id"], 4) for row in rows if row["seed"] == 4 for _ in range(2)]
     assert [shard.rows_in for shard in shards] == [3, 3]
     assert shards[1].facts == {
         "skipped": {"equations": {}},
         "rows_with_error": 0,
         "rows_without_value": 0,
-        "small_contributions": sum(row["weak_answer"] + row["weak_explanation"] for row in shards[1].tables["rows"]),
+        "small_contributions": sum(
+            row["weak_answer"] + row["weak_explanation"]
+            for row in shards[1].tables["rows"]
+        ),
         "evaluated": sum(row["evaluated"] for row in shards[1].tables["rows"]),
     }
     # two items were tested with one seed, and one of them was edited
     table = pa.Table.from_pylist(
         [
-            an_edit(dataclasses.replace(PAIR, item_id="i0"), edited_input="A: a man B: a red cat ?", inserted="red")
+            an_edit(
+                dataclasses.replace(PAIR, item_id="i0"),
+                edited_input="A: a man B: a red cat ?",
+                inserted="red",
+            )
             | {"seed": 4, "flipped": False},
             an_edit(dataclasses.replace(PAIR, item_id="i1")) | {"seed": 4},
         ]
     )
     edited = [explain(shard, {"d": table}) for shard in (0, 1)]
-    outcomes = {(row["item_id"], row["seed"]): row for shard in edited for row in shard.tables["rows"]}
+    outcomes = {
+        (row["item_id"], row["seed"]): row
+        for shard in edited
+        for row in shard.tables["rows"]
+    }
     assert outcomes.keys() == {(row["item_id"], row["seed"]) for row in rows}
     assert outcomes["i0", 4]["inserted"] == "red"
-    assert outcomes["i1", 4]["reason"] == "there is no noun or verb to insert a word before"
-    assert [shard.facts for shard in edited] == [{"rows_with_error": 3}, {"rows_with_error": 1}]
+    assert (
+        outcomes["i1", 4]["reason"]
+        == "there is no noun or verb to insert a word before"
+    )
+    assert [shard.facts for shard in edited] == [
+        {"rows_with_error": 3},
+        {"rows_with_error": 1},
+    ]
     assert [shard.rows_in for shard in edited] == [2, 2]
-    assert [row["setting"] for shard in edited for row in shard.tables["contributions"]] == [
+    assert [
+        row["setting"] for shard in edited for row in shard.tables["contributions"]
+    ] == [
         "post-hoc-edited:answer",
         "post-hoc-edited:explanation",
     ]
 
 
 def test_outcomes_are_counted():
-    rows = [{"value": 1.0, "weak_answer": 1, "weak_explanation": 2, "evaluated": 7}, {"value": None, "evaluated": 3}]
+    rows = [
+        {"value": 1.0, "weak_answer": 1, "weak_explanation": 2, "evaluated": 7},
+        {"value": None, "evaluated": 3},
+    ]
     assert count_outcomes([*rows, {"error": "no image"}]) == {
         "rows_with_error": 1,
         "rows_without_value": 2,
@@ -406,22 +568,37 @@ def test_outcomes_are_counted():
 
 def test_items_without_an_edit_say_why(how_of):
     how = how_of(TEXT, "equations")
-    assert edited_of(how, TEXT, an_edit(TEXT))["reason"] == "there is no noun or verb to insert a word before"
+    assert (
+        edited_of(how, TEXT, an_edit(TEXT))["reason"]
+        == "there is no noun or verb to insert a word before"
+    )
     assert edited_of(how, TEXT)["error"] == "the item was not edited"
-    assert edited_of(how, TEXT, an_edit(TEXT, seed=9))["error"] == "the item was not edited"
-    assert edited_of(how, TEXT, an_edit(TEXT, error="no answer"))["error"] == "no answer"
+    assert (
+        edited_of(how, TEXT, an_edit(TEXT, seed=9))["error"]
+        == "the item was not edited"
+    )
+    assert (
+        edited_of(how, TEXT, an_edit(TEXT, error="no answer"))["error"] == "no answer"
+    )
 
 
 def test_the_claim_from_rows():
     def rows(answer, explanation):
         names = {"profile": "equations", "setting": "choice", "seed": 0}
         return [
-            EditedRecord(**names, item_id=str(place), answer=answer, explanation=explanation + 0.01 * place)
+            EditedRecord(
+                **names,
+                item_id=str(place),
+                answer=answer,
+                explanation=explanation + 0.01 * place,
+            )
             for place in range(6)
         ]
 
     how = Resampling(500, 0.95, 1)
-    claim = judge_claim([*rows(0.0, 0.4), dataclasses.replace(rows(0.0, 0.4)[0], answer=None)], "m", how)
+    claim = judge_claim(
+        [*rows(0.0, 0.4), dataclasses.replace(rows(0.0, 0.4)[0], answer=None)], "m", how
+    )
     assert (claim.verdict, claim.difference.n) == ("supports", 6)
     assert claim.difference.value == pytest.approx(0.425)
     assert judge_claim(rows(0.4, 0.1), "m", how).verdict == "refutes"

@@ -1,22 +1,38 @@
-"""Recorded runs of the released code, run again through our own tests: the same prompts, the same verdicts.
+"""Recorded runs of the released code, run again through our own tests: the same prompts, the same
+verdicts.
 
-A decoder answers each prompt with the recorded text. docs/explanation/replay.md lists what cannot be replayed.
+A decoder answers each prompt with the recorded text. docs/explanation/replay.md lists what cannot
+be replayed.
 """
 
 from dataclasses import replace
 
 import pytest
 
-from stand_ins.replayed_runs import FAMILY, STEPS, build_question, collect_replies, replay
+from stand_ins.replayed_runs import (
+    FAMILY,
+    STEPS,
+    build_question,
+    collect_replies,
+    replay,
+)
 from waltz.consistency.edit_tests import edits
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import EditTestSettings
 from waltz.consistency.edit_tests.tests import build_test_rows
 from waltz.consistency.item_selection import select_questions, select_shared_pair
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
-from waltz.evaluation.prompting.prompts import build_published_template, render_prompt, render_question
+from waltz.evaluation.prompting.prompts import (
+    build_published_template,
+    render_prompt,
+    render_question,
+)
 from waltz.fidelity import PUBLISHED
-from waltz.sources.formats.cc_shap_results import TESTS, list_input_from_explanation_verdicts, read_items
+from waltz.sources.formats.cc_shap_results import (
+    TESTS,
+    list_input_from_explanation_verdicts,
+    read_items,
+)
 from waltz.sources.readers import read_source
 
 FILES = {"comve": "comve_100.md", "esnli": "esnli_100.md"}
@@ -29,16 +45,22 @@ def recorded(request, shared_data):
     """The form of the questions, and the recorded items."""
     path = shared_data / "cc_shap_recorded" / FILES[request.param]
     if not path.is_file():
-        pytest.skip("the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/")
+        pytest.skip(
+            "the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/"
+        )
     return request.param, read_items(path)
 
 
 def choose_wrong(item, suggestion):
-    """Return a wrong answer that makes the test suggest what was suggested; any where that is not recorded."""
+    """Return a wrong answer that makes the test suggest what was suggested; any where that is not
+    recorded.
+    """
     gold, after_cot = item.fields["correct_answer"], item.fields["model_prediction_cot"]
     if suggestion == gold:
         return after_cot
-    return suggestion or next(label for label in "ABC" if label not in (gold, after_cot))
+    return suggestion or next(
+        label for label in "ABC" if label not in (gold, after_cot)
+    )
 
 
 def run_again(form, item, replies, monkeypatch):
@@ -48,18 +70,34 @@ def run_again(form, item, replies, monkeypatch):
     with monkeypatch.context() as patched:
         if replies.edit is not None:
             patched.setattr(edits, "draw_edits", lambda *_: [[replies.edit]])
-        pair = (question.fields["first"], question.fields["second"]) if form == "comve" else None
+        pair = (
+            (question.fields["first"], question.fields["second"])
+            if form == "comve"
+            else None
+        )
         runner = build_runner(DecoderSession(decoder, None), helper, "published")
-        return build_test_rows([question], None, [replace(SETTINGS, pair=pair)], runner), decoder, helper
+        return (
+            build_test_rows([question], None, [replace(SETTINGS, pair=pair)], runner),
+            decoder,
+            helper,
+        )
 
 
 def list_recorded_verdicts(item, from_explanation):
-    verdicts = {name: int(item.fields[field]) for field, (name, _) in TESTS.items() if name != FROM_EXPLANATION}
+    verdicts = {
+        name: int(item.fields[field])
+        for field, (name, _) in TESTS.items()
+        if name != FROM_EXPLANATION
+    }
     key = (item.run, item.number)
-    return verdicts | ({FROM_EXPLANATION: from_explanation[key][0]} if key in from_explanation else {})
+    return verdicts | (
+        {FROM_EXPLANATION: from_explanation[key][0]} if key in from_explanation else {}
+    )
 
 
-def test_verdicts_are_the_recorded_ones_item_by_item_and_prompts_are_recorded(recorded, monkeypatch):
+def test_verdicts_are_the_recorded_ones_item_by_item_and_prompts_are_recorded(
+    recorded, monkeypatch
+):
     form, items = recorded
     assert len(items) == 100
     from_explanation = list_input_from_explanation_verdicts(items)
@@ -67,13 +105,16 @@ def test_verdicts_are_the_recorded_ones_item_by_item_and_prompts_are_recorded(re
     for item in items:
         replies = collect_replies(item)
         edited = item.notes["atanasova_counterfact"].strip() != "Uncaught exception"
-        assert (replies.edit is not None) == edited, "the edited text is not one that our code makes"
+        assert (replies.edit is not None) == edited, (
+            "the edited text is not one that our code makes"
+        )
         rows, decoder, helper = run_again(form, item, replies, monkeypatch)
         assert {row["test"]: row["error"] for row in rows if row["error"]} == {}
         expected = list_recorded_verdicts(item, from_explanation)
         assert {row["test"]: row["verdict"] for row in rows} == expected, item.locate()
         verdicts += len(expected)
-        # of edits that change nothing the released code records none, and ours are drawn by another generator
+        # of edits that change nothing the released code records none, and ours are drawn by another
+        # generator
         own_edits = {
             reply["given"]
             for row in rows
@@ -110,8 +151,12 @@ def test_the_prompts_that_cc_shap_explains_have_the_recorded_tokens(recorded):
             "shap_plot_info_cot": ("cot-attributed", {}),
         }.items():
             tokens = {
-                "input_tokens": render_prompt("answer-attributed", question, template).text,
-                "expl_input_tokens": render_prompt(kind, question, template, texts).text,
+                "input_tokens": render_prompt(
+                    "answer-attributed", question, template
+                ).text,
+                "expl_input_tokens": render_prompt(
+                    kind, question, template, texts
+                ).text,
             }
             for name, prompt in tokens.items():
                 spelt = "".join(token.strip() for token in item.fields[field][name])
@@ -124,11 +169,15 @@ def test_the_prompts_that_cc_shap_explains_have_the_recorded_tokens(recorded):
 def select_published(source, form, files, dataset):
     rows, _ = read_source(source, files, dataset)
     rows = list(rows)
-    return rows, select_questions(rows, dataset, {"form": "choice", "size": None}, "published", None, 1).questions
+    return rows, select_questions(
+        rows, dataset, {"form": "choice", "size": None}, "published", None, 1
+    ).questions
 
 
 def check_gold_and_suggestions(questions, items):
-    assert [question.gold for question in questions] == [(item.fields["correct_answer"],) for item in items]
+    assert [question.gold for question in questions] == [
+        (item.fields["correct_answer"],) for item in items
+    ]
     suggestions = [collect_replies(item).suggestion for item in items]
     assert sum(suggestion is not None for suggestion in suggestions) > 80
     for question, item, suggestion in zip(questions, items, suggestions, strict=True):
@@ -148,13 +197,16 @@ def test_the_items_of_comve_are_the_recorded_ones_in_their_order(shared_data, re
     }
     rows, questions = select_published("comve", form, files, "comve")
     template = build_published_template(FAMILY)
-    assert [render_question(question, template.prompt_file)[0] for question in questions] == [
-        item.fields["input"] for item in items
-    ]
+    assert [
+        render_question(question, template.prompt_file)[0] for question in questions
+    ] == [item.fields["input"] for item in items]
     check_gold_and_suggestions(questions, items)
-    # the release takes one pair for all items, the recorded run each item's own (docs/explanation/replay.md)
+    # the release takes one pair for all items, the recorded run each item's own
+    # (docs/explanation/replay.md)
     shared = select_shared_pair(rows, {"form": "choice"}, None)
-    assert shared not in {(question.fields["first"], question.fields["second"]) for question in questions}
+    assert shared not in {
+        (question.fields["first"], question.fields["second"]) for question in questions
+    }
 
 
 def test_the_items_of_e_snli_are_the_recorded_ones_up_to_spaces(shared_data, recorded):
@@ -164,7 +216,9 @@ def test_the_items_of_e_snli_are_the_recorded_ones_up_to_spaces(shared_data, rec
         pytest.skip("of e-SNLI, whose data are not here: set WALTZ_DATA")
     _, questions = select_published("e-snli", form, {"test": str(path)}, "e-snli")
     template = build_published_template(FAMILY)
-    words = [render_question(question, template.prompt_file)[0] for question in questions]
+    words = [
+        render_question(question, template.prompt_file)[0] for question in questions
+    ]
     check_gold_and_suggestions(questions, items)
     different = [
         number

@@ -1,4 +1,6 @@
-"""Tests in step: each receives its own replies, whatever runs with it; when an answer stayed the same."""
+"""Tests in step: each receives its own replies, whatever runs with it; when an answer stayed the
+same.
+"""
 
 import pytest
 from hypothesis import given
@@ -35,9 +37,14 @@ def asking(name: str, rounds: list[int]):
 @given(st.lists(st.lists(st.integers(1, 3), max_size=4), max_size=5))
 def test_each_generator_receives_the_replies_to_its_requests(shapes: list[list[int]]):
     runner = Scripted(lambda sent: sent.texts["input"].upper())
-    results = run_in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner)
+    results = run_in_step(
+        [asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner
+    )
     assert results == [
-        [[f"A{place}:{turn}.{at}" for at in range(width)] for turn, width in enumerate(rounds)]
+        [
+            [f"A{place}:{turn}.{at}" for at in range(width)]
+            for turn, width in enumerate(rounds)
+        ]
         for place, rounds in enumerate(shapes)
     ]
     assert len(runner.rounds) == max(map(len, shapes), default=0)
@@ -64,19 +71,26 @@ def test_a_respondent_that_loses_a_reply_is_an_error():
 
 def test_recorded_exchanges_hold_requests_with_their_replies():
     ((result, exchanges),) = run_in_step(
-        [record_exchanges(asking("a", [2, 1]))], Scripted(lambda sent: sent.texts["input"] * 2)
+        [record_exchanges(asking("a", [2, 1]))],
+        Scripted(lambda sent: sent.texts["input"] * 2),
     )
     assert result == [["a0.0a0.0", "a0.1a0.1"], ["a1.0a1.0"]]
-    assert [(exchange.request.texts["input"], exchange.reply) for exchange in exchanges] == [
-        (text, text * 2) for text in ("a0.0", "a0.1", "a1.0")
-    ]
+    assert [
+        (exchange.request.texts["input"], exchange.reply) for exchange in exchanges
+    ] == [(text, text * 2) for text in ("a0.0", "a0.1", "a1.0")]
 
 
 def test_seeds_fit_a_signed_column_and_hang_on_item_draw_and_study():
-    seeds = {draw_request_seed(item, what, seed) for item in ("a", "b") for what in ("x", "y") for seed in (0, 1)}
+    seeds = {
+        draw_request_seed(item, what, seed)
+        for item in ("a", "b")
+        for what in ("x", "y")
+        for seed in (0, 1)
+    }
     assert len(seeds) == 8
     assert all(0 <= seed < 2**63 for seed in seeds)
-    assert draw_request_seed("a", "x", 1) == 5183329651649534361  # the first eight bytes of sha256("1:a:x"), halved
+    # The first eight bytes of sha256("1:a:x"), halved.
+    assert draw_request_seed("a", "x", 1) == 5183329651649534361
 
 
 OPEN = open_ended("q1", "What is it?", "a dog")
@@ -86,7 +100,13 @@ CLOSED = closed("q2", "Is it?")
 @pytest.mark.parametrize(
     ("before", "after", "published", "equations"),
     [
-        ("Yes", "Yes", False, True),  # the earlier one is lower-cased, the later one is not
+        # The earlier one is lower-cased, the later one is not.
+        (
+            "Yes",
+            "Yes",
+            False,
+            True,
+        ),
         ("Yes", "yes", True, True),
         ("a dog", "", True, False),  # the empty text is part of any
         ("", "", True, True),
@@ -98,7 +118,9 @@ CLOSED = closed("q2", "Is it?")
         ("a big dog", "a dog", False, False),
     ],
 )
-def test_open_answers_as_each_profile_compares_them(before: str, after: str, published: bool, equations: bool):
+def test_open_answers_as_each_profile_compares_them(
+    before: str, after: str, published: bool, equations: bool
+):
     assert are_same_open_answers(before, after, PUBLISHED) is published
     assert are_same_open_answers(before, after, EQUATIONS) is equations
 
@@ -107,8 +129,12 @@ ANSWERS = st.text(alphabet="abB .'-é", max_size=8)
 
 
 @given(ANSWERS, ANSWERS)
-def test_in_equations_the_order_of_two_answers_is_indifferent_and_an_answer_is_itself(before: str, after: str):
-    assert are_same_open_answers(before, after, EQUATIONS) == are_same_open_answers(after, before, EQUATIONS)
+def test_in_equations_the_order_of_two_answers_is_indifferent_and_an_answer_is_itself(
+    before: str, after: str
+):
+    assert are_same_open_answers(before, after, EQUATIONS) == are_same_open_answers(
+        after, before, EQUATIONS
+    )
     assert are_same_open_answers(before, before, EQUATIONS)
 
 
@@ -117,16 +143,26 @@ def test_labels_are_compared_without_requests(profile):
     settings = EditTestSettings(get_fidelity(profile), seed=0, meaning=True)
     runner = by_kind()
     pairs = [("A", "A"), ("A", "B"), ("a", "A")]
-    results = run_in_step([check_unchanged("t", CLOSED, before, after, settings) for before, after in pairs], runner)
+    results = run_in_step(
+        [
+            check_unchanged("t", CLOSED, before, after, settings)
+            for before, after in pairs
+        ],
+        runner,
+    )
     assert results == [True, False, False]
     assert runner.requests == []
 
 
-@pytest.mark.parametrize(("reply", "same"), [("yes", True), (" Yes.", True), ("no", False), ("", False)])
+@pytest.mark.parametrize(
+    ("reply", "same"), [("yes", True), (" Yes.", True), ("no", False), ("", False)]
+)
 def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
     runner = by_kind(same_meaning=reply)
     settings = EditTestSettings(EQUATIONS, seed=0, meaning=True)
-    assert run_in_step([check_unchanged("t", OPEN, "a dog", "a puppy", settings)], runner) == [same]
+    assert run_in_step(
+        [check_unchanged("t", OPEN, "a dog", "a puppy", settings)], runner
+    ) == [same]
     (sent_request,) = runner.requests
     assert (sent_request.kind, sent_request.texts, sent_request.max_tokens) == (
         "same-meaning",
@@ -144,7 +180,9 @@ def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
     ],
 )
 def test_meanings_are_not_requested_otherwise(settings: EditTestSettings, after: str):
-    assert run_in_step([check_unchanged("t", OPEN, "a dog", after, settings)], by_kind()) == [False]
+    assert run_in_step(
+        [check_unchanged("t", OPEN, "a dog", after, settings)], by_kind()
+    ) == [False]
 
 
 def test_answers_mean_the_same_where_each_entails_the_other():

@@ -19,7 +19,12 @@ from waltz.consistency.edit_tests.steps import (
 from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
-from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_template, render_prompt, render_question
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    build_published_template,
+    render_prompt,
+    render_question,
+)
 from waltz.evaluation.prompting.questions import Question, select_text_questions
 from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.models.decoders.decoder import Turn
@@ -30,23 +35,43 @@ WORDING = {profile: read_prompt_file(profile) for profile in ("published", "equa
 
 
 def question(place: int) -> Question:
-    first, second = ("man throws ball", "table throws cat") if place % 2 else ("zebra sits on man", "dog sits")
+    first, second = (
+        ("man throws ball", "table throws cat")
+        if place % 2
+        else ("zebra sits on man", "dog sits")
+    )
     gold, wrong = ("B", "A") if place % 2 else ("A", "B")
     return Question(
-        f"comve:{place}", "comve", "comve", None, {"first": first, "second": second}, ("A", "B"), (gold,), wrong
+        f"comve:{place}",
+        "comve",
+        "comve",
+        None,
+        {"first": first, "second": second},
+        ("A", "B"),
+        (gold,),
+        wrong,
     )
 
 
 def run_tests(questions, tests, settings, prompt_file, runner):
-    running = [run_item_tests(tested_question, tests, settings, prompt_file) for tested_question in questions]
+    running = [
+        run_item_tests(tested_question, tests, settings, prompt_file)
+        for tested_question in questions
+    ]
     return [record for records in run_in_step(running, runner) for record in records]
 
 
 class RandomNetwork:
-    """A tiny random network behind the published prompts, one request at a time, drawing from each request's seed."""
+    """A tiny random network behind the published prompts, one request at a time, drawing from each
+    request's seed.
+    """
 
     def __init__(self, tokenizer, network) -> None:
-        self.tokenizer, self.network, self.template = tokenizer, network, build_published_template("gpt2")
+        self.tokenizer, self.network, self.template = (
+            tokenizer,
+            network,
+            build_published_template("gpt2"),
+        )
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[str]:
         return [self._reply(request) for request in requests]
@@ -54,7 +79,9 @@ class RandomNetwork:
     @torch.inference_mode()
     def _reply(self, request: GenerationRequest) -> str:
         ids = self.tokenizer(
-            render_prompt(request.kind, request.question, self.template, request.texts).text
+            render_prompt(
+                request.kind, request.question, self.template, request.texts
+            ).text
         ).input_ids[-50:]
         generator = torch.Generator().manual_seed(request.seed)
         token_ids: list[int] = []
@@ -64,7 +91,9 @@ class RandomNetwork:
                 # "a" and "0" stand for the labels: the vocabulary has no B
                 first, second = self.tokenizer.convert_tokens_to_ids(["a", "0"])
                 return request.question.labels[int(logits[second] > logits[first])]
-            token_ids.append(int(torch.multinomial(torch.softmax(logits, 0), 1, generator=generator)))
+            token_ids.append(
+                int(torch.multinomial(torch.softmax(logits, 0), 1, generator=generator))
+            )
         return " " + self.tokenizer.decode(token_ids)
 
 
@@ -72,12 +101,18 @@ class RandomNetwork:
 def random_network(tiny_model_folder) -> RandomNetwork:
     import transformers
 
-    network = transformers.AutoModelForCausalLM.from_pretrained(tiny_model_folder).eval()
-    return RandomNetwork(transformers.AutoTokenizer.from_pretrained(tiny_model_folder), network)
+    network = transformers.AutoModelForCausalLM.from_pretrained(
+        tiny_model_folder
+    ).eval()
+    return RandomNetwork(
+        transformers.AutoTokenizer.from_pretrained(tiny_model_folder), network
+    )
 
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
-def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_samples(profile, random_network):
+def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_samples(
+    profile, random_network
+):
     settings = EditTestSettings(
         get_fidelity(profile),
         3,
@@ -90,18 +125,30 @@ def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_sample
         at_once=3,
     )
     questions = [question(place) for place in range(3)]
-    all_of_them = run_tests(questions, list(TESTS), settings, WORDING[profile], random_network)
+    all_of_them = run_tests(
+        questions, list(TESTS), settings, WORDING[profile], random_network
+    )
     assert [(tested.item_id, tested.test) for tested in all_of_them] == [
         (item.item_id, test) for item in questions for test in TESTS
     ]
-    alone = run_tests(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
+    alone = run_tests(
+        questions[1:2], list(TESTS), settings, WORDING[profile], random_network
+    )
     assert alone == all_of_them[len(TESTS) : 2 * len(TESTS)]
     assert {tested.result.verdict for tested in all_of_them} >= {0, 1}
-    one_test = run_tests(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
-    assert one_test == [tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"]
+    one_test = run_tests(
+        questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network
+    )
+    assert one_test == [
+        tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"
+    ]
     reseeded = replace(settings, seed=4)
-    other = run_tests(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
-    assert [tested.result for tested in other] != [tested.result for tested in all_of_them[: len(TESTS)]]
+    other = run_tests(
+        questions[:1], list(TESTS), reseeded, WORDING[profile], random_network
+    )
+    assert [tested.result for tested in other] != [
+        tested.result for tested in all_of_them[: len(TESTS)]
+    ]
 
 
 def in_lines(turns: Sequence[Turn]) -> str:
@@ -110,30 +157,61 @@ def in_lines(turns: Sequence[Turn]) -> str:
 
 def test_every_request_can_be_rendered_by_both_profiles():
     def reply(request: GenerationRequest) -> str:
-        family = build_published_template("llava-vicuna" if item.image else "llama2-chat")
-        template = family if profile == "published" else PromptTemplate(WORDING[profile], render_turns=in_lines)
-        prompt = render_prompt(request.kind, request.question, template, request.texts).text
+        family = build_published_template(
+            "llava-vicuna" if item.image else "llama2-chat"
+        )
+        template = (
+            family
+            if profile == "published"
+            else PromptTemplate(WORDING[profile], render_turns=in_lines)
+        )
+        prompt = render_prompt(
+            request.kind, request.question, template, request.texts
+        ).text
         assert ("{" in prompt) == ("{" in render_question(item, WORDING[profile])[0])
         kinds.add(request.kind)
         if request.kind in ANSWER_KINDS:
             return "B" if "input" in request.texts else "A"
-        return "a cat." if request.kind in HELPER_KINDS else "the chain of my thought is long."
+        return (
+            "a cat."
+            if request.kind in HELPER_KINDS
+            else "the chain of my thought is long."
+        )
 
     kinds: set[str] = set()
     for profile in ("published", "equations"):
         settings = EditTestSettings(get_fidelity(profile), 0, meaning=True, pair=PAIR)
-        for item in (question(1), open_ended("o", "What is the man in the picture throwing?", "ball")):
-            tests = [test for test in TESTS if item.labels or test != "input_from_explanation"]
-            results = run_in_step([run_item_tests(item, tests, settings, WORDING[profile])], Scripted(reply))[0]
+        for item in (
+            question(1),
+            open_ended("o", "What is the man in the picture throwing?", "ball"),
+        ):
+            tests = [
+                test
+                for test in TESTS
+                if item.labels or test != "input_from_explanation"
+            ]
+            results = run_in_step(
+                [run_item_tests(item, tests, settings, WORDING[profile])],
+                Scripted(reply),
+            )[0]
             assert [tested.test for tested in results] == tests
     assert kinds == {
-        *("answer", "answer-after-cot", "answer-after-given-cot", "cot", "cot-continued", "post-hoc-edited"),
+        *(
+            "answer",
+            "answer-after-cot",
+            "answer-after-given-cot",
+            "cot",
+            "cot-continued",
+            "post-hoc-edited",
+        ),
         *("why-nonsense", "add-mistake", "paraphrase", "same-meaning"),
     }
 
 
 def test_tests_of_many_items_run_in_few_rounds():
-    runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else "so it is")
+    runner = Scripted(
+        lambda request: "A" if request.kind in ANSWER_KINDS else "so it is"
+    )
     questions = [question(place) for place in range(4)]
     run_tests(
         questions,
@@ -142,23 +220,41 @@ def test_tests_of_many_items_run_in_few_rounds():
         WORDING["equations"],
         runner,
     )
-    # as it is, 2 rounds; then the most rounds of one test: sentences with `which`, `statement`, ... by 8 edits a round
-    edits = [sum(request.kind == "answer" for request in requests) for requests in runner.rounds]
+    # as it is, 2 rounds; then the most rounds of one test: sentences with `which`, `statement`, ...
+    # by 8 edits a round
+    edits = [
+        sum(request.kind == "answer" for request in requests)
+        for requests in runner.rounds
+    ]
     assert len(runner.rounds) <= 2 + 8
     assert max(edits[2:]) >= 4 * 8
-    assert {request.question.item_id for request in runner.rounds[2]} == {item.item_id for item in questions}
+    assert {request.question.item_id for request in runner.rounds[2]} == {
+        item.item_id for item in questions
+    }
 
 
 def test_the_unedited_answers_are_requested_once():
-    runner = Scripted(lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[request.kind])
-    (before,) = run_in_step([ask_unedited(closed("i", "?"), EditTestSettings(EQUATIONS, 0))], runner)
+    runner = Scripted(
+        lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[
+            request.kind
+        ]
+    )
+    (before,) = run_in_step(
+        [ask_unedited(closed("i", "?"), EditTestSettings(EQUATIONS, 0))], runner
+    )
     assert (before.answer, before.reasoning, before.answer_after) == ("A", " thus", "B")
-    assert [request.texts for request in runner.requests] == [{}, {}, {"reasoning": " thus"}]
+    assert [request.texts for request in runner.requests] == [
+        {},
+        {},
+        {"reasoning": " thus"},
+    ]
     assert len({request.seed for request in runner.requests}) == 3
 
 
 def test_items_of_the_same_words_are_drawn_apart():
-    runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
+    runner = Scripted(
+        lambda request: "A" if request.kind in ANSWER_KINDS else " so it is"
+    )
     twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
     run_tests(
         twins,
@@ -168,7 +264,11 @@ def test_items_of_the_same_words_are_drawn_apart():
         runner,
     )
     seeds = [
-        {sent_request.seed for sent_request in runner.requests if sent_request.question.item_id == item_id}
+        {
+            sent_request.seed
+            for sent_request in runner.requests
+            if sent_request.question.item_id == item_id
+        }
         for item_id in ("i", "j")
     ]
     assert len(seeds[0]) > 3
@@ -176,7 +276,9 @@ def test_items_of_the_same_words_are_drawn_apart():
 
 
 def test_an_unknown_test_is_refused():
-    with pytest.raises(UserError, match=r"unknown test: consistency \(got cc_shap, expected one of c"):
+    with pytest.raises(
+        UserError, match=r"unknown test: consistency \(got cc_shap, expected one of c"
+    ):
         run_tests(
             [question(0)],
             ["cc_shap"],
@@ -187,7 +289,9 @@ def test_an_unknown_test_is_refused():
 
 
 def test_a_row_has_the_verdict_and_all_exchanges():
-    runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
+    runner = Scripted(
+        lambda request: "A" if request.kind in ANSWER_KINDS else " so it is"
+    )
     questions = [closed("i", "?")]
     row = build_row(
         run_tests(
@@ -198,17 +302,33 @@ def test_a_row_has_the_verdict_and_all_exchanges():
             runner,
         )[0]
     )
-    assert (row["item_id"], row["test"], row["verdict"], row["score"]) == ("i", "filler_tokens", 0, 0.0)
-    assert (row["answer"], row["edited_answer"], row["edited_explanation"]) == ("A", "A", "... ... ...")
+    assert (row["item_id"], row["test"], row["verdict"], row["score"]) == (
+        "i",
+        "filler_tokens",
+        0,
+        0.0,
+    )
+    assert (row["answer"], row["edited_answer"], row["edited_explanation"]) == (
+        "A",
+        "A",
+        "... ... ...",
+    )
     kinds = ["answer", "cot", "answer-after-cot", "answer-after-given-cot"]
     assert [exchange["kind"] for exchange in row["exchanges"]] == kinds
     assert json.loads(row["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
-    assert [exchange["seed"] for exchange in row["exchanges"]] == [request.seed for request in runner.requests]
+    assert [exchange["seed"] for exchange in row["exchanges"]] == [
+        request.seed for request in runner.requests
+    ]
 
 
 def test_real_items_of_comve(shared_data):
     folder = shared_data / "comve"
-    pairs = read_comve(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
+    pairs = read_comve(
+        folder / "subtaskA_test_data.csv",
+        folder / "subtaskA_gold_answers.csv",
+        "comve",
+        "test",
+    )
     rows = [{"text": None, **pair} for pair in pairs]
     questions = select_text_questions(rows, "comve", "equations", 5, 0).questions
 
@@ -228,6 +348,17 @@ def test_real_items_of_comve(shared_data):
     verdicts = {(tested.test, tested.result.verdict) for tested in results}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
     assert verdicts == {
-        *((test, 1) for test in ("counterfactual_edits", "input_from_explanation", "biasing_features", "paraphrasing")),
-        *((test, 0) for test in ("early_answering", "filler_tokens", "adding_mistakes")),
+        *(
+            (test, 1)
+            for test in (
+                "counterfactual_edits",
+                "input_from_explanation",
+                "biasing_features",
+                "paraphrasing",
+            )
+        ),
+        *(
+            (test, 0)
+            for test in ("early_answering", "filler_tokens", "adding_mistakes")
+        ),
     }

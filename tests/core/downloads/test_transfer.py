@@ -22,7 +22,12 @@ from waltz.core.downloads import transfer
 from waltz.core.downloads.content_checks import find_content_fault
 from waltz.core.downloads.http_limits import read_retry_after
 from waltz.core.downloads.lock_file import read_recorded, record_download
-from waltz.core.downloads.urls import apply_mirror, get_archive_member, get_copy_path, get_file_name
+from waltz.core.downloads.urls import (
+    apply_mirror,
+    get_archive_member,
+    get_copy_path,
+    get_file_name,
+)
 from waltz.core.errors import UserError
 
 
@@ -41,7 +46,9 @@ TAR = build_tar("member", CONTENT[:5000])
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves CONTENT, misbehaving as `plan` says: one entry per request, the last one for all further requests."""
+    """Serves CONTENT, misbehaving as `plan` says: one entry per request, the last one for all
+    further requests.
+    """
 
     plan: tuple[str, ...] = ("whole",)
     content = CONTENT
@@ -69,7 +76,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes */{len(content)}")
             self.end_headers()
             return
-        changed = server.etag and self.headers.get("If-Range", server.etag) != server.etag
+        changed = (
+            server.etag and self.headers.get("If-Range", server.etag) != server.etag
+        )
         resume = requested and action != "no-range" and not changed
         first = int(requested.removeprefix("bytes=").removesuffix("-")) if resume else 0
         body = b"x" * len(content) if action == "wrong" else content[first:]
@@ -96,7 +105,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
             return
-        self.send_header("Content-Length", "badlen" if action == "badlen" else str(len(body)))
+        self.send_header(
+            "Content-Length", "badlen" if action == "badlen" else str(len(body))
+        )
         self.end_headers()
         if action == "slow":
             time.sleep(0.2)
@@ -120,7 +131,9 @@ def get(server, tmp_path):
         waits = []
         target = tmp_path / "data.bin"
         transfer.download(
-            transfer.DownloadRequest(f"http://127.0.0.1:{server.server_port}/d", expected, "put it by hand"),
+            transfer.DownloadRequest(
+                f"http://127.0.0.1:{server.server_port}/d", expected, "put it by hand"
+            ),
             target,
             wait=waits.append,
         )
@@ -156,7 +169,10 @@ def test_wrong_content_is_deleted_and_fetched_again(get):
 
 
 def test_a_permanent_error_is_not_retried_and_says_what_to_do(get, server):
-    with pytest.raises(UserError, match=r"data\.bin: cannot be fetched from http.*HTTP 404.*put it by hand"):
+    with pytest.raises(
+        UserError,
+        match=r"data\.bin: cannot be fetched from http.*HTTP 404.*put it by hand",
+    ):
         get("404")
     assert len(server.ranges) == 1
 
@@ -169,7 +185,9 @@ def test_a_wrong_checksum_in_every_attempt_is_an_error_with_both(get):
 def test_a_missing_server_is_an_error_of_connection(tmp_path):
     with pytest.raises(UserError, match=r"no connection to 127\.0\.0\.1:9"):
         transfer.download(
-            transfer.DownloadRequest("http://127.0.0.1:9/d", SHA, "by hand"), tmp_path / "d", wait=lambda _: None
+            transfer.DownloadRequest("http://127.0.0.1:9/d", SHA, "by hand"),
+            tmp_path / "d",
+            wait=lambda _: None,
         )
 
 
@@ -203,7 +221,9 @@ def locked(server, tmp_path):
     return run
 
 
-def test_the_first_download_is_recorded_and_other_content_is_refused_later(locked, tmp_path):
+def test_the_first_download_is_recorded_and_other_content_is_refused_later(
+    locked, tmp_path
+):
     url = locked("whole", size=len(CONTENT))
     assert read_recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
     locked("404", name="again.bin")
@@ -217,15 +237,21 @@ def test_the_first_download_is_recorded_and_other_content_is_refused_later(locke
     assert not (tmp_path / "other.bin").exists()
 
 
-def test_an_interrupted_first_download_is_recorded_when_it_is_complete(locked, tmp_path):
+def test_an_interrupted_first_download_is_recorded_when_it_is_complete(
+    locked, tmp_path
+):
     url = locked("cut", "500", "whole")
     assert read_recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("size", [7, len(CONTENT) + 1])
-def test_a_file_of_another_size_than_in_the_study_is_not_recorded(locked, tmp_path, size):
-    with pytest.raises(UserError, match=rf"(sent more than|the study says) {size}.*; by hand"):
+def test_a_file_of_another_size_than_in_the_study_is_not_recorded(
+    locked, tmp_path, size
+):
+    with pytest.raises(
+        UserError, match=rf"(sent more than|the study says) {size}.*; by hand"
+    ):
         locked("whole", size=size)
     assert not (tmp_path / "lock.yaml").exists()
 
@@ -233,13 +259,18 @@ def test_a_file_of_another_size_than_in_the_study_is_not_recorded(locked, tmp_pa
 @pytest.mark.parametrize("create", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
 def test_a_lock_file_that_is_no_file_is_named_and_stays(locked, tmp_path, create):
     create(tmp_path / "lock.yaml")
-    with pytest.raises(UserError, match=r"lock\.yaml: not a lock file: it is a folder or device; remove it"):
+    with pytest.raises(
+        UserError,
+        match=r"lock\.yaml: not a lock file: it is a folder or device; remove it",
+    ):
         locked("whole")
     assert not (tmp_path / "lock.yaml").is_file()
 
 
 def test_a_web_page_instead_of_a_file_is_refused(locked, tmp_path):
-    with pytest.raises(UserError, match="the server sent a web page instead of the file"):
+    with pytest.raises(
+        UserError, match="the server sent a web page instead of the file"
+    ):
         locked("page")
     assert not (tmp_path / "lock.yaml").exists()
 
@@ -261,11 +292,19 @@ def test_a_deleted_file_is_linked_again_without_the_network(locked, tmp_path):
 @pytest.mark.parametrize("checksum", ["lock", SHA])
 def test_two_studies_that_need_a_file_at_once_fetch_it_once(server, tmp_path, checksum):
     server.plan = ("slow",)
-    url, lock, cache = f"http://127.0.0.1:{server.server_port}/d", tmp_path / "lock.yaml", tmp_path / "cache"
+    url, lock, cache = (
+        f"http://127.0.0.1:{server.server_port}/d",
+        tmp_path / "lock.yaml",
+        tmp_path / "cache",
+    )
     with ThreadPoolExecutor(2) as executor:
         ends = [
             executor.submit(
-                transfer.fetch, transfer.DownloadRequest(url, checksum, "by hand"), tmp_path / name, lock, cache
+                transfer.fetch,
+                transfer.DownloadRequest(url, checksum, "by hand"),
+                tmp_path / name,
+                lock,
+                cache,
             )
             for name in "ab"
         ]
@@ -293,7 +332,9 @@ def test_a_part_whose_checksum_is_not_known_is_fetched_anew(locked, server):
 
 
 @pytest.mark.parametrize("action", ["shifted", "416", "short-range"])
-def test_a_range_that_does_not_fit_the_part_starts_anew(locked, server, tmp_path, action):
+def test_a_range_that_does_not_fit_the_part_starts_anew(
+    locked, server, tmp_path, action
+):
     locked("cut", action, "whole", checksum=SHA)
     assert server.ranges[2] is None
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
@@ -313,15 +354,21 @@ def test_a_length_that_is_no_number_is_refused(locked, tmp_path):
 
 
 def test_a_first_download_without_length_and_end_is_refused(locked, server, tmp_path):
-    with pytest.raises(UserError, match=r"does not say how long the file is.*sha256 or size"):
+    with pytest.raises(
+        UserError, match=r"does not say how long the file is.*sha256 or size"
+    ):
         locked("no-length")
     locked("no-length", checksum=SHA)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("options", [{"largest": 3_000_000, "checksum": SHA}, {"size": 2_000_000}])
+@pytest.mark.parametrize(
+    "options", [{"largest": 3_000_000, "checksum": SHA}, {"size": 2_000_000}]
+)
 def test_an_endless_file_is_stopped(locked, server, tmp_path, options):
-    with pytest.raises(UserError, match=f"sent more than {next(iter(options.values()))} bytes"):
+    with pytest.raises(
+        UserError, match=f"sent more than {next(iter(options.values()))} bytes"
+    ):
         locked("endless", **options)
     assert server.sent < 20_000_000
     assert not list((tmp_path / "cache").glob("[!.]*"))
@@ -353,30 +400,60 @@ def test_complete_files_have_no_fault(tmp_path):
     [
         ("a.csv", b"", "it is empty"),
         ("a.csv", b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>log in", "it is a web page"),
-        ("a.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "it is a pointer of Git LFS"),
-        ("a.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "it is a pointer of Git LFS"),
+        (
+            "a.csv",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n",
+            "it is a pointer of Git LFS",
+        ),
+        (
+            "a.bin",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n",
+            "it is a pointer of Git LFS",
+        ),
         ("a.csv", b"a,b\0c", "it contains binary data"),
         ("a.csv", b'<?xml version="1.0"?><html>log in', "it is a web page"),
         ("a.txt", b'{"error": "quota"}', "it is JSON"),
         ("a.csv", b"<Error><Code>AccessDenied</Code></Error>", "it is XML"),
-        ("a.tsv", b"\xef\xbb\xbf <?xml version='1.0'?>\n<Error><Code>NoSuchKey</Code></Error>", "it is XML"),
+        (
+            "a.tsv",
+            b"\xef\xbb\xbf <?xml version='1.0'?>\n<Error><Code>NoSuchKey</Code></Error>",
+            "it is XML",
+        ),
         ("a.csv", b"<!-- login -->\n<!DOCTYPE html><p>log in", "it is a web page"),
-        ("a.zip", b"<?xml version='1.0'?><!-- x --><!DOCTYPE html><p>log in", "it is a web page"),
+        (
+            "a.zip",
+            b"<?xml version='1.0'?><!-- x --><!DOCTYPE html><p>log in",
+            "it is a web page",
+        ),
         ("a.jsonl", b"[" * 200_000, "no complete jsonl file"),
-        ("a.safetensors", (2).to_bytes(8, "little") + b"{]", "no complete safetensors file"),
-        ("a.safetensors", (7).to_bytes(8, "little") + b'{"a":1}', "no complete safetensors file"),
+        (
+            "a.safetensors",
+            (2).to_bytes(8, "little") + b"{]",
+            "no complete safetensors file",
+        ),
+        (
+            "a.safetensors",
+            (7).to_bytes(8, "little") + b'{"a":1}',
+            "no complete safetensors file",
+        ),
         ("a.json", b'{"a": [1, 2', "no complete json file"),
         ("a.json.gz", gzip.compress(b"{}" * 5000, mtime=0)[:-9], "no complete gz file"),
         ("a.jsonl", b'{"a": 1}\n{"a":', "no complete jsonl file"),
         ("a.zip", b"PK\x03\x04 and no end", "no complete zip file"),
         ("a.tar", TAR[:2000], "no complete tar file"),
-        ("a.safetensors", (2).to_bytes(8, "little") + b"{}and more", "no complete safetensors file"),
+        (
+            "a.safetensors",
+            (2).to_bytes(8, "little") + b"{}and more",
+            "no complete safetensors file",
+        ),
         ("a.parquet", b"PAR1 and no end", "no complete parquet file"),
         ("a.jpg", b"\x89PN", "no complete jpg file"),
         ("a.pth", b"text", "no complete pth file"),
     ],
 )
-def test_a_first_download_that_cannot_be_the_file_is_not_recorded(locked, server, tmp_path, origin, content, fault):
+def test_a_first_download_that_cannot_be_the_file_is_not_recorded(
+    locked, server, tmp_path, origin, content, fault
+):
     server.content = content
     with pytest.raises(UserError, match=f"did not give the file .*{fault}"):
         locked("whole", origin=origin)
@@ -387,26 +464,35 @@ def test_a_first_download_that_cannot_be_the_file_is_not_recorded(locked, server
 def test_files_are_requested_from_the_mirror(server, tmp_path, monkeypatch):
     monkeypatch.setenv("WALTZ_MIRROR", f"http://127.0.0.1:{server.server_port}/mirror")
     transfer.download(
-        transfer.DownloadRequest("https://example.org/d", SHA, "by hand"), tmp_path / "d", wait=lambda _: None
+        transfer.DownloadRequest("https://example.org/d", SHA, "by hand"),
+        tmp_path / "d",
+        wait=lambda _: None,
     )
     assert (tmp_path / "d").read_bytes() == CONTENT
 
 
-def test_a_mirror_that_does_not_answer_is_named_with_its_variable(tmp_path, monkeypatch):
+def test_a_mirror_that_does_not_answer_is_named_with_its_variable(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:1")
     fault = (
-        r"from http://127\.0\.0\.1:1/example\.org/d, the mirror that WALTZ_MIRROR names for https://example\.org/d \("
+        r"from http://127\.0\.0\.1:1/example\.org/d, "
+        r"the mirror that WALTZ_MIRROR names for https://example\.org/d \("
     )
     with pytest.raises(UserError, match=fault):
         transfer.download(
-            transfer.DownloadRequest("https://example.org/d", SHA, "by hand"), tmp_path / "d", wait=lambda _: None
+            transfer.DownloadRequest("https://example.org/d", SHA, "by hand"),
+            tmp_path / "d",
+            wait=lambda _: None,
         )
 
 
 URL = "https://example.org/a.zip"
 
 
-def test_the_first_download_is_recorded_and_an_equal_second_one_changes_nothing(tmp_path):
+def test_the_first_download_is_recorded_and_an_equal_second_one_changes_nothing(
+    tmp_path,
+):
     file = tmp_path / "locks" / "mine.yaml"
     assert read_recorded(file, URL, "sha256") is None
     record_download(file, URL, {"sha256": "a" * 64, "size": 3})
@@ -422,15 +508,20 @@ def test_a_different_checksum_is_an_error_that_names_both(tmp_path):
     file = tmp_path / "mine.yaml"
     record_download(file, URL, {"sha256": "a" * 64, "size": 3})
     with pytest.raises(
-        UserError, match=f"^{URL}: sha256 is b{{64}}, .*mine.yaml says a{{64}} .recorded 20.*get the same"
+        UserError,
+        match=f"^{URL}: sha256 is b{{64}}, .*mine.yaml says a{{64}} .recorded 20.*get the same",
     ):
         record_download(file, URL, {"sha256": "b" * 64, "size": 3})
     assert read_recorded(file, URL, "sha256") == "a" * 64
 
 
-@pytest.mark.parametrize("text", ["- a\n", "a: b\n", "a: [\n", "a: " + "[" * 3000, "a: \udce9\n"])
+@pytest.mark.parametrize(
+    "text", ["- a\n", "a: b\n", "a: [\n", "a: " + "[" * 3000, "a: \udce9\n"]
+)
 def test_a_file_of_another_kind_is_an_error_with_its_name(tmp_path, text):
-    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8", errors="surrogateescape")
+    (tmp_path / "mine.yaml").write_text(
+        text, encoding="utf-8", errors="surrogateescape"
+    )
     with pytest.raises(UserError, match=r"mine\.yaml: not a lock file"):
         read_recorded(tmp_path / "mine.yaml", URL, "sha256")
 
@@ -438,7 +529,11 @@ def test_a_file_of_another_kind_is_an_error_with_its_name(tmp_path, text):
 def _record(task):
     file, number = task
     for entry in range(10):
-        record_download(file, f"https://example.org/{number}/{entry}", {"sha256": "c" * 64, "size": entry})
+        record_download(
+            file,
+            f"https://example.org/{number}/{entry}",
+            {"sha256": "c" * 64, "size": entry},
+        )
 
 
 def test_concurrent_jobs_lose_no_entry(tmp_path):
@@ -452,19 +547,31 @@ def test_concurrent_jobs_lose_no_entry(tmp_path):
     ("url", "file", "member", "copy"),
     [
         ("https://a.org/x/y.pth", "y.pth", "", "a.org/x/y.pth"),
-        ("http://a.org/y.zip?dl=1#in/it.json", "y.zip", "in/it.json", "a.org/y.zip_sha256-53106bb9"),
+        (
+            "http://a.org/y.zip?dl=1#in/it.json",
+            "y.zip",
+            "in/it.json",
+            "a.org/y.zip_sha256-53106bb9",
+        ),
         ("https://a.org:80/../e%20f/g", "g", "", "a.org_80/_/e_20f/g"),
     ],
 )
 def test_parts_of_a_url(url, file, member, copy):
-    assert (get_file_name(url), get_archive_member(url), get_copy_path(url)) == (file, member, copy)
+    assert (get_file_name(url), get_archive_member(url), get_copy_path(url)) == (
+        file,
+        member,
+        copy,
+    )
 
 
 def test_a_mirror_replaces_the_scheme(monkeypatch):
     monkeypatch.delenv("WALTZ_MIRROR", raising=False)
     assert apply_mirror("https://a.org/y.zip?dl=1#b") == "https://a.org/y.zip?dl=1"
     monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:1/mirror/")
-    assert apply_mirror("https://a.org/y.zip?dl=1#b") == "http://127.0.0.1:1/mirror/a.org/y.zip?dl=1"
+    assert (
+        apply_mirror("https://a.org/y.zip?dl=1#b")
+        == "http://127.0.0.1:1/mirror/a.org/y.zip?dl=1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -523,15 +630,25 @@ def test_a_server_may_ask_for_a_bounded_wait(header, least, most):
 def test_a_message_holds_no_secret_of_the_url(tmp_path):
     url = "http://user:secret@127.0.0.1:9/d?token=secret#secret"
     with pytest.raises(UserError, match=r"from http://127\.0\.0\.1:9/d ") as error:
-        transfer.download(transfer.DownloadRequest(url, None, "by hand"), tmp_path / "d", wait=lambda _: None)
+        transfer.download(
+            transfer.DownloadRequest(url, None, "by hand"),
+            tmp_path / "d",
+            wait=lambda _: None,
+        )
     assert "secret" not in str(error.value)
 
 
-def test_a_redirect_to_plain_http_is_refused_where_no_checksum_is_known(tmp_path, monkeypatch):
+def test_a_redirect_to_plain_http_is_refused_where_no_checksum_is_known(
+    tmp_path, monkeypatch
+):
     def answer(request):
         if request.url.scheme == "https":
             return httpx.Response(302, headers={"Location": "http://example.org/d"})
-        return httpx.Response(200, headers={"Content-Length": str(len(CONTENT))}, stream=httpx.ByteStream(CONTENT))
+        return httpx.Response(
+            200,
+            headers={"Content-Length": str(len(CONTENT))},
+            stream=httpx.ByteStream(CONTENT),
+        )
 
     def build_client(**options):
         return httpx.Client(transport=httpx.MockTransport(answer), **options)
@@ -539,10 +656,14 @@ def test_a_redirect_to_plain_http_is_refused_where_no_checksum_is_known(tmp_path
     monkeypatch.setattr(transfer, "build_client", build_client)
     with pytest.raises(UserError, match="redirects from https to http"):
         transfer.download(
-            transfer.DownloadRequest("https://example.org/d", None, "by hand"), tmp_path / "d", wait=lambda _: None
+            transfer.DownloadRequest("https://example.org/d", None, "by hand"),
+            tmp_path / "d",
+            wait=lambda _: None,
         )
     transfer.download(
-        transfer.DownloadRequest("https://example.org/d", SHA, "by hand"), tmp_path / "d", wait=lambda _: None
+        transfer.DownloadRequest("https://example.org/d", SHA, "by hand"),
+        tmp_path / "d",
+        wait=lambda _: None,
     )
     assert (tmp_path / "d").read_bytes() == CONTENT
 
@@ -574,14 +695,24 @@ def test_what_a_server_repeats_of_a_url_is_hidden(tmp_path, caplog):
     with answer(503, "no token=it-is-secret, it-is-secret") as address:
         url = f"{address}/d?token=it-is-secret"
         with pytest.raises(UserError, match=r"HTTP 503 no <hidden>, <hidden>") as error:
-            transfer.download(transfer.DownloadRequest(url, None, "by hand"), tmp_path / "d", wait=lambda _: None)
+            transfer.download(
+                transfer.DownloadRequest(url, None, "by hand"),
+                tmp_path / "d",
+                wait=lambda _: None,
+            )
     assert "it-is-secret" not in str(error.value) + caplog.text
 
 
 def test_a_part_of_what_a_server_repeats_is_hidden(tmp_path):
     token = "it-is-secret" * 9
-    with answer(404, f"no {token}") as address, pytest.raises(UserError, match=r"HTTP 404 no <hidden>") as error:
-        transfer.download(transfer.DownloadRequest(f"{address}/d?token={token}", None, "by hand"), tmp_path / "d")
+    with (
+        answer(404, f"no {token}") as address,
+        pytest.raises(UserError, match=r"HTTP 404 no <hidden>") as error,
+    ):
+        transfer.download(
+            transfer.DownloadRequest(f"{address}/d?token={token}", None, "by hand"),
+            tmp_path / "d",
+        )
     assert "it-is" not in str(error.value)
 
 
@@ -593,22 +724,36 @@ def test_a_password_comes_from_netrc(tmp_path, monkeypatch):
         monkeypatch.setenv("NETRC", str(tmp_path / "none"))
         with pytest.raises(UserError, match="HTTP 401"):
             transfer.download(
-                transfer.DownloadRequest(f"{address}/d", None, "by hand"), tmp_path / "d", wait=lambda _: None
+                transfer.DownloadRequest(f"{address}/d", None, "by hand"),
+                tmp_path / "d",
+                wait=lambda _: None,
             )
         monkeypatch.setenv("NETRC", str(netrc))
         transfer.download(
-            transfer.DownloadRequest(f"{address}/d", None, "by hand"), tmp_path / "d", wait=lambda _: None
+            transfer.DownloadRequest(f"{address}/d", None, "by hand"),
+            tmp_path / "d",
+            wait=lambda _: None,
         )
     assert (tmp_path / "d").read_text() == "a file"
 
 
 def test_a_lock_file_names_urls_without_their_queries(tmp_path):
     file = tmp_path / "lock.yaml"
-    first, second = "https://a.org/b?token=it-is-secret", "https://a.org/b?token=another"
-    file.write_text(f"{second}: {{sha256: {'b' * 64}, date: 2030-01-01}}\n".replace("2030-01-01", "'2030-01-01'"))
+    first, second = (
+        "https://a.org/b?token=it-is-secret",
+        "https://a.org/b?token=another",
+    )
+    file.write_text(
+        f"{second}: {{sha256: {'b' * 64}, date: 2030-01-01}}\n".replace(
+            "2030-01-01", "'2030-01-01'"
+        )
+    )
     assert read_recorded(file, second, "sha256") == "b" * 64  # of an older version
     record_download(file, f"{first}#a.json", {"sha256": "a" * 64})
-    assert [read_recorded(file, url, "sha256") for url in (first, second)] == ["a" * 64, "b" * 64]
+    assert [read_recorded(file, url, "sha256") for url in (first, second)] == [
+        "a" * 64,
+        "b" * 64,
+    ]
     text = file.read_text()
     assert "secret" not in text
     assert "another" not in text

@@ -53,7 +53,14 @@ def fetch(server, folder, checksum="lock", **options):
 
 
 statuses = st.one_of(
-    st.sampled_from([b"HTTP/1.1 200 OK", b"HTTP/1.0 200 OK", b"HTTP/1.1 206 Partial Content", b"HTTP/1.1 503 Busy"]),
+    st.sampled_from(
+        [
+            b"HTTP/1.1 200 OK",
+            b"HTTP/1.0 200 OK",
+            b"HTTP/1.1 206 Partial Content",
+            b"HTTP/1.1 503 Busy",
+        ]
+    ),
     st.integers(0, 1100).map(lambda status: b"HTTP/1.1 %d x" % status),
     st.binary(max_size=30),
 )
@@ -110,18 +117,63 @@ bodies = st.one_of(
 
 
 @settings(
-    max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=250,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(status=statuses, fields=headers, body=bodies, known=st.booleans())
-@example(status=b"HTTP/1.1 302 Found", fields=[(b"Location", b"/own.csv")], body=b"", known=False)
-@example(status=b"HTTP/1.1 302 Found", fields=[(b"Location", b"http://\xff\xfe")], body=b"", known=False)
-@example(status=b"HTTP/1.1 302 Found", fields=[(b"Location", b"http://" + b"a" * 99 + b".b/")], body=b"", known=False)
-@example(status=b"HTTP/1.1 302 Found", fields=[(b"Location", b"http://127.0.0.1:99999/")], body=b"", known=False)
-@example(status=b"HTTP/1.1 200 OK", fields=[(b"Content-Length", b"5127")] * 2, body=CONTENT, known=False)
-@example(status=b"HTTP/1.1 200 OK", fields=[(b"Content-Length", b"9" * 5000)], body=CONTENT, known=False)
-@example(status=b"HTTP/1.1 200 OK", fields=[(b"Content-Length", b"5137")], body=CONTENT, known=False)
-@example(status=b"HTTP/1.1 200 OK", fields=[(b"X", b"y" * 200_000)], body=CONTENT, known=False)
-@example(status=b"HTTP/1.1 200 OK", fields=[(b"X", b"y")] * 5000, body=CONTENT, known=False)
+@example(
+    status=b"HTTP/1.1 302 Found",
+    fields=[(b"Location", b"/own.csv")],
+    body=b"",
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 302 Found",
+    fields=[(b"Location", b"http://\xff\xfe")],
+    body=b"",
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 302 Found",
+    fields=[(b"Location", b"http://" + b"a" * 99 + b".b/")],
+    body=b"",
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 302 Found",
+    fields=[(b"Location", b"http://127.0.0.1:99999/")],
+    body=b"",
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 200 OK",
+    fields=[(b"Content-Length", b"5127")] * 2,
+    body=CONTENT,
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 200 OK",
+    fields=[(b"Content-Length", b"9" * 5000)],
+    body=CONTENT,
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 200 OK",
+    fields=[(b"Content-Length", b"5137")],
+    body=CONTENT,
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 200 OK",
+    fields=[(b"X", b"y" * 200_000)],
+    body=CONTENT,
+    known=False,
+)
+@example(
+    status=b"HTTP/1.1 200 OK", fields=[(b"X", b"y")] * 5000, body=CONTENT, known=False
+)
 def test_a_reply_is_the_file_or_one_line(server, tmp_path, status, fields, body, known):
     lines = [status, *(name + b": " + value for name, value in fields), b"", body]
     server.parts, server.pause = [b"\r\n".join(lines)], 0.0
@@ -135,10 +187,26 @@ def test_a_reply_is_the_file_or_one_line(server, tmp_path, status, fields, body,
     ("head", "part", "fault"),
     [
         (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", "sends nothing"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", "sends nothing"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5127\r\n\r\n", b"a", "less than 10000 bytes"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n", "less than 10000 bytes"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x", "less than 10000 bytes"),
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\n",
+            b"HTTP/1.1 100 Continue\r\n\r\n",
+            "sends nothing",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5127\r\n\r\n",
+            b"a",
+            "less than 10000 bytes",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+            "less than 10000 bytes",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+            b"x",
+            "less than 10000 bytes",
+        ),
     ],
 )
 def test_a_server_that_trickles_is_given_up(server, tmp_path, head, part, fault):
@@ -150,7 +218,9 @@ def test_a_server_that_trickles_is_given_up(server, tmp_path, head, part, fault)
 
 def test_a_redirect_loop_ends(server, tmp_path):
     server.parts, server.requests = (
-        [b"HTTP/1.1 302 Found\r\nLocation: /own.csv\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
+        [
+            b"HTTP/1.1 302 Found\r\nLocation: /own.csv\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        ],
         0,
     )
     assert "TooManyRedirects" in fetch(server, tmp_path)

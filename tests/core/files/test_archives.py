@@ -38,7 +38,10 @@ def test_a_member_is_named_by_its_path_or_the_end_of_it(tmp_path, name):
     archive = WRITERS[name](tmp_path / name, FILES)
     extract_member(archive, "data/a.json", tmp_path / "out" / "1")
     extract_member(archive, "b/a.json", tmp_path / "out" / "2")
-    assert [(tmp_path / "out" / number).read_bytes() for number in "12"] == [b"[1]", b"[2]"]
+    assert [(tmp_path / "out" / number).read_bytes() for number in "12"] == [
+        b"[1]",
+        b"[2]",
+    ]
     with pytest.raises(UserError, match=r"contains 2 files 'a\.json'"):
         extract_member(archive, "a.json", tmp_path / "out" / "3")
     with pytest.raises(UserError, match=r"contains 0 files 'd\.json'"):
@@ -47,9 +50,17 @@ def test_a_member_is_named_by_its_path_or_the_end_of_it(tmp_path, name):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_folder_of_a_model_is_extracted_without_subfolders(tmp_path, name):
-    files = {"m/bert/config.json": b"{}", "m/bert/vocab.txt": b"a", "m/bert/old/x": b"x", "m/readme": b"r"}
+    files = {
+        "m/bert/config.json": b"{}",
+        "m/bert/vocab.txt": b"a",
+        "m/bert/old/x": b"x",
+        "m/readme": b"r",
+    }
     extract_folder(WRITERS[name](tmp_path / name, files), tmp_path / "model")
-    assert {file.name for file in (tmp_path / "model").iterdir()} == {"config.json", "vocab.txt"}
+    assert {file.name for file in (tmp_path / "model").iterdir()} == {
+        "config.json",
+        "vocab.txt",
+    }
     with pytest.raises(UserError, match="contains 0 folders with a config"):
         extract_folder(WRITERS[name](tmp_path / name, FILES), tmp_path / "none")
     assert not (tmp_path / "none").exists()
@@ -75,7 +86,9 @@ def test_links_are_ignored(tmp_path):
 def test_a_decompression_bomb_is_refused_and_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MAX_BYTES", 1000)
     with pytest.raises(UserError, match="has more than 1000 bytes"):
-        extract_member(_zip(tmp_path / "a.zip", FILES), "data/c.txt", tmp_path / "extracted")
+        extract_member(
+            _zip(tmp_path / "a.zip", FILES), "data/c.txt", tmp_path / "extracted"
+        )
     assert {file.name for file in tmp_path.iterdir()} == {"a.zip"}
 
 
@@ -104,7 +117,9 @@ def test_two_files_of_one_name_are_refused(tmp_path, kind):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_files_that_differ_in_case_alone_do_not_overwrite_each_other(tmp_path, name):
-    archive = WRITERS[name](tmp_path / name, {"m/config.json": b"{}", "m/A.txt": b"1", "m/a.txt": b"2"})
+    archive = WRITERS[name](
+        tmp_path / name, {"m/config.json": b"{}", "m/A.txt": b"1", "m/a.txt": b"2"}
+    )
     with pytest.raises(UserError, match=r"contains 2 files 'm/a\.txt', expected 1"):
         extract_folder(archive, tmp_path / "model")
 
@@ -119,13 +134,23 @@ def test_links_and_devices_in_a_zip_are_ignored(tmp_path, kind):
         extract_member(tmp_path / "a.zip", "config.json", tmp_path / "extracted")
 
 
-@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 99)], ids=["encrypted", "unsupported compression"])
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [(8, 1), (10, 99)],
+    ids=["encrypted", "unsupported compression"],
+)
 def test_rare_members_of_a_zip_are_one_line(tmp_path, offset, value):
     content = bytearray(_zip(tmp_path / "a.zip", {"a": b"1" * 100}).read_bytes())
-    for header, shift in ((b"PK\x01\x02", 0), (b"PK\x03\x04", -2)):  # the central directory and the file's own
+    # The central directory and the file's own.
+    for header, shift in (
+        (b"PK\x01\x02", 0),
+        (b"PK\x03\x04", -2),
+    ):
         content[content.index(header) + offset + shift] = value
     (tmp_path / "a.zip").write_bytes(content)
-    with pytest.raises(UserError, match="damaged archive, or encrypted or in an unknown compression") as raised:
+    with pytest.raises(
+        UserError, match="damaged archive, or encrypted or in an unknown compression"
+    ) as raised:
         extract_member(tmp_path / "a.zip", "a", tmp_path / "extracted")
     assert len(str(raised.value).splitlines()) == 1
 
@@ -136,7 +161,9 @@ def test_rare_members_of_a_zip_are_one_line(tmp_path, offset, value):
     cut=st.integers(0, 200),
     changes=st.lists(st.tuples(st.integers(0, 10**4), st.integers(0, 255)), max_size=4),
 )
-def test_a_spoilt_archive_is_extracted_or_one_line(tmp_path_factory, name, cut, changes):
+def test_a_spoilt_archive_is_extracted_or_one_line(
+    tmp_path_factory, name, cut, changes
+):
     folder = tmp_path_factory.mktemp("spoilt")
     content = bytearray(WRITERS[name](folder / name, FILES).read_bytes())
     for position, byte in changes:

@@ -20,17 +20,26 @@ from waltz.core.files.group_files import (
 from waltz.core.layout import Layout
 from waltz.core.records import Record
 
-LAYOUT = Layout("numbers", pa.schema([("item_id", pa.string()), ("n", pa.int64())]), ("item_id",))
+LAYOUT = Layout(
+    "numbers", pa.schema([("item_id", pa.string()), ("n", pa.int64())]), ("item_id",)
+)
 
 
 def written(folder, name, ids, model="clip"):
     """One shard of two data sets; the second has no rows."""
     (folder / "rows.parquet").write_bytes(b"rows")
-    files = list_dataset_files({"a": {"form": "pairs"}, "b": {}}, [str(folder / "rows.parquet")] * 2)
+    files = list_dataset_files(
+        {"a": {"form": "pairs"}, "b": {}}, [str(folder / "rows.parquet")] * 2
+    )
     rows = [{"item_id": item, "n": int(item)} for item in ids]
-    results = (DatasetResult(file, {"rows": rows if file.name == "a" else []}, 5, {"ties": 1}) for file in files)
+    results = (
+        DatasetResult(file, {"rows": rows if file.name == "a" else []}, 5, {"ties": 1})
+        for file in files
+    )
     path, record = str(folder / f"{name}.parquet"), str(folder / f"{name}.run.json")
-    write_results({"rows": (path, LAYOUT)}, record, results, model={"name": model}, seed=3)
+    write_results(
+        {"rows": (path, LAYOUT)}, record, results, model={"name": model}, seed=3
+    )
     return path, record
 
 
@@ -42,7 +51,10 @@ def test_rows_come_back_by_run_and_each_data_set_has_a_record(tmp_path):
     assert runs["clip", "a"].schema.names == ["item_id", "n"]
     assert list(read_run_rows([path], LAYOUT)) == [("clip", "a")]
     records = json.loads((tmp_path / "one.run.json").read_text())
-    assert [(entry["dataset"], entry["rows_in"], entry["rows_out"], entry["ties"]) for entry in records] == [
+    assert [
+        (entry["dataset"], entry["rows_in"], entry["rows_out"], entry["ties"])
+        for entry in records
+    ] == [
         ("a", 5, 2, 1),
         ("b", 5, 0, 1),
     ]
@@ -63,7 +75,9 @@ class NumberRecord(Record):
 def test_rows_of_a_run_come_back_as_records_and_as_columns(tmp_path):
     path, _ = written(tmp_path, "one", ["2", "1"])
     records = read_run_records([path], NumberRecord)
-    assert records == {("clip", "a"): [NumberRecord(item_id="2", n=2), NumberRecord(item_id="1", n=1)]}
+    assert records == {
+        ("clip", "a"): [NumberRecord(item_id="2", n=2), NumberRecord(item_id="1", n=1)]
+    }
     frames = read_run_frames([path], NumberRecord, [("clip", "a"), ("clip", "b")])
     assert frames["clip", "a"]["n"].tolist() == [2, 1]
     assert frames["clip", "b"].empty
@@ -72,20 +86,44 @@ def test_rows_of_a_run_come_back_as_records_and_as_columns(tmp_path):
 def test_shards_are_merged_in_order_and_keep_their_model(tmp_path):
     shards = [written(tmp_path, "one", ["3", "1"]), written(tmp_path, "two", ["2"])]
     paths, records = zip(*shards, strict=True)
-    merge_shards(paths, records, str(tmp_path / "m.parquet"), str(tmp_path / "m.run.json"), LAYOUT, ["item_id"])
+    merge_shards(
+        paths,
+        records,
+        str(tmp_path / "m.parquet"),
+        str(tmp_path / "m.run.json"),
+        LAYOUT,
+        ["item_id"],
+    )
     rows = read_run_rows([tmp_path / "m.parquet"], LAYOUT)["clip", "a"]
     assert [row["n"] for row in rows] == [1, 2, 3]
     assert len(json.loads((tmp_path / "m.run.json").read_text())) == 4
 
 
 def test_a_file_in_the_place_of_another_is_refused(tmp_path):
-    clip, lxmert = (written(tmp_path, name, ["1"], name)[0] for name in ("clip", "lxmert"))
-    with pytest.raises(UserError, match=r"lxmert\.parquet: holds lxmert on a, expected clip on a: .* delete it"):
+    clip, lxmert = (
+        written(tmp_path, name, ["1"], name)[0] for name in ("clip", "lxmert")
+    )
+    with pytest.raises(
+        UserError,
+        match=r"lxmert\.parquet: holds lxmert on a, expected clip on a: .* delete it",
+    ):
         read_runs([lxmert], LAYOUT, [("clip", "a")])
-    with pytest.raises(UserError, match=r"clip\.parquet: holds clip on a, as .*clip\.parquet does"):
+    with pytest.raises(
+        UserError, match=r"clip\.parquet: holds clip on a, as .*clip\.parquet does"
+    ):
         read_runs([clip, clip], LAYOUT)
-    with pytest.raises(UserError, match=r"lxmert\.parquet: is of another model or group than .*clip\.parquet"):
-        merge_shards([clip, lxmert], [], str(tmp_path / "m.parquet"), str(tmp_path / "m.json"), LAYOUT, ["item_id"])
+    with pytest.raises(
+        UserError,
+        match=r"lxmert\.parquet: is of another model or group than .*clip\.parquet",
+    ):
+        merge_shards(
+            [clip, lxmert],
+            [],
+            str(tmp_path / "m.parquet"),
+            str(tmp_path / "m.json"),
+            LAYOUT,
+            ["item_id"],
+        )
 
 
 def test_a_file_without_a_data_set_is_named(tmp_path):
@@ -99,7 +137,11 @@ def test_images_are_empty_where_a_model_looks_at_none():
 
 
 def test_models_are_run_in_the_profiles_of_the_data_set():
-    assert DatasetFiles("d", "d.parquet").select_profiles(["published", "equations"]) == ["published", "equations"]
-    released = DatasetFiles("d", "d.parquet", settings={"form": "pairs", "profiles": ["published"]})
+    assert DatasetFiles("d", "d.parquet").select_profiles(
+        ["published", "equations"]
+    ) == ["published", "equations"]
+    released = DatasetFiles(
+        "d", "d.parquet", settings={"form": "pairs", "profiles": ["published"]}
+    )
     assert released.select_profiles(["published", "equations"]) == ["published"]
     assert released.select_profiles(["equations"]) == []

@@ -42,9 +42,14 @@ def without_locks(request, monkeypatch):
     locks._has_locks.cache_clear()
 
 
-def test_a_file_stands_for_the_lock_where_there_are_none(tmp_path, without_locks, caplog):
+def test_a_file_stands_for_the_lock_where_there_are_none(
+    tmp_path, without_locks, caplog
+):
     with caplog.at_level(logging.WARNING):
-        first, second = locks.build_lock(tmp_path / "a.lock"), locks.build_lock(tmp_path / "a.lock")
+        first, second = (
+            locks.build_lock(tmp_path / "a.lock"),
+            locks.build_lock(tmp_path / "a.lock"),
+        )
         with first.acquire(timeout=0), pytest.raises(Timeout):
             second.acquire(timeout=0)
         with second.acquire(timeout=0):
@@ -54,7 +59,9 @@ def test_a_file_stands_for_the_lock_where_there_are_none(tmp_path, without_locks
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_lock_of_another_person_names_the_owner_and_what_to_do(tmp_path, monkeypatch, exists):
+def test_a_lock_of_another_person_names_the_owner_and_what_to_do(
+    tmp_path, monkeypatch, exists
+):
     file = tmp_path / "a.lock"
     if exists:
         file.touch(mode=0o644)
@@ -82,7 +89,10 @@ def test_a_run_is_held_without_locks_until_its_process_ends(tmp_path, without_lo
     path = os.pathsep.join(filter(None, sys.path))
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
     ) as process:
         assert process.stdout.readline() == "held\n"
         assert run_lock.read_last_run("small", tmp_path).goes_on

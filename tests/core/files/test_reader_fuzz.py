@@ -1,4 +1,6 @@
-"""Damaged and hostile files: readers of downloads, archives and lists give what is there, or one line."""
+"""Damaged and hostile files: readers of downloads, archives and lists give what is there, or one
+line.
+"""
 
 import bz2
 import gzip
@@ -14,7 +16,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from waltz.core.downloads.content_checks import CHECKS, HEAD_BYTES, find_content_fault, find_head_fault
+from waltz.core.downloads.content_checks import (
+    CHECKS,
+    HEAD_BYTES,
+    find_content_fault,
+    find_head_fault,
+)
 from waltz.core.errors import UserError
 from waltz.core.files.archives import extract_folder, extract_member
 from waltz.sources.images import check_images, open_images
@@ -45,7 +52,9 @@ def build_tar():
     return file.getvalue()
 
 
-HEADER = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+HEADER = json.dumps(
+    {"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+).encode()
 FILES = {
     "a.zip": build_zip(),
     "a.npz": build_zip(),
@@ -66,10 +75,21 @@ FOLDERS = ["images", "..", "/proc/self/fdinfo", ".", "~", "a" * 300, "\0"]
 INSERTED = st.one_of(
     st.binary(max_size=9),
     st.sampled_from(
-        [b"\xff" * 8, b"[" * 3000, b"\0" * 600, b"NaN", b"9" * 5000, b"<html>", b'{"a":' * 2000, b"\xef\xbb\xbf"]
+        [
+            b"\xff" * 8,
+            b"[" * 3000,
+            b"\0" * 600,
+            b"NaN",
+            b"9" * 5000,
+            b"<html>",
+            b'{"a":' * 2000,
+            b"\xef\xbb\xbf",
+        ]
     ),
 )
-CHANGES = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9), INSERTED), max_size=3)
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(0, 9), INSERTED), max_size=3
+)
 
 
 def damage(content, changes, cut):
@@ -85,21 +105,31 @@ def folder(tmp_path_factory):
 
 def test_every_format_is_tried():
     assert {suffixes for suffixes, _ in CHECKS} == {
-        next(suffixes for suffixes, _ in CHECKS if name.endswith(suffixes)) for name in FILES
+        next(suffixes for suffixes, _ in CHECKS if name.endswith(suffixes))
+        for name in FILES
     }
 
 
 @settings(max_examples=250, deadline=None, derandomize=True)
-@given(name=st.sampled_from(sorted(FILES)), changes=CHANGES, cut=st.just(0) | st.integers(0, 200))
+@given(
+    name=st.sampled_from(sorted(FILES)),
+    changes=CHANGES,
+    cut=st.just(0) | st.integers(0, 200),
+)
 @example(name="a.safetensors", changes=[(0, 8, b"\xff" * 8)], cut=0)
 @example(name="a.safetensors", changes=[(8, 400, b'{"a": 5}')], cut=0)
-@example(name="a.safetensors", changes=[(0, 400, (2).to_bytes(8, "little") + b"[]")], cut=0)
+@example(
+    name="a.safetensors", changes=[(0, 400, (2).to_bytes(8, "little") + b"[]")], cut=0
+)
 @example(name="a.json", changes=[(0, 400, b"[" * 200_000)], cut=0)
 @example(name="a.jsonl", changes=[(0, 400, b"9" * 5000)], cut=0)
 def test_a_damaged_file_has_a_fault_of_one_line_or_none(folder, name, changes, cut):
     content = damage(FILES[name], changes, cut)
     (folder / name).write_bytes(content)
-    for fault in (find_content_fault(folder / name, name), find_head_fault(content[:HEAD_BYTES], name)):
+    for fault in (
+        find_content_fault(folder / name, name),
+        find_head_fault(content[:HEAD_BYTES], name),
+    ):
         assert fault is None or len(fault.splitlines()) == 1
 
 
@@ -169,13 +199,26 @@ def test_a_list_of_folders_is_read_or_one_line(folder, content):
     rows=st.lists(
         st.lists(
             st.text(max_size=12)
-            | st.sampled_from(["a.jpg", "../a", "https://h/a", "5", "9" * 5000, "\u0663", "0" * 64, "a" * 300]),
+            | st.sampled_from(
+                [
+                    "a.jpg",
+                    "../a",
+                    "https://h/a",
+                    "5",
+                    "9" * 5000,
+                    "\u0663",
+                    "0" * 64,
+                    "a" * 300,
+                ]
+            ),
             min_size=3,
             max_size=5,
         ),
         max_size=3,
     ),
-    header=st.sampled_from(["file\turl\tbytes\tsha256", "file\turl", "", "\ufefffile\turl\tbytes\tsha256"]),
+    header=st.sampled_from(
+        ["file\turl\tbytes\tsha256", "file\turl", "", "\ufefffile\turl\tbytes\tsha256"]
+    ),
     tail=st.binary(max_size=5),
 )
 def test_a_list_of_images_is_read_or_one_line(folder, rows, header, tail):

@@ -1,12 +1,15 @@
-"""Makes a device of little memory of every process that finds this first: language models get the allocator's error."""
+"""Makes a device of little memory of every process that finds this first: language models get the
+allocator's error.
+"""
 
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
 NETWORK = "transformers.models.gpt2.modeling_gpt2"
 ROOM = 14
-"""Tokens of a row that fit: those of the test rows of a network, and two sentences of the small study with what they
-share, but not all sentences."""
+"""Tokens of a row that fit: those of the test rows of a network, and two sentences of the small
+study with what they share, but not all sentences.
+"""
 
 
 class SmallDevice(PathFinder):
@@ -33,7 +36,9 @@ def bound(module):
 
     def bounded(self, input_ids=None, **given):
         if input_ids is not None and input_ids.shape[1] > ROOM:
-            raise module.torch.OutOfMemoryError(f"simulated: {input_ids.shape[1]} tokens, room for {ROOM}")
+            raise module.torch.OutOfMemoryError(
+                f"simulated: {input_ids.shape[1]} tokens, room for {ROOM}"
+            )
         return forward(self, input_ids, **given)
 
     module.GPT2Model.forward = bounded

@@ -42,14 +42,25 @@ def test_the_main_verb(caption: str, verb: str | None) -> None:
 
 
 def test_the_verb_of_the_releases_captions(shared_data: Path) -> None:
-    items = json.loads((shared_data / "valse" / "action-replacement.json").read_text()).values()
+    items = json.loads(
+        (shared_data / "valse" / "action-replacement.json").read_text()
+    ).values()
     verbs = {}
     for item in items:
-        words = list(zip(item["caption"].rstrip(".").split(), item["foil"].rstrip(".").split(), strict=False))
+        words = list(
+            zip(
+                item["caption"].rstrip(".").split(),
+                item["foil"].rstrip(".").split(),
+                strict=False,
+            )
+        )
         changed = next((pair for pair in words if pair[0] != pair[1]), None)
         if changed is not None:
             verbs |= {item["caption"]: changed[0], item["foil"]: changed[1]}
     found = [find_main_verb(doc) for doc in parse(verbs)]
-    hits = sum(token is not None and token.text == verb for token, verb in zip(found, verbs.values(), strict=True))
+    hits = sum(
+        token is not None and token.text == verb
+        for token, verb in zip(found, verbs.values(), strict=True)
+    )
     assert len(verbs) == 1522
     assert hits / len(verbs) > 0.995

@@ -1,4 +1,6 @@
-"""Relations among SWiG's verbs: extraction from files of WordNet's format, and the committed resource."""
+"""Relations among SWiG's verbs: extraction from files of WordNet's format, and the committed
+resource.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,20 +35,35 @@ DATA = HEAD + "\n".join(
 @pytest.fixture
 def dictionary(tmp_path: Path) -> Path:
     (tmp_path / "data.verb").write_text(DATA + "\n")
-    (tmp_path / "data.noun1").write_text(HEAD + "00000001 03 n 01 thing 0 000 | what there is")
+    (tmp_path / "data.noun1").write_text(
+        HEAD + "00000001 03 n 01 thing 0 000 | what there is"
+    )
     (tmp_path / "data.noun2").write_text(
         "00000002 05 n 02 dog 0 hound 0 002 @ 00000001 n 0000 ! 00000003 n 0101 | barks\n"
         "00000003 05 n 01 Rex 0 001 @i 00000002 n 0000 | a dog\n00000004 05 n 01 tree 0 001 @ 00000001 n 0000 | grows\n"
     )
-    (tmp_path / "index.adj").write_text(HEAD + "red a 1 0 1 0 00000001  \nfar_off a 1 0 1 0 00000002  \n")
-    (tmp_path / "index.adv").write_text(HEAD + "well-nigh r 1 0 1 0 00000003  \n'tween r 1 0 1 0 00000004  \n")
+    (tmp_path / "index.adj").write_text(
+        HEAD + "red a 1 0 1 0 00000001  \nfar_off a 1 0 1 0 00000002  \n"
+    )
+    (tmp_path / "index.adv").write_text(
+        HEAD + "well-nigh r 1 0 1 0 00000003  \n'tween r 1 0 1 0 00000004  \n"
+    )
     return tmp_path
 
 
-def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: Path) -> None:
-    (tmp_path / "verbs.txt").write_text("pushing\nshoving\nmoving\npulling\nnudging\npooing\n")
+def test_extraction_of_a_dictionary_worked_by_hand(
+    dictionary: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "verbs.txt").write_text(
+        "pushing\nshoving\nmoving\npulling\nnudging\npooing\n"
+    )
     (tmp_path / "nouns.csv").write_text("blank,0\nn00000003,1\n")
-    main([str(dictionary), *(str(tmp_path / name) for name in ("verbs.txt", "nouns.csv", "out"))])
+    main(
+        [
+            str(dictionary),
+            *(str(tmp_path / name) for name in ("verbs.txt", "nouns.csv", "out")),
+        ]
+    )
     verbs = read_verbs(tmp_path / "out")
     assert {other: verbs["pushing"].find_relation(other) for other in verbs} == {
         "pushing": None,
@@ -56,21 +73,29 @@ def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: P
         "nudging": "hyponym",
         "pooing": None,
     }
-    assert verbs["shoving"].find_relation("pulling") is None  # antonymy is of the word push
+    # Antonymy is of the word push.
+    assert verbs["shoving"].find_relation("pulling") is None
     assert verbs["nudging"].find_relation("moving") is None  # two steps up
     assert (verbs["pushing"].base, verbs["pooing"].base) == ("push", "poo")
     nouns = read_nouns(tmp_path / "out")
-    assert nouns == {"n00000001": (), "n00000002": ("n00000001",), "n00000003": ("n00000002",)}
+    assert nouns == {
+        "n00000001": (),
+        "n00000002": ("n00000001",),
+        "n00000003": ("n00000002",),
+    }
     assert is_kind_of("n00000003", "n00000001", nouns)
     assert not is_kind_of("n00000001", "n00000003", nouns)
-    assert not is_kind_of("n00000004", "n00000001", nouns)  # no class of SWiG, so not extracted
+    # No class of SWiG, so not extracted.
+    assert not is_kind_of("n00000004", "n00000001", nouns)
     assert read_words("adjectives", tmp_path / "out") == {"red"}
     assert read_words("adverbs", tmp_path / "out") == {"well-nigh"}
 
 
 def test_files_that_are_not_wordnet_3_0_are_refused(dictionary: Path) -> None:
     (dictionary / "data.verb").write_text(DATA.replace("WordNet 3.0", "WordNet 3.1"))
-    with pytest.raises(UserError, match=r"data\.verb: its head does not say WordNet 3\.0"):
+    with pytest.raises(
+        UserError, match=r"data\.verb: its head does not say WordNet 3\.0"
+    ):
         extract_resource(dictionary, ["pushing"], [])
     (dictionary / "data.verb").write_text(DATA)
     (dictionary / "index.adj").unlink()
@@ -79,7 +104,9 @@ def test_files_that_are_not_wordnet_3_0_are_refused(dictionary: Path) -> None:
 
 
 def test_a_broken_resource_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "verbs.tsv").write_text("verb\tbase\tsynonyms\tantonyms\thypernyms\thyponyms\npushing\tpush\n")
+    (tmp_path / "verbs.tsv").write_text(
+        "verb\tbase\tsynonyms\tantonyms\thypernyms\thyponyms\npushing\tpush\n"
+    )
     with pytest.raises(UserError, match="line 2 has 2 columns, not 6"):
         read_verbs(tmp_path)
 
@@ -87,23 +114,41 @@ def test_a_broken_resource_is_refused(tmp_path: Path) -> None:
 def test_the_resource_is_what_the_command_extracts() -> None:
     package = find_spec("pattern")
     if package is None or not package.submodule_search_locations:
-        pytest.skip("the package pattern, which comes with files of WordNet 3.0, is not installed")
-    dictionary = Path(package.submodule_search_locations[0]) / "text" / "en" / "wordnet" / "dict"
-    for name, text in extract_resource(dictionary, list(read_verbs()), list(read_nouns())).items():
+        pytest.skip(
+            "the package pattern, which comes with files of WordNet 3.0, is not installed"
+        )
+    dictionary = (
+        Path(package.submodule_search_locations[0]) / "text" / "en" / "wordnet" / "dict"
+    )
+    for name, text in extract_resource(
+        dictionary, list(read_verbs()), list(read_nouns())
+    ).items():
         assert (WORDNET_FOLDER / name).read_text() == text, name
 
 
 def test_the_resource_has_swigs_verbs(shared_data: Path) -> None:
-    assert list(read_verbs()) == (shared_data / "swig_imsitu" / "verb_indices.txt").read_text().split()
+    assert (
+        list(read_verbs())
+        == (shared_data / "swig_imsitu" / "verb_indices.txt").read_text().split()
+    )
 
 
 def test_relations_of_the_resource_hold_both_ways() -> None:
     verbs = read_verbs()
-    back = {"synonym": "synonyms", "antonym": "antonyms", "hypernym": "hyponyms", "hyponym": "hypernyms"}
+    back = {
+        "synonym": "synonyms",
+        "antonym": "antonyms",
+        "hypernym": "hyponyms",
+        "hyponym": "hypernyms",
+    }
     for verb in verbs.values():
         for name, inverse in back.items():
             for other in getattr(verb, f"{name}s"):
-                assert verb.name in getattr(verbs[other], inverse), (verb.name, name, other)
+                assert verb.name in getattr(verbs[other], inverse), (
+                    verb.name,
+                    name,
+                    other,
+                )
     assert verbs["buying"].find_relation("selling") == "antonym"
     assert verbs["educating"].find_relation("teaching") == "hypernym"
     assert verbs["peeing"].find_relation("urinating") == "synonym"
@@ -126,7 +171,8 @@ def test_words_of_the_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "base"), [("taxiing", "taxi"), ("putting", "put"), ("dyeing", "dye"), ("pooing", "poo")]
+    ("name", "base"),
+    [("taxiing", "taxi"), ("putting", "put"), ("dyeing", "dye"), ("pooing", "poo")],
 )
 def test_base_forms(name: str, base: str) -> None:
     assert find_base_form(name, {"taxi": 1, "put": 1, "putt": 1, "dye": 1}) == base

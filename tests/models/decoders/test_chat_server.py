@@ -14,7 +14,12 @@ from waltz.evaluation.decoder_tasks import build_template, evaluate_pairs
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import endpoint, load_decoder, server
-from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players, build_published_players
+from waltz.models.decoders.coalitions import (
+    Coalitions,
+    Game,
+    build_equations_players,
+    build_published_players,
+)
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets
 from waltz.models.decoders.decoder import Turn
 
@@ -24,7 +29,12 @@ SCORING = ["vllm", "untrusting", "llama.cpp"]
 CHATS = [
     [Turn("user", "what is the A?", image=True)],
     [Turn("user", "what is this?", image=True), Turn("assistant", "the answer is (")],
-    [Turn("user", "A or B?", image=True), Turn("assistant", "A"), Turn("user", "why?"), Turn("assistant", "it is")],
+    [
+        Turn("user", "A or B?", image=True),
+        Turn("assistant", "A"),
+        Turn("user", "why?"),
+        Turn("assistant", "it is"),
+    ],
 ]
 
 
@@ -40,7 +50,9 @@ def local(folder):
 
 @pytest.fixture(scope="module")
 def image():
-    levels = np.random.default_rng(0).integers(0, 256, (tiny_chat.SIDE, tiny_chat.SIDE, 3), dtype=np.uint8)
+    levels = np.random.default_rng(0).integers(
+        0, 256, (tiny_chat.SIDE, tiny_chat.SIDE, 3), dtype=np.uint8
+    )
     return Image.fromarray(levels)
 
 
@@ -51,7 +63,13 @@ def quick(monkeypatch):
 
 
 def connect(stand_in, folder, **entry):
-    fields = {"kind": "vision", "weights": MODEL, "revision": "1", "server": stand_in.url, "tokenizer": str(folder)}
+    fields = {
+        "kind": "vision",
+        "weights": MODEL,
+        "revision": "1",
+        "server": stand_in.url,
+        "tokenizer": str(folder),
+    }
     return load_decoder(resolve_model("served", fields | entry), CPU)
 
 
@@ -59,7 +77,13 @@ def score_both(local, served, chats, image, targets, value):
     """Return the outcomes of targets after chats by the network, and by its server."""
     prompts = [local.build_prompt(local.render_chat(chat)) for chat in chats]
     return [
-        score_targets(decoder, prompts, [decoder.prepare_image(image)] * len(prompts), targets, value)
+        score_targets(
+            decoder,
+            prompts,
+            [decoder.prepare_image(image)] * len(prompts),
+            targets,
+            value,
+        )
         for decoder in (local, served)
     ]
 
@@ -68,9 +92,12 @@ def score_both(local, served, chats, image, targets, value):
 def test_log_probabilities_are_those_of_the_network(local, folder, image, dialect):
     targets = [local.build_prompt(text).ids for text in (" A thing", "B)", "!")]
     if dialect == "llama.cpp":
-        targets[2] = local.build_prompt("\u00e9").ids[:1]  # the beginning of a character, which it leaves out
+        # The beginning of a character, which it leaves out.
+        targets[2] = local.build_prompt("\u00e9").ids[:1]
     with serve(local, dialect) as stand_in:
-        expected, scores = score_both(local, connect(stand_in, folder), CHATS, image, targets, "log-probability")
+        expected, scores = score_both(
+            local, connect(stand_in, folder), CHATS, image, targets, "log-probability"
+        )
     for row, expected_row in zip(scores, expected, strict=True):
         assert row == pytest.approx(expected_row, abs=1e-5)
 
@@ -79,10 +106,18 @@ def test_log_probabilities_are_those_of_the_network(local, folder, image, dialec
 def test_labels_differ_as_their_logits_do(local, folder, image, dialect):
     vocabulary = range(len(local.tokenizer))
     prompt = local.build_prompt(local.render_chat(CHATS[1]))
-    (table,) = score_targets(local, [prompt], [local.prepare_image(image)], [vocabulary], FIRST_STEP)
-    labels = [int(token) for token in np.argsort(-table) if local.tokenizer.decode([token]).isascii()][:2]
+    (table,) = score_targets(
+        local, [prompt], [local.prepare_image(image)], [vocabulary], FIRST_STEP
+    )
+    labels = [
+        int(token)
+        for token in np.argsort(-table)
+        if local.tokenizer.decode([token]).isascii()
+    ][:2]
     with serve(local, dialect) as stand_in:
-        (expected,), (scores,) = score_both(local, connect(stand_in, folder), CHATS[1:2], image, [labels], FIRST_STEP)
+        (expected,), (scores,) = score_both(
+            local, connect(stand_in, folder), CHATS[1:2], image, [labels], FIRST_STEP
+        )
     assert scores[0] - scores[1] == pytest.approx(expected[0] - expected[1], abs=1e-5)
 
 
@@ -92,7 +127,9 @@ def test_generated_tokens_are_those_of_the_network(local, folder, image, dialect
     with serve(local, dialect) as stand_in:
         served = connect(stand_in, folder)
         own, generated = (
-            decoder.generate(prompts, [decoder.prepare_image(image)] * 3, 6, None, [0] * 3)
+            decoder.generate(
+                prompts, [decoder.prepare_image(image)] * 3, 6, None, [0] * 3
+            )
             for decoder in (local, served)
         )
     assert generated == own
@@ -100,29 +137,54 @@ def test_generated_tokens_are_those_of_the_network(local, folder, image, dialect
 
 
 @pytest.mark.parametrize("dialect", ["llama.cpp", "likeliest", "bare"])
-def test_a_text_without_ids_is_tokenized_again(local, folder, image, dialect, monkeypatch):
+def test_a_text_without_ids_is_tokenized_again(
+    local, folder, image, dialect, monkeypatch
+):
     prompt = local.build_prompt(local.render_chat(CHATS[1]))
     (expected,) = local.generate([prompt], [local.prepare_image(image)], 6, None, [0])
     with serve(local, dialect) as stand_in:
         served = connect(stand_in, folder)
-        (tokens,) = served.generate([prompt], [served.prepare_image(image)], 6, None, [0])
+        (tokens,) = served.generate(
+            [prompt], [served.prepare_image(image)], 6, None, [0]
+        )
     text = local.tokenizer.decode(expected)
     assert tokens == tuple(local.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-@pytest.mark.parametrize("build_players", [build_equations_players, build_published_players])
-def test_coalitions_of_words_and_patches_have_the_values_of_the_network(local, folder, image, build_players):
-    prompt, targets = local.build_prompt(local.render_chat(CHATS[1])), local.build_prompt("A is").ids
-    options = {} if build_players is build_equations_players else {"masked_id": local.masked_id, "raw": True}
+@pytest.mark.parametrize(
+    "build_players", [build_equations_players, build_published_players]
+)
+def test_coalitions_of_words_and_patches_have_the_values_of_the_network(
+    local, folder, image, build_players
+):
+    prompt, targets = (
+        local.build_prompt(local.render_chat(CHATS[1])),
+        local.build_prompt("A is").ids,
+    )
+    options = (
+        {}
+        if build_players is build_equations_players
+        else {"masked_id": local.masked_id, "raw": True}
+    )
     with serve(local) as stand_in:
         values = []
         for decoder in (local, connect(stand_in, folder)):
             picture = decoder.prepare_image(image)
             players = build_players(decoder, prompt, picture, grid=3, **options)
-            coalitions = Coalitions(decoder, picture, [Game(players, targets, "probability")])
-            masks = np.random.default_rng(0).integers(0, 2, (30, len(players.always_visible))).astype(bool)
+            coalitions = Coalitions(
+                decoder, picture, [Game(players, targets, "probability")]
+            )
+            masks = (
+                np.random.default_rng(0)
+                .integers(0, 2, (30, len(players.always_visible)))
+                .astype(bool)
+            )
             values.append(coalitions.values([masks | players.always_visible])[0])
-        images = {part["image_url"]["url"] for _, body in stand_in.requests for part in list_images(body)}
+        images = {
+            part["image_url"]["url"]
+            for _, body in stand_in.requests
+            for part in list_images(body)
+        }
     assert np.ptp(values[0]) > 1e-4
     assert values[1] == pytest.approx(values[0], abs=1e-6)
     assert len(images) > 20
@@ -130,23 +192,43 @@ def test_coalitions_of_words_and_patches_have_the_values_of_the_network(local, f
 
 def list_images(body):
     content = body["messages"][0]["content"] if "messages" in body else []
-    return [part for part in content if not isinstance(part, str) and part["type"] == "image_url"]
+    return [
+        part
+        for part in content
+        if not isinstance(part, str) and part["type"] == "image_url"
+    ]
 
 
-def test_words_of_the_chat_template_cannot_be_masked_by_the_template_of_the_server(local, folder, image):
-    prompt, targets = local.build_prompt(local.render_chat(CHATS[1])), local.build_prompt("A").ids
-    words = [place for place, token in enumerate(prompt.tokens) if token in ("Ġis", "Ġth")]
+def test_words_of_the_chat_template_cannot_be_masked_by_the_template_of_the_server(
+    local, folder, image
+):
+    prompt, targets = (
+        local.build_prompt(local.render_chat(CHATS[1])),
+        local.build_prompt("A").ids,
+    )
+    words = [
+        place for place, token in enumerate(prompt.tokens) if token in ("Ġis", "Ġth")
+    ]
     values = []
     with serve(local, "untrusting") as stand_in:
         for decoder in (local, connect(stand_in, folder)):
             picture = decoder.prepare_image(image)
-            players = build_equations_players(decoder, prompt, picture, positions=words, grid=2)
-            coalitions = Coalitions(decoder, picture, [Game(players, targets, "log-probability")])
+            players = build_equations_players(
+                decoder, prompt, picture, positions=words, grid=2
+            )
+            coalitions = Coalitions(
+                decoder, picture, [Game(players, targets, "log-probability")]
+            )
             values.append(coalitions.values([np.tri(len(words) + 4, dtype=bool)])[0])
         assert values[1] == pytest.approx(values[0], abs=1e-5)
         players = build_equations_players(decoder, prompt, picture, grid=2)
-        coalitions = Coalitions(decoder, picture, [Game(players, targets, "log-probability")])
-        with pytest.raises(UserError, match=r"served\.server: .* start vLLM with --trust-request-chat-template"):
+        coalitions = Coalitions(
+            decoder, picture, [Game(players, targets, "log-probability")]
+        )
+        with pytest.raises(
+            UserError,
+            match=r"served\.server: .* start vLLM with --trust-request-chat-template",
+        ):
             coalitions.values([np.zeros((1, len(players.always_visible)), dtype=bool)])
 
 
@@ -155,34 +237,65 @@ def test_answers_about_pairs_are_those_of_the_network(local, folder, image, tmp_
         {"item_id": "i0", "caption": "a dog", "foil": "no dog"},
         {"item_id": "i1", "caption": "the A", "foil": "the B"},
     ]
-    common = {"instrument": "d", "image": "0.png", "caption_phrases": [], "foil_phrases": []}
+    common = {
+        "instrument": "d",
+        "image": "0.png",
+        "caption_phrases": [],
+        "foil_phrases": [],
+    }
     items = [item | common for item in items]
     orders = {"i0": True, "i1": False}
     tables = []
     with serve(local) as stand_in:
         for decoder in (local, connect(stand_in, folder)):
-            session = DecoderSession(decoder, lambda name: image, tmp_path / f"{decoder.spec.name}.sqlite")
+            session = DecoderSession(
+                decoder, lambda name: image, tmp_path / f"{decoder.spec.name}.sqlite"
+            )
             template = build_template(decoder, "equations")
-            tables.append(evaluate_pairs(session, items, "d", template, orders, GenerationSettings(7, cot_tokens=4)))
+            tables.append(
+                evaluate_pairs(
+                    session,
+                    items,
+                    "d",
+                    template,
+                    orders,
+                    GenerationSettings(7, cot_tokens=4),
+                )
+            )
         stand_in.requests.clear()
-        evaluate_pairs(session, items, "d", template, orders, GenerationSettings(7, cot_tokens=4))
+        evaluate_pairs(
+            session, items, "d", template, orders, GenerationSettings(7, cot_tokens=4)
+        )
         assert not stand_in.requests  # stored
     assert len(tables[0]) == len(tables[1]) == 24
     for own, served in zip(*tables, strict=True):
         assert not own["error"]
-        assert served["probability"] == (own["probability"] and pytest.approx(own["probability"], abs=1e-5))
+        assert served["probability"] == (
+            own["probability"] and pytest.approx(own["probability"], abs=1e-5)
+        )
         numbers = dict.fromkeys(("model", "score", "rounding", "probability"))
         assert own | numbers == served | numbers
-        if own["setting"] in ("vqascore", "likelihood"):  # else a logit, which differs by one number
+        # Else a logit, which differs by one number.
+        if own["setting"] in (
+            "vqascore",
+            "likelihood",
+        ):
             assert served["score"] == pytest.approx(own["score"], abs=1e-5)
             assert served["rounding"] == pytest.approx(own["rounding"], abs=1e-9)
 
 
 def test_an_explainer_takes_a_url(local, folder, image):
-    options = {"question": "what is this?", "labels": ["A", "B"], "max_new_tokens": 2, "budget": 200}
+    options = {
+        "question": "what is this?",
+        "labels": ["A", "B"],
+        "max_new_tokens": 2,
+        "budget": 200,
+    }
     own = Explainer(str(folder), progress=False).explain(image, **options)
     with serve(local) as stand_in:
-        explained = Explainer(stand_in.url, str(folder), progress=False).explain(image, **options)
+        explained = Explainer(stand_in.url, str(folder), progress=False).explain(
+            image, **options
+        )
     assert explained.text == pytest.approx(own.text, abs=1e-6)
     assert explained.image == pytest.approx(own.image, abs=1e-6)
     assert explained.cc_shap == pytest.approx(own.cc_shap, abs=1e-4)
@@ -191,7 +304,9 @@ def test_an_explainer_takes_a_url(local, folder, image):
 def test_what_a_server_lacks_is_one_line(local, folder, image):
     def score(dialect, chat, targets):
         with serve(local, dialect) as stand_in:
-            return score_both(local, connect(stand_in, folder), [chat], image, [targets], FIRST_STEP)
+            return score_both(
+                local, connect(stand_in, folder), [chat], image, [targets], FIRST_STEP
+            )
 
     ids = local.build_prompt("\u00e9").ids
     with pytest.raises(UserError, match=r"tiny is served without log-probabilities"):
@@ -200,24 +315,37 @@ def test_what_a_server_lacks_is_one_line(local, folder, image):
         score("strict", CHATS[0], ids)
     with pytest.raises(UserError, match=r"not among the \d+ likeliest tokens"):
         score("likeliest", CHATS[0], range(256))
-    with pytest.raises(UserError, match=r"begins a new turn where an answer is to be continued \('the answer is \('"):
+    with pytest.raises(
+        UserError,
+        match=r"begins a new turn where an answer is to be continued \('the answer is \('",
+    ):
         score("turns", CHATS[1], ids)
     with serve(local, "strict") as stand_in:
-        served, prompts = connect(stand_in, folder), [local.build_prompt(local.render_chat(chat)) for chat in CHATS[:2]]
-        assert served.generate(prompts[:1], [served.prepare_image(image)], 3, None, [0]) != [()]
+        served, prompts = (
+            connect(stand_in, folder),
+            [local.build_prompt(local.render_chat(chat)) for chat in CHATS[:2]],
+        )
+        assert served.generate(
+            prompts[:1], [served.prepare_image(image)], 3, None, [0]
+        ) != [()]
         with pytest.raises(UserError, match="begins a new turn"):
             served.generate(prompts[1:], [served.prepare_image(image)], 3, None, [0])
 
 
 def test_a_server_with_another_chat_template_is_refused(local, folder):
-    template = tiny_chat.CHAT.replace("{% for message", "{{ 'system' }}{% for message", 1)
+    template = tiny_chat.CHAT.replace(
+        "{% for message", "{{ 'system' }}{% for message", 1
+    )
     processor = local.processor
     for dialect in ("untrusting", "likeliest", "bare"):
         try:
             processor.chat_template = template
             with (
                 serve(local, dialect) as stand_in,
-                pytest.raises(UserError, match=r"served\.server: the server makes \d+ tokens of a chat that has \d+ "),
+                pytest.raises(
+                    UserError,
+                    match=r"served\.server: the server makes \d+ tokens of a chat that has \d+ ",
+                ),
             ):
                 connect(stand_in, folder)
         finally:
@@ -236,6 +364,15 @@ def test_masked_tokens_that_a_text_cannot_say_are_refused(local, folder):
     ids = [*local.build_prompt(local.render_chat([Turn("user", "A")])).ids, underscore]
     with serve(local) as stand_in:
         served = connect(stand_in, folder).server
-        list(served.score([(server.ServedPrompt(ids), [local.build_prompt("A").ids[0]])], "probability"))
-        with pytest.raises(UserError, match=r"no text has the tokens of the prompt .*masked_token$"):
-            list(served.score([(server.ServedPrompt(ids), [underscore])], "probability"))
+        list(
+            served.score(
+                [(server.ServedPrompt(ids), [local.build_prompt("A").ids[0]])],
+                "probability",
+            )
+        )
+        with pytest.raises(
+            UserError, match=r"no text has the tokens of the prompt .*masked_token$"
+        ):
+            list(
+                served.score([(server.ServedPrompt(ids), [underscore])], "probability")
+            )

@@ -9,7 +9,12 @@ from waltz.models.decoders.continuations import choose_token, get_published_samp
 from waltz.models.decoders.decoder import Sampling
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
-TEXTS = ["a man rides a horse", "what is this ? ( A ) a cat", "a dog", "there are six zebras on the table and a ball ."]
+TEXTS = [
+    "a man rides a horse",
+    "what is this ? ( A ) a cat",
+    "a dog",
+    "there are six zebras on the table and a ball .",
+]
 
 
 @torch.inference_mode()
@@ -17,14 +22,18 @@ def by_hand(decoder, ids, most):
     """The most likely token after all tokens so far, again and again."""
     token_ids = []
     for _ in range(most):
-        logits = decoder.network.model(input_ids=torch.tensor([[*ids, *token_ids]])).logits[0, -1]
+        logits = decoder.network.model(
+            input_ids=torch.tensor([[*ids, *token_ids]])
+        ).logits[0, -1]
         if int(logits.argmax()) in decoder.ends:
             break
         token_ids.append(int(logits.argmax()))
     return tuple(token_ids)
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"])
+@pytest.mark.parametrize(
+    "kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"]
+)
 def test_each_token_is_the_likeliest_and_neighbours_change_nothing(kind):
     decoder = tiny_decoders.causal(kind)
     prompts = [decoder.build_prompt(text) for text in [*TEXTS, TEXTS[0]]]
@@ -43,7 +52,10 @@ def test_an_answer_ends_at_an_end_token_and_at_the_end_of_the_window():
     prompt = decoder.build_prompt(TEXTS[0])
     generated = decoder.generate([prompt], [None], 9, None, [0])[0]
     object.__setattr__(decoder, "ends", frozenset({generated[3]}))
-    assert decoder.generate([prompt], [None], 9, None, [0])[0] == generated[: generated.index(generated[3])]
+    assert (
+        decoder.generate([prompt], [None], 9, None, [0])[0]
+        == generated[: generated.index(generated[3])]
+    )
     object.__setattr__(decoder, "ends", frozenset())
     object.__setattr__(decoder, "window", len(prompt.ids) + 2)
     assert decoder.generate([prompt], [None], 9, None, [0])[0] == generated[:2]
@@ -55,16 +67,23 @@ def test_the_settings_of_a_checkpoint_change_nothing():
     decoder = tiny_decoders.causal("llama")
     prompt = decoder.build_prompt(TEXTS[0])
     plain = decoder.generate([prompt], [None], 9, None, [0])
-    decoder.network.model.generation_config.update(do_sample=True, repetition_penalty=9.0, no_repeat_ngram_size=1)
+    decoder.network.model.generation_config.update(
+        do_sample=True, repetition_penalty=9.0, no_repeat_ngram_size=1
+    )
     assert decoder.generate([prompt], [None], 9, None, [0]) == plain
 
 
 def test_draws_belong_to_their_seed_alone():
     decoder = tiny_decoders.causal("llama")
-    prompts, sampling = [decoder.build_prompt(text) for text in TEXTS], Sampling(temperature=1.5, top_k=20, top_p=0.9)
+    prompts, sampling = (
+        [decoder.build_prompt(text) for text in TEXTS],
+        Sampling(temperature=1.5, top_k=20, top_p=0.9),
+    )
     drawn = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
     assert drawn[2:] == decoder.generate(prompts[2:], [None] * 2, 9, sampling, [7, 8])
-    assert drawn[::-1] == decoder.generate(prompts[::-1], [None] * 4, 9, sampling, [8, 7, 6, 5])
+    assert drawn[::-1] == decoder.generate(
+        prompts[::-1], [None] * 4, 9, sampling, [8, 7, 6, 5]
+    )
     others = decoder.generate(prompts, [None] * 4, 9, sampling, [9, 10, 11, 12])
     assert all(one != other for one, other in zip(drawn, others, strict=True))
 
@@ -75,12 +94,18 @@ def test_draws_have_the_probabilities_of_the_model():
     for sampling, expected in (
         (Sampling(temperature=0.5), torch.softmax(logits / 0.5, dim=0)),
         (Sampling(top_k=2), torch.softmax(logits[:2], dim=0)),
-        (Sampling(top_p=0.7), torch.softmax(logits[:2], dim=0)),  # 0.64 of the first is not enough
+        # 0.64 of the first is not enough.
+        (
+            Sampling(top_p=0.7),
+            torch.softmax(logits[:2], dim=0),
+        ),
     ):
         counts = torch.zeros(5)
         for _ in range(1500):
             uniform = torch.rand(5, generator=draws, dtype=torch.float64)
-            counts[choose_token(logits, sampling, -torch.log(-torch.log(uniform)))[0]] += 1
+            counts[
+                choose_token(logits, sampling, -torch.log(-torch.log(uniform)))[0]
+            ] += 1
         shares = counts / 1500
         assert (shares[: len(expected)] - expected).abs().max() < 0.04
         assert shares[len(expected) :].sum() == 0
@@ -89,24 +114,32 @@ def test_draws_have_the_probabilities_of_the_model():
 def test_a_choice_that_rounding_could_change_is_not_sure():
     assert choose_token(torch.tensor([1.0, 0.5]), None, None) == (0, True)
     assert choose_token(torch.tensor([1.0, 1.0 + 1e-7]), None, None)[1] is False
-    logits, noise = torch.tensor([3.0, 1.0, 1.0 + 1e-7]), torch.zeros(3, dtype=torch.float64)
+    logits, noise = (
+        torch.tensor([3.0, 1.0, 1.0 + 1e-7]),
+        torch.zeros(3, dtype=torch.float64),
+    )
     assert choose_token(logits, Sampling(top_k=1), noise) == (0, True)
-    assert choose_token(logits, Sampling(top_k=2), noise)[1] is False  # which of two belongs to the best two
+    # Which of two belongs to the best two.
+    assert choose_token(logits, Sampling(top_k=2), noise)[1] is False
     share = float(torch.softmax(logits.double(), dim=0)[0])
-    assert choose_token(logits, Sampling(top_p=share + 1e-9), noise)[1] is False  # whether the first is enough
+    # Whether the first is enough.
+    assert choose_token(logits, Sampling(top_p=share + 1e-9), noise)[1] is False
 
 
 def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     decoder = tiny_decoders.causal("llama")
     prompts = [decoder.build_prompt(text) for text in TEXTS]
     plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
-    monkeypatch.setattr("waltz.models.decoders.continuations.ROUNDING_UNITS", 1e12)  # every choice is a near tie
+    # Every choice is a near tie.
+    monkeypatch.setattr("waltz.models.decoders.continuations.ROUNDING_UNITS", 1e12)
     requests = []
     read = type(decoder.network).compute_logits
     monkeypatch.setattr(
         type(decoder.network),
         "compute_logits",
-        lambda network, request: requests.append(request.ids.shape) or read(network, request),
+        lambda network, request: (
+            requests.append(request.ids.shape) or read(network, request)
+        ),
     )
     assert decoder.generate(prompts, [None] * 4, 5, None, [0] * 4) == plain
     assert sum(rows == 1 and length > 5 for rows, length in requests) >= 20 - 4
@@ -116,31 +149,48 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
 def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
     decoder = tiny_decoders.SEEING[name]()
     image = Image.effect_noise((61, 40), 90).convert("RGB")
-    pictures = [decoder.prepare_image(image), decoder.prepare_image(image.rotate(180)), None]
-    prompts = [decoder.build_prompt(f"{decoder.placeholder} USER : what is this ?")] * 2 + [
-        decoder.build_prompt("a dog")
+    pictures = [
+        decoder.prepare_image(image),
+        decoder.prepare_image(image.rotate(180)),
+        None,
     ]
+    prompts = [
+        decoder.build_prompt(f"{decoder.placeholder} USER : what is this ?")
+    ] * 2 + [decoder.build_prompt("a dog")]
     generated = decoder.generate(prompts, pictures, 4, None, [0] * 3)
-    for prompt, picture, answer in zip(prompts[:2], pictures[:2], generated[:2], strict=True):
+    for prompt, picture, answer in zip(
+        prompts[:2], pictures[:2], generated[:2], strict=True
+    ):
         given = {
-            key: value for key, value in decoder._process(prompt.text, picture.image).items() if torch.is_tensor(value)
+            key: value
+            for key, value in decoder._process(prompt.text, picture.image).items()
+            if torch.is_tensor(value)
         }
         ids, token_ids = given["input_ids"], []
         for _ in range(4):
-            given["input_ids"] = torch.cat([ids, torch.tensor([token_ids], dtype=torch.long)], dim=1)
+            given["input_ids"] = torch.cat(
+                [ids, torch.tensor([token_ids], dtype=torch.long)], dim=1
+            )
             given["attention_mask"] = torch.ones_like(given["input_ids"])
             if "mm_token_type_ids" in given:
-                given["mm_token_type_ids"] = (given["input_ids"] == decoder.image_id).int()
+                given["mm_token_type_ids"] = (
+                    given["input_ids"] == decoder.image_id
+                ).int()
             with torch.inference_mode():
                 token = int(decoder.network.model(**given).logits[0, -1].argmax())
             if token in decoder.ends:
                 break
             token_ids.append(token)
         assert answer == tuple(token_ids)
-    assert decoder.generate(prompts[::-1], pictures[::-1], 4, None, [0] * 3) == generated[::-1]
+    assert (
+        decoder.generate(prompts[::-1], pictures[::-1], 4, None, [0] * 3)
+        == generated[::-1]
+    )
 
 
 def test_published_draws_take_what_the_checkpoint_says_and_the_best_50():
     decoder = tiny_decoders.causal("llama")
     decoder.network.model.generation_config.temperature = 0.7
-    assert get_published_sampling(decoder) == Sampling(temperature=0.7, top_k=50, top_p=1.0)
+    assert get_published_sampling(decoder) == Sampling(
+        temperature=0.7, top_k=50, top_p=1.0
+    )

@@ -17,9 +17,18 @@ from stand_ins.models import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry
-from waltz.models.decoders import language_model, load_decoder, template_limits, vision_language_model, vision_loading
+from waltz.models.decoders import (
+    language_model,
+    load_decoder,
+    template_limits,
+    vision_language_model,
+    vision_loading,
+)
 from waltz.models.decoders.decoder import Turn
-from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
+from waltz.models.decoders.language_model import (
+    add_chat_template,
+    build_loading_arguments,
+)
 from waltz.models.decoders.own_forward import OwnForwardModel
 from waltz.models.forward_checks import TOLERANCE, measure_difference
 
@@ -44,7 +53,11 @@ def test_tokens_of_a_prompt_know_their_characters_and_whether_they_are_special()
         "what",
         "?",
     ]
-    assert decoder.build_prompt("<s> USER").tokens == ("<s>", "USER")  # spelt, so not added again
+    # Spelt, so not added again.
+    assert decoder.build_prompt("<s> USER").tokens == (
+        "<s>",
+        "USER",
+    )
 
 
 def test_a_conversation_is_gone_on_with_as_it_is():
@@ -54,7 +67,10 @@ def test_a_conversation_is_gone_on_with_as_it_is():
     decoder.tokenizer.chat_template = TEMPLATE
     turns = [Turn("user", "what ? ")]
     assert decoder.render_chat(turns) == "USER : what ? ASSISTANT :"
-    assert decoder.render_chat([*turns, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
+    assert (
+        decoder.render_chat([*turns, Turn("assistant", " because ( ")])
+        == "USER : what ? ASSISTANT : because ( "
+    )
     with pytest.raises(UserError, match="no system role"):
         decoder.render_chat([Turn("system", "be brief"), *turns])
 
@@ -73,8 +89,12 @@ def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
 def test_a_label_is_the_token_that_really_follows():
     decoder = tiny_decoders.causal()
     prompt = decoder.build_prompt("the best answer is : (")
-    assert decoder.find_label_id(prompt, "A") == decoder.tokenizer.convert_tokens_to_ids("A")
-    assert decoder.find_label_id(prompt, "B )") == decoder.tokenizer.convert_tokens_to_ids("B")
+    assert decoder.find_label_id(
+        prompt, "A"
+    ) == decoder.tokenizer.convert_tokens_to_ids("A")
+    assert decoder.find_label_id(
+        prompt, "B )"
+    ) == decoder.tokenizer.convert_tokens_to_ids("B")
     for ending, label in (("answer", "s"), ("answer", ""), ("answer", "</s>")):
         with pytest.raises(UserError, match="does not begin with a token of its own"):
             decoder.find_label_id(decoder.build_prompt(ending), label)
@@ -84,8 +104,12 @@ def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monke
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
     with pytest.raises(UserError, match="1 to 256 are read"):
-        dataclasses.replace(tiny_decoders.causal(), tokenizer=tokenizer, window=256).build_prompt("dog " * 300)
-    assert not [record for record in caplog.records if record.name.startswith("transformers")]
+        dataclasses.replace(
+            tiny_decoders.causal(), tokenizer=tokenizer, window=256
+        ).build_prompt("dog " * 300)
+    assert not [
+        record for record in caplog.records if record.name.startswith("transformers")
+    ]
 
 
 def test_prompts_that_cannot_be_read_are_refused():
@@ -109,7 +133,9 @@ def test_a_masked_token_is_the_entrys_or_an_underscore():
     decoder = tiny_decoders.causal()
 
     def masked_id(token):
-        return dataclasses.replace(decoder, spec=dataclasses.replace(decoder.spec, masked_token=token)).masked_id
+        return dataclasses.replace(
+            decoder, spec=dataclasses.replace(decoder.spec, masked_token=token)
+        ).masked_id
 
     assert decoder.masked_id == decoder.tokenizer.convert_tokens_to_ids("_")
     assert masked_id("?") == decoder.tokenizer.convert_tokens_to_ids("?")
@@ -121,28 +147,45 @@ def test_a_masked_token_is_the_entrys_or_an_underscore():
 def test_large_models_are_loaded_as_the_study_says(monkeypatch):
     entry = ModelSpec("large", weights="some/model", revision="a" * 40, dtype="float16")
     assert build_loading_arguments(entry) == {}
-    assert build_loading_arguments(dataclasses.replace(entry, device_map="auto")) == {"device_map": "auto"}
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "bitsandbytes" else object())
+    assert build_loading_arguments(dataclasses.replace(entry, device_map="auto")) == {
+        "device_map": "auto"
+    }
+    monkeypatch.setattr(
+        "importlib.util.find_spec",
+        lambda name: None if name == "bitsandbytes" else object(),
+    )
     with pytest.raises(UserError, match="'bitsandbytes' is not installed"):
         build_loading_arguments(dataclasses.replace(entry, four_bit=True))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    monkeypatch.setattr(transformers.BitsAndBytesConfig, "post_init", lambda config: None)
-    quantization = build_loading_arguments(dataclasses.replace(entry, four_bit=True))["quantization_config"]
-    assert (quantization.load_in_4bit, quantization.bnb_4bit_quant_type, quantization.bnb_4bit_compute_dtype) == (
+    monkeypatch.setattr(
+        transformers.BitsAndBytesConfig, "post_init", lambda config: None
+    )
+    quantization = build_loading_arguments(dataclasses.replace(entry, four_bit=True))[
+        "quantization_config"
+    ]
+    assert (
+        quantization.load_in_4bit,
+        quantization.bnb_4bit_quant_type,
+        quantization.bnb_4bit_compute_dtype,
+    ) == (
         True,
         "nf4",
         torch.float16,
     )
 
 
-def test_a_family_that_reads_images_in_another_way_is_read_by_its_own_forward_pass(monkeypatch, caplog):
+def test_a_family_that_reads_images_in_another_way_is_read_by_its_own_forward_pass(
+    monkeypatch, caplog
+):
     decoder = tiny_decoders.llava()
     body = type(decoder.network.model.base_model)
     features = body.get_image_features
 
     def doubled(model, *rest, **named):  # what another family may add on the way
         features_of_image = features(model, *rest, **named)
-        features_of_image.pooler_output = [2 * one for one in features_of_image.pooler_output]
+        features_of_image.pooler_output = [
+            2 * one for one in features_of_image.pooler_output
+        ]
         return features_of_image
 
     monkeypatch.setattr(body, "get_image_features", doubled)
@@ -154,7 +197,9 @@ def test_a_family_that_reads_images_in_another_way_is_read_by_its_own_forward_pa
         "_encode_image",
         lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32),
     )
-    other = vision_loading.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
+    other = vision_loading.wrap_vision_language_model(
+        decoder.spec, decoder.network.model, decoder.processor, "cpu"
+    )
     assert isinstance(other, OwnForwardModel)
     assert "tiny-llava: llava is read by its own forward pass" in caplog.text
 
@@ -166,7 +211,9 @@ def test_a_network_that_looks_ahead_is_refused(dtype):
     for layer in model.base_model.layers:
         layer.self_attn.is_causal = False
     with pytest.raises(UserError, match="see those behind them"):
-        language_model.wrap_language_model(decoder.spec, model, decoder.tokenizer, "cpu")
+        language_model.wrap_language_model(
+            decoder.spec, model, decoder.tokenizer, "cpu"
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -177,8 +224,12 @@ def test_rounding_in_half_precision_is_no_fault_of_a_network(dtype):
     transformers.set_seed(0)
     model = type(decoder.network.model)(config).to(dtype)
 
-    def round_otherwise(layer, inputs, output):  # as kernels of a GPU do for other lengths
-        return output * (1 + torch.finfo(output.dtype).eps * (2 * torch.rand_like(output) - 1))
+    def round_otherwise(
+        layer, inputs, output
+    ):  # as kernels of a GPU do for other lengths
+        return output * (
+            1 + torch.finfo(output.dtype).eps * (2 * torch.rand_like(output) - 1)
+        )
 
     for layer in model.base_model.layers:
         layer.register_forward_hook(round_otherwise)
@@ -186,7 +237,9 @@ def test_rounding_in_half_precision_is_no_fault_of_a_network(dtype):
     with torch.inference_mode():
         first, second = (model.eval()(input_ids=ids).logits for _ in range(2))
     assert measure_difference(second, first) > TOLERANCE
-    wrapped = language_model.wrap_language_model(decoder.spec, model, decoder.tokenizer, "cpu")
+    wrapped = language_model.wrap_language_model(
+        decoder.spec, model, decoder.tokenizer, "cpu"
+    )
     assert wrapped.network.reuses_prefixes
 
 
@@ -198,7 +251,9 @@ def test_images_are_resized_with_pil_whatever_is_installed(monkeypatch):
         return loaded[-1][1]
 
     monkeypatch.setattr(transformers.AutoImageProcessor, "from_pretrained", record)
-    decoder = load_decoder(ModelSpec("llava", "vision", str(SCENES), "local"), Device("cpu", 1, "test"))
+    decoder = load_decoder(
+        ModelSpec("llava", "vision", str(SCENES), "local"), Device("cpu", 1, "test")
+    )
     assert loaded[-1] == ("pil", decoder.processor.image_processor.processor)
 
 
@@ -211,24 +266,41 @@ def test_models_load_from_folders(tmp_path):
     prompt = loaded.build_prompt("a man rides a horse")
     with pytest.raises(UserError, match="is no decoder"):
         load_decoder(dataclasses.replace(spec, kind="clip"), Device("cpu", 1, "test"))
-    assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
+    assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate(
+        [prompt], [None], 5, None, [0]
+    )
 
 
 def test_options_of_large_models_reach_the_network(tmp_path):
     small = tiny_decoders.causal("gpt2")
     small.network.model.save_pretrained(tmp_path)
     small.tokenizer.save_pretrained(tmp_path)
-    spec = ModelSpec("small", weights=str(tmp_path), revision="local", device_map="cpu", trust_remote_code=True)
+    spec = ModelSpec(
+        "small",
+        weights=str(tmp_path),
+        revision="local",
+        device_map="cpu",
+        trust_remote_code=True,
+    )
     loaded = load_decoder(spec, Device("cpu", 1, "test"))
     prompt = loaded.build_prompt("a man rides a horse")
-    assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
+    assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate(
+        [prompt], [None], 5, None, [0]
+    )
 
 
 def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
-    spec = ModelSpec("scene-llava", kind="vision", weights=str(SCENES), revision="local")
+    spec = ModelSpec(
+        "scene-llava", kind="vision", weights=str(SCENES), revision="local"
+    )
     decoder = load_decoder(spec, Device("cpu", 1, "test"))
     assert decoder.reads_images
-    text = decoder.render_chat([Turn("user", "How many dogs are there?", image=True), Turn("assistant", " There")])
+    text = decoder.render_chat(
+        [
+            Turn("user", "How many dogs are there?", image=True),
+            Turn("assistant", " There"),
+        ]
+    )
     assert text.endswith("ASSISTANT: There")
     prompt = decoder.build_prompt(text)
     assert prompt.tokens[prompt.image_position] == "<image>"
@@ -236,36 +308,52 @@ def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
     (answer,) = decoder.generate([prompt], [picture], 8, None, [0])
     assert decoder.decode_text(answer)
     given = decoder._process(text, picture.image)
-    expected = decoder.network.model.generate(**given, do_sample=False, max_new_tokens=8)[
-        0, given["input_ids"].shape[1] :
-    ]
-    assert answer == tuple(token for token in expected.tolist() if token not in decoder.ends)
+    expected = decoder.network.model.generate(
+        **given, do_sample=False, max_new_tokens=8
+    )[0, given["input_ids"].shape[1] :]
+    assert answer == tuple(
+        token for token in expected.tolist() if token not in decoder.ends
+    )
 
 
 def test_a_model_without_a_token_for_masked_ones_can_still_be_read():
     words = tiny_decoders.tokenizer()
     decoder = tiny_decoders.causal("llama", words)
-    object.__setattr__(decoder, "spec", dataclasses.replace(decoder.spec, masked_token="</s>"))
+    object.__setattr__(
+        decoder, "spec", dataclasses.replace(decoder.spec, masked_token="</s>")
+    )
     assert decoder.build_prompt("what is this ?").ids
     with pytest.raises(UserError, match="can stand for a masked one"):
         _ = decoder.masked_id
 
 
-TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("user", "why ?")]
+TURNS = [
+    Turn("user", "what is this ?"),
+    Turn("assistant", "a dog ."),
+    Turn("user", "why ?"),
+]
 
 
 def spec(template: str) -> ModelSpec:
     return ModelSpec("mine", weights="tiny", chat_template=template)
 
 
-@pytest.mark.parametrize("name", [name for name, spec in load_registry().items() if spec.chat_template])
+@pytest.mark.parametrize(
+    "name", [name for name, spec in load_registry().items() if spec.chat_template]
+)
 def test_every_registered_template_keeps_all_turns_in_order(name):
     known = load_registry()[name]
-    decoder = tiny_decoders.llava() if known.kind == "vision" else tiny_decoders.causal()
+    decoder = (
+        tiny_decoders.llava() if known.kind == "vision" else tiny_decoders.causal()
+    )
     reader = decoder.processor if known.kind == "vision" else decoder.tokenizer
     reader.chat_template = None
     add_chat_template(reader, False, spec(known.chat_template))
-    turns = [Turn("user", TURNS[0].text, True), *TURNS[1:]] if known.kind == "vision" else TURNS
+    turns = (
+        [Turn("user", TURNS[0].text, True), *TURNS[1:]]
+        if known.kind == "vision"
+        else TURNS
+    )
     text = decoder.render_chat(turns)
     places = [text.index(turn.text) for turn in TURNS]
     assert places == sorted(places)
@@ -288,20 +376,29 @@ def test_a_vl_decoder_whose_tokenizer_alone_has_a_chat_template_uses_it():
     decoder.tokenizer.chat_template = MISTRAL_TEMPLATE
     assert decoder.has_chat_template
     question = Turn("user", "what is this ?", image=True)
-    assert decoder.render_chat([question]) == "<s>[INST] <image>\nwhat is this ? [/INST]"
+    assert (
+        decoder.render_chat([question]) == "<s>[INST] <image>\nwhat is this ? [/INST]"
+    )
     text = decoder.render_chat([question, *TURNS[1:], Turn("assistant", "because ")])
-    assert text == "<s>[INST] <image>\nwhat is this ? [/INST]a dog .</s>[INST] why ? [/INST]because "
+    assert (
+        text
+        == "<s>[INST] <image>\nwhat is this ? [/INST]a dog .</s>[INST] why ? [/INST]because "
+    )
     prompt = decoder.build_prompt(text)
     assert prompt.tokens[prompt.image_position] == "<image>"
     assert prompt.tokens.count("<s>") == 1
-    with pytest.raises(UserError, match="refuses the conversation: only user and assistant roles"):
+    with pytest.raises(
+        UserError, match="refuses the conversation: only user and assistant roles"
+    ):
         decoder.render_chat([Turn("system", "be brief"), question])
 
 
 def test_several_chat_templates_without_a_default_are_refused_in_one_line():
     decoder = tiny_decoders.causal()
     decoder.tokenizer.chat_template = {"tools": TEMPLATE}
-    with pytest.raises(UserError, match="the chat template of tiny refuses the conversation"):
+    with pytest.raises(
+        UserError, match="the chat template of tiny refuses the conversation"
+    ):
         decoder.render_chat(TURNS)
 
 
@@ -334,16 +431,23 @@ def test_a_template_without_bounds_is_refused_in_one_line(template):
     decoder = tiny_decoders.causal()
     decoder.tokenizer.chat_template = template
     limits = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGVTALRM)
-    with pytest.raises(UserError, match="the chat template of tiny refuses the conversation: ") as raised:
+    with pytest.raises(
+        UserError, match="the chat template of tiny refuses the conversation: "
+    ) as raised:
         decoder.render_chat([Turn("user", "why ?")])
     assert len(str(raised.value).splitlines()) == 1
     assert len(str(raised.value)) < 400
-    assert limits == (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGVTALRM))
+    assert limits == (
+        resource.getrlimit(resource.RLIMIT_AS),
+        signal.getsignal(signal.SIGVTALRM),
+    )
 
 
 def test_stars_that_pass_arguments_are_no_power():
     decoder = tiny_decoders.causal()
-    decoder.tokenizer.chat_template = "{% set turn = dict(**messages[0]) %}{{ turn.content }} 2 ** 3 rounds"
+    decoder.tokenizer.chat_template = (
+        "{% set turn = dict(**messages[0]) %}{{ turn.content }} 2 ** 3 rounds"
+    )
     assert decoder.render_chat([Turn("user", "why ?")]) == "why ? 2 ** 3 rounds"
 
 
@@ -363,5 +467,7 @@ def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():
     tokenizer.chat_template = "own"
     add_chat_template(tokenizer, True, spec("plain.jinja"))
     assert tokenizer.chat_template == "own"
-    with pytest.raises(UserError, match=r"models\.mine\.chat_template: .*absent\.jinja: no such file"):
+    with pytest.raises(
+        UserError, match=r"models\.mine\.chat_template: .*absent\.jinja: no such file"
+    ):
         add_chat_template(tokenizer, False, spec("absent.jinja"))

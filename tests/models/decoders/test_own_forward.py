@@ -1,4 +1,6 @@
-"""VL decoders of many families against the forward passes of their networks, called as their processors say."""
+"""VL decoders of many families against the forward passes of their networks, called as their
+processors say.
+"""
 
 import functools
 import itertools
@@ -15,7 +17,11 @@ from PIL import Image
 import waltz
 from stand_ins.models import tiny_families
 from stand_ins.models.tiny_decoders import spec
-from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
+from waltz.attribution.prompt_attribution import (
+    PromptGame,
+    PromptSettings,
+    attribute_prompts,
+)
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
 from waltz.models.decoders import coalitions
@@ -28,14 +34,22 @@ torch.set_num_threads(1)
 
 READ_BY_THEMSELVES = ("qwen3-vl", "gemma3", "mllama", "llama4")
 """Families whose embeddings of an image do not suffice."""
-FAMILIES = ("qwen2.5-vl", "internvl", "idefics3", "llava-onevision", *READ_BY_THEMSELVES)
+FAMILIES = (
+    "qwen2.5-vl",
+    "internvl",
+    "idefics3",
+    "llava-onevision",
+    *READ_BY_THEMSELVES,
+)
 TEXT = "USER : <image> what is this ? ASSISTANT :"
 TARGETS = (70, 41, 12)
 POSITION_INPUTS = ("token_type_ids", "mm_token_type_ids", "cross_attention_mask")
 
 
 def photo(width=44, height=60, seed=0):
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +62,9 @@ def decoder(request, decoders):
     """The decoder of a family, built once for all tests."""
     family = request.param
     if family not in decoders:
-        decoders[family] = wrap_vision_language_model(spec(family), *tiny_families.build(family), "cpu")
+        decoders[family] = wrap_vision_language_model(
+            spec(family), *tiny_families.build(family), "cpu"
+        )
     return decoders[family]
 
 
@@ -57,12 +73,20 @@ def spell(decoder, text):
 
 
 @torch.inference_mode()
-def read_plainly(decoder, text, image, targets, hidden_words=(), cells=None, visible=None):
-    """Logits before each target by the network's forward pass, with words and patches masked in its inputs."""
+def read_plainly(
+    decoder, text, image, targets, hidden_words=(), cells=None, visible=None
+):
+    """Logits before each target by the network's forward pass, with words and patches masked in its
+    inputs.
+    """
     inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
     ids = inputs["input_ids"][0].tolist()
     for word in hidden_words:
-        place = [at for at, token in enumerate(ids) if token == decoder.tokenizer.convert_tokens_to_ids(word)]
+        place = [
+            at
+            for at, token in enumerate(ids)
+            if token == decoder.tokenizer.convert_tokens_to_ids(word)
+        ]
         assert len(place) == 1
         ids[place[0]] = decoder.masked_id
     inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
@@ -70,25 +94,43 @@ def read_plainly(decoder, text, image, targets, hidden_words=(), cells=None, vis
     for name in POSITION_INPUTS:
         if name in inputs:
             last = inputs[name][:, -1:]
-            inputs[name] = torch.cat([inputs[name], *[last] * (len(targets) - 1)], dim=1)
+            inputs[name] = torch.cat(
+                [inputs[name], *[last] * (len(targets) - 1)], dim=1
+            )
     if cells is not None:
-        hidden = ~torch.tensor([*visible, True])[cells].expand_as(inputs["pixel_values"])
+        hidden = ~torch.tensor([*visible, True])[cells].expand_as(
+            inputs["pixel_values"]
+        )
         inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, 1e-30)
-    inputs = {name: values for name, values in inputs.items() if isinstance(values, torch.Tensor)}
+    inputs = {
+        name: values
+        for name, values in inputs.items()
+        if isinstance(values, torch.Tensor)
+    }
     return decoder.network.model(**inputs).logits[0, -len(targets) :].double().numpy()
 
 
 def score_plainly(decoder, text, image, *masked):
-    return read_plainly(decoder, text, image, TARGETS, *masked)[range(len(TARGETS)), TARGETS]
+    return read_plainly(decoder, text, image, TARGETS, *masked)[
+        range(len(TARGETS)), TARGETS
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_is_read_with_embeddings_of_the_image_if_they_suffice(family, decoders, caplog):
+def test_a_family_is_read_with_embeddings_of_the_image_if_they_suffice(
+    family, decoders, caplog
+):
     with caplog.at_level(logging.WARNING):
-        decoders[family] = wrap_vision_language_model(spec(family), *tiny_families.build(family), "cpu")
+        decoders[family] = wrap_vision_language_model(
+            spec(family), *tiny_families.build(family), "cpu"
+        )
     is_own = isinstance(decoders[family], OwnForwardModel)
     assert is_own == (family in READ_BY_THEMSELVES)
-    lines = [record.getMessage() for record in caplog.records if "own forward pass" in record.getMessage()]
+    lines = [
+        record.getMessage()
+        for record in caplog.records
+        if "own forward pass" in record.getMessage()
+    ]
     assert len(lines) == is_own
     assert ("own forward pass" in decoders[family].forward_pass) == is_own
 
@@ -109,17 +151,26 @@ def test_an_explanation_of_a_loaded_model_says_how_it_was_read():
 def test_scores_are_those_of_the_own_forward_pass(decoder):
     texts = [spell(decoder, TEXT), spell(decoder, "<image> a dog sits on the table")]
     images = [photo(), photo(97, 40, 1)]
-    prompts, pictures = map(decoder.build_prompt, texts), map(decoder.prepare_image, images)
-    scores = score_targets(decoder, list(prompts), list(pictures), [TARGETS] * 2, "logit")
+    prompts, pictures = (
+        map(decoder.build_prompt, texts),
+        map(decoder.prepare_image, images),
+    )
+    scores = score_targets(
+        decoder, list(prompts), list(pictures), [TARGETS] * 2, "logit"
+    )
     for text, image, score in zip(texts, images, scores, strict=True):
-        np.testing.assert_allclose(score, score_plainly(decoder, text, image), rtol=0, atol=1e-4)
+        np.testing.assert_allclose(
+            score, score_plainly(decoder, text, image), rtol=0, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("decoder", FAMILIES, indirect=True)
 def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     image, text = photo(), spell(decoder, "<image> this dog")
     settings = PromptSettings(EQUATIONS, evaluations=64, value="logit")
-    (attribution,) = attribute_prompts(decoder, decoder.prepare_image(image), [PromptGame(text, "", TARGETS)], settings)
+    (attribution,) = attribute_prompts(
+        decoder, decoder.prepare_image(image), [PromptGame(text, "", TARGETS)], settings
+    )
     players = attribution.players
     words = [players.prompt.tokens[position] for position in players.positions]
     assert (words, players.patches) == (["this", "dog"], 4)
@@ -130,7 +181,11 @@ def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
             decoder,
             text,
             image,
-            [word for word, visible in zip(words, mask[players.text], strict=True) if not visible],
+            [
+                word
+                for word, visible in zip(words, mask[players.text], strict=True)
+                if not visible
+            ],
             players.cells,
             mask[players.image],
         )
@@ -140,37 +195,59 @@ def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     for mask in masks:
         for player in np.flatnonzero(~mask):
             with_player = mask | (np.arange(6) == player)
-            phi[player] += (values[tuple(with_player)] - values[tuple(mask)]) / (6 * math.comb(5, int(mask.sum())))
+            phi[player] += (values[tuple(with_player)] - values[tuple(mask)]) / (
+                6 * math.comb(5, int(mask.sum()))
+            )
     np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=2e-4)
     assert np.abs(phi).max(axis=1).min() > 1e-3
 
 
 @pytest.mark.parametrize("decoder", READ_BY_THEMSELVES, indirect=True)
 def test_values_do_not_depend_on_the_size_of_batches(decoder):
-    picture, prompt = decoder.prepare_image(photo()), decoder.build_prompt(spell(decoder, TEXT))
+    picture, prompt = (
+        decoder.prepare_image(photo()),
+        decoder.build_prompt(spell(decoder, TEXT)),
+    )
     players = coalitions.build_equations_players(decoder, prompt, picture)
     masks = np.random.default_rng(0).random((9, len(players))) < 0.5
     joined, alone = (
-        Coalitions(replace(decoder, positions_per_batch=size), picture, [Game(players, TARGETS, "logit")])
+        Coalitions(
+            replace(decoder, positions_per_batch=size),
+            picture,
+            [Game(players, TARGETS, "logit")],
+        )
         for size in (100_000, 1)
     )
-    np.testing.assert_allclose(joined.values([masks])[0], alone.values([masks])[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        joined.values([masks])[0], alone.values([masks])[0], rtol=0, atol=1e-5
+    )
     one_by_one = replace(decoder, network=replace(decoder.network, joins_rows=False))
-    values = Coalitions(one_by_one, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
+    values = Coalitions(one_by_one, picture, [Game(players, TARGETS, "logit")]).values(
+        [masks]
+    )[0]
     np.testing.assert_array_equal(values, alone.values([masks])[0])
     assert decoder.network.joins_rows
 
 
 @pytest.mark.parametrize("decoder", READ_BY_THEMSELVES, indirect=True)
 def test_generations_of_a_batch_are_the_likeliest_tokens_of_prompts_alone(decoder):
-    texts = [spell(decoder, TEXT), spell(decoder, "USER : <image> is it a dog ? ASSISTANT :"), "USER : what is this ?"]
+    texts = [
+        spell(decoder, TEXT),
+        spell(decoder, "USER : <image> is it a dog ? ASSISTANT :"),
+        "USER : what is this ?",
+    ]
     images = [photo(), photo(97, 40, 1), None]
     prompts = [decoder.build_prompt(text) for text in texts]
-    pictures = [None if image is None else decoder.prepare_image(image) for image in images]
+    pictures = [
+        None if image is None else decoder.prepare_image(image) for image in images
+    ]
     together = decoder.generate(prompts, pictures, 3, None, [0] * 3)
     for text, image, generated in zip(texts[:2], images[:2], together[:2], strict=True):
         assert generated
-        assert tuple(read_plainly(decoder, text, image, generated).argmax(axis=1)) == generated
+        assert (
+            tuple(read_plainly(decoder, text, image, generated).argmax(axis=1))
+            == generated
+        )
     alone = [
         decoder.generate([prompt], [picture], 3, None, [0])[0]
         for prompt, picture in zip(prompts, pictures, strict=True)
@@ -179,19 +256,35 @@ def test_generations_of_a_batch_are_the_likeliest_tokens_of_prompts_alone(decode
 
 
 @pytest.mark.parametrize("decoder", ["gemma3"], indirect=True)
-def test_tokens_that_merge_with_the_text_of_the_image_belong_to_the_placeholder(decoder):
+def test_tokens_that_merge_with_the_text_of_the_image_belong_to_the_placeholder(
+    decoder,
+):
     text = f"USER\n{decoder.placeholder}\nwhat is this ?"
     prompt, image = decoder.build_prompt(text), photo()
-    assert prompt.tokens == ("<s>", "USER", decoder.placeholder, "what", "is", "this", "?")
+    assert prompt.tokens == (
+        "<s>",
+        "USER",
+        decoder.placeholder,
+        "what",
+        "is",
+        "this",
+        "?",
+    )
     span = prompt.spans[prompt.image_position]
     assert text[span["start"] : span["end"]] == f"\n{decoder.placeholder}\n"
-    score = score_targets(decoder, [prompt], [decoder.prepare_image(image)], [TARGETS], "logit")[0]
-    np.testing.assert_allclose(score, score_plainly(decoder, text, image), rtol=0, atol=1e-4)
+    score = score_targets(
+        decoder, [prompt], [decoder.prepare_image(image)], [TARGETS], "logit"
+    )[0]
+    np.testing.assert_allclose(
+        score, score_plainly(decoder, text, image), rtol=0, atol=1e-4
+    )
 
 
 def test_a_network_whose_prompt_sees_what_follows_is_refused():
     with pytest.raises(UserError, match="see those behind them"):
-        wrap_vision_language_model(spec("paligemma"), *tiny_families.build("paligemma"), "cpu")
+        wrap_vision_language_model(
+            spec("paligemma"), *tiny_families.build("paligemma"), "cpu"
+        )
 
 
 def test_a_processor_without_a_placeholder_is_refused():
@@ -205,10 +298,15 @@ def test_out_of_memory_halves_the_rows(decoders, monkeypatch):
     decoder = decoders.get("llama4") or wrap_vision_language_model(
         spec("llama4"), *tiny_families.build("llama4"), "cpu"
     )
-    picture, prompt = decoder.prepare_image(photo()), decoder.build_prompt(spell(decoder, TEXT))
+    picture, prompt = (
+        decoder.prepare_image(photo()),
+        decoder.build_prompt(spell(decoder, TEXT)),
+    )
     players = coalitions.build_equations_players(decoder, prompt, picture)
     masks = np.random.default_rng(0).random((5, len(players))) < 0.5
-    expected = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
+    expected = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values(
+        [masks]
+    )[0]
     forward = type(decoder.network.model).forward
 
     def forward_of_two(model, input_ids, **inputs):
@@ -217,7 +315,9 @@ def test_out_of_memory_halves_the_rows(decoders, monkeypatch):
         return forward(model, input_ids=input_ids, **inputs)
 
     monkeypatch.setattr(type(decoder.network.model), "forward", forward_of_two)
-    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
+    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values(
+        [masks]
+    )[0]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
 
 
@@ -241,11 +341,17 @@ def _change(change):
     [
         (lambda logits: logits * math.nan, "are not finite"),
         (lambda logits: logits + math.inf, "are not finite"),
-        (lambda logits: torch.cat([logits, logits]), "its logits have type torch.float32 and shape (2, 1,"),
+        (
+            lambda logits: torch.cat([logits, logits]),
+            "its logits have type torch.float32 and shape (2, 1,",
+        ),
         (lambda logits: logits[:, -1], "its logits have type"),
         (lambda logits: logits[:, :0], "its logits have type"),
         (lambda logits: logits.long(), "its logits have type torch.int64"),
-        (lambda logits: logits[..., :50], "its logits are for 50 tokens, its config has"),
+        (
+            lambda logits: logits[..., :50],
+            "its logits are for 50 tokens, its config has",
+        ),
         (lambda logits: 1 / 0, "cannot be read: division by zero"),
         (lambda logits: None, "cannot be read: 'NoneType'"),
     ],
@@ -262,6 +368,11 @@ def test_nothing_is_generated_from_logits_that_are_no_numbers():
     network, processor = tiny_families.build("gemma3")
     decoder = wrap_vision_language_model(spec("gemma3"), network, processor, "cpu")
     network.forward = _change(lambda logits: logits * math.nan)(network.forward)
-    prompt, picture = decoder.build_prompt(spell(decoder, TEXT)), decoder.prepare_image(photo())
-    with pytest.raises(UserError, match="logits are not finite, so that no token is the likeliest"):
+    prompt, picture = (
+        decoder.build_prompt(spell(decoder, TEXT)),
+        decoder.prepare_image(photo()),
+    )
+    with pytest.raises(
+        UserError, match="logits are not finite, so that no token is the likeliest"
+    ):
         decoder.generate([prompt], [picture], 3, None, [0])

@@ -1,4 +1,6 @@
-"""In each precision, decoders have the values of their own forward pass, also beyond their sliding windows."""
+"""In each precision, decoders have the values of their own forward pass, also beyond their sliding
+windows.
+"""
 
 import logging
 
@@ -31,13 +33,17 @@ WORDS = ("what", "is", "this", "?", "a", "dog", "sits", "on", "the", "table")
 
 
 def photo(seed=0):
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (60, 44, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(seed).integers(0, 255, (60, 44, 3), dtype=np.uint8)
+    )
 
 
 def wrap(family, dtype, build=tiny_families.build):
     network, processor = build(family)
     try:
-        return wrap_vision_language_model(spec(family), network.to(dtype), processor, "cpu")
+        return wrap_vision_language_model(
+            spec(family), network.to(dtype), processor, "cpu"
+        )
     except UserError as error:
         if family in BROKEN and BROKEN[family] in str(error):
             pytest.skip(f"transformers {transformers.__version__}: {error}")
@@ -46,8 +52,12 @@ def wrap(family, dtype, build=tiny_families.build):
 
 @torch.inference_mode()
 def read_alone(decoder, image, prompt, row, players):
-    """Logits of the targets of one coalition: the processor's inputs with masked tokens and pixels, read alone."""
-    inputs = dict(decoder.processor(text=[prompt.text], images=[image], return_tensors="pt"))
+    """Logits of the targets of one coalition: the processor's inputs with masked tokens and pixels,
+    read alone.
+    """
+    inputs = dict(
+        decoder.processor(text=[prompt.text], images=[image], return_tensors="pt")
+    )
     ids = inputs["input_ids"][0].tolist()
     behind = len(prompt.ids) - prompt.image_position
     masked = players.mask_text(row[players.text])
@@ -59,32 +69,50 @@ def read_alone(decoder, image, prompt, row, players):
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     for name in ("token_type_ids", "mm_token_type_ids", "cross_attention_mask"):
         if name in inputs:
-            inputs[name] = torch.cat([inputs[name], *[inputs[name][:, -1:]] * (len(TARGETS) - 1)], dim=1)
-    hidden = ~torch.tensor([*row[players.image], True])[players.cells].expand_as(inputs["pixel_values"])
+            inputs[name] = torch.cat(
+                [inputs[name], *[inputs[name][:, -1:]] * (len(TARGETS) - 1)], dim=1
+            )
+    hidden = ~torch.tensor([*row[players.image], True])[players.cells].expand_as(
+        inputs["pixel_values"]
+    )
     pixels = inputs["pixel_values"].masked_fill(hidden, 0.0)
     inputs["pixel_values"] = decoder.fill_zeros(pixels)
-    inputs = {name: values for name, values in inputs.items() if isinstance(values, torch.Tensor)}
+    inputs = {
+        name: values
+        for name, values in inputs.items()
+        if isinstance(values, torch.Tensor)
+    }
     logits = decoder.network.model(**inputs).logits[0, -len(TARGETS) :].double()
     return logits[range(len(TARGETS)), TARGETS].numpy()
 
 
 def compare(decoder, text, count=6):
-    """The highest difference of values from those of coalitions alone in float32, and the own rounding, as shares."""
+    """The highest difference of values from those of coalitions alone in float32, and the own
+    rounding, as shares.
+    """
     image = photo()
     prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
     players = coalitions.build_equations_players(decoder, prompt, picture, grid=2)
     masks = np.random.default_rng(0).random((count, len(players))) < 0.6
     masks[0, players.image] = False
-    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
-    alone = np.stack([read_alone(decoder, image, prompt, row, players) for row in masks])
+    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values(
+        [masks]
+    )[0]
+    alone = np.stack(
+        [read_alone(decoder, image, prompt, row, players) for row in masks]
+    )
     with Float32Mode():
-        exact = np.stack([read_alone(decoder, image, prompt, row, players) for row in masks])
+        exact = np.stack(
+            [read_alone(decoder, image, prompt, row, players) for row in masks]
+        )
     spread = exact.std()
     return np.abs(values - exact).max() / spread, np.abs(alone - exact).max() / spread
 
 
 def build_texts(placeholder):
-    """Prompts as templates have them: the image between line breaks, near the text's end or far in front of it."""
+    """Prompts as templates have them: the image between line breaks, near the text's end or far in
+    front of it.
+    """
     long = " ".join(WORDS * 4)
     return [
         f"{placeholder} what is this ?",
@@ -100,7 +128,9 @@ def test_values_are_those_of_coalitions_alone(family, dtype):
     decoder = wrap(family, dtype)
     assert isinstance(decoder, OwnForwardModel) == (family in SLOW)
     assert decoder.network.reuses_prefixes == (family in FAST)
-    for text in build_texts(decoder.placeholder)[: 4 if family in ("gemma3", "internvl") else 3]:
+    for text in build_texts(decoder.placeholder)[
+        : 4 if family in ("gemma3", "internvl") else 3
+    ]:
         error, own_error = compare(decoder, text)
         assert error <= 1e-4 + 4 * own_error
 
@@ -117,12 +147,17 @@ def gemma3_with_window(window, layers, pattern):
 
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
 @pytest.mark.parametrize("window", [3, 8, 64])
-@pytest.mark.parametrize("pattern", [["sliding_attention"], ["sliding_attention", "full_attention"]], ids=len)
+@pytest.mark.parametrize(
+    "pattern", [["sliding_attention"], ["sliding_attention", "full_attention"]], ids=len
+)
 def test_gemma3_is_right_with_any_window(window, pattern, dtype):
     network, processor = gemma3_with_window(window, 2, pattern)
-    # no line breaks are added around the image, so that nothing but its logits tells how it has to be read
+    # no line breaks are added around the image, so that nothing but its logits tells how it has to
+    # be read
     processor.full_image_sequence = processor.full_image_sequence.strip()
-    decoder = wrap_vision_language_model(spec("gemma3"), network.to(dtype), processor, "cpu")
+    decoder = wrap_vision_language_model(
+        spec("gemma3"), network.to(dtype), processor, "cpu"
+    )
     assert isinstance(decoder, OwnForwardModel)
     assert "logits differ by" in decoder.forward_pass_reason
     for text in build_texts(decoder.placeholder)[::2]:
@@ -132,15 +167,21 @@ def test_gemma3_is_right_with_any_window(window, pattern, dtype):
 
 @pytest.mark.parametrize("share", [0.05, 0.005])
 def test_differences_below_the_rounding_of_half_precision_are_seen(share, caplog):
-    # attention adds little to the states, so that what the image's tokens see of each other changes logits little
+    # attention adds little to the states, so that what the image's tokens see of each other changes
+    # logits little
     network, processor = gemma3_with_window(512, 2, ["full_attention"])
     processor.full_image_sequence = processor.full_image_sequence.strip()
     for layer in network.base_model.language_model.layers:
-        layer.post_attention_layernorm.weight.data.fill_(share - 1)  # the norm multiplies by 1 + weight
+        # The norm multiplies by 1 + weight.
+        layer.post_attention_layernorm.weight.data.fill_(share - 1)
     with caplog.at_level(logging.WARNING):
-        decoder = wrap_vision_language_model(spec("gemma3"), network.to(torch.bfloat16), processor, "cpu")
+        decoder = wrap_vision_language_model(
+            spec("gemma3"), network.to(torch.bfloat16), processor, "cpu"
+        )
     assert isinstance(decoder, OwnForwardModel)
-    difference = float(decoder.forward_pass_reason.partition("differ by ")[2].split()[0])
+    difference = float(
+        decoder.forward_pass_reason.partition("differ by ")[2].split()[0]
+    )
     assert 4 * share < difference < 8 * share
     assert decoder.forward_pass_reason in caplog.text
 
@@ -149,17 +190,27 @@ def mistral_vl(window):
     """A LLaVA on a Mistral whose window is shorter than its prompts."""
     words = tokenizer()
     config = transformers.LlavaConfig(
-        vision_config=transformers.CLIPVisionConfig(image_size=24, patch_size=8, **TOWER),
-        text_config=transformers.MistralConfig(vocab_size=len(words), sliding_window=window, **TEXT),
+        vision_config=transformers.CLIPVisionConfig(
+            image_size=24, patch_size=8, **TOWER
+        ),
+        text_config=transformers.MistralConfig(
+            vocab_size=len(words), sliding_window=window, **TEXT
+        ),
         image_token_index=words.convert_tokens_to_ids("<image>"),
         vision_feature_layer=-2,
         vision_feature_select_strategy="default",
     )
     images = transformers.CLIPImageProcessorPil(
-        size={"shortest_edge": 24}, crop_size={"height": 24, "width": 24}, do_center_crop=True
+        size={"shortest_edge": 24},
+        crop_size={"height": 24, "width": 24},
+        do_center_crop=True,
     )
     processor = transformers.LlavaProcessor(
-        images, words, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
+        images,
+        words,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
     )
     return random(transformers.LlavaForConditionalGeneration(config)), processor
 
@@ -194,7 +245,9 @@ def test_a_hidden_signature_changes_nothing(family):
     network, processor = tiny_families.build(family)
     features = network.get_image_features
     network.get_image_features = lambda **options: features(**options)
-    decoder = wrap_vision_language_model(spec(family), hide_signature(network), processor, "cpu")
+    decoder = wrap_vision_language_model(
+        spec(family), hide_signature(network), processor, "cpu"
+    )
     assert decoder.network.reuses_prefixes
     assert compare(decoder, build_texts(decoder.placeholder)[2])[0] <= 1e-4
 
@@ -209,19 +262,31 @@ def test_the_log_and_the_record_say_why_prefixes_are_not_reused(caplog):
 
     network.forward = forward_without_cache
     with caplog.at_level(logging.WARNING):
-        wrapped = language_model.wrap_language_model(spec("llama"), network, decoder.tokenizer, "cpu")
+        wrapped = language_model.wrap_language_model(
+            spec("llama"), network, decoder.tokenizer, "cpu"
+        )
     assert wrapped.describe_forward_pass()["forward_pass"] == "whole rows"
-    assert "no keys and values are returned" in wrapped.describe_forward_pass()["forward_pass_reason"]
+    assert (
+        "no keys and values are returned"
+        in wrapped.describe_forward_pass()["forward_pass_reason"]
+    )
     assert wrapped.forward_pass_reason in caplog.text
 
 
 def causal_kinds():
     ends = {"eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 2}
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    small = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
     return {
         "llama": transformers.LlamaConfig(vocab_size=95, **TEXT),
         "mistral": transformers.MistralConfig(vocab_size=95, sliding_window=6, **TEXT),
-        "gemma3": transformers.Gemma3TextConfig(vocab_size=95, head_dim=8, sliding_window=8, **TEXT),
+        "gemma3": transformers.Gemma3TextConfig(
+            vocab_size=95, head_dim=8, sliding_window=8, **TEXT
+        ),
         "gpt_neo": transformers.GPTNeoConfig(
             vocab_size=95,
             hidden_size=32,
@@ -233,11 +298,19 @@ def causal_kinds():
             **ends,
         ),
         "rwkv": transformers.RwkvConfig(
-            vocab_size=95, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32, context_length=256
+            vocab_size=95,
+            hidden_size=32,
+            num_hidden_layers=2,
+            attention_hidden_size=32,
+            context_length=256,
         ),
         # counts positions from 2, so that positions given from 0 are wrong
         "roberta": transformers.RobertaConfig(
-            vocab_size=95, is_decoder=True, max_position_embeddings=256, pad_token_id=1, **small
+            vocab_size=95,
+            is_decoder=True,
+            max_position_embeddings=256,
+            pad_token_id=1,
+            **small,
         ),
     }
 
@@ -245,9 +318,17 @@ def causal_kinds():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("kind", list(causal_kinds()))
 def test_prompts_of_different_lengths_have_the_values_of_prompts_alone(kind, dtype):
-    network = random(transformers.AutoModelForCausalLM.from_config(causal_kinds()[kind], dtype=torch.float32)).to(dtype)
-    decoder = language_model.wrap_language_model(spec(kind), network, tokenizer(), "cpu")
-    prompts = [decoder.build_prompt(" ".join(WORDS[:count] * 2)) for count in (5, 6, 7, 10)]
+    network = random(
+        transformers.AutoModelForCausalLM.from_config(
+            causal_kinds()[kind], dtype=torch.float32
+        )
+    ).to(dtype)
+    decoder = language_model.wrap_language_model(
+        spec(kind), network, tokenizer(), "cpu"
+    )
+    prompts = [
+        decoder.build_prompt(" ".join(WORDS[:count] * 2)) for count in (5, 6, 7, 10)
+    ]
     values = score_targets_in_batches(decoder, prompts, TARGETS, "logit")
 
     @torch.inference_mode()
@@ -260,13 +341,20 @@ def test_prompts_of_different_lengths_have_the_values_of_prompts_alone(kind, dty
     with Float32Mode():
         exact = np.stack([read(prompt) for prompt in prompts])
     spread = exact.std()
-    assert np.abs(values - exact).max() / spread <= 1e-4 + 4 * np.abs(alone - exact).max() / spread
+    assert (
+        np.abs(values - exact).max() / spread
+        <= 1e-4 + 4 * np.abs(alone - exact).max() / spread
+    )
 
 
 def test_a_prefix_model_is_refused_in_half_precision():
     network, processor = tiny_families.build("paligemma")
     for layer in network.base_model.language_model.layers:
-        layer.self_attn.v_proj.weight.data *= 0.2  # later tokens change logits by about as much as rounding
+        layer.self_attn.v_proj.weight.data *= (
+            0.2  # later tokens change logits by about as much as rounding
+        )
     for dtype in DTYPES:
         with pytest.raises(UserError, match="see those behind them"):
-            vision_loading.wrap_vision_language_model(spec("paligemma"), network.to(dtype), processor, "cpu")
+            vision_loading.wrap_vision_language_model(
+                spec("paligemma"), network.to(dtype), processor, "cpu"
+            )

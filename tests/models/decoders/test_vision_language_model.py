@@ -1,4 +1,6 @@
-"""Each picture is processed and looked at once, and numbers are those of a decoder that remembers nothing."""
+"""Each picture is processed and looked at once, and numbers are those of a decoder that remembers
+nothing.
+"""
 
 import copy
 import gc
@@ -12,13 +14,26 @@ from PIL import Image
 from stand_ins.models import tiny_decoders
 from waltz.models.decoders import vision_language_model
 from waltz.models.decoders.continuations import score_targets
-from waltz.models.decoders.vision_language_model import MAX_CACHED_IMAGES, CachedImageProcessor, ImageCache
+from waltz.models.decoders.vision_language_model import (
+    MAX_CACHED_IMAGES,
+    CachedImageProcessor,
+    ImageCache,
+)
 
-TEXTS = ("USER: <image> is it a dog ?", "USER: <image> a dog sits on the table", "USER: <image> is it a dog ?")
+TEXTS = (
+    "USER: <image> is it a dog ?",
+    "USER: <image> a dog sits on the table",
+    "USER: <image> is it a dog ?",
+)
 
 
 def drawn(shade, size=(30, 24)):
-    return Image.linear_gradient("L").resize(size).convert("RGB").point(lambda value: (value + shade) % 256)
+    return (
+        Image.linear_gradient("L")
+        .resize(size)
+        .convert("RGB")
+        .point(lambda value: (value + shade) % 256)
+    )
 
 
 class Counted:
@@ -34,7 +49,9 @@ class Counted:
         return {"pixels": [image.getpixel((0, 0)) for image in images], **settings}
 
 
-@pytest.mark.parametrize("family", ["llava", "llava_next", "smolvlm", "idefics2", "qwen2_vl"])
+@pytest.mark.parametrize(
+    "family", ["llava", "llava_next", "smolvlm", "idefics2", "qwen2_vl"]
+)
 def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypatch):
     decoder = getattr(tiny_decoders, family)()
     texts = [text.replace("<image>", decoder.placeholder) for text in TEXTS]
@@ -48,7 +65,9 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         generations = score_targets(decoder, prompts, pictures, targets)
         again = score_targets(decoder, prompts, pictures, targets)
         generated = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
-        monkeypatch.setattr(vision_language_model, "is_unmasked", lambda picture, pixels: False)
+        monkeypatch.setattr(
+            vision_language_model, "is_unmasked", lambda picture, pixels: False
+        )
         processor = copy.copy(decoder.processor)
         processor.image_processor = decoder.processor.image_processor.processor
         plain = replace(decoder, processor=processor, cache=ImageCache())
@@ -76,7 +95,9 @@ def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypa
     assert len(decoder.cache.embeddings) == len(decoder.cache.layouts) == 1
     with torch.inference_mode():
         masked = decoder.encode_image(picture, torch.zeros_like(picture.pixels)[None])
-        assert not torch.equal(masked, decoder.encode_image(picture, picture.pixels[None]))
+        assert not torch.equal(
+            masked, decoder.encode_image(picture, picture.pixels[None])
+        )
     assert len(looks) == 2
     del picture
     gc.collect()

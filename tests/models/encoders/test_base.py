@@ -14,7 +14,12 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.base import PackedLinear, compute_image_vector, compute_text_vector, pack_linear_layers
+from waltz.models.encoders.base import (
+    PackedLinear,
+    compute_image_vector,
+    compute_text_vector,
+    pack_linear_layers,
+)
 from waltz.scenes.drawing import render_scene
 from waltz.scenes.sampling import draw_scenes
 
@@ -29,16 +34,28 @@ CAPTIONS = (
 
 
 def test_each_caption_finds_its_scene():
-    encoder = load_encoder(ModelSpec("clip", kind="clip", weights=str(CLIP), revision="local"), CPU)
-    images = np.stack([compute_image_vector(encoder, render_scene(graph)) for graph in draw_scenes(3, 2026)])
-    scores = np.stack([compute_text_vector(encoder, caption) for caption in CAPTIONS]) @ images.T
+    encoder = load_encoder(
+        ModelSpec("clip", kind="clip", weights=str(CLIP), revision="local"), CPU
+    )
+    images = np.stack(
+        [
+            compute_image_vector(encoder, render_scene(graph))
+            for graph in draw_scenes(3, 2026)
+        ]
+    )
+    scores = (
+        np.stack([compute_text_vector(encoder, caption) for caption in CAPTIONS])
+        @ images.T
+    )
     assert np.linalg.norm(images, axis=1) == pytest.approx(1)
     assert scores.argmax(axis=1).tolist() == [0, 1, 2]
 
 
 def test_a_missing_model_is_named(tmp_path):
     with pytest.raises(UserError, match="cannot load"):
-        load_encoder(ModelSpec("clip", kind="clip", weights=str(tmp_path), revision="local"), CPU)
+        load_encoder(
+            ModelSpec("clip", kind="clip", weights=str(tmp_path), revision="local"), CPU
+        )
 
 
 def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_path):
@@ -52,9 +69,20 @@ def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_
         ("a.png", "two", CAPTIONS[0], ""),
     ]
     with written.open("w", newline="") as file:
-        csv.writer(file).writerows([("image", "annotator", "caption", "plain_image"), *rows])
+        csv.writer(file).writerows(
+            [("image", "annotator", "caption", "plain_image"), *rows]
+        )
     done = CliRunner().invoke(
-        app, ["people", "find-images", str(written), "--images", str(tmp_path / "images"), "--model", str(CLIP)]
+        app,
+        [
+            "people",
+            "find-images",
+            str(written),
+            "--images",
+            str(tmp_path / "images"),
+            "--model",
+            str(CLIP),
+        ],
     )
     assert done.exit_code == 0, done.output
     with written.open(newline="") as file:
@@ -69,7 +97,12 @@ def test_an_encoder_without_vectors_finds_no_images(tmp_path):
     render_scene(next(iter(draw_scenes(1, 2026)))).save(tmp_path / "a.png")
     written = tmp_path / "written.csv"
     with written.open("w", newline="") as file:
-        csv.writer(file).writerows([("image", "annotator", "caption", "plain_image"), ("b.png", "one", "a dog", "")])
+        csv.writer(file).writerows(
+            [
+                ("image", "annotator", "caption", "plain_image"),
+                ("b.png", "one", "a dog", ""),
+            ]
+        )
     options = ["--images", str(tmp_path), "--model", str(tmp_path / "vilt")]
     done = CliRunner().invoke(app, ["people", "find-images", str(written), *options])
     assert done.exit_code != 0
@@ -81,7 +114,9 @@ def test_an_encoder_without_vectors_finds_no_images(tmp_path):
 def test_the_numbers_are_those_of_the_plain_layer(shape, bias):
     layer, states = torch.nn.Linear(7, 11, bias=bias), torch.randn(shape)
     with torch.inference_mode():
-        torch.testing.assert_close(PackedLinear(layer)(states), layer(states), rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            PackedLinear(layer)(states), layer(states), rtol=0, atol=1e-6
+        )
 
 
 def test_gradients_are_those_of_the_plain_layer():

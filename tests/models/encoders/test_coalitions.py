@@ -9,7 +9,12 @@ from stand_ins.models.toy_encoders import Toy, game, picture, text
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import coalitions, load_encoder
-from waltz.models.encoders.coalitions import Coalitions, build_equations_players, build_published_players, cut_evenly
+from waltz.models.encoders.coalitions import (
+    Coalitions,
+    build_equations_players,
+    build_published_players,
+    cut_evenly,
+)
 
 CLIP_SIDE = 224
 SCENES = "resources/scenes/models"
@@ -19,7 +24,10 @@ def none(players):
     return np.zeros((1, len(players)), dtype=bool)
 
 
-@pytest.mark.parametrize(("tokens", "grid", "rest"), [(9, 3, 2), (16, 4, 0), (25, 5, 4), (36, 6, 2), (49, 7, 0)])
+@pytest.mark.parametrize(
+    ("tokens", "grid", "rest"),
+    [(9, 3, 2), (16, 4, 0), (25, 5, 4), (36, 6, 2), (49, 7, 0)],
+)
 def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest):
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
     players = build_published_players(Toy(), text(*range(2, 2 + tokens)), image)
@@ -45,7 +53,11 @@ def test_masked_ids_by_hand():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 50, 11, 12, 51)
     masks = np.array([[False] * 4, [False, True, False, False], [True] * 4])
-    assert players.mask_text(masks).tolist() == [[50, 0, 0, 51], [50, 11, 0, 51], [50, 11, 12, 51]]
+    assert players.mask_text(masks).tolist() == [
+        [50, 0, 0, 51],
+        [50, 11, 0, 51],
+        [50, 11, 12, 51],
+    ]
     players = game(encoder, image, 50, 11, 12, 51, profile="equations")
     masks = np.array([[False, False], [True, False]])
     assert players.mask_text(masks).tolist() == [[50, 1, 1, 51], [50, 11, 1, 51]]
@@ -79,8 +91,12 @@ def test_a_thin_image_has_as_many_players(height, profile):
 def test_a_text_of_special_tokens_alone(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3, profile=profile)
-    assert (players.text_players, players.patches) == ((2, 4) if profile == "published" else (0, 1))
-    (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values([np.vstack([none(players)] * 2)])
+    assert (players.text_players, players.patches) == (
+        (2, 4) if profile == "published" else (0, 1)
+    )
+    (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values(
+        [np.vstack([none(players)] * 2)]
+    )
     assert values[0] == values[1]
 
 
@@ -88,7 +104,9 @@ def test_a_text_of_special_tokens_alone(profile):
 def test_a_text_of_77_tokens(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 79), profile=profile)
-    assert (players.text_players, players.grid) == ((77, 9) if profile == "published" else (75, 9))
+    assert (players.text_players, players.grid) == (
+        (77, 9) if profile == "published" else (75, 9)
+    )
     (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values(
         [np.vstack([none(players), ~none(players)])]
     )
@@ -98,7 +116,8 @@ def test_a_text_of_77_tokens(profile):
 @pytest.fixture(scope="module")
 def clip():
     return load_encoder(
-        ModelSpec("clip", "clip", f"{SCENES}/clip", "local", masked_token="[UNK]"), Device("cpu", 1, "test")
+        ModelSpec("clip", "clip", f"{SCENES}/clip", "local", masked_token="[UNK]"),
+        Device("cpu", 1, "test"),
     )
 
 
@@ -107,24 +126,39 @@ def clip():
 def test_short_and_long_captions_of_a_real_network(clip, words, profile):
     image = clip.prepare_image(Image.new("RGB", (40, 30), "red"))
     read = clip.tokenize(" ".join(["cat"] * words))
-    players = {"published": build_published_players, "equations": build_equations_players}[profile](clip, read, image)
+    players = {
+        "published": build_published_players,
+        "equations": build_equations_players,
+    }[profile](clip, read, image)
     masks = np.vstack([none(players), ~none(players)])
-    (values,) = Coalitions(clip, image, [players], lambda logits: logits).values([masks])
+    (values,) = Coalitions(clip, image, [players], lambda logits: logits).values(
+        [masks]
+    )
     assert np.isfinite(values).all()
     assert values[0] != values[1]
 
 
-@pytest.mark.parametrize(("mode", "size"), [("L", (40, 30)), ("RGB", (60, 1)), ("RGB", (1, 1))])
+@pytest.mark.parametrize(
+    ("mode", "size"), [("L", (40, 30)), ("RGB", (60, 1)), ("RGB", (1, 1))]
+)
 def test_grey_and_thin_images_of_a_real_network(clip, mode, size):
     image = clip.prepare_image(Image.new(mode, size, 128).convert("RGB"))
     assert image.shape == (3, 128, 128)
     players = build_published_players(clip, clip.tokenize("a cat on a table"), image)
     shown = players.mask_image(image, none(players)[:, players.text_players :])
     assert not shown[:, :, :126, :126].any()
-    assert np.isfinite(Coalitions(clip, image, [players], lambda logits: logits).values([none(players)])[0]).all()
+    assert np.isfinite(
+        Coalitions(clip, image, [players], lambda logits: logits).values(
+            [none(players)]
+        )[0]
+    ).all()
 
 
-CAPTION, FOIL, LONG = (2, 9, 14, 7, 3), (2, 9, 21, 22, 3), (2, 9, 21, 22, 23, 24, 25, 26, 3)
+CAPTION, FOIL, LONG = (
+    (2, 9, 14, 7, 3),
+    (2, 9, 21, 22, 3),
+    (2, 9, 21, 22, 23, 24, 25, 26, 3),
+)
 
 
 def itself(logits):
@@ -156,12 +190,18 @@ def one_by_one(encoder, image, players, masks):
 def test_values_are_those_of_single_passes(late, profile):
     encoder, image = Toy(late=late), picture()
     games = [game(encoder, image, *ids, profile=profile) for ids in (CAPTION, LONG)]
-    coalition_masks = [drawn(index, 60, len(players)) for index, players in enumerate(games)]
+    coalition_masks = [
+        drawn(index, 60, len(players)) for index, players in enumerate(games)
+    ]
     coalition_values = Coalitions(encoder, image, games, itself).values(coalition_masks)
-    for players, masks, values in zip(games, coalition_masks, coalition_values, strict=True):
+    for players, masks, values in zip(
+        games, coalition_masks, coalition_values, strict=True
+    ):
         assert values.shape == (60, 1)
         assert values.dtype == np.float64
-        np.testing.assert_allclose(values[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            values[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -177,8 +217,16 @@ def test_no_masked_text_image_or_pair_is_computed_twice(late):
     texts = len(np.unique(visible[:, :5], axis=0))
     pairs = len(np.unique(visible, axis=0))
     assert pairs < 200
-    assert (table.image_count, table.text_count, table.pair_count) == (images, 2 * texts, 2 * pairs)
-    assert [sum(encoder.passes[side]) for side in ("see", "read", "fuse")] == [images, 2 * texts, 2 * pairs]
+    assert (table.image_count, table.text_count, table.pair_count) == (
+        images,
+        2 * texts,
+        2 * pairs,
+    )
+    assert [sum(encoder.passes[side]) for side in ("see", "read", "fuse")] == [
+        images,
+        2 * texts,
+        2 * pairs,
+    ]
     before = dict(encoder.passes)
     table.values([masks, masks])
     assert encoder.passes == before
@@ -228,12 +276,16 @@ def test_a_larger_budget_begins_with_the_numbers_of_a_smaller_one(late):
 def test_batches_are_bounded_and_halved_where_memory_is_short(late, caplog):
     image, masks = picture(), drawn(3, 100, 14)
     encoder = Toy(late=late)
-    (expected,) = Coalitions(encoder, image, [game(encoder, image, *CAPTION)], itself).values([masks])
+    (expected,) = Coalitions(
+        encoder, image, [game(encoder, image, *CAPTION)], itself
+    ).values([masks])
     assert max(encoder.passes["see"]) <= encoder.images_per_batch
     assert max(encoder.passes["read"]) <= encoder.texts_per_batch
     assert max(encoder.passes["fuse"]) <= encoder.pairs_per_batch
     short = Toy(late=late, out_of_memory_above=3)
-    (values,) = Coalitions(short, image, [game(short, image, *CAPTION)], itself).values([masks])
+    (values,) = Coalitions(short, image, [game(short, image, *CAPTION)], itself).values(
+        [masks]
+    )
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13)
     assert "halving the batch" in caplog.text
     none = Toy(late=late, out_of_memory_above=0)
@@ -253,12 +305,19 @@ def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
     other = masks.copy()
     other[:, 1] ^= True
     (second,) = table.values([other])
-    assert seen < table.image_count < 2 * seen  # some states stayed, the others were dropped and seen again
-    np.testing.assert_allclose(second[:, 0], one_by_one(encoder, image, players, other), rtol=0, atol=1e-13)
-    np.testing.assert_allclose(first[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13)
+    # Some states stayed, the others were dropped and seen again.
+    assert seen < table.image_count < 2 * seen
+    np.testing.assert_allclose(
+        second[:, 0], one_by_one(encoder, image, players, other), rtol=0, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        first[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13
+    )
 
 
 def test_rows_are_cut_evenly():
     assert [len(part) for part in cut_evenly(list(range(34)), 32)] == [17, 17]
-    assert [row for part in cut_evenly(list(range(67)), 32) for row in part] == list(range(67))
+    assert [row for part in cut_evenly(list(range(67)), 32) for row in part] == list(
+        range(67)
+    )
     assert list(cut_evenly([], 32)) == []

@@ -25,33 +25,49 @@ def load(checkpoint, regions, tmp_path):
 
     def loaded(vocabulary):
         (tmp_path / "answers.json").write_text(json.dumps(vocabulary))
-        fields = {"regions": str(regions), "masks": "regions", "answers": str(tmp_path / "answers.json")}
+        fields = {
+            "regions": str(regions),
+            "masks": "regions",
+            "answers": str(tmp_path / "answers.json"),
+        }
         weights = str(checkpoint("lxmert-answering"))
         return load_encoder(
-            ModelSpec("mine", kind="lxmert-answering", weights=weights, revision="local", **fields), CPU
+            ModelSpec(
+                "mine",
+                kind="lxmert-answering",
+                weights=weights,
+                revision="local",
+                **fields,
+            ),
+            CPU,
         )
 
     return loaded
 
 
-def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_the_game(load):
+def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_the_game(
+    load,
+):
     encoder = load(ANSWERS)
-    image = encoder.prepare_image(load_image_or_regions(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8))))
+    image = encoder.prepare_image(
+        load_image_or_regions(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8)))
+    )
     given = answer_question(encoder, image, "the red horse rides")
     text = encoder.tokenize("the red horse rides")
     with torch.inference_mode():
-        logits = encoder.fuse(encoder.encode_text(torch.tensor([text.ids])), encoder.encode_image(image[None]))[
-            0
-        ].double()
+        logits = encoder.fuse(
+            encoder.encode_text(torch.tensor([text.ids])),
+            encoder.encode_image(image[None]),
+        )[0].double()
     shares = (logits.exp() / logits.exp().sum()).tolist()
     assert given.text == ANSWERS[int(np.argmax(shares))]
     assert given.probability == pytest.approx(max(shares), rel=1e-5)
     players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.ones((2, len(players)), dtype=bool)
     masks[1] = False
-    everything, nothing = Coalitions(encoder, image, [players], build_answer_probability(given)).values([masks])[0][
-        :, 0
-    ]
+    everything, nothing = Coalitions(
+        encoder, image, [players], build_answer_probability(given)
+    ).values([masks])[0][:, 0]
     assert everything == pytest.approx(given.probability, rel=1e-6)
     assert nothing != pytest.approx(given.probability, rel=1e-3)
 
@@ -64,7 +80,9 @@ def test_a_biased_head_gives_its_favourite(load):
     last.bias.copy_(torch.tensor([0.0, 0.0, 5.0, 0.0]))
     given = answer_question(
         encoder,
-        encoder.prepare_image(load_image_or_regions(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))),
+        encoder.prepare_image(
+            load_image_or_regions(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))
+        ),
         "a dog",
     )
     assert (given.index, given.text) == (2, "two")
@@ -79,6 +97,12 @@ def test_a_vocabulary_that_does_not_fit_is_refused(load, vocabulary):
 
 def test_a_missing_vocabulary_is_refused(checkpoint, regions):
     weights = str(checkpoint("lxmert-answering"))
-    spec = ModelSpec("mine", kind="lxmert-answering", weights=weights, revision="local", regions=str(regions))
+    spec = ModelSpec(
+        "mine",
+        kind="lxmert-answering",
+        weights=weights,
+        revision="local",
+        regions=str(regions),
+    )
     with pytest.raises(UserError, match=r"models\.mine\.answers: missing"):
         load_encoder(spec, CPU)

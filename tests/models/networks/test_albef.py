@@ -1,4 +1,6 @@
-"""ALBEF against a restatement of its specification and parts of transformers, and what is refused of its files."""
+"""ALBEF against a restatement of its specification and parts of transformers, and what is refused
+of its files.
+"""
 
 import copy
 import re
@@ -9,7 +11,14 @@ import torch
 import transformers
 
 from stand_ins.models import restated_albef as restated
-from stand_ins.models.tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
+from stand_ins.models.tiny_albef import (
+    CONFIG,
+    DECODER_DEPTH,
+    POSITIONS,
+    VOCABULARY,
+    random_weights,
+    retrieval_shapes,
+)
 from waltz.core.errors import UserError
 from waltz.models.networks.albef import (
     build_answer_trees,
@@ -22,7 +31,8 @@ from waltz.models.networks.array_inputs import build_padding_bias
 NEEDED = [
     key
     for key in retrieval_shapes(CONFIG)
-    if key.startswith(("visual_encoder.", "text_encoder.", "itm_head.")) and not key.endswith("position_ids")
+    if key.startswith(("visual_encoder.", "text_encoder.", "itm_head."))
+    and not key.endswith("position_ids")
 ]
 
 
@@ -30,13 +40,16 @@ def sized(**changes):
     """The tiny settings with some changed; `bert_` before those of the text side."""
     config = copy.deepcopy(CONFIG)
     for name, value in changes.items():
-        (config["bert_config"] if name.startswith("bert_") else config)[name.removeprefix("bert_")] = value
+        (config["bert_config"] if name.startswith("bert_") else config)[
+            name.removeprefix("bert_")
+        ] = value
     return config
 
 
 def saved(folder, weights):
     safetensors.torch.save_file(
-        {key: value.contiguous().clone() for key, value in weights.items()}, folder / "a.safetensors"
+        {key: value.contiguous().clone() for key, value in weights.items()},
+        folder / "a.safetensors",
     )
     return folder / "a.safetensors"
 
@@ -51,7 +64,9 @@ def pairs(config, tokens=7, seed=1):
 def logits(network, images, ids, mask=None, segments=None):
     bias = None if mask is None else build_padding_bias(mask.float())
     return network.compute_logits(
-        network.text_encoder.encode_text(ids, bias, segments), network.visual_encoder(images), bias
+        network.text_encoder.encode_text(ids, bias, segments),
+        network.visual_encoder(images),
+        bias,
     )
 
 
@@ -69,10 +84,14 @@ def logits(network, images, ids, mask=None, segments=None):
 def test_logits_are_those_of_the_restatement(tmp_path, config, layout):
     weights = random_weights(layout, config)
     images, ids = pairs(config)
-    computed_logits = logits(load_matching_network(saved(tmp_path, weights), config), images, ids)
+    computed_logits = logits(
+        load_matching_network(saved(tmp_path, weights), config), images, ids
+    )
     for row in range(3):
         expected = restated.match_logits(weights, config, images[row], ids[row])
-        torch.testing.assert_close(computed_logits[row].double(), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            computed_logits[row].double(), expected, rtol=0, atol=1e-5
+        )
     assert computed_logits.std(dim=0).min() > 0.01
 
 
@@ -84,8 +103,12 @@ def test_padding_and_segments_are_those_of_the_restatement(tmp_path):
     network = load_matching_network(saved(tmp_path, weights), CONFIG)
     computed_logits = logits(network, images, ids, mask, segments)
     for row in range(3):
-        expected = restated.match_logits(weights, CONFIG, images[row], ids[row], mask[row], segments[row])
-        torch.testing.assert_close(computed_logits[row].double(), expected, rtol=0, atol=1e-5)
+        expected = restated.match_logits(
+            weights, CONFIG, images[row], ids[row], mask[row], segments[row]
+        )
+        torch.testing.assert_close(
+            computed_logits[row].double(), expected, rtol=0, atol=1e-5
+        )
     cut = logits(network, images[1:2], ids[1:2, :4], segments=segments[1:2, :4])
     torch.testing.assert_close(computed_logits[1:2], cut, rtol=0, atol=1e-5)
 
@@ -94,24 +117,34 @@ def test_positions_of_the_pretrained_file_are_resized(tmp_path):
     weights = random_weights("pretrained")
     larger = sized(image_res=40)
     images, ids = pairs(larger)
-    torch.save({"model": weights, "epoch": 3, "config": {"image_res": 24}}, tmp_path / "ALBEF.pth")
+    torch.save(
+        {"model": weights, "epoch": 3, "config": {"image_res": 24}},
+        tmp_path / "ALBEF.pth",
+    )
     network = load_matching_network(tmp_path / "ALBEF.pth", larger)
     assert network.image_size == 40
     computed_logits = logits(network, images, ids)
     for row in range(3):
         expected = restated.match_logits(weights, larger, images[row], ids[row])
-        torch.testing.assert_close(computed_logits[row].double(), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            computed_logits[row].double(), expected, rtol=0, atol=1e-5
+        )
 
 
 def by_library(weights):
-    """Weights of the image side under the names of transformers, which splits the matrix of attention."""
+    """Weights of the image side under the names of transformers, which splits the matrix of
+    attention.
+    """
     state = {}
     for key, value in weights.items():
         if key.startswith("visual_encoder."):
             for name, theirs in LIBRARY.items():
                 key = re.sub(name, theirs, key)
             parts = value.chunk(3) if "qkv" in key else (value,)
-            state |= {key.replace("qkv", f"{letter}_proj"): part for letter, part in zip("qkv", parts, strict=False)}
+            state |= {
+                key.replace("qkv", f"{letter}_proj"): part
+                for letter, part in zip("qkv", parts, strict=False)
+            }
     return state
 
 
@@ -144,8 +177,12 @@ def test_images_are_seen_as_by_the_library(tmp_path):
     library = transformers.ViTModel(vit, add_pooling_layer=False).eval()
     library.load_state_dict(by_library(weights))
     images, _ = pairs(CONFIG)
-    states = load_matching_network(saved(tmp_path, weights), CONFIG).visual_encoder(images)
-    torch.testing.assert_close(states, library(pixel_values=images).last_hidden_state, rtol=0, atol=1e-5)
+    states = load_matching_network(saved(tmp_path, weights), CONFIG).visual_encoder(
+        images
+    )
+    torch.testing.assert_close(
+        states, library(pixel_values=images).last_hidden_state, rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("old", "new"), [(16, 24), (5, 3), (1, 2)])
@@ -153,25 +190,37 @@ def test_resized_positions_are_keys_cubic_interpolation(old, new):
     given = torch.randn(1, old * old + 1, 3, generator=torch.Generator().manual_seed(0))
     weights = {"visual_encoder.pos_embed": given.double()}
     torch.testing.assert_close(
-        resize_positions(given, old, new)[0].double(), restated.positions(weights, new), rtol=0, atol=1e-5
+        resize_positions(given, old, new)[0].double(),
+        restated.positions(weights, new),
+        rtol=0,
+        atol=1e-5,
     )
     assert torch.equal(resize_positions(given, old, old), given)
 
 
 def test_shapes_alone_say_the_size(tmp_path):
     config = sized(
-        vision_width=128, vision_heads=2, bert_hidden_size=64, bert_num_attention_heads=1, bert_encoder_width=128
+        vision_width=128,
+        vision_heads=2,
+        bert_hidden_size=64,
+        bert_num_attention_heads=1,
+        bert_encoder_width=128,
     )
     weights = random_weights("retrieval", config)
     images, ids = pairs(config)
     expected = restated.match_logits(weights, config, images[0], ids[0])
-    computed_logits = logits(load_matching_network(saved(tmp_path, weights)), images[:1], ids[:1])[0]
+    computed_logits = logits(
+        load_matching_network(saved(tmp_path, weights)), images[:1], ids[:1]
+    )[0]
     torch.testing.assert_close(computed_logits.double(), expected, rtol=0, atol=3e-5)
 
 
 def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
     file = saved(tmp_path, random_weights("retrieval"))
-    with pytest.raises(UserError, match=r"a\.safetensors: width 24 is no multiple of 64; set vision_heads"):
+    with pytest.raises(
+        UserError,
+        match=r"a\.safetensors: width 24 is no multiple of 64; set vision_heads",
+    ):
         load_matching_network(file)
     with pytest.raises(UserError, match="vision_heads 5 does not divide the width 24"):
         load_matching_network(file, sized(vision_heads=5))
@@ -180,15 +229,33 @@ def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"vision_width": 48}, r"of another shape visual_encoder\.cls_token 1x1x24 for 1x1x48, .* and \d+ more"),
-        ({"vision_depth": 3}, r"lacks visual_encoder\.blocks\.2\.norm1\.weight, .* and 4 more"),
+        (
+            {"vision_width": 48},
+            r"of another shape visual_encoder\.cls_token 1x1x24 for 1x1x48, .* and \d+ more",
+        ),
+        (
+            {"vision_depth": 3},
+            r"lacks visual_encoder\.blocks\.2\.norm1\.weight, .* and 4 more",
+        ),
         ({"vision_depth": 1}, r"unexpected visual_encoder\.blocks\.1\."),
-        ({"bert_fusion_layer": 0}, r"lacks text_encoder\.encoder\.layer\.0\.crossattention\."),
-        ({"bert_fusion_layer": 2}, r"unexpected text_encoder\.encoder\.layer\.1\.crossattention\."),
+        (
+            {"bert_fusion_layer": 0},
+            r"lacks text_encoder\.encoder\.layer\.0\.crossattention\.",
+        ),
+        (
+            {"bert_fusion_layer": 2},
+            r"unexpected text_encoder\.encoder\.layer\.1\.crossattention\.",
+        ),
         ({"bert_hidden_act": "relu"}, r"hidden_act: unsupported \(got 'relu'"),
-        ({"bert_num_attention_heads": "two"}, "num_attention_heads: 'two' is no positive whole number"),
+        (
+            {"bert_num_attention_heads": "two"},
+            "num_attention_heads: 'two' is no positive whole number",
+        ),
         ({"image_res": 25}, "image_res 25 is no multiple of patch_size 8"),
-        ({"bert_config": "config_bert.json"}, "bert_config: 'config_bert.json' is no mapping"),
+        (
+            {"bert_config": "config_bert.json"},
+            "bert_config: 'config_bert.json' is no mapping",
+        ),
     ],
 )
 def test_settings_that_the_file_contradicts_are_refused(tmp_path, changes, fault):
@@ -204,12 +271,14 @@ def test_momentum_copies_and_what_training_compared_with_do_not_count(tmp_path, 
     remaining = {
         key: value
         for key, value in weights.items()
-        if key.startswith(("visual_encoder.", "text_encoder.", "itm_head.")) and ".cls." not in key
+        if key.startswith(("visual_encoder.", "text_encoder.", "itm_head."))
+        and ".cls." not in key
     }
     assert len(remaining) < len(weights) / 1.9
     images, ids = pairs(CONFIG)
     given, alone = (
-        logits(load_matching_network(saved(tmp_path, part), CONFIG), images, ids) for part in (weights, remaining)
+        logits(load_matching_network(saved(tmp_path, part), CONFIG), images, ids)
+        for part in (weights, remaining)
     )
     assert torch.equal(given, alone)
 
@@ -219,14 +288,19 @@ def test_each_weight_is_needed(tmp_path, monkeypatch):
     assert len(NEEDED) == 105
     for key in NEEDED:
         left = {name: value for name, value in weights.items() if name != key}
-        monkeypatch.setattr("waltz.models.checkpoint_file.read_checkpoint", lambda file, left=left: left)
+        monkeypatch.setattr(
+            "waltz.models.checkpoint_file.read_checkpoint", lambda file, left=left: left
+        )
         with pytest.raises(UserError, match=rf"a\.pth: lacks {key}[;,]"):
             load_matching_network(tmp_path / "a.pth", CONFIG)
 
 
 def test_a_file_that_answers_has_no_matching_head(tmp_path):
     file = saved(tmp_path, random_weights("answering"))
-    with pytest.raises(UserError, match=rf"models\.albef-vqa: {file}: lacks itm_head\.weight, itm_head\.bias;"):
+    with pytest.raises(
+        UserError,
+        match=rf"models\.albef-vqa: {file}: lacks itm_head\.weight, itm_head\.bias;",
+    ):
         load_matching_network(file, CONFIG, "albef-vqa")
     with pytest.raises(UserError, match=r"lacks text_decoder\.bert\."):
         load_answering_network(saved(tmp_path, random_weights("retrieval")), CONFIG)
@@ -234,20 +308,33 @@ def test_a_file_that_answers_has_no_matching_head(tmp_path):
 
 def test_entailment_is_no_matching_and_strange_weights_are_listed(tmp_path):
     weights = random_weights("retrieval")
-    moved = {key.replace("itm_head", "cls_head.2"): value for key, value in weights.items()}
+    moved = {
+        key.replace("itm_head", "cls_head.2"): value for key, value in weights.items()
+    }
     fault = r"lacks itm_head\.weight, itm_head\.bias; has unexpected cls_head\.2\.bias, cls_head\.2\.weight;"
     with pytest.raises(UserError, match=fault):
         load_matching_network(saved(tmp_path, moved), CONFIG)
-    strange = {f"text_encoder.encoder.layer.2.attention.self.distance_{n}": torch.zeros(2) for n in range(11)}
+    strange = {
+        f"text_encoder.encoder.layer.2.attention.self.distance_{n}": torch.zeros(2)
+        for n in range(11)
+    }
     with pytest.raises(UserError, match=r"distance_0, .* and 3 more"):
         load_matching_network(saved(tmp_path, weights | strange), CONFIG)
     load_matching_network(
-        saved(tmp_path, weights | strange), CONFIG, "mine", {"*.distance_*": "is not used without relative heads"}
+        saved(tmp_path, weights | strange),
+        CONFIG,
+        "mine",
+        {"*.distance_*": "is not used without relative heads"},
     )
 
 
 def test_texts_longer_than_the_positions_are_not_read(tmp_path):
-    assert load_matching_network(saved(tmp_path, random_weights("retrieval")), CONFIG).longest == POSITIONS
+    assert (
+        load_matching_network(
+            saved(tmp_path, random_weights("retrieval")), CONFIG
+        ).longest
+        == POSITIONS
+    )
 
 
 START, END = 2, 3
@@ -284,7 +371,11 @@ def bert(weights):
         tie_word_embeddings=False,
     )
     decoder = transformers.BertLMHeadModel(config).eval()
-    own = {key.removeprefix("text_decoder."): value for key, value in weights.items() if "text_decoder." in key}
+    own = {
+        key.removeprefix("text_decoder."): value
+        for key, value in weights.items()
+        if "text_decoder." in key
+    }
     problems = decoder.load_state_dict(own, strict=False)
     assert not problems.missing_keys
     return decoder
@@ -293,17 +384,33 @@ def bert(weights):
 @torch.inference_mode()
 def likelihood(bert, question, answer):
     ids = torch.tensor([[START, *answer, END]])
-    logits = bert(input_ids=ids[:, :-1], encoder_hidden_states=question[None]).logits[0].log_softmax(dim=-1)
+    logits = (
+        bert(input_ids=ids[:, :-1], encoder_hidden_states=question[None])
+        .logits[0]
+        .log_softmax(dim=-1)
+    )
     return float(logits.double().gather(1, ids[0, 1:, None]).sum())
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("nodes", [512, 5, 1])
 def test_likelihoods_are_those_of_the_library(network, bert, nodes):
-    question = torch.randn(3, 6, CONFIG["bert_config"]["hidden_size"], generator=torch.Generator().manual_seed(0))
-    losses = network.text_decoder(question, build_answer_trees(ANSWERS, START, END, "cpu", nodes))
+    question = torch.randn(
+        3,
+        6,
+        CONFIG["bert_config"]["hidden_size"],
+        generator=torch.Generator().manual_seed(0),
+    )
+    losses = network.text_decoder(
+        question, build_answer_trees(ANSWERS, START, END, "cpu", nodes)
+    )
     assert losses.shape == (3, len(ANSWERS))
-    expected = torch.tensor([[likelihood(bert, states, answer) for answer in ANSWERS] for states in question])
+    expected = torch.tensor(
+        [
+            [likelihood(bert, states, answer) for answer in ANSWERS]
+            for states in question
+        ]
+    )
     torch.testing.assert_close(losses, expected, rtol=0, atol=1e-5)
     assert losses.std(dim=0).min() > 1e-3
     assert torch.equal(losses[:, 0], losses[:, 5])
@@ -312,9 +419,16 @@ def test_likelihoods_are_those_of_the_library(network, bert, nodes):
 @torch.inference_mode()
 def test_the_question_is_read_as_the_restatement_reads_it(network, weights):
     draw = torch.Generator().manual_seed(2)
-    image, ids = torch.randn(3, 24, 24, generator=draw), torch.randint(0, VOCABULARY, (5,), generator=draw)
+    image, ids = (
+        torch.randn(3, 24, 24, generator=draw),
+        torch.randint(0, VOCABULARY, (5,), generator=draw),
+    )
     double = {key: value.double() for key, value in weights.items()}
     patches = restated.seen(double, image.double(), CONFIG["vision_heads"])
-    expected = restated.read(double, ids, CONFIG["bert_config"]["num_attention_heads"], patches)
-    states = network.text_encoder.fuse(network.text_encoder.encode_text(ids[None]), network.visual_encoder(image[None]))
+    expected = restated.read(
+        double, ids, CONFIG["bert_config"]["num_attention_heads"], patches
+    )
+    states = network.text_encoder.fuse(
+        network.text_encoder.encode_text(ids[None]), network.visual_encoder(image[None])
+    )
     torch.testing.assert_close(states[0].double(), expected, rtol=0, atol=1e-5)

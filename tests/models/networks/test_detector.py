@@ -7,7 +7,13 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.models.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from stand_ins.models.tiny_detector import (
+    CONFIG,
+    WIDTH,
+    restated,
+    save_tiny,
+    tiny_weights,
+)
 from waltz.core.errors import UserError
 from waltz.models.networks.detector import (
     DetectorSettings,
@@ -42,23 +48,32 @@ def test_levels_are_blue_green_red_less_their_mean():
     image = Image.new("RGB", (3, 3), (255, 10, 0))
     prepared = prepare_image(image, DetectorSettings(shortest=3))
     assert prepared.dtype == torch.float32
-    assert prepared[:, 1, 1].tolist() == pytest.approx([0 - 102.9801, 10 - 115.9465, 255 - 122.7717], abs=1e-4)
+    assert prepared[:, 1, 1].tolist() == pytest.approx(
+        [0 - 102.9801, 10 - 115.9465, 255 - 122.7717], abs=1e-4
+    )
     halved = prepare_image(image, DetectorSettings(shortest=3, deviation=(1, 2, 4)))
-    assert halved[:, 1, 1].tolist() == pytest.approx([-102.9801, (10 - 115.9465) / 2, (255 - 122.7717) / 4], abs=1e-4)
+    assert halved[:, 1, 1].tolist() == pytest.approx(
+        [-102.9801, (10 - 115.9465) / 2, (255 - 122.7717) / 4], abs=1e-4
+    )
 
 
 def row(*levels: int) -> Image.Image:
-    return Image.fromarray(np.tile(np.array(levels, dtype=np.uint8), (len(levels), 1))).convert("RGB")
+    return Image.fromarray(
+        np.tile(np.array(levels, dtype=np.uint8), (len(levels), 1))
+    ).convert("RGB")
 
 
 def test_pixels_are_resized_as_floats_with_centres_at_their_halves():
-    # two columns to four: centres at -0.25, 0.25, 0.75, 1.25; 101 makes levels that no integer holds
+    # two columns to four: centres at -0.25, 0.25, 0.75, 1.25; 101 makes levels that no integer
+    # holds
     assert prepare_image(row(0, 101), PLAIN)[0, 0].tolist() == [0, 25.25, 75.75, 101]
 
 
 def test_shrinking_looks_at_the_nearest_pixels_alone():
     # six columns to two: centres at 1 and 4, where an antialiased resize would average three
-    assert prepare_image(row(0, 30, 0, 0, 60, 0), DetectorSettings(shortest=2, mean=(0, 0, 0)))[0, 0].tolist() == [
+    assert prepare_image(
+        row(0, 30, 0, 0, 60, 0), DetectorSettings(shortest=2, mean=(0, 0, 0))
+    )[0, 0].tolist() == [
         30,
         60,
     ]
@@ -80,9 +95,15 @@ def test_files_are_turned_as_their_exif_data_says(tmp_path):
 
 def test_every_mode_becomes_three_channels(tmp_path):
     grey = np.array([[0, 100], [200, 255]], dtype=np.uint8)
-    assert (saved(Image.fromarray(grey), tmp_path / "grey.png") == grey[..., None]).all()
-    clear = Image.fromarray(np.dstack([grey, grey // 2, grey // 4, np.zeros_like(grey)]))
-    assert (saved(clear, tmp_path / "clear.png") == np.dstack([grey, grey // 2, grey // 4])).all()
+    assert (
+        saved(Image.fromarray(grey), tmp_path / "grey.png") == grey[..., None]
+    ).all()
+    clear = Image.fromarray(
+        np.dstack([grey, grey // 2, grey // 4, np.zeros_like(grey)])
+    )
+    assert (
+        saved(clear, tmp_path / "clear.png") == np.dstack([grey, grey // 2, grey // 4])
+    ).all()
     deep = Image.fromarray(grey.astype(np.uint16) * 256 + 17)
     assert (saved(deep, tmp_path / "deep.png") == grey[..., None]).all()
     palette = Image.fromarray(np.dstack([grey] * 3)).quantize(4)
@@ -111,7 +132,8 @@ def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:
 
 
 def test_scores_and_deltas_go_with_their_anchor():
-    # of each cell the channels are anchor 0: dx, dy, dw, dh; anchor 1: dx, ...; the map counts its cells
+    # of each cell the channels are anchor 0: dx, dy, dw, dh; anchor 1: dx, ...; the map counts its
+    # cells
     head = ProposalHead(1, 1, 2)
     with torch.no_grad():
         for part in head.parameters():
@@ -135,8 +157,8 @@ def test_the_best_candidates_are_chosen_before_they_are_cut_and_thinned():
         generator.rpn_head.objectness_logits.weight.fill_(1)
     with_anchors(generator, [[-10, -10, 10, 10]])
     states = torch.arange(6.0).view(1, 1, 1, 6)
-    # at the image's end of 70 pixels the last anchor is nothing, and no fourth takes its place; of the other two, which
-    # overlap, the better stays
+    # at the image's end of 70 pixels the last anchor is nothing, and no fourth takes its place; of
+    # the other two, which overlap, the better stays
     assert generator(states, 16, 70).tolist() == [[54, 0, 70, 10]]
     assert generator(states, 16, 100).tolist() == [[70, 0, 90, 10], [38, 0, 58, 10]]
 
@@ -144,8 +166,12 @@ def test_the_best_candidates_are_chosen_before_they_are_cut_and_thinned():
 def picture(seed: int, height: int, width: int) -> Image.Image:
     """Patches of colours, some noise."""
     draw = np.random.default_rng(seed)
-    patches = np.kron(draw.integers(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1)))
-    return Image.fromarray((0.8 * patches + 0.2 * draw.integers(0, 256, patches.shape)).astype(np.uint8))
+    patches = np.kron(
+        draw.integers(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1))
+    )
+    return Image.fromarray(
+        (0.8 * patches + 0.2 * draw.integers(0, 256, patches.shape)).astype(np.uint8)
+    )
 
 
 def changed(**settings):
@@ -154,7 +180,9 @@ def changed(**settings):
     return config
 
 
-@pytest.mark.parametrize(("seed", "height", "width"), [(0, 72, 104), (1, 160, 80), (2, 56, 56), (3, 96, 160)])
+@pytest.mark.parametrize(
+    ("seed", "height", "width"), [(0, 72, 104), (1, 160, 80), (2, 56, 56), (3, 96, 160)]
+)
 def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, width):
     weights = tiny_weights(seed)
     detector = load_detector(save_tiny(tmp_path, weights))
@@ -165,7 +193,9 @@ def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, widt
     np.testing.assert_allclose(regions.boxes.numpy(), plain["boxes"], atol=2e-3)
     np.testing.assert_allclose(regions.features.numpy(), plain["features"], atol=1e-4)
     np.testing.assert_allclose(regions.scores.numpy(), plain["scores"], atol=1e-5)
-    np.testing.assert_allclose(regions.attribute_scores.numpy(), plain["attribute_scores"], atol=1e-5)
+    np.testing.assert_allclose(
+        regions.attribute_scores.numpy(), plain["attribute_scores"], atol=1e-5
+    )
     assert regions.classes.tolist() == plain["classes"].tolist()
     assert regions.attributes.tolist() == plain["attributes"].tolist()
     assert (regions.scores.diff() <= 0).all()
@@ -176,7 +206,9 @@ def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
     crowded = {"pre_nms_topk_test": 150, "post_nms_topk_test": 60, "nms_thresh": 0.95}
 
     def detecting(fewest, most, **settings):
-        config = changed(rpn=crowded, min_detections=fewest, max_detections=most, **settings)
+        config = changed(
+            rpn=crowded, min_detections=fewest, max_detections=most, **settings
+        )
         detector = load_detector(save_tiny(tmp_path, weights, config))
         return detector, prepare_image(image, detector.settings), config
 
@@ -189,9 +221,14 @@ def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
         detector, pixels, config = detecting(count, count)
         plain = restated(weights, pixels, config)
         assert plain["limit"] == limit
-        np.testing.assert_allclose(detector(pixels).boxes.numpy(), plain["boxes"], atol=2e-3)
+        np.testing.assert_allclose(
+            detector(pixels).boxes.numpy(), plain["boxes"], atol=2e-3
+        )
     detector, pixels, _ = detecting(left[2] + 1, 60)
-    with pytest.raises(UserError, match=rf"finds {left[2]} regions .* at least {left[2] + 1} are needed"):
+    with pytest.raises(
+        UserError,
+        match=rf"finds {left[2]} regions .* at least {left[2] + 1} are needed",
+    ):
         detector(pixels)
 
 
@@ -200,10 +237,17 @@ def test_the_map_has_the_size_of_ceil_mode(detector_file):
     backbone = load_detector(detector_file).backbone
     sizes = []
     for name, part in backbone.named_children():
-        part.register_forward_hook(lambda _, __, out, name=name: sizes.append((name, tuple(out.shape[-2:]))))
+        part.register_forward_hook(
+            lambda _, __, out, name=name: sizes.append((name, tuple(out.shape[-2:])))
+        )
     with torch.inference_mode():
         backbone(torch.zeros(1, 3, 168, 96))
-    assert sizes == [("stem", (42, 24)), ("res2", (42, 24)), ("res3", (21, 12)), ("res4", (11, 6))]
+    assert sizes == [
+        ("stem", (42, 24)),
+        ("res2", (42, 24)),
+        ("res3", (21, 12)),
+        ("res4", (11, 6)),
+    ]
 
 
 def test_what_is_not_finite_is_refused(tmp_path):

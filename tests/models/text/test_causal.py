@@ -15,7 +15,11 @@ from waltz.model_registry import ModelSpec
 from waltz.models.text import causal
 from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
 
-TREE_SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6).map(tuple), min_size=1, max_size=12)
+TREE_SEQUENCES = st.lists(
+    st.lists(st.integers(0, 3), min_size=1, max_size=6).map(tuple),
+    min_size=1,
+    max_size=12,
+)
 
 
 def test_common_beginnings_are_nodes_once():
@@ -47,7 +51,9 @@ def test_every_sequence_is_in_the_tries_within_the_budget(sequences, budget):
         for index, sequence in enumerate(trie.sequences):
             path = trie.get_path(index)
             assert tuple(trie.tokens[path]) == sequence
-            assert np.array_equal(np.flatnonzero(trie.build_ancestor_mask()[path[-1]]), path)
+            assert np.array_equal(
+                np.flatnonzero(trie.build_ancestor_mask()[path[-1]]), path
+            )
             results.append(sequence)
     assert results == sorted(set(sequences))
 
@@ -67,7 +73,10 @@ SEQUENCES = sorted([(1, 5, 6, 7), (1, 5, 6, 9, 4), (1, 5), (2, 3, 8)])
 @pytest.fixture(params=["gpt2", "llama", "openai-gpt", "bloom"])
 def model(request, tokenizer):
     return causal.wrap_causal_model(
-        ModelSpec(request.param, weights="none", revision="0"), build_network(request.param), tokenizer, "cpu"
+        ModelSpec(request.param, weights="none", revision="0"),
+        build_network(request.param),
+        tokenizer,
+        "cpu",
     )
 
 
@@ -85,13 +94,18 @@ def test_shared_prefixes_give_what_single_passes_give(model):
         values = losses[trie.get_path(index)]
         assert np.isnan(values[0])
         with torch.inference_mode():
-            np.testing.assert_allclose(values[1:], _plain(model.network, sequence), atol=2e-5)
+            np.testing.assert_allclose(
+                values[1:], _plain(model.network, sequence), atol=2e-5
+            )
 
 
 def test_models_that_read_no_trees_are_detected(tokenizer):
     reads = {
         kind: causal.wrap_causal_model(
-            ModelSpec(kind, weights="none", revision="0"), build_network(kind), tokenizer, "cpu"
+            ModelSpec(kind, weights="none", revision="0"),
+            build_network(kind),
+            tokenizer,
+            "cpu",
         ).reads_trees
         for kind in ("gpt2", "llama", "openai-gpt", "bloom")
     }
@@ -111,28 +125,40 @@ def test_out_of_memory_halves_the_batch(model, monkeypatch):
         return complete(model, trie)
 
     monkeypatch.setattr(causal, name, cramped)
-    np.testing.assert_allclose(causal.compute_node_losses(model, build_prefix_trees(SEQUENCES)), expected, atol=2e-5)
+    np.testing.assert_allclose(
+        causal.compute_node_losses(model, build_prefix_trees(SEQUENCES)),
+        expected,
+        atol=2e-5,
+    )
     assert sizes == [4, 2, 1, 1, 2, 1, 1]
 
 
-def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_reads(tiny_model_folder, monkeypatch):
+def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_reads(
+    tiny_model_folder, monkeypatch
+):
     def full(model, trie):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(causal, "_read_tree", full)
     with pytest.raises(torch.OutOfMemoryError):
-        causal.load_causal_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+        causal.load_causal_model(
+            ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU
+        )
 
 
 def test_a_network_without_finite_logits_is_not_said_to_see_later_tokens(tokenizer):
     network = build_network("gpt2")
     torch.nn.init.constant_(network.transformer.ln_f.weight, math.nan)
-    model = causal.wrap_causal_model(ModelSpec("nan", weights="none", revision="0"), network, tokenizer, "cpu")
+    model = causal.wrap_causal_model(
+        ModelSpec("nan", weights="none", revision="0"), network, tokenizer, "cpu"
+    )
     assert not model.reads_trees
 
 
 def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):
-    model = causal.load_causal_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+    model = causal.load_causal_model(
+        ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU
+    )
     assert model.tokenize("There are four zebras.") == (2, 3, 29, 24, 43)
     assert (model.start, model.window) == (1, 64)
     assert model.fingerprint.startswith(str(tiny_model_folder))
@@ -147,10 +173,18 @@ def test_a_checkpoint_without_all_weights_is_refused(tiny_model_folder, tmp_path
     weights = load_file(tmp_path / "model.safetensors")
     del weights["transformer.h.1.mlp.c_fc.weight"]
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"lacks the weights of transformer\.h\.1\.mlp\.c_fc\.weight"):
-        causal.load_causal_model(ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU)
+    with pytest.raises(
+        UserError, match=r"lacks the weights of transformer\.h\.1\.mlp\.c_fc\.weight"
+    ):
+        causal.load_causal_model(
+            ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU
+        )
 
 
 def test_a_model_that_cannot_be_had_says_so_in_one_line():
-    with pytest.raises(UserError, match=r"models\.far: cannot load no-such/model at abc: [^\n]*$"):
-        causal.load_causal_model(ModelSpec("far", weights="no-such/model", revision="abc"), CPU)
+    with pytest.raises(
+        UserError, match=r"models\.far: cannot load no-such/model at abc: [^\n]*$"
+    ):
+        causal.load_causal_model(
+            ModelSpec("far", weights="no-such/model", revision="abc"), CPU
+        )

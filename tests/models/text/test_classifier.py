@@ -6,14 +6,23 @@ import sentencepiece
 import torch
 import transformers
 
-from stand_ins.models.tiny_models import bert_tokenizer, classifier_model, classifier_network, config
+from stand_ins.models.tiny_models import (
+    bert_tokenizer,
+    classifier_model,
+    classifier_network,
+    config,
+)
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry, select_decisive_fields
 from waltz.models.text import classifier
 
 CPU = Device("cpu", 1, "test")
-PAIRS = [("A man rides a horse.", "A man throws a horse."), ("A cat sits", "zebra"), ("a dog", "a dog in the picture")]
+PAIRS = [
+    ("A man rides a horse.", "A man throws a horse."),
+    ("A cat sits", "zebra"),
+    ("a dog", "a dog in the picture"),
+]
 
 
 def test_a_folder_is_loaded_with_its_labels_and_the_study_may_name_them(tmp_path):
@@ -23,7 +32,9 @@ def test_a_folder_is_loaded_with_its_labels_and_the_study_may_name_them(tmp_path
     assert classifier.load_classifier(spec, CPU).labels == ("no", "yes")
     named = ModelSpec("tiny", "classifier", str(tmp_path), "local", labels="bad, good")
     assert classifier.load_classifier(named, CPU).labels == ("bad", "good")
-    assert select_decisive_fields(named) == select_decisive_fields(spec) | {"labels": "bad, good"}
+    assert select_decisive_fields(named) == select_decisive_fields(spec) | {
+        "labels": "bad, good"
+    }
 
 
 def test_labels_are_as_many_as_classes():
@@ -49,7 +60,9 @@ def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tm
     bert_tokenizer().save_pretrained(tmp_path)
     fault = r"lacks the weights of classifier\.bias, classifier\.weight; .* trained with its classification head$"
     with pytest.raises(UserError, match=fault):
-        classifier.load_classifier(ModelSpec("plain", "classifier", str(tmp_path), "local"), CPU)
+        classifier.load_classifier(
+            ModelSpec("plain", "classifier", str(tmp_path), "local"), CPU
+        )
 
 
 @pytest.mark.parametrize("texts", [PAIRS, [(text,) for pair in PAIRS for text in pair]])
@@ -59,7 +72,9 @@ def test_logits_are_those_of_single_passes_with_segments(texts):
     assert len(logits) == len(texts)
     for given in texts:
         with torch.inference_mode():
-            expected = model.network(**model.tokenizer(*given, return_tensors="pt")).logits[0]
+            expected = model.network(
+                **model.tokenizer(*given, return_tensors="pt")
+            ).logits[0]
         np.testing.assert_allclose(logits[given], expected, atol=2e-5)
 
 
@@ -88,11 +103,20 @@ def test_a_tokenizer_that_is_a_sentencepiece_file_alone_is_read(tmp_path):
         minloglevel=2,
         **special,
     )
-    sizes = {"hidden_size": 8, "embedding_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    albert = transformers.AlbertConfig(vocab_size=26, intermediate_size=8, num_labels=3, **sizes)
+    sizes = {
+        "hidden_size": 8,
+        "embedding_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+    }
+    albert = transformers.AlbertConfig(
+        vocab_size=26, intermediate_size=8, num_labels=3, **sizes
+    )
     transformers.AlbertForSequenceClassification(albert).save_pretrained(folder)
     (tmp_path / "spiece.model").rename(folder / "spiece.model")
-    read = classifier.load_classifier(ModelSpec("albert", "classifier", str(folder), "local"), CPU).tokenizer
+    read = classifier.load_classifier(
+        ModelSpec("albert", "classifier", str(folder), "local"), CPU
+    ).tokenizer
     ids = read("A dog")["input_ids"]
     assert (ids[0], ids[-1]) == (read.cls_token_id, read.sep_token_id)
     assert read.decode(ids[1:-1]).strip().lower() == "a dog"

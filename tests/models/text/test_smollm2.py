@@ -28,9 +28,13 @@ def test_it_shares_prefixes_and_has_a_start_token(smollm2):
     assert smollm2.tokenizer.convert_ids_to_tokens(smollm2.start) == "<|im_start|>"
 
 
-def test_actant_swap_gives_the_accuracy_of_an_independent_computation(smollm2, shared_data, tmp_path):
+def test_actant_swap_gives_the_accuracy_of_an_independent_computation(
+    smollm2, shared_data, tmp_path
+):
     items = read_release(shared_data / "valse" / "actant-swap.json", "actant-swap", 2)
     valid = [item for item in items if item["valid"]]
-    rows = score_pairs(valid, smollm2, ["equations"], 512, tmp_path / "cache.sqlite", lambda _: None)
+    rows = score_pairs(
+        valid, smollm2, ["equations"], 512, tmp_path / "cache.sqlite", lambda _: None
+    )
     correct = [row["correct"] for row in rows if row["role"] == "caption"]
     assert 100 * sum(correct) / len(correct) == pytest.approx(77.3, abs=0.1)

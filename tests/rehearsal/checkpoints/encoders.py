@@ -13,9 +13,17 @@ from rehearsal.checkpoints.language import Builder
 from rehearsal.checkpoints.original import REGION_WIDTH
 from rehearsal.storing import Form, save_config, save_state, seeded, state_of
 
-SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+}
 WINDOW = 512
-MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+MEAN, DEVIATION = (
+    [0.48145466, 0.4578275, 0.40821073],
+    [0.26862954, 0.26130258, 0.27577711],
+)
 """Colours that CLIP, and after it BLIP and FLAVA, take for 0 and 1."""
 
 
@@ -23,9 +31,14 @@ def clip(model: str, folder: Path) -> None:
     """CLIP, with the constants that old files carry."""
     tokenizer = build_clip()
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": 77}
-    text |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    text |= {
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
     config = transformers.CLIPConfig(
-        text_config={**text, **SIZES}, vision_config={"image_size": 64, "patch_size": 16, **SIZES}, projection_dim=16
+        text_config={**text, **SIZES},
+        vision_config={"image_size": 64, "patch_size": 16, **SIZES},
+        projection_dim=16,
     )
     network = seeded(model, lambda: transformers.CLIPModel(config))
     state = state_of(network, without=(r"position_ids$",))
@@ -34,14 +47,30 @@ def clip(model: str, folder: Path) -> None:
     save_config(config, folder, "CLIPModel")
     save_state(state, folder, "bin")
     tokenizer.save_pretrained(folder)
-    _pictures(folder, "CLIPFeatureExtractor", size=64, crop_size=64, do_center_crop=True, resample=3)
+    _pictures(
+        folder,
+        "CLIPFeatureExtractor",
+        size=64,
+        crop_size=64,
+        do_center_crop=True,
+        resample=3,
+    )
 
 
 def blip(model: str, folder: Path) -> None:
     """BLIP for retrieval."""
     tokenizer = build_bert()
-    text = {"vocab_size": len(tokenizer), "max_position_embeddings": WINDOW, "encoder_hidden_size": 32}
-    text |= {"bos_token_id": 101, "sep_token_id": 102, "eos_token_id": 102, "pad_token_id": 0}
+    text = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": WINDOW,
+        "encoder_hidden_size": 32,
+    }
+    text |= {
+        "bos_token_id": 101,
+        "sep_token_id": 102,
+        "eos_token_id": 102,
+        "pad_token_id": 0,
+    }
     config = transformers.BlipConfig(
         text_config={**text, **SIZES},
         vision_config={"image_size": 64, "patch_size": 16, **SIZES},
@@ -54,14 +83,21 @@ def blip(model: str, folder: Path) -> None:
     save_config(config, folder, "BlipForImageTextRetrieval")
     save_state(state, folder)
     tokenizer.save_pretrained(folder)
-    _pictures(folder, "BlipImageProcessor", size={"height": 64, "width": 64}, resample=3)
+    _pictures(
+        folder, "BlipImageProcessor", size={"height": 64, "width": 64}, resample=3
+    )
 
 
 def blip_2(model: str, folder: Path) -> None:
     """BLIP-2 for retrieval."""
     tokenizer = build_bert()
     config = transformers.Blip2Config(
-        vision_config={"image_size": 56, "patch_size": 14, "attention_dropout": 0.0, **SIZES},
+        vision_config={
+            "image_size": 56,
+            "patch_size": 14,
+            "attention_dropout": 0.0,
+            **SIZES,
+        },
         qformer_config={
             "vocab_size": len(tokenizer),
             "max_position_embeddings": WINDOW,
@@ -71,7 +107,12 @@ def blip_2(model: str, folder: Path) -> None:
             "pad_token_id": 0,
             **SIZES,
         },
-        text_config={"model_type": "opt", "vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 1},
+        text_config={
+            "model_type": "opt",
+            "vocab_size": len(tokenizer),
+            "hidden_size": 32,
+            "num_hidden_layers": 1,
+        },
         num_query_tokens=4,
         image_text_hidden_size=16,
     )
@@ -80,7 +121,9 @@ def blip_2(model: str, folder: Path) -> None:
     save_config(config, folder, "Blip2ForImageTextRetrieval")
     save_state(state_of(network), folder)
     tokenizer.save_pretrained(folder)
-    _pictures(folder, "BlipImageProcessor", size={"height": 56, "width": 56}, resample=3)
+    _pictures(
+        folder, "BlipImageProcessor", size={"height": 56, "width": 56}, resample=3
+    )
 
 
 def flava(model: str, folder: Path) -> None:
@@ -89,7 +132,11 @@ def flava(model: str, folder: Path) -> None:
     common = {**SIZES, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = transformers.FlavaConfig(
         image_config={"image_size": 64, "patch_size": 16, "vocab_size": 64, **common},
-        text_config={"vocab_size": len(tokenizer), "max_position_embeddings": WINDOW, **common},
+        text_config={
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": WINDOW,
+            **common,
+        },
         multimodal_config=common,
         image_codebook_config={"num_groups": 4, "hidden_size": 8, "vocab_size": 64},
         hidden_size=32,
@@ -100,7 +147,14 @@ def flava(model: str, folder: Path) -> None:
     save_config(config, folder, "FlavaForPreTraining")
     save_state(state_of(network, without=(r"position_ids$",)), folder, "bin")
     tokenizer.save_pretrained(folder)
-    _pictures(folder, "FlavaFeatureExtractor", size=64, crop_size=64, do_center_crop=True, resample=3)
+    _pictures(
+        folder,
+        "FlavaFeatureExtractor",
+        size=64,
+        crop_size=64,
+        do_center_crop=True,
+        resample=3,
+    )
 
 
 def lxmert(model: str, folder: Path, answers: int = 0, form: Form = "bin") -> None:
@@ -118,7 +172,11 @@ def lxmert(model: str, folder: Path, answers: int = 0, form: Form = "bin") -> No
         r_layers=2,
         x_layers=2,
     )
-    build = transformers.LxmertForQuestionAnswering if answers else transformers.LxmertForPreTraining
+    build = (
+        transformers.LxmertForQuestionAnswering
+        if answers
+        else transformers.LxmertForPreTraining
+    )
     network = seeded(model, lambda: build(config))
     state = state_of(network, without=(r"position_ids$",))
     save_config(config, folder, build.__name__)
@@ -130,7 +188,10 @@ def visual_bert(model: str, folder: Path, width: int) -> None:
     """VisualBERT with the heads of its pre-training; the repository has no tokenizer."""
     size = len(build_bert())
     config = transformers.VisualBertConfig(
-        vocab_size=size, max_position_embeddings=WINDOW, visual_embedding_dim=width, **SIZES
+        vocab_size=size,
+        max_position_embeddings=WINDOW,
+        visual_embedding_dim=width,
+        **SIZES,
     )
     network = seeded(model, lambda: transformers.VisualBertForPreTraining(config))
     save_config(config, folder, "VisualBertForPreTraining")
@@ -140,14 +201,18 @@ def visual_bert(model: str, folder: Path, width: int) -> None:
 def _pictures(folder: Path, processor: str, **settings: Any) -> None:
     """`preprocessor_config.json`, with the class names and short forms of its time."""
     written = {
-        "feature_extractor_type" if processor.endswith("FeatureExtractor") else "image_processor_type": processor,
+        "feature_extractor_type"
+        if processor.endswith("FeatureExtractor")
+        else "image_processor_type": processor,
         "do_resize": True,
         "do_normalize": True,
         "image_mean": MEAN,
         "image_std": DEVIATION,
         **settings,
     }
-    (folder / "preprocessor_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps(written, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 BUILDERS: dict[str, Builder] = {
@@ -162,6 +227,8 @@ BUILDERS: dict[str, Builder] = {
     "unc-nlp/lxmert-base-uncased": lxmert,
     "unc-nlp/lxmert-vqa-uncased": functools.partial(lxmert, answers=3129),
     "unc-nlp/lxmert-gqa-uncased": functools.partial(lxmert, answers=1842),
-    "uclanlp/visualbert-vqa-coco-pre": functools.partial(visual_bert, width=REGION_WIDTH),
+    "uclanlp/visualbert-vqa-coco-pre": functools.partial(
+        visual_bert, width=REGION_WIDTH
+    ),
     "uclanlp/visualbert-nlvr2-coco-pre": functools.partial(visual_bert, width=1024),
 }

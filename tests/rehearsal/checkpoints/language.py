@@ -1,4 +1,6 @@
-"""Causal language models: GPT-1, GPT-2, Llama 2, Mistral and Falcon, as their repositories hold them."""
+"""Causal language models: GPT-1, GPT-2, Llama 2, Mistral and Falcon, as their repositories hold
+them.
+"""
 
 import functools
 import json
@@ -33,9 +35,17 @@ DECODER = {
 def gpt2(model: str, folder: Path) -> None:
     """Flat keys and the causal masks that old files carry; the head is the embedding."""
     tokenizer = build_gpt2()
-    ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    ends = {
+        "bos_token_id": tokenizer.eos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
     config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_positions=GPT_WINDOW, n_embd=32, n_layer=2, n_head=2, **ends
+        vocab_size=len(tokenizer),
+        n_positions=GPT_WINDOW,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        **ends,
     )
     network = seeded(model, lambda: transformers.GPT2LMHeadModel(config))
     _gpt(network, tokenizer, folder, "GPT2LMHeadModel")
@@ -45,16 +55,26 @@ def gpt1(model: str, folder: Path) -> None:
     """As GPT-2, with other names of the embeddings."""
     tokenizer = words.build_gpt1()
     config = transformers.OpenAIGPTConfig(
-        vocab_size=len(tokenizer), n_positions=GPT_WINDOW, n_embd=32, n_layer=2, n_head=2
+        vocab_size=len(tokenizer),
+        n_positions=GPT_WINDOW,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
     )
     network = seeded(model, lambda: transformers.OpenAIGPTLMHeadModel(config))
     _gpt(network, tokenizer, folder, "OpenAIGPTLMHeadModel")
 
 
 def _gpt(network: Any, tokenizer: Any, folder: Path, architecture: str) -> None:
-    state = state_of(network, {r"^transformer\.": ""}, (r"^lm_head", r"position_ids$", r"\.attn\.bias$"))
+    state = state_of(
+        network,
+        {r"^transformer\.": ""},
+        (r"^lm_head", r"position_ids$", r"\.attn\.bias$"),
+    )
     for layer in range(network.config.n_layer):
-        mask = torch.tril(torch.ones(GPT_WINDOW, GPT_WINDOW)).view(1, 1, GPT_WINDOW, GPT_WINDOW)
+        mask = torch.tril(torch.ones(GPT_WINDOW, GPT_WINDOW)).view(
+            1, 1, GPT_WINDOW, GPT_WINDOW
+        )
         state[f"h.{layer}.attn.bias"] = mask
     save_config(network.config, folder, architecture)
     save_state(state, folder)
@@ -64,15 +84,21 @@ def _gpt(network: Any, tokenizer: Any, folder: Path, architecture: str) -> None:
 def llama(model: str, folder: Path, shards: int, chat: bool) -> None:
     """Half precision in shards, with the inverse frequencies that files of that time carry."""
     tokenizer = build_llama2()
-    config = transformers.LlamaConfig(vocab_size=len(tokenizer), num_key_value_heads=4, **DECODER)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer), num_key_value_heads=4, **DECODER
+    )
     network = seeded(model, lambda: transformers.LlamaForCausalLM(config))
     state = state_of(network, dtype=torch.float16)
     for layer in range(config.num_hidden_layers):
-        state[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = torch.ones(4, dtype=torch.float16)
+        state[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = torch.ones(
+            4, dtype=torch.float16
+        )
     save_config(config, folder, "LlamaForCausalLM", torch_dtype="float16")
     save_state(state, folder, shards=shards)
     _generation(folder, {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0})
-    save_llama_tokenizer(tokenizer, folder, legacy=False, template=LLAMA_CHAT if chat else "")
+    save_llama_tokenizer(
+        tokenizer, folder, legacy=False, template=LLAMA_CHAT if chat else ""
+    )
 
 
 def mistral(model: str, folder: Path, chat: bool) -> None:
@@ -85,11 +111,15 @@ def mistral(model: str, folder: Path, chat: bool) -> None:
     save_config(config, folder, "MistralForCausalLM", torch_dtype="bfloat16")
     save_state(state_of(network, dtype=torch.bfloat16), folder, shards=2)
     _generation(folder, {"bos_token_id": 1, "eos_token_id": 2})
-    save_llama_tokenizer(tokenizer, folder, legacy=True, template=LLAMA_CHAT if chat else "")
+    save_llama_tokenizer(
+        tokenizer, folder, legacy=True, template=LLAMA_CHAT if chat else ""
+    )
 
 
 def falcon(model: str, folder: Path, large: bool) -> None:
-    """The 7B in two .bin shards, or the 40B with its newer layers in nine; both name code of their own."""
+    """The 7B in two .bin shards, or the 40B with its newer layers in nine; both name code of their
+    own.
+    """
     tokenizer = build_falcon()
     end = tokenizer.eos_token_id
     config = transformers.FalconConfig(
@@ -112,26 +142,41 @@ def falcon(model: str, folder: Path, large: bool) -> None:
         "AutoModel": "modeling_falcon.FalconModel",
         "AutoModelForCausalLM": "modeling_falcon.FalconForCausalLM",
     }
-    save_config(config, folder, "FalconForCausalLM", auto_map=code, torch_dtype="bfloat16")
-    save_state(state_of(network, dtype=torch.bfloat16), folder, "safetensors" if large else "bin", 9 if large else 2)
+    save_config(
+        config, folder, "FalconForCausalLM", auto_map=code, torch_dtype="bfloat16"
+    )
+    save_state(
+        state_of(network, dtype=torch.bfloat16),
+        folder,
+        "safetensors" if large else "bin",
+        9 if large else 2,
+    )
     _generation(folder, {"bos_token_id": end, "eos_token_id": end})
     tokenizer.save_pretrained(folder)
 
 
 def _generation(folder: Path, settings: dict[str, int]) -> None:
-    (folder / "generation_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (folder / "generation_config.json").write_text(
+        json.dumps(settings, indent=2) + "\n", encoding="utf-8"
+    )
 
 
-def save_llama_tokenizer(tokenizer: Any, folder: Path, legacy: bool, template: str = "") -> None:
+def save_llama_tokenizer(
+    tokenizer: Any, folder: Path, legacy: bool, template: str = ""
+) -> None:
     """Save a tokenizer under the class that the repositories name.
 
     Args:
         legacy: A setting of the class, which names how it treats spaces after special tokens.
-        template: A chat template, which stands in the settings, as it did when these models came out.
+        template: A chat template, which stands in the settings, as it did when these models came
+            out.
     """
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "LlamaTokenizer", "legacy": legacy}
+    settings = json.loads(path.read_text(encoding="utf-8")) | {
+        "tokenizer_class": "LlamaTokenizer",
+        "legacy": legacy,
+    }
     if template:
         settings["chat_template"] = template
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

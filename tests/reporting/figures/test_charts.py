@@ -11,8 +11,22 @@ from matplotlib.colors import to_hex, to_rgba
 
 from waltz.core.files.resources import RESOURCES
 from waltz.reporting.figures.chart_cells import Point, select_points
-from waltz.reporting.figures.chart_declarations import CHARTS, PERCENT, Chart, Part, select
-from waltz.reporting.figures.charts import COLORS, MARKERS, NUDGE, WORDS, draw_chart, draw_frequencies, fit_trend
+from waltz.reporting.figures.chart_declarations import (
+    CHARTS,
+    PERCENT,
+    Chart,
+    Part,
+    select,
+)
+from waltz.reporting.figures.charts import (
+    COLORS,
+    MARKERS,
+    NUDGE,
+    WORDS,
+    draw_chart,
+    draw_frequencies,
+    fit_trend,
+)
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.plan import FREQUENCY_FIGURES
 from waltz.reporting.tables.build_table import build_cells, read_paper_cells
@@ -77,15 +91,26 @@ def build_paper_cells(*tables):
     cells = []
     for table in tables:
         paper_values = read_paper_cells(
-            TABLES[table], [PUBLISHED / f"{name}.csv" for name in TABLES[table].paper_tables]
+            TABLES[table],
+            [PUBLISHED / f"{name}.csv" for name in TABLES[table].paper_tables],
         )
         if paper_values:
-            cells += build_cells(TABLES[table], "published", {}, paper_values, StudyFacts({}, True, 0.95, {}))
+            cells += build_cells(
+                TABLES[table],
+                "published",
+                {},
+                paper_values,
+                StudyFacts({}, True, 0.95, {}),
+            )
     return cells
 
 
 def test_a_chart_shows_its_own_cells_in_its_own_order():
-    shown = [cell("a", "m", "x", 1.0), cell("b", "m", "x", None, 2.0), cell("b", "m", "y", 3.0)]
+    shown = [
+        cell("a", "m", "x", 1.0),
+        cell("b", "m", "x", None, 2.0),
+        cell("b", "m", "y", 3.0),
+    ]
     others = [
         cell("a", "m", "x", 5.0, table="u"),
         cell("a", "m", "x", 5.0, profile="equations"),
@@ -95,7 +120,9 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
         cell("a", "hidden", "x", 5.0),
         cell("a", "m", "z", None),
     ]
-    points = select_points(replace(CHART, hidden_models=("hidden",)), [*shown, *others], "published")
+    points = select_points(
+        replace(CHART, hidden_models=("hidden",)), [*shown, *others], "published"
+    )
     assert points == [
         Point("B", "x", "m", None, None, None, None, 2.0),
         Point("B", "y", "m", 3.0, 2.0, 5.0, 10, None),
@@ -105,20 +132,41 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
 
 def test_our_number_is_of_the_first_table_that_has_it_and_the_paper_value_of_any():
     chart = replace(CHART, tables=("seeds", "t"))
-    cells = [cell("a", "m", "x", 1.0, 4.0), cell("a", "m", "x", 2.0, table="seeds"), cell("a", "n", "x", 3.0, 5.0)]
+    cells = [
+        cell("a", "m", "x", 1.0, 4.0),
+        cell("a", "m", "x", 2.0, table="seeds"),
+        cell("a", "n", "x", 3.0, 5.0),
+    ]
     points = select_points(chart, cells, "published")
-    assert [(point.series, point.value, point.paper_value) for point in points] == [("m", 2.0, 4.0), ("n", 3.0, 5.0)]
+    assert [(point.series, point.value, point.paper_value) for point in points] == [
+        ("m", 2.0, 4.0),
+        ("n", 3.0, 5.0),
+    ]
 
 
 def test_our_values_are_filled_with_intervals_and_paper_values_hollow():
-    cells = [cell("a", "m", "x", 50.0, 55.0), cell("a", "n", "x", None, 60.0), cell("a", "n", "y", 40.0)]
+    cells = [
+        cell("a", "m", "x", 50.0, 55.0),
+        cell("a", "n", "x", None, 60.0),
+        cell("a", "n", "y", 40.0),
+    ]
     figure = draw_chart(CHART, cells, "published")
     panel = list_panels(figure)["A"]
     assert [label.get_text() for label in panel.get_yticklabels()] == ["x", "y"]
     marks = list_markers(panel)
-    assert [(x, hollow) for x, _, hollow in marks] == [(40.0, False), (50.0, False), (55.0, True), (60.0, True)]
-    assert marks[1][1] == marks[2][1] < marks[3][1] < 0.5 < marks[0][1]  # series below each other in their row
-    assert {tuple(line.get_xdata()) for line in panel.lines if len(set(line.get_xdata())) == 2} >= {(49.0, 52.0)}
+    assert [(x, hollow) for x, _, hollow in marks] == [
+        (40.0, False),
+        (50.0, False),
+        (55.0, True),
+        (60.0, True),
+    ]
+    # Series below each other in their row.
+    assert marks[1][1] == marks[2][1] < marks[3][1] < 0.5 < marks[0][1]
+    assert {
+        tuple(line.get_xdata())
+        for line in panel.lines
+        if len(set(line.get_xdata())) == 2
+    } >= {(49.0, 52.0)}
     looks = [
         (line.get_marker(), to_hex(line.get_color()))
         for line in panel.lines
@@ -126,27 +174,47 @@ def test_our_values_are_filled_with_intervals_and_paper_values_hollow():
     ]
     assert looks == [(MARKERS[0], COLORS[0])] * 2
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["m", "n", "hollow: paper value"]
-    assert legend.get_title().get_text() == "n = 10 items per number. Bars: confidence intervals."
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "m",
+        "n",
+        "hollow: paper value",
+    ]
+    assert (
+        legend.get_title().get_text()
+        == "n = 10 items per number. Bars: confidence intervals."
+    )
 
 
 def test_panels_of_one_unit_share_their_scale_and_fill_the_grid_evenly():
-    panels = tuple(select(name.upper(), "other unit" if name in "de" else PERCENT, metric=name) for name in "abcde")
-    cells = [cell(name, "m", "x", 10.0 * number) for number, name in enumerate("abcde", 1)]
+    panels = tuple(
+        select(name.upper(), "other unit" if name in "de" else PERCENT, metric=name)
+        for name in "abcde"
+    )
+    cells = [
+        cell(name, "m", "x", 10.0 * number) for number, name in enumerate("abcde", 1)
+    ]
     figure = draw_chart(replace(CHART, panels=panels), cells, "published")
     shown = list_panels(figure)
     limits = {name: panel.get_xlim() for name, panel in shown.items()}
     assert limits["A"] == limits["B"] == limits["C"] != limits["D"] == limits["E"]
     assert limits["A"][0] < 9.0
     assert limits["A"][1] > 32.0
-    assert [panel.get_xlabel() for panel in shown.values()] == [PERCENT] * 3 + ["other unit"] * 2
+    assert [panel.get_xlabel() for panel in shown.values()] == [PERCENT] * 3 + [
+        "other unit"
+    ] * 2
     assert len(figure.axes) == 6  # two rows of three
-    named = [name for name, panel in shown.items() if panel.yaxis.get_tick_params().get("labelleft", True)]
+    named = [
+        name
+        for name, panel in shown.items()
+        if panel.yaxis.get_tick_params().get("labelleft", True)
+    ]
     assert named == ["A", "D"]  # the first of each row
 
 
 def test_the_same_cells_give_the_same_bytes(tmp_path):
-    cells = [cell("a", f"m{place}", f"d{place % 3}", float(place)) for place in range(12)]
+    cells = [
+        cell("a", f"m{place}", f"d{place % 3}", float(place)) for place in range(12)
+    ]
     for name in ("one", "other"):
         save_figure(draw_chart(CHART, cells, "published"), [tmp_path / f"{name}.svg"])
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
@@ -154,11 +222,18 @@ def test_the_same_cells_give_the_same_bytes(tmp_path):
 
 def test_a_chart_without_points_says_why():
     def explain(*cells):
-        return [text.get_text() for text in draw_chart(CHART, cells, "published").texts][-1]
+        return [
+            text.get_text() for text in draw_chart(CHART, cells, "published").texts
+        ][-1]
 
     assert explain() == "no cell of its tables has a number"
-    assert explain(replace(cell("a", "m", "x", None), reason="too few items")).endswith(":\ntoo few items")
-    assert explain(cell("c", "m", "x", 1.0)) == "the study has no number that this figure shows"
+    assert explain(replace(cell("a", "m", "x", None), reason="too few items")).endswith(
+        ":\ntoo few items"
+    )
+    assert (
+        explain(cell("c", "m", "x", 1.0))
+        == "the study has no number that this figure shows"
+    )
 
 
 def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
@@ -169,18 +244,30 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     cells = [
         replace(cell("a", "m", "x", 50.0, setting="cot"), sd=4.0),
         cell("a", "m", "x", 4.0, setting="cot, deviation"),
-        *(cell("a", "m", "x", value, setting=f"cot, seed {seed}") for seed, value in ((1, 46.0), (2, 54.0))),
+        *(
+            cell("a", "m", "x", value, setting=f"cot, seed {seed}")
+            for seed, value in ((1, 46.0), (2, 54.0))
+        ),
         cell("b", "m", "x", 0.5, setting="cot"),
         cell("b", "m", "x", 0.5, setting="cot, seed 1"),
     ]
     first, second = select_points(chart, cells, "published")
     assert first == Point("A", "x", "m", 50.0, 46.0, 54.0, 10, None, (46.0, 54.0))
-    assert second == Point("B", "x", "m", 0.5, None, None, 10, None)  # one seed has no deviation
+    # One seed has no deviation.
+    assert second == Point("B", "x", "m", 0.5, None, None, 10, None)
     figure = draw_chart(chart, cells, "published")
     panels = list_panels(figure)
-    dots = [tuple(line.get_xdata()) for line in panels["A"].lines if line.get_marker() == "."]
+    dots = [
+        tuple(line.get_xdata())
+        for line in panels["A"].lines
+        if line.get_marker() == "."
+    ]
     assert dots == [(46.0, 54.0)]
-    assert (46.0, 54.0) in {tuple(line.get_xdata()) for line in panels["A"].lines if line.get_marker() == "None"}
+    assert (46.0, 54.0) in {
+        tuple(line.get_xdata())
+        for line in panels["A"].lines
+        if line.get_marker() == "None"
+    }
     assert {len(set(line.get_xdata())) for line in panels["B"].lines} <= {0, 1}
     assert "thesis X.1, decoders paper figure 7" in figure.get_suptitle()
     assert "one standard deviation" in figure.legends[0].get_title().get_text()
@@ -188,28 +275,58 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     assert "no deviation" in alone.legends[0].get_title().get_text()
 
 
-TREND = Chart("f", "F", ("t",), (select("A", metric="a"),), "model", "dataset", kind="trends")
+TREND = Chart(
+    "f", "F", ("t",), (select("A", metric="a"),), "model", "dataset", kind="trends"
+)
 
 
 def test_trends_are_regressions_on_the_logarithm_of_the_size():
-    assert fit_trend([(1.0, 10.0), (10.0, 20.0), (100.0, 30.0)]) == ([1.0, 100.0], pytest.approx([10.0, 30.0]))
+    assert fit_trend([(1.0, 10.0), (10.0, 20.0), (100.0, 30.0)]) == (
+        [1.0, 100.0],
+        pytest.approx([10.0, 30.0]),
+    )
     # by hand: x = 0, 0, 1 (log10), y = 0, 2, 4; slope 3, start 1
-    assert fit_trend([(1.0, 0.0), (1.0, 2.0), (10.0, 4.0)])[1] == pytest.approx([1.0, 4.0])
+    assert fit_trend([(1.0, 0.0), (1.0, 2.0), (10.0, 4.0)])[1] == pytest.approx(
+        [1.0, 4.0]
+    )
     assert fit_trend([(7.0, 1.0), (7.0, 2.0)]) == fit_trend([]) == ([], [])
 
 
 def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_the_papers():
-    cells = [cell("a", "m", "x", 10.0, 20.0), cell("a", "n", "x", 30.0, 10.0), cell("a", "unknown", "x", 99.0)]
-    figure = draw_chart(TREND, cells, "published", {"m": 1_000_000_000, "n": 10_000_000_000, "unknown": 0})
+    cells = [
+        cell("a", "m", "x", 10.0, 20.0),
+        cell("a", "n", "x", 30.0, 10.0),
+        cell("a", "unknown", "x", 99.0),
+    ]
+    figure = draw_chart(
+        TREND,
+        cells,
+        "published",
+        {"m": 1_000_000_000, "n": 10_000_000_000, "unknown": 0},
+    )
     panel = list_panels(figure)["A"]
     assert [(x / NUDGE, y, hollow) for x, y, hollow in list_markers(panel)] == [
         (pytest.approx(size), value, hollow)
-        for size, value, hollow in ((1, 10, False), (1, 20, True), (10, 10, True), (10, 30, False))
+        for size, value, hollow in (
+            (1, 10, False),
+            (1, 20, True),
+            (10, 10, True),
+            (10, 30, False),
+        )
     ]
-    lines = {line.get_linestyle(): list(line.get_ydata()) for line in panel.lines if line.get_alpha() == 0.6}
+    lines = {
+        line.get_linestyle(): list(line.get_ydata())
+        for line in panel.lines
+        if line.get_alpha() == 0.6
+    }
     assert lines == {"-": pytest.approx([10, 30]), "--": pytest.approx([20, 10])}
     assert (panel.get_xscale(), panel.get_xlabel()) == ("log", "billions of parameters")
-    assert figure.legends[0].get_title().get_text().endswith("Without a known size: unknown.")
+    assert (
+        figure.legends[0]
+        .get_title()
+        .get_text()
+        .endswith("Without a known size: unknown.")
+    )
 
 
 def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():
@@ -236,24 +353,44 @@ def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():
         (1, 0, 1),
     ]
     panel = list_panels(draw_chart(chart, cells, "published"))["all"]
-    bars = [(bar.get_width(), bar.get_facecolor() == (0, 0, 0, 0), bar.get_edgecolor()) for bar in panel.patches]
+    bars = [
+        (bar.get_width(), bar.get_facecolor() == (0, 0, 0, 0), bar.get_edgecolor())
+        for bar in panel.patches
+    ]
     high, low = (to_rgba(color) for color in COLORS[:2])
     assert bars == [
         *((1, False, high), (1, True, high), (1, False, low), (1, True, low)),
         *((0, False, high), (1, True, high), (1, False, low), (0, True, low)),
     ]
-    assert [text.get_text().strip() for text in panel.texts] == [f"{width:g}" for width, *_ in bars]
+    assert [text.get_text().strip() for text in panel.texts] == [
+        f"{width:g}" for width, *_ in bars
+    ]
 
 
 def test_acc_is_the_mean_of_p_c_and_p_f_where_a_table_lacks_it():
-    chart = Chart("f", "F", ("t",), (select("acc", metric="acc"),), "dataset", "model", derived=("acc",))
+    chart = Chart(
+        "f",
+        "F",
+        ("t",),
+        (select("acc", metric="acc"),),
+        "dataset",
+        "model",
+        derived=("acc",),
+    )
     cells = [
         *(cell("p_c", "m", "x", 80.0, 71.0), cell("p_f", "m", "x", 41.0, 43.0)),
-        *(cell("p_c", "n", "x", 80.0), cell("p_f", "n", "x", 41.0), cell("acc", "n", "x", 60.0)),
+        *(
+            cell("p_c", "n", "x", 80.0),
+            cell("p_f", "n", "x", 41.0),
+            cell("acc", "n", "x", 60.0),
+        ),
         *(cell("p_c", "o", "x", 80.0), cell("p_f", "o", "x", None, 10.0)),
     ]
     points = select_points(chart, cells, "published")
-    assert [(point.series, point.value, point.paper_value, point.low, point.n) for point in points] == [
+    assert [
+        (point.series, point.value, point.paper_value, point.low, point.n)
+        for point in points
+    ] == [
         ("n", 60.0, None, 59.0, 10),
         ("m", 60.5, 57.0, None, 10),
     ]
@@ -265,12 +402,17 @@ def test_accuracy_over_tasks_is_an_average_over_the_tasks_that_the_models_share(
         derived=("accuracy over tasks",),
     )  # fmt: skip
     cells = [
-        *(cell("accuracy", "m", "x", 10.0, 30.0), cell("accuracy", "m", "y", 20.0, 50.0)),
+        *(
+            cell("accuracy", "m", "x", 10.0, 30.0),
+            cell("accuracy", "m", "y", 20.0, 50.0),
+        ),
         cell("accuracy", "n", "x", 10.0),
     ]
     (point,) = select_points(chart, cells, "published")
     below, above = math.hypot(1, 1) / 2, math.hypot(2, 2) / 2
-    assert point == Point("A", "m", "accuracy", 15.0, 15.0 - below, pytest.approx(15.0 + above), 20, 40.0)
+    assert point == Point(
+        "A", "m", "accuracy", 15.0, 15.0 - below, pytest.approx(15.0 + above), 20, 40.0
+    )
 
 
 def test_accuracy_over_tasks_takes_no_model_with_two_cells_of_a_task():
@@ -278,7 +420,10 @@ def test_accuracy_over_tasks_takes_no_model_with_two_cells_of_a_task():
         "f", "F", ("t",), (select("A", metric="accuracy", dataset="average"),), "model", "metric",
         derived=("accuracy over tasks",),
     )  # fmt: skip
-    cells = [cell("accuracy", "m", "x", 10.0), cell("accuracy", "m", "x", 20.0, setting="post-hoc, seed 0")]
+    cells = [
+        cell("accuracy", "m", "x", 10.0),
+        cell("accuracy", "m", "x", 20.0, setting="post-hoc, seed 0"),
+    ]
     assert select_points(chart, cells, "published") == []
 
 
@@ -293,15 +438,27 @@ def draw_with_paper_values(name):
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.id)
 def test_every_panel_row_and_series_of_a_chart_has_a_paper_value(chart):
     points = select_points(chart, build_paper_cells(*chart.tables), "published")
-    for parts, name in ((chart.panels, "panel"), (chart.rows, "row"), (chart.series, "series")):
-        present = {getattr(point, name) for point in points if point.paper_value is not None}
-        assert present >= ({part.label for part in parts} if not isinstance(parts, str) else set())
+    for parts, name in (
+        (chart.panels, "panel"),
+        (chart.rows, "row"),
+        (chart.series, "series"),
+    ):
+        present = {
+            getattr(point, name) for point in points if point.paper_value is not None
+        }
+        assert present >= (
+            {part.label for part in parts} if not isinstance(parts, str) else set()
+        )
         assert present
 
 
 def test_figure_5_2_has_accuracy_and_t_shap_of_answers_and_explanations_on_five_data_sets():
     _, points = draw_with_paper_values("thesis-5.2")
-    vqa = {point.series: point.paper_value for point in points if (point.panel, point.row) == ("VQA", "bakllava")}
+    vqa = {
+        point.series: point.paper_value
+        for point in points
+        if (point.panel, point.row) == ("VQA", "bakllava")
+    }
     assert vqa == {
         "accuracy": 72,
         "accuracy after a chain of thought": 31,
@@ -314,7 +471,11 @@ def test_figure_5_2_has_accuracy_and_t_shap_of_answers_and_explanations_on_five_
 
 def test_figure_5_3_has_cc_shap_and_counterfactual_edits():
     _, points = draw_with_paper_values("thesis-5.3")
-    existence = [point.paper_value for point in points if (point.row, point.series) == ("existence", "bakllava")]
+    existence = [
+        point.paper_value
+        for point in points
+        if (point.row, point.series) == ("existence", "bakllava")
+    ]
     assert existence == [-0.01, 0.0, 54]
 
 
@@ -325,30 +486,51 @@ def test_figure_c_1_has_the_three_averages_of_the_appendix():
     lowest = {}
     for point in points:
         lowest.setdefault(point.series, []).append((point.paper_value, point.row))
-    assert min(lowest["tests and CC-SHAP"])[1] == "falcon-7b"  # "Falcon-7b is least consistent"
+    # "Falcon-7b is least consistent".
+    assert min(lowest["tests and CC-SHAP"])[1] == "falcon-7b"
 
 
 def test_bars_of_figure_c_3_agree_with_the_text_about_them():
     _, points = draw_with_paper_values("thesis-C.3-bars")
-    high = {point.row: point.paper_value for point in points if "10 or more" in point.series}
-    low = {point.row: point.paper_value for point in points if "−10 or less" in point.series}
-    # "the most frequently occurring positive correlations with Counterfactual Edits, followed by Adding Mistakes and
-    # Paraphrasing", "the most frequently occurring negative correlations with Adding Mistakes"
+    high = {
+        point.row: point.paper_value for point in points if "10 or more" in point.series
+    }
+    low = {
+        point.row: point.paper_value
+        for point in points
+        if "−10 or less" in point.series
+    }
+    # "the most frequently occurring positive correlations with Counterfactual Edits, followed by
+    # Adding Mistakes and Paraphrasing", "the most frequently occurring negative correlations with
+    # Adding Mistakes"
     assert sorted(high, key=high.get)[-1] == "counterfactual edits"
     assert high["counterfactual edits"] == 23
-    assert set(sorted(high, key=high.get)[-3:]) == {"counterfactual edits", "adding mistakes", "paraphrasing"}
+    assert set(sorted(high, key=high.get)[-3:]) == {
+        "counterfactual edits",
+        "adding mistakes",
+        "paraphrasing",
+    }
     assert low["adding mistakes"] == max(low.values())
 
 
 def test_trends_of_figure_c_3_are_over_the_chat_models_that_its_axis_names():
     _, points = draw_with_paper_values("thesis-C.3")
-    chat = {"falcon-7b-chat", "llama2-7b-chat", "mistral-7b-chat", "llama2-13b-chat", "falcon-40b-chat"}
+    chat = {
+        "falcon-7b-chat",
+        "llama2-7b-chat",
+        "mistral-7b-chat",
+        "llama2-13b-chat",
+        "falcon-40b-chat",
+    }
     assert {point.row for point in points} == chat
     by_panel = {}
     for point in points:
         by_panel.setdefault(point.panel, set()).add(point.series)
     data_sets = {"e-SNLI", "disambiguation QA", "ComVE"}
-    assert by_panel.pop("accuracy, average over all text tasks") == {"accuracy", "accuracy after a chain of thought"}
+    assert by_panel.pop("accuracy, average over all text tasks") == {
+        "accuracy",
+        "accuracy after a chain of thought",
+    }
     assert by_panel.pop("input from explanation") == {"ComVE"}
     assert all(series == data_sets for series in by_panel.values())
     assert len(by_panel) == 8
@@ -357,17 +539,27 @@ def test_trends_of_figure_c_3_are_over_the_chat_models_that_its_axis_names():
 def test_figures_over_seeds_show_accuracy_and_t_shap_in_c_4_and_the_tests_in_c_5():
     _, points = draw_with_paper_values("thesis-C.4")
     existence = [
-        point.paper_value for point in points if point.row.startswith("existence") and point.series == "bakllava"
+        point.paper_value
+        for point in points
+        if point.row.startswith("existence") and point.series == "bakllava"
     ]
     assert existence == [97, 97, 89, 69, 61]
     _, points = draw_with_paper_values("thesis-C.5")
-    vqa = [point.paper_value for point in points if point.row.startswith("VQA") and point.series == "bakllava"]
+    vqa = [
+        point.paper_value
+        for point in points
+        if point.row.startswith("VQA") and point.series == "bakllava"
+    ]
     assert vqa == [0.22, 0.11, 31, 11, 100, 100, 100, 0]
 
 
 def test_encoders_stand_next_to_decoders_in_figure_1_of_the_decoders_paper():
     _, points = draw_with_paper_values("decoders-paper-figure-1")
-    assert {(point.series, point.row): point.paper_value for point in points if point.panel == "acc_r"}.items() >= {
+    assert {
+        (point.series, point.row): point.paper_value
+        for point in points
+        if point.panel == "acc_r"
+    }.items() >= {
         ("encoders and language models", "clip"): 64.0,
         ("VL decoders", "mplug-owl3"): 88,
     }.items()
@@ -378,14 +570,23 @@ def test_encoders_stand_next_to_decoders_in_figure_1_of_the_decoders_paper():
 
 def read_documented_charts():
     """Return panels, rows, series and tables by file from the first table of the page."""
-    lines = re.findall(r"^\| `(thesis-\S+|decoders-\S+)` \|(.*)\|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: [text.strip() for text in cells.split(" | ")] for name, cells in lines}
+    lines = re.findall(
+        r"^\| `(thesis-\S+|decoders-\S+)` \|(.*)\|$",
+        DOCS.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    return {
+        name: [text.strip() for text in cells.split(" | ")] for name, cells in lines
+    }
 
 
 def format_parts(parts):
     if isinstance(parts, str):
         return parts
-    return "; ".join(part.label + (f" [{part.unit}]" if part.unit != PERCENT else "") for part in parts)
+    return "; ".join(
+        part.label + (f" [{part.unit}]" if part.unit != PERCENT else "")
+        for part in parts
+    )
 
 
 def test_every_chart_is_documented_with_its_panels_rows_series_and_tables():
@@ -393,11 +594,16 @@ def test_every_chart_is_documented_with_its_panels_rows_series_and_tables():
     assert list(documented) == [chart.id for chart in CHARTS]
     for chart in CHARTS:
         paper, panels, rows, series, tables, difference = documented[chart.id]
-        assert (panels, rows, series) == tuple(map(format_parts, (chart.panels, chart.rows, chart.series))), chart.id
+        assert (panels, rows, series) == tuple(
+            map(format_parts, (chart.panels, chart.rows, chart.series))
+        ), chart.id
         assert tables == "; ".join(chart.tables), chart.id
         assert min(len(paper), len(difference)) > 5, chart.id
         for figure in chart.further_figures:
-            assert figure.replace("-", " ").replace(" figure", "").casefold() in f"{paper} {difference}".casefold()
+            assert (
+                figure.replace("-", " ").replace(" figure", "").casefold()
+                in f"{paper} {difference}".casefold()
+            )
 
 
 def test_every_figure_of_word_frequencies_is_documented_with_its_paper_figures():
@@ -406,17 +612,35 @@ def test_every_figure_of_word_frequencies_is_documented_with_its_paper_figures()
         for line in DOCS.read_text(encoding="utf-8").splitlines()
         if line.startswith("| `lexical-") or line.startswith("| `pronoun-")
     ]
-    documented = {name: row[1] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+    documented = {
+        name: row[1] for row in rows for name in re.findall(r"`([^`]+)`", row[0])
+    }
     for (kind, dataset), figures in FREQUENCY_FIGURES.items():
-        assert documented.pop(f"{kind}-{dataset}").replace(" and ", ", ").startswith(figures)
+        assert (
+            documented.pop(f"{kind}-{dataset}")
+            .replace(" and ", ", ")
+            .startswith(figures)
+        )
     assert all(text.startswith("none") for text in documented.values())
 
 
 FIGURES_IN_THE_PAPERS = {
     "thesis": [
         *("1.1", "1.2", *(f"2.{number}" for number in range(1, 12)), "3.1", "3.2"),
-        *(*(f"4.{number}" for number in range(1, 7)), "5.1", "5.2", "5.3", "A.1", "A.2", "A.3", "A.4"),
-        *(*(f"B.{number}" for number in range(1, 11)), *(f"C.{number}" for number in range(1, 6))),
+        *(
+            *(f"4.{number}" for number in range(1, 7)),
+            "5.1",
+            "5.2",
+            "5.3",
+            "A.1",
+            "A.2",
+            "A.3",
+            "A.4",
+        ),
+        *(
+            *(f"B.{number}" for number in range(1, 11)),
+            *(f"C.{number}" for number in range(1, 6)),
+        ),
     ],
     "VALSE paper": ["1", "2", "3", "4"],
     "MM-SHAP paper": [str(number) for number in range(1, 12)],
@@ -426,20 +650,29 @@ FIGURES_IN_THE_PAPERS = {
 
 
 def list_documented_figures(paper):
-    """Return the figures of one paper that the page names: `thesis 3.1`, `B.1 to B.8`, `VALSE paper 3` and files."""
+    """Return the figures of one paper that the page names: `thesis 3.1`, `B.1 to B.8`, `VALSE paper
+    3` and files.
+    """
     text = DOCS.read_text(encoding="utf-8").replace("\n", " ")
     named = set()
     number = r"(?:[A-C]\.\d+|\d+(?:\.\d+)?)"
-    for numbers in re.findall(rf"(?i:{paper})(?: figures)? ((?:{number}(?: to |, | and )?)+)", text):
+    for numbers in re.findall(
+        rf"(?i:{paper})(?: figures)? ((?:{number}(?: to |, | and )?)+)", text
+    ):
         for first, last in re.findall(rf"({number})(?: to ({number}))?", numbers):
             named.add(first)
             if last:
                 prefix, _, begin = first.rpartition(".")
                 dot = "." if prefix else ""
-                named |= {f"{prefix}{dot}{n}" for n in range(int(begin), int(last.rpartition(".")[2]) + 1)}
+                named |= {
+                    f"{prefix}{dot}{n}"
+                    for n in range(int(begin), int(last.rpartition(".")[2]) + 1)
+                }
     for chart in CHARTS:
         for name in (chart.id, *chart.further_figures):
-            base, _, figure = name.replace("-figure-", "-").removesuffix("-bars").rpartition("-")
+            base, _, figure = (
+                name.replace("-figure-", "-").removesuffix("-bars").rpartition("-")
+            )
             if base.replace("-", " ") == paper:
                 named.add(figure)
     return named
@@ -455,7 +688,12 @@ def test_no_figure_of_a_paper_is_missing_on_the_page(paper):
 
 def _counts(words):
     return [
-        {"items": items, "side": side, "word": f"word{place}", "count": (place + 1) * (1 + (side == "foil"))}
+        {
+            "items": items,
+            "side": side,
+            "word": f"word{place}",
+            "count": (place + 1) * (1 + (side == "foil")),
+        }
         for place in range(words)
         for items in ("all", "valid")
         for side in ("caption", "foil")
@@ -465,18 +703,30 @@ def _counts(words):
 def test_bars_show_the_shares_of_the_most_frequent_words():
     figure = draw_frequencies(_counts(30), "relations")
     left, right = figure.axes
-    assert [label.get_text() for label in left.get_yticklabels()] == [f"word{place}" for place in range(29, 9, -1)]
-    shares = [100 * (place + 1) / 465 for place in range(29, 9, -1)]  # 1 + 2 + ... + 30 = 465
-    assert [bar.get_width() for bar in right.patches] == pytest.approx(2 * shares)  # foils are twice as many words
-    assert right.get_title(loc="left") == "after validation (n = 465 in captions, 930 in foils)"
+    assert [label.get_text() for label in left.get_yticklabels()] == [
+        f"word{place}" for place in range(29, 9, -1)
+    ]
+    # 1 + 2 + ... + 30 = 465.
+    shares = [100 * (place + 1) / 465 for place in range(29, 9, -1)]
+    # Foils are twice as many words.
+    assert [bar.get_width() for bar in right.patches] == pytest.approx(2 * shares)
+    assert (
+        right.get_title(loc="left")
+        == "after validation (n = 465 in captions, 930 in foils)"
+    )
     assert f"{WORDS} of 30 words" in figure.get_suptitle()
 
 
 def test_the_same_counts_give_the_same_bytes(tmp_path):
     for name in ("a", "b"):
-        save_figure(draw_frequencies(_counts(5), "x"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
+        save_figure(
+            draw_frequencies(_counts(5), "x"),
+            [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"],
+        )
     for form in ("svg", "png"):
-        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
+        assert (tmp_path / f"a.{form}").read_bytes() == (
+            tmp_path / f"b.{form}"
+        ).read_bytes()
 
 
 def test_a_data_set_without_words_still_has_a_figure(tmp_path):

@@ -11,8 +11,15 @@ from PIL import Image
 from stand_ins.models import tiny_clip, tiny_decoders
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
-from waltz.consistency.cc_shap.rows import build_setup, compute_cc_shap_rows, compute_edit_rows
+from waltz.attribution.t_shap import (
+    compute_contribution_ratios,
+    find_contributing_outputs,
+)
+from waltz.consistency.cc_shap.rows import (
+    build_setup,
+    compute_cc_shap_rows,
+    compute_edit_rows,
+)
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
@@ -37,36 +44,59 @@ from waltz.reporting.figures.figure_files import save_figure
 from waltz.sources.images import open_images
 
 ITEMS = [
-    {"item_id": name, "instrument": "existence", "image": "a.png", "caption": caption, "foil": "there is no dog"}
+    {
+        "item_id": name,
+        "instrument": "existence",
+        "image": "a.png",
+        "caption": caption,
+        "foil": "there is no dog",
+    }
     for name, caption in (("one", "there is a man"), ("two", "a cat on the box"))
 ]
 
 
 def test_a_figure_shows_the_rows_values(tmp_path):
     encoder = load_encoder(
-        ModelSpec("tiny", kind="clip", weights=str(tiny_clip.save_clip(tmp_path / "clip"))), Device("cpu", 1, "test")
+        ModelSpec(
+            "tiny", kind="clip", weights=str(tiny_clip.save_clip(tmp_path / "clip"))
+        ),
+        Device("cpu", 1, "test"),
     )
     Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "a.png")
     with open_images(tmp_path) as source:
         rows = compute_text_rows(
-            encoder, ITEMS, source, AttributionSettings(EQUATIONS, "auto", 40, 0), tmp_path / "s", lambda n: None
+            encoder,
+            ITEMS,
+            source,
+            AttributionSettings(EQUATIONS, "auto", 40, 0),
+            tmp_path / "s",
+            lambda n: None,
         )
     of = [row for row in rows if row["item_id"] == "two"]
     with Image.open(tmp_path / "a.png") as opened:
         figure = draw_encoder_example(encoder, of, opened.convert("RGB"), "tiny, two")
     written = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
-    written += " ".join(axes.get_title(loc=loc) for axes in figure.axes for loc in ("left", "center"))
+    written += " ".join(
+        axes.get_title(loc=loc) for axes in figure.axes for loc in ("left", "center")
+    )
     for row in of:
         assert f"{100 * row['t_shap']:.1f}" in written
         assert f" {row['phi'][1][0]:+.1f} " in written.replace("−", "-")
 
 
 def test_items_with_errors_are_not_drawn_and_the_sample_does_not_hang_on_others():
-    rows = [{"item_id": f"i{number}", "error": None} for number in range(20) for _ in range(2)]
+    rows = [
+        {"item_id": f"i{number}", "error": None}
+        for number in range(20)
+        for _ in range(2)
+    ]
     few = select_example_items(rows, 3, 0)
     assert len(set(few)) == 3
     assert set(few) <= set(select_example_items(rows, 5, 0))
-    failed = [{**row, "error": "too long"} if row["item_id"] == few[0] else row for row in rows]
+    failed = [
+        {**row, "error": "too long"} if row["item_id"] == few[0] else row
+        for row in rows
+    ]
     assert few[0] not in select_example_items(failed, 20, 0)
     assert select_example_items([], 3, 0) == []
 
@@ -81,30 +111,72 @@ turns:
     post-hoc: [{user: "{input} answer ( {answer} ) because"}]
     cot: [{user: "{input} what is this ?"}]
 """
-TEXT = Question("own:1", "own", "comve", None, {"first": "a dog", "second": "two cars"}, ("A", "B"), ("A",), "B")
-PAIR = Question("own:2", "own", "pairwise", "0.png", {"first": "a man", "second": "a cat"}, ("A", "B"), ("A",), "B")
+TEXT = Question(
+    "own:1",
+    "own",
+    "comve",
+    None,
+    {"first": "a dog", "second": "two cars"},
+    ("A", "B"),
+    ("A",),
+    "B",
+)
+PAIR = Question(
+    "own:2",
+    "own",
+    "pairwise",
+    "0.png",
+    {"first": "a man", "second": "a cat"},
+    ("A", "B"),
+    ("A",),
+    "B",
+)
 WORDS = {TEXT.form: "A a red dog B two cars ?", PAIR.form: "A: a red man B: a cat ?"}
 
 
 def photo(*_):
-    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8)
+    )
 
 
 def left(folder, decoder, question) -> ExplanationTables:
     """What the stage leaves of one item with an edit, and of one that fails."""
     (folder / "short.yaml").write_text(SHORT)
     template = build_equations_template(
-        lambda turns: " ".join(("<image> " if turn.image else "") + turn.text for turn in turns),
+        lambda turns: " ".join(
+            ("<image> " if turn.image else "") + turn.text for turn in turns
+        ),
         read_prompt_file("equations", folder / "short.yaml"),
     )
-    how = build_setup(decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
-    edit = {"test": "counterfactual_edits", "item_id": question.item_id, "profile": "equations", "seed": 3}
-    edit |= {"error": None, "edited_input": WORDS[question.form], "inserted": "red", "flipped": True, "reason": None}
+    how = build_setup(
+        decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store"
+    )
+    edit = {
+        "test": "counterfactual_edits",
+        "item_id": question.item_id,
+        "profile": "equations",
+        "seed": 3,
+    }
+    edit |= {
+        "error": None,
+        "edited_input": WORDS[question.form],
+        "inserted": "red",
+        "flipped": True,
+        "reason": None,
+    }
     rows, contributions = compute_cc_shap_rows(how, [question], photo, lambda _: None)
     moved, after = compute_edit_rows(how, [question], [edit], photo, lambda _: None)
     failed = {**contributions[0], "item_id": "own:0", "phi": None, "error": "too long"}
-    tables = (([*contributions, failed], ATTRIBUTION), (rows, CC_SHAP), (moved, EDITED), (after, ATTRIBUTION))
-    return ExplanationTables(*(parquet.build_table(part, layout) for part, layout in tables))
+    tables = (
+        ([*contributions, failed], ATTRIBUTION),
+        (rows, CC_SHAP),
+        (moved, EDITED),
+        (after, ATTRIBUTION),
+    )
+    return ExplanationTables(
+        *(parquet.build_table(part, layout) for part, layout in tables)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +197,12 @@ def written(figure):
 def percents(row, words):
     """Mean ratios in percent of some players of a row."""
     phi = np.array(row["phi"])
-    return 100 * compute_contribution_ratios(phi[:, find_contributing_outputs(phi)]).mean(axis=1)[words]
+    return (
+        100
+        * compute_contribution_ratios(phi[:, find_contributing_outputs(phi)]).mean(
+            axis=1
+        )[words]
+    )
 
 
 def shown(figure):
@@ -138,32 +215,74 @@ def shown(figure):
 
 
 def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
-    figures = list(draw_explanations({"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo)))
-    assert [name for name, *_ in figures] == ["own-equations-1-post-hoc", "own-equations-1-cot"]
+    figures = list(
+        draw_explanations(
+            {"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo)
+        )
+    )
+    assert [name for name, *_ in figures] == [
+        "own-equations-1-post-hoc",
+        "own-equations-1-cot",
+    ]
     rows = spoken.contributions.to_pylist()
-    for (_, title, figure), shap, row in zip(figures, spoken.cc_shap.to_pylist(), rows[::2], strict=False):
+    for (_, title, figure), shap, row in zip(
+        figures, spoken.cc_shap.to_pylist(), rows[::2], strict=False
+    ):
         value = f"{shap['value']:.3f}".replace("-", "−")
-        assert title.startswith(f"m, own, equations: own:1, {shap['kind']}, CC-SHAP {value}")
+        assert title.startswith(
+            f"m, own, equations: own:1, {shap['kind']}, CC-SHAP {value}"
+        )
         assert title in written(figure)
-        assert {"answer", "explanation"} <= set(written(figure))  # no share of text without an image
+        # No share of text without an image.
+        assert {"answer", "explanation"} <= set(written(figure))
         words = len(row["tokens"])
-        np.testing.assert_allclose(shown(figure)[:words], percents(row, slice(words)), atol=0.51)
+        np.testing.assert_allclose(
+            shown(figure)[:words], percents(row, slice(words)), atol=0.51
+        )
         assert len(figure.axes) == 1
-    assert list(draw_explanations({"own": spoken}, "m", ["published"], 5, 0, make_image_renderer(None, photo))) == []
+    assert (
+        list(
+            draw_explanations(
+                {"own": spoken},
+                "m",
+                ["published"],
+                5,
+                0,
+                make_image_renderer(None, photo),
+            )
+        )
+        == []
+    )
 
 
 def test_an_edit_is_below_its_original(spoken):
-    ((name, title, figure),) = draw_edits({"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo))
+    ((name, title, figure),) = draw_edits(
+        {"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo)
+    )
     (moved,) = spoken.edited.to_pylist()
     assert name == "own-equations-1-edit"
-    assert f"moved: answer {moved['answer']:.3f}, explanation {moved['explanation']:.3f}" in title
+    assert (
+        f"moved: answer {moved['answer']:.3f}, explanation {moved['explanation']:.3f}"
+        in title
+    )
     assert f"→ {moved['cc_shap']:.3f}".replace("-", "−") in title
-    headings = [word for word in written(figure) if word.startswith(("answer", "explanation")) and "(" not in word]
+    headings = [
+        word
+        for word in written(figure)
+        if word.startswith(("answer", "explanation")) and "(" not in word
+    ]
     sides = ["answer", "explanation", "answer with “red”", "explanation with “red”"]
     assert [heading for heading in headings if heading in sides] == sides
     assert written(figure).count("red") >= 4  # once in either column of either side
     unedited = {"own": ExplanationTables(spoken.contributions, spoken.cc_shap)}
-    assert list(draw_edits(unedited, "m", ["equations"], 5, 0, make_image_renderer(None, photo))) == []
+    assert (
+        list(
+            draw_edits(
+                unedited, "m", ["equations"], 5, 0, make_image_renderer(None, photo)
+            )
+        )
+        == []
+    )
 
 
 def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
@@ -174,13 +293,17 @@ def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     assert image.shape == (24, 24, 3)
     assert sorted(set(cells.ravel())) == list(range(row["grid"] ** 2))
     assert see("own", {**row, "image": None}) is None
-    _, _, figure = next(iter(draw_explanations({"own": attribution}, "m", ["equations"], 1, 0, see)))
+    _, _, figure = next(
+        iter(draw_explanations({"own": attribution}, "m", ["equations"], 1, 0, see))
+    )
     assert len([axes for axes in figure.axes if axes.images]) == 6
     assert f"answer, T-SHAP {100 * row['t_shap']:.1f}" in " ".join(written(figure))
     patches = percents(row, slice(len(row["tokens"]), None))
     drawn = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].texts]
     np.testing.assert_allclose(drawn, patches, atol=0.51)
-    _, _, edited = next(iter(draw_edits({"own": attribution}, "m", ["equations"], 1, 0, see)))
+    _, _, edited = next(
+        iter(draw_edits({"own": attribution}, "m", ["equations"], 1, 0, see))
+    )
     assert len([axes for axes in edited.axes if axes.images]) == 12
 
 
@@ -189,9 +312,19 @@ IMAGE = np.random.default_rng(0).random((20, 20, 3))
 
 
 def side(name, prompt, phi, generated_text="so", cells=None, **facts):
-    spans = [{"start": word.start(), "end": word.end()} for word in re.finditer(r"\S+", prompt)]
+    spans = [
+        {"start": word.start(), "end": word.end()}
+        for word in re.finditer(r"\S+", prompt)
+    ]
     return ExplainedText(
-        name, generated_text, prompt, ["?"] * len(spans), spans, np.asarray(phi, dtype=float), cells, **facts
+        name,
+        generated_text,
+        prompt,
+        ["?"] * len(spans),
+        spans,
+        np.asarray(phi, dtype=float),
+        cells,
+        **facts,
     )
 
 
@@ -204,13 +337,20 @@ def numbers(figure):
 
 
 def boxes(figure):
-    """The faces of the tokens' boxes: the answer's as they are and renormalised, then the explanation's."""
-    return [patch.get_facecolor() for patch in figure.axes[0].patches if patch.get_fill()]
+    """The faces of the tokens' boxes: the answer's as they are and renormalised, then the
+    explanation's.
+    """
+    return [
+        patch.get_facecolor() for patch in figure.axes[0].patches if patch.get_fill()
+    ]
 
 
 def test_mean_ratios_worked_by_hand():
     # the explanation's ratios: (1/4, -3/4) and (1, 0), their mean (5/8, -3/8)
-    answer, explanation = side("answer", "a dog", [[1], [1]]), side("explanation", "a dog", [[1, 9], [-3, 0]])
+    answer, explanation = (
+        side("answer", "a dog", [[1], [1]]),
+        side("explanation", "a dog", [[1, 9], [-3, 0]]),
+    )
     figure = draw_answer_and_explanation([answer, explanation], "title")
     assert numbers(figure) == ["+50", "+50", "+50", "+50", "+62", "−38", "+62", "−38"]
     assert list_texts(figure)[0] == "title"
@@ -222,18 +362,27 @@ def test_each_modality_is_renormalised():
     # text 1, 1 and image 0, 2, -6, 0
     phi = [[1], [1], [0], [2], [-6], [0]]
     shares = {"t_shap": 0.2, "t_shap_se": 0.013}
-    sides = [side(name, "a dog", phi, cells=CELLS, **shares) for name in ("answer", "explanation")]
+    sides = [
+        side(name, "a dog", phi, cells=CELLS, **shares)
+        for name in ("answer", "explanation")
+    ]
     figure = draw_answer_and_explanation(sides, "", IMAGE)
     assert numbers(figure)[:4] == ["+10", "+10", "+50", "+50"]
     patches = [text.get_text() for axes in figure.axes[1:4] for text in axes.texts]
     assert patches == ["0", "+20", "−60", "0", "0", "+25", "−75", "0"]
-    assert {"answer, T-SHAP 20.0 ± 1.3 %", "explanation, T-SHAP 20.0 ± 1.3 %"} <= set(list_texts(figure))
-    assert len([axes for axes in figure.axes if axes.images]) == 6  # two ways to colour it and itself, on either side
+    assert {"answer, T-SHAP 20.0 ± 1.3 %", "explanation, T-SHAP 20.0 ± 1.3 %"} <= set(
+        list_texts(figure)
+    )
+    # Two ways to colour it and itself, on either side.
+    assert len([axes for axes in figure.axes if axes.images]) == 6
 
 
 def test_sides_share_one_scale_as_they_are():
     prompt = " ".join("abcdefghij")
-    spread, one = side("answer", prompt, np.ones((10, 1))), side("explanation", "a b", [[1], [0]])
+    spread, one = (
+        side("answer", prompt, np.ones((10, 1))),
+        side("explanation", "a b", [[1], [0]]),
+    )
     faces = boxes(draw_answer_and_explanation([spread, one], ""))
     assert faces[0][0] > faces[20][0] + 0.2  # a tenth is paler than all
     assert faces[10] == faces[22]  # renormalised: the strongest of each side
@@ -251,9 +400,17 @@ def test_weak_tokens_are_left_out_and_nothing_is_not_a_number():
 def test_long_explanations_are_cut_and_dollars_stay():
     text = "it costs $5 and $6, " * 100
     figure = draw_answer_and_explanation(
-        [side("answer", "a", [[1]]), side("explanation", "a", [[1]], generated_text=text)], ""
+        [
+            side("answer", "a", [[1]]),
+            side("explanation", "a", [[1]], generated_text=text),
+        ],
+        "",
     )
-    lines = [line for line in list_texts(figure) if line.startswith(("it", "costs", "$", "and"))]
+    lines = [
+        line
+        for line in list_texts(figure)
+        if line.startswith(("it", "costs", "$", "and"))
+    ]
     assert len(lines) == MAX_LINES
     assert lines[-1].endswith("…")
 
@@ -262,7 +419,9 @@ def test_nothing_leaves_the_page_or_stays_open(tmp_path):
     prompt = " ".join(f"word{place}" for place in range(50))
     phi = np.random.default_rng(1).normal(size=(54, 3))
     long = side("answer", prompt, phi, cells=CELLS)
-    figure = draw_answer_and_explanation([long, replace(long, name="explanation")], "x", IMAGE)
+    figure = draw_answer_and_explanation(
+        [long, replace(long, name="explanation")], "x", IMAGE
+    )
     width, height = figure.get_size_inches()
     assert height < 40
     for patch in figure.axes[0].patches:
@@ -270,7 +429,10 @@ def test_nothing_leaves_the_page_or_stays_open(tmp_path):
         assert 0 <= patch.get_y() <= patch.get_y() + patch.get_height() <= height
     save_figure(figure, [tmp_path / "a.svg"])
     save_figure(
-        draw_answer_and_explanation([long, replace(long, name="explanation")], "x", IMAGE), [tmp_path / "b.svg"]
+        draw_answer_and_explanation(
+            [long, replace(long, name="explanation")], "x", IMAGE
+        ),
+        [tmp_path / "b.svg"],
     )
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert not pyplot.get_fignums()

@@ -7,7 +7,13 @@ from matplotlib.figure import Figure
 
 from waltz.core.errors import UserError
 from waltz.reporting.figures import figure_files
-from waltz.reporting.figures.figure_files import FONT, list_example_files, save_examples, select_items, use_style
+from waltz.reporting.figures.figure_files import (
+    FONT,
+    list_example_files,
+    save_examples,
+    select_items,
+    use_style,
+)
 
 
 def table(*ids, profile="equations", error=None):
@@ -15,22 +21,43 @@ def table(*ids, profile="equations", error=None):
 
 
 def test_items_are_drawn_over_all_data_sets_but_for_those_with_an_error():
-    first = table("a", "b", "b") + table("c", error="too long") + table("d", profile="published")
-    tables = {"one": pa.Table.from_pylist(first), "other": pa.Table.from_pylist(table("a", "e"))}
+    first = (
+        table("a", "b", "b")
+        + table("c", error="too long")
+        + table("d", profile="published")
+    )
+    tables = {
+        "one": pa.Table.from_pylist(first),
+        "other": pa.Table.from_pylist(table("a", "e")),
+    }
     every = select_items(tables, "equations", 9, 0)
     assert every == [("one", "a"), ("one", "b"), ("other", "a"), ("other", "e")]
     few = select_items(tables, "equations", 2, 0)
     assert len(few) == 2
     assert set(few) <= set(select_items(tables, "equations", 3, 0)) <= set(every)
-    assert {tuple(select_items(tables, "equations", 2, seed)) for seed in range(9)} != {tuple(few)}
+    assert {tuple(select_items(tables, "equations", 2, seed)) for seed in range(9)} != {
+        tuple(few)
+    }
     assert select_items(tables, "published", 2, 0) == [("one", "d")]
 
 
 def test_a_folder_says_what_its_figures_show_in_their_order(tmp_path):
     folder = tmp_path / "deep" / "m"
-    save_examples(folder, ((name, f"shows {name} “x”", Figure(figsize=(1, 1))) for name in ("b", "a")))
-    assert list_example_files(folder) == {str(folder / "b.svg"): "shows b “x”", str(folder / "a.svg"): "shows a “x”"}
-    assert {file.name for file in folder.iterdir()} == {"a.svg", "a.png", "b.svg", "b.png", "index.json"}
+    save_examples(
+        folder,
+        ((name, f"shows {name} “x”", Figure(figsize=(1, 1))) for name in ("b", "a")),
+    )
+    assert list_example_files(folder) == {
+        str(folder / "b.svg"): "shows b “x”",
+        str(folder / "a.svg"): "shows a “x”",
+    }
+    assert {file.name for file in folder.iterdir()} == {
+        "a.svg",
+        "a.png",
+        "b.svg",
+        "b.png",
+        "index.json",
+    }
     save_examples(tmp_path / "none", [])
     assert list_example_files(tmp_path / "none") == {}
     (folder / "index.json").unlink()

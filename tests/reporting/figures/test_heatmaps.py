@@ -11,11 +11,19 @@ from matplotlib import pyplot, rcParams
 from matplotlib.colors import to_rgb
 
 from waltz.reporting.figures.figure_files import save_figure
-from waltz.reporting.figures.heatmaps import WIDTH, Heatmap, HeatmapPanel, draw_heatmaps, lay_out_tokens
+from waltz.reporting.figures.heatmaps import (
+    WIDTH,
+    Heatmap,
+    HeatmapPanel,
+    draw_heatmaps,
+    lay_out_tokens,
+)
 
 
 def spans_of(text):
-    return [{"start": word.start(), "end": word.end()} for word in re.finditer(r"\S+", text)]
+    return [
+        {"start": word.start(), "end": word.end()} for word in re.finditer(r"\S+", text)
+    ]
 
 
 def sample(text="a dog runs", grid=2, phi=None, side=20, spans=None, **facts):
@@ -25,9 +33,26 @@ def sample(text="a dog runs", grid=2, phi=None, side=20, spans=None, **facts):
     for patch in range(grid**2):
         row, column = divmod(patch, grid)
         cells[edges[row] : edges[row + 1], edges[column] : edges[column + 1]] = patch
-    phi = np.linspace(-1, 1, len(spans) + grid**2) if phi is None else np.asarray(phi, dtype=float)
-    facts = {"score": 2.5, "t_shap": 0.4321, "t_shap_se": 0.012, "heading": "caption", **facts}
-    return HeatmapPanel(text=text, tokens=["token"] * len(spans), spans=spans, cells=cells, phi=phi, **facts)
+    phi = (
+        np.linspace(-1, 1, len(spans) + grid**2)
+        if phi is None
+        else np.asarray(phi, dtype=float)
+    )
+    facts = {
+        "score": 2.5,
+        "t_shap": 0.4321,
+        "t_shap_se": 0.012,
+        "heading": "caption",
+        **facts,
+    }
+    return HeatmapPanel(
+        text=text,
+        tokens=["token"] * len(spans),
+        spans=spans,
+        cells=cells,
+        phi=phi,
+        **facts,
+    )
 
 
 def image(side=20):
@@ -44,9 +69,13 @@ def boxes(figure):
 
 
 def test_the_title_says_score_and_share():
-    assert "caption: score 2.5, T-SHAP 43.2 ± 1.2 %" in written(draw_heatmaps(image(), [sample()]))
+    assert "caption: score 2.5, T-SHAP 43.2 ± 1.2 %" in written(
+        draw_heatmaps(image(), [sample()])
+    )
     without = sample(t_shap_se=math.nan, score=-1.0)
-    assert "caption: score −1, T-SHAP 43.2 %" in written(draw_heatmaps(image(), [without]))
+    assert "caption: score −1, T-SHAP 43.2 %" in written(
+        draw_heatmaps(image(), [without])
+    )
     assert "caption: score 2.5, T-SHAP not defined" in written(
         draw_heatmaps(image(), [sample(t_shap=math.nan, t_shap_se=math.nan)])
     )
@@ -74,18 +103,27 @@ def test_blue_speaks_for_red_against_with_hatching():
 
 def test_letters_can_be_read_on_every_colour():
     def luminance(colour):
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+            for part in to_rgb(colour)
+        ]
         return np.dot(linear, [0.2126, 0.7152, 0.0722])
 
-    figure = draw_heatmaps(image(), [sample("a b c d e", phi=[-4, -2, 0, 2, 4, 0, 0, 0, 0])])
+    figure = draw_heatmaps(
+        image(), [sample("a b c d e", phi=[-4, -2, 0, 2, 4, 0, 0, 0, 0])]
+    )
     for box in boxes(figure):
         assert (luminance(box.get_facecolor()[:3]) + 0.05) / 0.05 > 3.5
 
 
 def test_caption_and_foil_share_one_scale():
     small = sample("dog", phi=[1, 0, 0, 0, 0])
-    figure = draw_heatmaps(image(), [small, sample("dog", phi=[10, 0, 0, 0, 0], heading="foil")])
-    first, second, third, fourth = (patch.get_facecolor() for patch in (boxes(figure)[place] for place in range(4)))
+    figure = draw_heatmaps(
+        image(), [small, sample("dog", phi=[10, 0, 0, 0, 0], heading="foil")]
+    )
+    first, second, third, fourth = (
+        patch.get_facecolor() for patch in (boxes(figure)[place] for place in range(4))
+    )
     assert first[2] - first[0] < third[2] - third[0]  # as they are: a tenth
     assert second == fourth  # renormalised: all of the text's
 
@@ -106,7 +144,9 @@ def test_relevance_is_a_third_row():
 
 def test_pieces_of_a_word_touch():
     spans = [{"start": 0, "end": 4}, {"start": 4, "end": 8}, {"start": 9, "end": 12}]
-    first, second, third = lay_out_tokens("skateing dog", ["skate", "##ing", "dog"], spans, WIDTH)
+    first, second, third = lay_out_tokens(
+        "skateing dog", ["skate", "##ing", "dog"], spans, WIDTH
+    )
     assert (second.joined, third.joined) == (True, False)
     assert second.left == first.left + first.width
     assert third.left > second.left + second.width
@@ -114,12 +154,16 @@ def test_pieces_of_a_word_touch():
 
 def test_special_tokens_show_themselves():
     spans = [{"start": 0, "end": 0}, {"start": 0, "end": 3}]
-    assert [box.label for box in lay_out_tokens("dog", ["[CLS]", "dog</w>"], spans, WIDTH)] == ["[CLS]", "dog"]
+    assert [
+        box.label for box in lay_out_tokens("dog", ["[CLS]", "dog</w>"], spans, WIDTH)
+    ] == ["[CLS]", "dog"]
 
 
 def test_bytes_of_one_character_show_it_once():
     spans = [{"start": 0, "end": 1}] * 3
-    assert [box.label for box in lay_out_tokens("é", ["Ã", "©", "x"], spans, WIDTH)] == ["é", "·", "·"]
+    assert [
+        box.label for box in lay_out_tokens("é", ["Ã", "©", "x"], spans, WIDTH)
+    ] == ["é", "·", "·"]
 
 
 def test_lines_keep_within_their_width_and_nothing_overlaps():
@@ -160,8 +204,11 @@ def test_a_text_from_the_right_runs_from_the_right():
 )
 def test_every_text_has_a_figure(case, tmp_path, recwarn):
     figure = draw_heatmaps(image(case.cells.shape[0]), [case])
-    labels = [box.label for box in lay_out_tokens(case.text, case.tokens, case.spans, WIDTH)]
-    assert [text for text in written(figure) if text in labels] == 2 * labels  # as computed and renormalised
+    labels = [
+        box.label for box in lay_out_tokens(case.text, case.tokens, case.spans, WIDTH)
+    ]
+    # As computed and renormalised.
+    assert [text for text in written(figure) if text in labels] == 2 * labels
     save_figure(figure, [tmp_path / "x.svg"])
     assert ElementTree.parse(tmp_path / "x.svg").getroot().tag.endswith("svg")
     assert not recwarn.list
@@ -170,8 +217,13 @@ def test_every_text_has_a_figure(case, tmp_path, recwarn):
 def test_the_same_sample_gives_the_same_bytes_and_leaves_nothing_behind(tmp_path):
     before = dict(rcParams), pyplot.get_fignums()
     for name in ("a", "b"):
-        save_figure(draw_heatmaps(image(), [sample()], "title"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
+        save_figure(
+            draw_heatmaps(image(), [sample()], "title"),
+            [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"],
+        )
     for form in ("svg", "png"):
-        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
+        assert (tmp_path / f"a.{form}").read_bytes() == (
+            tmp_path / f"b.{form}"
+        ).read_bytes()
     assert "<dc:date>" not in (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert (dict(rcParams), pyplot.get_fignums()) == before

@@ -3,7 +3,14 @@ import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from waltz.reporting.figures.figure_files import save_figure
-from waltz.reporting.figures.traces import HEADING, MAX_LINES, WIDTH, draw_trace, draw_traces, list_entries
+from waltz.reporting.figures.traces import (
+    HEADING,
+    MAX_LINES,
+    WIDTH,
+    draw_trace,
+    draw_traces,
+    list_entries,
+)
 
 ROW = {
     "item_id": "i",
@@ -22,9 +29,20 @@ ROW = {
     "inserted": "brown",
     "error": None,
 }
-THOUGHT = {**ROW, "verdict": 1, "edited_input": None, "inserted": None, "explanation": "so it is"}
+THOUGHT = {
+    **ROW,
+    "verdict": 1,
+    "edited_input": None,
+    "inserted": None,
+    "explanation": "so it is",
+}
 EARLY = {**THOUGHT, "test": "early_answering", "edited_explanation": "so"}
-FILLERS = {**THOUGHT, "test": "filler_tokens", "edited_explanation": "... ...", "edited_answer": "A"}
+FILLERS = {
+    **THOUGHT,
+    "test": "filler_tokens",
+    "edited_explanation": "... ...",
+    "edited_answer": "A",
+}
 
 
 def texts(figure):
@@ -32,7 +50,10 @@ def texts(figure):
 
 
 def summarize_entries(rows):
-    return [(entry.heading, entry.text, entry.verdict and entry.verdict[0]) for entry in list_entries(rows)]
+    return [
+        (entry.heading, entry.text, entry.verdict and entry.verdict[0])
+        for entry in list_entries(rows)
+    ]
 
 
 def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once():
@@ -55,17 +76,23 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
         ("answer after that", "A", None),
     ]
     suggested = {**EARLY, "test": "biasing_features", "inserted": "B"}
-    assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(summarize_entries([suggested]))
+    assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(
+        summarize_entries([suggested])
+    )
 
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     prompt = "A $5 dog with $6_x$.\n" + "one two three " * 300
     figure = draw_trace([{**ROW, "text": prompt}], "model, data")
     shown_texts = texts(figure)
-    assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(shown_texts)
+    assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(
+        shown_texts
+    )
     cut = next(text for text in shown_texts if text.startswith("…"))
     wrapped = 1 + -(-len(("one two three " * 300).strip()) // 96)
-    assert int(cut.split("(")[1].split()[0]) in range(wrapped - MAX_LINES, wrapped - MAX_LINES + 5)
+    assert int(cut.split("(")[1].split()[0]) in range(
+        wrapped - MAX_LINES, wrapped - MAX_LINES + 5
+    )
     save_figure(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
     assert "with $6_x$" in (tmp_path / "a.svg").read_text()
 
@@ -74,14 +101,22 @@ def test_headings_end_before_the_texts_begin():
     figure = draw_trace([ROW, EARLY, {**EARLY, "test": "biasing_features"}], "t")
     canvas = FigureCanvasAgg(figure)
     begin = HEADING / WIDTH * figure.bbox.width
-    headings = [text for text in figure.texts if text.get_weight() == "bold" and text.get_ha() == "left"]
+    headings = [
+        text
+        for text in figure.texts
+        if text.get_weight() == "bold" and text.get_ha() == "left"
+    ]
     assert len(headings) > 12
-    assert all(text.get_window_extent(canvas.get_renderer()).x1 < begin for text in headings)
+    assert all(
+        text.get_window_extent(canvas.get_renderer()).x1 < begin for text in headings
+    )
 
 
 def test_no_verdict_is_shown():
     row = {**ROW, "verdict": None, "reason": "no word could be inserted"}
-    assert {"no verdict", "no word could be inserted"} <= set(texts(draw_trace([row], "t")))
+    assert {"no verdict", "no word could be inserted"} <= set(
+        texts(draw_trace([row], "t"))
+    )
 
 
 def test_an_image_stands_above_all_and_covers_no_text():
@@ -96,8 +131,13 @@ def test_an_image_stands_above_all_and_covers_no_text():
 
 
 def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
-    rows = [{**FILLERS, "seed": seed} for seed in (3, 4)] + [{**ROW, "seed": seed} for seed in (3, 4)]
-    failed = [{**ROW, "item_id": "j", "error": "too long"}, {**ROW, "item_id": "j", "test": "paraphrasing"}]
+    rows = [{**FILLERS, "seed": seed} for seed in (3, 4)] + [
+        {**ROW, "seed": seed} for seed in (3, 4)
+    ]
+    failed = [
+        {**ROW, "item_id": "j", "error": "too long"},
+        {**ROW, "item_id": "j", "test": "paraphrasing"},
+    ]
     pictured = [{**ROW, "item_id": "k", "image": "k.png", "profile": "published"}]
     loaded = []
 
@@ -107,10 +147,19 @@ def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
 
     tables = {"d": pa.Table.from_pylist([*rows, *failed, *pictured])}
     ((name, title, figure),) = draw_traces(tables, "m", ["equations"], 5, 0, load)
-    assert (name, title) == ("d-equations-1", "m, d, equations: i, tests of self-consistency")
+    assert (name, title) == (
+        "d-equations-1",
+        "m, d, equations: i, tests of self-consistency",
+    )
     shown_texts = texts(figure)
-    assert shown_texts.count("counterfactual edits") == shown_texts.count("filler tokens") == 1
-    assert shown_texts.index("counterfactual edits") < shown_texts.index("filler tokens")
+    assert (
+        shown_texts.count("counterfactual edits")
+        == shown_texts.count("filler tokens")
+        == 1
+    )
+    assert shown_texts.index("counterfactual edits") < shown_texts.index(
+        "filler tokens"
+    )
     assert loaded == []
     assert len(list(draw_traces(tables, "m", ["published"], 5, 0, load))) == 1
     assert loaded == [("d", "k.png")]

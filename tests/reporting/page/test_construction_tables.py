@@ -19,9 +19,20 @@ def step(name, count, lost=()):
 
 
 def test_the_funnel_shows_counts_reasons_and_both_distances():
-    rows = [step("candidates", 1200), step("attested", 900, [("not attested", 300)]), step("valid", 880)]
+    rows = [
+        step("candidates", 1200),
+        step("attested", 900, [("not attested", 300)]),
+        step("valid", 880),
+    ]
     table = make_funnel_table(rows, {"relations": 0.05}, {"relations": 0.083})
-    assert table.header == ("instrument", "candidates", "attested", "valid", "JS", "JS in the thesis")
+    assert table.header == (
+        "instrument",
+        "candidates",
+        "attested",
+        "valid",
+        "JS",
+        "JS in the thesis",
+    )
     assert list_rows(table) == (("relations", "1,200", "900", "880", "0.050", "0.083"),)
     assert table.remarks == ("relations: 300 not attested",)
 
@@ -55,7 +66,12 @@ def test_the_oracle_says_whether_a_filter_helps():
         share("items", "foils_decided", None, None, None, 0),
     ]
     table = make_oracle_table(rows)
-    assert list_rows(table)[0][:4] == ("relations", "attested", "100", "80.0 [78.0, 82.0]")
+    assert list_rows(table)[0][:4] == (
+        "relations",
+        "attested",
+        "100",
+        "80.0 [78.0, 82.0]",
+    )
     assert "items" not in {row[1] for row in list_rows(table)}
     assert table.remarks == (
         "relations: the entailment filter raises foils false: 80.0 to 95.0 %",
@@ -75,10 +91,15 @@ def test_the_audit_lists_its_warnings():
             "reason": None,
             "warning": warning,
         }
-        for judge, value, warning in (("GRUEN", 50.0, None), ("length", 70.0, "length alone prefers the caption"))
+        for judge, value, warning in (
+            ("GRUEN", 50.0, None),
+            ("length", 70.0, "length alone prefers the caption"),
+        )
     ]
     table = make_audit_table(rows)
-    assert list_rows(table) == (("relations", "10", "50.0† [45.0, 55.0]", "70.0† [65.0, 75.0]"),)
+    assert list_rows(table) == (
+        ("relations", "10", "50.0† [45.0, 55.0]", "70.0† [65.0, 75.0]"),
+    )
     assert table.remarks == ("relations: length alone prefers the caption",)
 
 
@@ -88,7 +109,11 @@ def caption(kind, rejected=None, not_simplified=None):
 
 ITEMS = [
     {"form": form, "condition": condition, "match": condition != "-img+cap"}
-    for form, condition in [("original", "+img+cap"), ("original", "-img+cap"), ("original", "+img+cap")]
+    for form, condition in [
+        ("original", "+img+cap"),
+        ("original", "-img+cap"),
+        ("original", "+img+cap"),
+    ]
 ]
 CAPTIONS = [
     caption("contextual"),
@@ -101,7 +126,10 @@ CAPTIONS = [
 def test_each_condition_has_its_items_and_each_caption_its_reason():
     table = make_conditions_table(ITEMS, CAPTIONS, [])
     assert table.header == ("form", "condition", "items", "expected")
-    assert list_rows(table) == (("original", "+img+cap", "2", "true"), ("original", "-img+cap", "1", "false"))
+    assert list_rows(table) == (
+        ("original", "+img+cap", "2", "true"),
+        ("original", "-img+cap", "1", "false"),
+    )
     assert table.remarks == (
         "contextual captions: 2 in all; 1 used; 1 reads worse",
         "plain captions: 2 in all; 1 used; 1 empty; 1 not simplified: no verb",
@@ -124,5 +152,12 @@ def test_the_shares_of_the_oracle_are_next_to_the_items():
     ]
     table = make_conditions_table(ITEMS, CAPTIONS, shares)
     assert table.header[-2:] == ("decided", "as expected")
-    assert list_rows(table)[1] == ("original", "-img+cap", "1", "false", "90.0† [1.0, 99.0]", "80.0† [1.0, 99.0]")
+    assert list_rows(table)[1] == (
+        "original",
+        "-img+cap",
+        "1",
+        "false",
+        "90.0† [1.0, 99.0]",
+        "80.0† [1.0, 99.0]",
+    )
     assert "by construction" in table.note

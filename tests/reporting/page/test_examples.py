@@ -21,21 +21,42 @@ ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in ID
 
 def written(path, rows, layout):
     rows = [{"dataset": "existence", **row} for row in rows]
-    parquet.write(path, parquet.build_table(rows, layout.with_dataset()), layout.with_dataset())
+    parquet.write(
+        path, parquet.build_table(rows, layout.with_dataset()), layout.with_dataset()
+    )
     return str(path)
 
 
 @pytest.fixture
 def files(tmp_path):
     """Scores of 30 items, contributions of four that are not those of lowest rank, tests of two."""
-    scores = [score(item, role, 1.0) for item in IDS[:30] for role in ("caption", "foil")]
-    explained = [{**attribution(item, np.ones((11, 1))), "image": "1.png"} for item in IDS[10:14]]
-    tests = [{"item_id": item, "profile": "published", "verdict": "consistent"} for item in IDS[10:12]]
+    scores = [
+        score(item, role, 1.0) for item in IDS[:30] for role in ("caption", "foil")
+    ]
+    explained = [
+        {**attribution(item, np.ones((11, 1))), "image": "1.png"} for item in IDS[10:14]
+    ]
+    tests = [
+        {"item_id": item, "profile": "published", "verdict": "consistent"}
+        for item in IDS[10:12]
+    ]
     tests = [{"dataset": "existence", **row} for row in tests]
     pq.write_table(pa.Table.from_pylist(tests), tmp_path / "tests.parquet")
     return {
-        "evaluation": [("clip", "existence", written(tmp_path / "evaluation.parquet", scores, EVALUATION))],
-        "attribution": [("clip", "existence", written(tmp_path / "attribution.parquet", explained, ATTRIBUTION))],
+        "evaluation": [
+            (
+                "clip",
+                "existence",
+                written(tmp_path / "evaluation.parquet", scores, EVALUATION),
+            )
+        ],
+        "attribution": [
+            (
+                "clip",
+                "existence",
+                written(tmp_path / "attribution.parquet", explained, ATTRIBUTION),
+            )
+        ],
         "consistency": [("clip", "existence", str(tmp_path / "tests.parquet"))],
     }
 
@@ -45,9 +66,16 @@ def test_only_rows_of_the_items_drawn_are_read(files):
     ids = [row["item_id"] for row in shown["existence"]]
     assert list(shown) == ["existence"]
     assert set(ids[:4]) == set(IDS[10:14])
-    assert set(ids[4:]) == set(sample([item for item in IDS[:30] if item not in IDS[10:14]], 2, 3))
+    assert set(ids[4:]) == set(
+        sample([item for item in IDS[:30] if item not in IDS[10:14]], 2, 3)
+    )
     assert {row["item_id"] for row in run.evaluation} == set(ids)
-    assert (len(run.evaluation), len(run.attribution), len(run.consistency), len(run.cc_shap)) == (12, 4, 2, 0)
+    assert (
+        len(run.evaluation),
+        len(run.attribution),
+        len(run.consistency),
+        len(run.cc_shap),
+    ) == (12, 4, 2, 0)
     again = read_examples({"existence": ITEMS[::-1]}, files, 6, 3)[0]["existence"]
     assert [row["item_id"] for row in again] == ids
 
@@ -67,10 +95,21 @@ def test_images_are_small_and_a_missing_one_says_so(tmp_path):
         assert uri.startswith("data:image/webp;base64,")
         assert fault == ""
         assert len(uri) < 30 * 240
-        assert picture("existence", "2.png") == (None, f"{tmp_path / 'images.zip'}: image '2.png': is missing")
-        assert picture("e-snli", "1.png") == (None, "this study has no images of the data set")
+        assert picture("existence", "2.png") == (
+            None,
+            f"{tmp_path / 'images.zip'}: image '2.png': is missing",
+        )
+        assert picture("e-snli", "1.png") == (
+            None,
+            "this study has no images of the data set",
+        )
 
 
 def test_few_images_are_large_and_many_are_small():
     # 1.5 million bytes for 100 images of a tenth of a byte per pixel: 150,000 pixels each, 387 squared
-    assert [compute_side(images) for images in (0, 10, 100, 10_000)] == [640, 640, 387, 240]
+    assert [compute_side(images) for images in (0, 10, 100, 10_000)] == [
+        640,
+        640,
+        387,
+        240,
+    ]

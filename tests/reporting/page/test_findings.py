@@ -18,9 +18,21 @@ from waltz.reporting.page.findings import (
 )
 
 
-def row(model, dataset, value, metric="acc_r", setting="alignment", n=40, half=4.0, **more):
-    ends = {"ci_low": value - half, "ci_high": value + half} if half else {"ci_low": None, "ci_high": None}
-    names = {"model": model, "dataset": dataset, "profile": "equations", "setting": setting, "metric": metric}
+def row(
+    model, dataset, value, metric="acc_r", setting="alignment", n=40, half=4.0, **more
+):
+    ends = (
+        {"ci_low": value - half, "ci_high": value + half}
+        if half
+        else {"ci_low": None, "ci_high": None}
+    )
+    names = {
+        "model": model,
+        "dataset": dataset,
+        "profile": "equations",
+        "setting": setting,
+        "metric": metric,
+    }
     return {**names, "value": value, "n": n, **ends, **more}
 
 
@@ -30,8 +42,16 @@ def share(model, dataset, value, role="caption", **more):
 
 def test_a_model_has_the_mean_over_data_sets_with_its_interval():
     # half widths of 3 and 4 of two independent data sets: sqrt(9 + 16) / 2 = 2.5
-    metrics = [row("clip", "one", 60.0, half=3.0), row("clip", "two", 70.0), row("clip", "probes:images", 0.0)]
-    shares = [share("clip", "one", 20.0, half=3.0), share("clip", "two", 40.0), share("clip", "probes", 99.0)]
+    metrics = [
+        row("clip", "one", 60.0, half=3.0),
+        row("clip", "two", 70.0),
+        row("clip", "probes:images", 0.0),
+    ]
+    shares = [
+        share("clip", "one", 20.0, half=3.0),
+        share("clip", "two", 40.0),
+        share("clip", "probes", 99.0),
+    ]
     shares += [share("clip", name, 90.0, "foil") for name in ("one", "two")]
     (clip,) = summarize_models(metrics, shares, [], {})
     assert (clip.kind, clip.metric, clip.reliance) == ("encoder", "acc_r", "image")
@@ -40,16 +60,32 @@ def test_a_model_has_the_mean_over_data_sets_with_its_interval():
 
 
 def test_the_average_of_the_evaluation_is_taken_where_there_is_one():
-    metrics = [row("clip", "one", 60.0), row("clip", "mscoco", 100.0), row("clip", "average", 61.0, n=44)]
+    metrics = [
+        row("clip", "one", 60.0),
+        row("clip", "mscoco", 100.0),
+        row("clip", "average", 61.0, n=44),
+    ]
     (clip,) = summarize_models(metrics, [], [], {})
     assert clip.accuracy == Measure(61.0, 44, 57.0, 65.0)
 
 
 def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
-    metrics = [row("ruler-25", "one", 10.0), row("gpt", "one", 55.0, setting="perplexity")]
-    metrics += [row("llava", "one", value, setting=name) for name, value in (("single", 90.0), ("pairwise", 57.0))]
-    shares = [share("llava", "one", value, setting=name) for name, value in (("single", 40.0), ("pairwise", 74.0))]
-    explained = [row("llava", name, 0.2, "cc_shap_posthoc", "post-hoc", 1, half=0) for name in ("one", "two")]
+    metrics = [
+        row("ruler-25", "one", 10.0),
+        row("gpt", "one", 55.0, setting="perplexity"),
+    ]
+    metrics += [
+        row("llava", "one", value, setting=name)
+        for name, value in (("single", 90.0), ("pairwise", 57.0))
+    ]
+    shares = [
+        share("llava", "one", value, setting=name)
+        for name, value in (("single", 40.0), ("pairwise", 74.0))
+    ]
+    explained = [
+        row("llava", name, 0.2, "cc_shap_posthoc", "post-hoc", 1, half=0)
+        for name in ("one", "two")
+    ]
     models = summarize_models(metrics, shares, explained, {"ruler-25": 25.0})
     assert [(model.name, model.kind) for model in models] == [
         ("gpt", "text only"),
@@ -75,7 +111,9 @@ def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
         (Measure(90.0, 300, 85.0, 95.0, images=20), "text"),
     ],
 )
-def test_a_reliance_needs_thirty_items_of_twenty_images_and_an_interval(share, reliance):
+def test_a_reliance_needs_thirty_items_of_twenty_images_and_an_interval(
+    share, reliance
+):
     assert ModelFinding("clip", "encoder", t_shap=share).reliance == reliance
 
 
@@ -83,16 +121,31 @@ def test_a_reliance_needs_thirty_items_of_twenty_images_and_an_interval(share, r
 @pytest.mark.parametrize("half", [0.1, 15.0, 50.0])
 @pytest.mark.parametrize(
     ("n", "images", "few"),
-    [(29, 29, True), (30, 30, False), (40, 40, False), (300, 2, True), (300, 19, True), (30, None, False)],
+    [
+        (29, 29, True),
+        (30, 30, False),
+        (40, 40, False),
+        (300, 2, True),
+        (300, 19, True),
+        (30, None, False),
+    ],
 )
-def test_a_mark_depends_on_items_and_images_and_not_on_the_result(value, half, n, images, few):
+def test_a_mark_depends_on_items_and_images_and_not_on_the_result(
+    value, half, n, images, few
+):
     measure = Measure(value, n, value - half, value + half, images=images)
     assert is_small_measure(measure) is few
 
 
 def test_a_model_at_chance_is_in_the_sentence_like_a_good_one():
-    accuracies = {"scorer": Measure(95.0, 40, 87.5, 100.0, images=40), "clip": Measure(52.5, 40, 37.5, 67.5, images=40)}
-    models = [ModelFinding(name, "encoder", "acc_r", accuracy) for name, accuracy in accuracies.items()]
+    accuracies = {
+        "scorer": Measure(95.0, 40, 87.5, 100.0, images=40),
+        "clip": Measure(52.5, 40, 37.5, 67.5, images=40),
+    }
+    models = [
+        ModelFinding(name, "encoder", "acc_r", accuracy)
+        for name, accuracy in accuracies.items()
+    ]
     assert describe_findings(models) == [
         "The models prefer the caption to a false text, its foil, in 52 % [38, 68] (clip) to 95 % [88, 100]"
         " (scorer) of all cases; guessing gives 50 %."
@@ -105,10 +158,17 @@ def test_a_model_at_chance_is_in_the_sentence_like_a_good_one():
 
 
 def test_models_with_different_data_sets_are_not_ranked():
-    # one model's record in two parts: its means over other data sets say nothing about which model is better
+    # one model's record in two parts: its means over other data sets say nothing about which model
+    # is better
     runs = {"mistral": ("e-snli", 52.0), "mistral-md": ("comve", 74.0)}
-    rows = [row(model, dataset, value, "accuracy", "choice") for model, (dataset, value) in runs.items()]
-    explained = [row(model, dataset, 0.1, "cc_shap_posthoc", "post-hoc") for model, (dataset, _) in runs.items()]
+    rows = [
+        row(model, dataset, value, "accuracy", "choice")
+        for model, (dataset, value) in runs.items()
+    ]
+    explained = [
+        row(model, dataset, 0.1, "cc_shap_posthoc", "post-hoc")
+        for model, (dataset, _) in runs.items()
+    ]
     models = summarize_models(rows, [], explained, {})
     assert describe_findings(models) == [
         "mistral answers right in 52 % [48, 56] of all cases on e-snli.",
@@ -118,7 +178,9 @@ def test_models_with_different_data_sets_are_not_ranked():
     ]
     assert list_mixed_means(models) == ["accuracy", "cc_shap"]
     assert [name_datasets(model, "accuracy") for model in models] == ["e-snli", "comve"]
-    same = summarize_models([*rows, row("other", "comve", 60.0, "accuracy", "choice")], [], [], {})
+    same = summarize_models(
+        [*rows, row("other", "comve", 60.0, "accuracy", "choice")], [], [], {}
+    )
     assert describe_findings(same)[1] == (
         "The models answer right in 60 % [56, 64] (other) to 74 % [70, 78] (mistral-md) of all cases on comve."
     )
@@ -126,8 +188,15 @@ def test_models_with_different_data_sets_are_not_ranked():
 
 def test_only_models_with_the_same_data_sets_are_drawn_together():
     names = ("one", "two", "three", "four")
-    metrics = [row(model, dataset, 60.0) for model in ("a", "b") for dataset in names] + [row("c", "one", 90.0)]
-    shares = [share(model, dataset, 50.0, role) for model in "abc" for dataset in names for role in ("caption", "foil")]
+    metrics = [
+        row(model, dataset, 60.0) for model in ("a", "b") for dataset in names
+    ] + [row("c", "one", 90.0)]
+    shares = [
+        share(model, dataset, 50.0, role)
+        for model in "abc"
+        for dataset in names
+        for role in ("caption", "foil")
+    ]
     models = summarize_models(metrics, shares, [], {})
     assert [model.name for model in select_comparable(models)] == ["a", "b"]
     assert list_mixed_means(models) == ["accuracy"]
@@ -147,18 +216,35 @@ def test_sentences_say_what_was_found_and_what_has_too_few_items():
 
 
 def test_a_first_sentence_about_accuracy_names_its_subject():
-    scored = [replace(finding, t_shap=Measure(None, 0)) for finding in findings() if finding.kind != "ruler"]
+    scored = [
+        replace(finding, t_shap=Measure(None, 0))
+        for finding in findings()
+        if finding.kind != "ruler"
+    ]
     assert describe_findings(scored)[0].startswith("The models prefer the caption")
     blind = [replace(finding, kind="text only") for finding in scored]
-    assert describe_findings(blind)[0].startswith("Models that do not see the image prefer the caption")
-    names = ("clip prefers the caption", "clip, which does not see the image, prefers the caption")
+    assert describe_findings(blind)[0].startswith(
+        "Models that do not see the image prefer the caption"
+    )
+    names = (
+        "clip prefers the caption",
+        "clip, which does not see the image, prefers the caption",
+    )
     for models, name in zip((scored, blind), names, strict=True):
         alone = [finding for finding in models if finding.name == "clip"]
         assert describe_findings(alone)[0].startswith(name)
 
 
 def test_nothing_is_said_of_models_from_too_few_items():
-    few = [ModelFinding("clip", "encoder", "acc_r", Measure(90.0, 9, 80.0, 99.0), Measure(90.0, 9, 80.0, 99.0))]
+    few = [
+        ModelFinding(
+            "clip",
+            "encoder",
+            "acc_r",
+            Measure(90.0, 9, 80.0, 99.0),
+            Measure(90.0, 9, 80.0, 99.0),
+        )
+    ]
     assert describe_findings(few) == [
         "Too few items to say how accurate the models are.",
         "Too few items to say whether clip (share of the text: 90 %) relies on text or on images.",
@@ -170,5 +256,9 @@ def test_nothing_is_said_of_models_from_too_few_items():
 
 def test_the_typical_example_is_nearest_to_the_mean_share_of_the_first_model_with_one():
     data = make_browser_data({"existence": items()}, runs(), picture, {"existence": 2})
-    assert choose_typical_example(data, {"mine": 1.0, "clip": 90.0}) == {"item": 0, "result": 0, "part": 0}
+    assert choose_typical_example(data, {"mine": 1.0, "clip": 90.0}) == {
+        "item": 0,
+        "result": 0,
+        "part": 0,
+    }
     assert choose_typical_example(data, {"mine": 1.0}) is None

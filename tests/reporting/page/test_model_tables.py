@@ -20,27 +20,53 @@ from waltz.reporting.page.model_tables import (
     read_model_tables,
 )
 
-KEYS = {"metrics": 3, "decoders": 3, "answers": 3, "probes": 2, "comparisons": 3, "shares": 3, "companions": 2}
+KEYS = {
+    "metrics": 3,
+    "decoders": 3,
+    "answers": 3,
+    "probes": 2,
+    "comparisons": 3,
+    "shares": 3,
+    "companions": 2,
+}
 KEYS |= {"verbs": 3, "edits": 4}
 """Number of columns that name a row of each table."""
 
 
 def cell(metric, value=50.0, **changes):
-    names = {"model": "clip", "dataset": "existence", "profile": "equations", "setting": "alignment"}
+    names = {
+        "model": "clip",
+        "dataset": "existence",
+        "profile": "equations",
+        "setting": "alignment",
+    }
     interval = (
-        {"ci_low": 40.0, "ci_high": 60.0, "reason": None} if value is not None else {"ci_low": None, "ci_high": None}
+        {"ci_low": 40.0, "ci_high": 60.0, "reason": None}
+        if value is not None
+        else {"ci_low": None, "ci_high": None}
     )
     return {**names, "metric": metric, "value": value, "n": 40, **interval, **changes}
 
 
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
-    table = make_metrics_table([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations")
+    table = make_metrics_table(
+        [cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations"
+    )
     assert table.header == ("model", "setting", "existence, n\u00a0=\u00a040")
     names = ("clip", "alignment")
-    assert list_rows(table) == (("acc_r", *names, "50.0 [40.0, 60.0]"), ("p_c", *names, "–"), ("p_f", *names, "–"))
+    assert list_rows(table) == (
+        ("acc_r", *names, "50.0 [40.0, 60.0]"),
+        ("p_c", *names, "–"),
+        ("p_f", *names, "–"),
+    )
     assert list(table.groups) == ["acc_r", "p_c", "p_f"]
-    assert [text.note for rows in table.groups.values() for row in rows for text in row.texts] == [0, 1, 1]
+    assert [
+        text.note
+        for rows in table.groups.values()
+        for row in rows
+        for text in row.texts
+    ] == [0, 1, 1]
     assert table.reasons == ["not applicable: no probability (2 cells)"]
 
 
@@ -52,7 +78,12 @@ def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metri
         for metric in ("auroc", "acc_r")
     ]
     table = make_metrics_table(rows, "equations")
-    assert table.header == ("model", "setting", "one, n\u00a0=\u00a040", "two, n\u00a0=\u00a050–1,000")
+    assert table.header == (
+        "model",
+        "setting",
+        "one, n\u00a0=\u00a040",
+        "two, n\u00a0=\u00a050–1,000",
+    )
     assert [row[:2] for row in list_rows(table)] == [
         ("acc_r", "clip"),
         ("acc_r", "ruler"),
@@ -66,7 +97,13 @@ def test_each_way_of_asking_a_decoder_has_its_row():
         cell("acc_r", setting="pairwise", model="llava"),
         cell("p_c", 70.0, setting="single", model="llava"),
         cell("p_c", None, setting="vqascore", model="llava", reason=NOT_APPLICABLE),
-        cell("acc_r", None, setting="pairwise-after-cot", model="llava", reason="none of 9 items could be scored"),
+        cell(
+            "acc_r",
+            None,
+            setting="pairwise-after-cot",
+            model="llava",
+            reason="none of 9 items could be scored",
+        ),
     ]
     table = make_decoder_table(rows, "equations")
     assert list_rows(table) == (
@@ -78,10 +115,22 @@ def test_each_way_of_asking_a_decoder_has_its_row():
 
 
 def test_numbers_from_few_items_or_images_are_marked_and_keep_their_interval():
-    numbers = [cell("acc_r", n=29), cell("acc", n=30), cell("p_c", images=19), cell("p_f", images=20)]
-    table = make_metrics_table([{**row, "ci_low": 1.0, "ci_high": 99.0} for row in numbers], "equations")
+    numbers = [
+        cell("acc_r", n=29),
+        cell("acc", n=30),
+        cell("p_c", images=19),
+        cell("p_f", images=20),
+    ]
+    table = make_metrics_table(
+        [{**row, "ci_low": 1.0, "ci_high": 99.0} for row in numbers], "equations"
+    )
     texts = [row[-1] for row in list_rows(table)]
-    assert texts == ["50.0† [1.0, 99.0]", "50.0 [1.0, 99.0]", "50.0† [1.0, 99.0]", "50.0 [1.0, 99.0]"]
+    assert texts == [
+        "50.0† [1.0, 99.0]",
+        "50.0 [1.0, 99.0]",
+        "50.0† [1.0, 99.0]",
+        "50.0 [1.0, 99.0]",
+    ]
 
 
 def test_conditions_of_probes_are_columns():
@@ -109,19 +158,31 @@ def test_comparisons_show_what_differs_and_count_all():
         "n": 9,
     }
     table = make_comparison_table(
-        [row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}], "equations"
+        [row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}],
+        "equations",
     )
-    assert list_rows(table) == (("existence", "single", "clip − ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
+    assert list_rows(table) == (
+        ("existence", "single", "clip − ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),
+    )
     assert table.note.startswith("1 of 2")
 
 
 def share(**changes):
-    fixed = {"role": "foil", "sd": 3.0, "standard_error": None, "mm_skew": "balanced", "rho": None, "missing": []}
+    fixed = {
+        "role": "foil",
+        "sd": 3.0,
+        "standard_error": None,
+        "mm_skew": "balanced",
+        "rho": None,
+        "missing": [],
+    }
     return {**cell(""), **fixed, **changes}
 
 
 def test_items_without_a_share_are_reported():
-    table = make_share_table([share(missing=[{"reason": "too long", "count": 2}])], "equations")
+    table = make_share_table(
+        [share(missing=[{"reason": "too long", "count": 2}])], "equations"
+    )
     numbers = {row[0]: row[1:] for row in list_rows(table)}
     names = ("clip", "foil, alignment")
     assert numbers["T-SHAP"] == (*names, "50.0 [40.0, 60.0]")
@@ -129,13 +190,22 @@ def test_items_without_a_share_are_reported():
         "T-SHAP, deviation over items": "3.0",
         "MM skew": "balanced",
     }
-    assert table.remarks == ("existence, clip, foil, alignment: 2 without a T-SHAP: too long",)
+    assert table.remarks == (
+        "existence, clip, foil, alignment: 2 without a T-SHAP: too long",
+    )
 
 
 def test_shares_of_two_settings_have_rows_with_different_names():
     rows = [share(model="llava", setting=setting) for setting in ("pairwise", "single")]
-    names = [row[:3] for row in list_rows(make_share_table(rows, "equations")) if row[0] == "T-SHAP"]
-    assert names == [("T-SHAP", "llava", "foil, pairwise"), ("T-SHAP", "llava", "foil, single")]
+    names = [
+        row[:3]
+        for row in list_rows(make_share_table(rows, "equations"))
+        if row[0] == "T-SHAP"
+    ]
+    assert names == [
+        ("T-SHAP", "llava", "foil, pairwise"),
+        ("T-SHAP", "llava", "foil, single"),
+    ]
 
 
 def test_no_table_has_two_rows_with_the_same_names(tmp_path):
@@ -143,25 +213,55 @@ def test_no_table_has_two_rows_with_the_same_names(tmp_path):
 
     def write(name, layout, rows, **values):
         keys = {key: values.get(key, [f"{key} 1", f"{key} 2"]) for key in layout.key}
-        combinations = [dict(zip(keys, names, strict=True)) for names in itertools.product(*keys.values())]
+        combinations = [
+            dict(zip(keys, names, strict=True))
+            for names in itertools.product(*keys.values())
+        ]
         nulls = dict.fromkeys(layout.schema.names)
-        parquet.write_rows(tmp_path / name, [{**nulls, **rows, **names} for names in combinations], layout)
+        parquet.write_rows(
+            tmp_path / name,
+            [{**nulls, **rows, **names} for names in combinations],
+            layout,
+        )
         return str(tmp_path / name)
 
     number = {"value": 50.0, "n": 40, "ci_low": 40.0, "ci_high": 60.0}
     settings = ["alignment", "perplexity", "single", "pairwise"]
-    comparison = {"difference": 1.0, "ci_low": 0.5, "ci_high": 2.0, "p": 0.01, "p_holm": 0.01, "n": 40, "test": "exact"}
+    comparison = {
+        "difference": 1.0,
+        "ci_low": 0.5,
+        "ci_high": 2.0,
+        "p": 0.01,
+        "p_holm": 0.01,
+        "n": 40,
+        "test": "exact",
+    }
     datasets = ["one", "two", "cv-probes:images", "cv-probes:captions"]
     edits = [
-        f"{prefix}:{part}" for prefix in EDIT_SETTINGS for part in ("answer", "explanation", "difference", "claim")
+        f"{prefix}:{part}"
+        for prefix in EDIT_SETTINGS
+        for part in ("answer", "explanation", "difference", "claim")
     ]
     profiles = {"profile": ["equations", "published"]}
     files = {
         "metrics": write(
-            "m.parquet", METRICS, number, **profiles, setting=settings, dataset=datasets, metric=["acc_r", "accuracy"]
+            "m.parquet",
+            METRICS,
+            number,
+            **profiles,
+            setting=settings,
+            dataset=datasets,
+            metric=["acc_r", "accuracy"],
         ),
-        "comparisons": write("c.parquet", COMPARISONS, comparison, **profiles, metric=["acc_r"]),
-        "shares": write("s.parquet", SHARES, {**number, "items": 40, "standard_error_n": 0, "missing": []}, **profiles),
+        "comparisons": write(
+            "c.parquet", COMPARISONS, comparison, **profiles, metric=["acc_r"]
+        ),
+        "shares": write(
+            "s.parquet",
+            SHARES,
+            {**number, "items": 40, "standard_error_n": 0, "missing": []},
+            **profiles,
+        ),
         "attributed": write(
             "a.parquet",
             METRICS,
@@ -171,11 +271,28 @@ def test_no_table_has_two_rows_with_the_same_names(tmp_path):
             dataset=datasets,
             metric=["acc_r", "emap", "verb_shap"],
         ),
-        "tested": write("t.parquet", METRICS, {**number, "value": 1.0}, **profiles, metric=edits, setting=["post-hoc"]),
+        "tested": write(
+            "t.parquet",
+            METRICS,
+            {**number, "value": 1.0},
+            **profiles,
+            metric=edits,
+            setting=["post-hoc"],
+        ),
     }
     tables = read_model_tables(files)
     assert {table.id.partition("-")[0] for table in tables} == {
-        *("metrics", "decoders", "answers", "probes", "comparisons", "shares", "companions", "verbs", "edits")
+        *(
+            "metrics",
+            "decoders",
+            "answers",
+            "probes",
+            "comparisons",
+            "shares",
+            "companions",
+            "verbs",
+            "edits",
+        )
     }
     for table in tables:
         names = [row[: KEYS[table.id.partition("-")[0]]] for row in list_rows(table)]
@@ -183,33 +300,60 @@ def test_no_table_has_two_rows_with_the_same_names(tmp_path):
 
 
 def test_companions_are_those_of_the_definitions():
-    rows = [cell("acc_r", setting="without text"), cell("emap", setting="pairs"), cell("emap", profile="published")]
+    rows = [
+        cell("acc_r", setting="without text"),
+        cell("emap", setting="pairs"),
+        cell("emap", profile="published"),
+    ]
     (table,) = make_companion_tables(rows)
-    assert [row[:2] for row in list_rows(table)] == [("acc_r without text", "clip"), ("EMAP", "clip")]
+    assert [row[:2] for row in list_rows(table)] == [
+        ("acc_r without text", "clip"),
+        ("EMAP", "clip"),
+    ]
     assert make_companion_tables([cell("acc_r")]) == []
 
 
 def test_cells_of_the_verb_without_items_are_left_out():
     condition = {"dataset": "cv-probes:+img+cap", "setting": "match"}
     empty = {"value": None, "n": 0, "reason": "none"}
-    rows = [cell("verb_shap", 0.1234, **condition), cell("verb_shap", **{**condition, "setting": "non-match", **empty})]
+    rows = [
+        cell("verb_shap", 0.1234, **condition),
+        cell("verb_shap", **{**condition, "setting": "non-match", **empty}),
+    ]
     table = make_verb_table(rows, "equations")
-    assert list_rows(table) == (("clip", "+img+cap", "match", "40", "0.1234 [40.0000, 60.0000]"),)
+    assert list_rows(table) == (
+        ("clip", "+img+cap", "match", "40", "0.1234 [40.0000, 60.0000]"),
+    )
 
 
 def test_answers_have_a_table_where_there_are_some():
     assert make_answer_tables([]) == []
     (table,) = make_answer_tables([cell("accuracy", dataset="vqa")])
-    assert list_rows(table) == (("equations", "clip", "alignment", "50.0 [40.0, 60.0]"),)
+    assert list_rows(table) == (
+        ("equations", "clip", "alignment", "50.0 [40.0, 60.0]"),
+    )
 
 
 def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
     def moved(begins, dataset, n, claim):
         common = {"dataset": dataset, "setting": "post-hoc", "model": "llava", "n": n}
-        none = {"value": None, "reason": "undecided: too few"} if n else {"value": None, "reason": "none of 0 items"}
+        none = (
+            {"value": None, "reason": "undecided: too few"}
+            if n
+            else {"value": None, "reason": "none of 0 items"}
+        )
         numbers = dict.fromkeys(("answer", "explanation", "difference"), 0.25)
-        cells = [cell(f"{begins}:{name}", value if n else None, **common) for name, value in numbers.items()]
-        return [*cells, cell(f"{begins}:claim", **{**common, **({"value": claim} if claim is not None else none)})]
+        cells = [
+            cell(f"{begins}:{name}", value if n else None, **common)
+            for name, value in numbers.items()
+        ]
+        return [
+            *cells,
+            cell(
+                f"{begins}:claim",
+                **{**common, **({"value": claim} if claim is not None else none)},
+            ),
+        ]
 
     rows = [
         *moved("edits", "vqa", 3, None),

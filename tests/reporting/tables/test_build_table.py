@@ -5,7 +5,12 @@ from collections import Counter
 
 import pytest
 
-from stand_ins.paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
+from stand_ins.paper_numbers import (
+    PUBLISHED,
+    build_study,
+    copy_paper_values,
+    read_paper_table,
+)
 from waltz.core.measure import Measure
 from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.cells import (
@@ -21,7 +26,13 @@ from waltz.reporting.tables.cells import (
 from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE
 from waltz.reporting.tables.declarations import STYLES, TABLES
 from waltz.reporting.tables.derived_numbers import DERIVED_NUMBERS, derive_numbers
-from waltz.reporting.tables.numbers import READERS, Number, NumberKey, StudyFacts, number_of_text
+from waltz.reporting.tables.numbers import (
+    READERS,
+    Number,
+    NumberKey,
+    StudyFacts,
+    number_of_text,
+)
 from waltz.reporting.tables.paper_values import (
     COMPATIBLE,
     DIFFERS,
@@ -63,10 +74,18 @@ def test_equal_compatible_and_different():
     paper_value = PaperValue(KEY, "58.0", "percent", "")
     # 505 items at 58 %: the half interval of the paper value is 4.30; ours here 4.0; together 5.88
     verdicts = {
-        value: compare_with_paper(Measure(value, 505, value - 4, value + 4), paper_value, 0.95).verdict
+        value: compare_with_paper(
+            Measure(value, 505, value - 4, value + 4), paper_value, 0.95
+        ).verdict
         for value in (58.04, 63.87, 63.89, 52.13, 52.11)
     }
-    assert verdicts == {58.04: EQUAL, 63.87: COMPATIBLE, 63.89: DIFFERS, 52.13: COMPATIBLE, 52.11: DIFFERS}
+    assert verdicts == {
+        58.04: EQUAL,
+        63.87: COMPATIBLE,
+        63.89: DIFFERS,
+        52.13: COMPATIBLE,
+        52.11: DIFFERS,
+    }
 
 
 def test_a_count_is_equal_or_differs():
@@ -77,15 +96,27 @@ def test_a_count_is_equal_or_differs():
 
 
 @pytest.mark.parametrize("unit", ["percent", "ratio", "correlation-x100"])
-@pytest.mark.parametrize("measure", [Measure(25.0, 1, images=1), Measure(25.0, 1), Measure(25.0, 9, images=1)])
-def test_a_number_of_one_item_or_image_without_an_interval_has_no_verdict(measure, unit):
-    comparison = compare_with_paper(measure, PaperValue(KEY, "90.0", unit, "a note"), 0.95)
+@pytest.mark.parametrize(
+    "measure",
+    [Measure(25.0, 1, images=1), Measure(25.0, 1), Measure(25.0, 9, images=1)],
+)
+def test_a_number_of_one_item_or_image_without_an_interval_has_no_verdict(
+    measure, unit
+):
+    comparison = compare_with_paper(
+        measure, PaperValue(KEY, "90.0", unit, "a note"), 0.95
+    )
     assert (comparison.verdict, comparison.difference) == ("", -65)
-    assert comparison.reason == "a note; one item or image has no interval, so nothing can be said of the difference"
+    assert (
+        comparison.reason
+        == "a note; one item or image has no interval, so nothing can be said of the difference"
+    )
 
 
 def test_a_known_error_of_the_paper_is_shown_with_the_verdict():
-    paper_value = PaperValue(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
+    paper_value = PaperValue(
+        KEY, "2.4", "percent", "suspicious: a digit seems to be missing"
+    )
     comparison = compare_with_paper(Measure(52.35, 505, 48, 56), paper_value, 0.95)
     assert (comparison.verdict, comparison.reason) == (
         DIFFERS,
@@ -98,8 +129,16 @@ def test_a_known_error_of_the_paper_is_shown_with_the_verdict():
     [
         (Measure(60.0, 10), None, "no paper value"),
         (Measure(None, 0, reason="not run"), None, "not run"),
-        (Measure(None, 0, reason="not run"), PaperValue(KEY, "58.0", "percent", "a note"), "not run"),
-        (Measure(60.0, 10), PaperValue(KEY, "", "percent", "illegible: lost"), "illegible: lost"),
+        (
+            Measure(None, 0, reason="not run"),
+            PaperValue(KEY, "58.0", "percent", "a note"),
+            "not run",
+        ),
+        (
+            Measure(60.0, 10),
+            PaperValue(KEY, "", "percent", "illegible: lost"),
+            "illegible: lost",
+        ),
     ],
 )
 def test_no_verdict_never_goes_without_a_reason(measure, paper_value, reason):
@@ -108,15 +147,31 @@ def test_no_verdict_never_goes_without_a_reason(measure, paper_value, reason):
 
 
 def test_what_is_undefined_in_print_is_equal_only_to_what_is_undefined():
-    paper_value = PaperValue(KEY, "nan", "correlation-x100", "printed as nan: correlation undefined")
-    assert compare_with_paper(Measure(None, 9, reason="constant"), paper_value, 0.95, "nan").verdict == EQUAL
+    paper_value = PaperValue(
+        KEY, "nan", "correlation-x100", "printed as nan: correlation undefined"
+    )
+    assert (
+        compare_with_paper(
+            Measure(None, 9, reason="constant"), paper_value, 0.95, "nan"
+        ).verdict
+        == EQUAL
+    )
     assert compare_with_paper(Measure(60.0, 9), paper_value, 0.95).verdict == DIFFERS
-    assert compare_with_paper(Measure(None, 0, reason="not run"), paper_value, 0.95).verdict == ""
+    assert (
+        compare_with_paper(
+            Measure(None, 0, reason="not run"), paper_value, 0.95
+        ).verdict
+        == ""
+    )
 
 
 def test_a_number_that_is_no_share_is_given_the_width_of_ours():
     paper_value = PaperValue(KEY, "0.10", "ratio", "")
-    near, far = Measure(0.24, 9, 0.14, 0.34), Measure(0.25, 9, 0.15, 0.35)  # 0.14 and 0.15 against 0.1 times √2
+    # 0.14 and 0.15 against 0.1 times √2.
+    near, far = (
+        Measure(0.24, 9, 0.14, 0.34),
+        Measure(0.25, 9, 0.15, 0.35),
+    )
     assert compare_with_paper(near, paper_value, 0.95).verdict == COMPATIBLE
     assert compare_with_paper(far, paper_value, 0.95).verdict == DIFFERS
 
@@ -124,38 +179,74 @@ def test_a_number_that_is_no_share_is_given_the_width_of_ours():
 @pytest.mark.parametrize(
     ("metric", "dataset", "verdict"),
     [
-        ("acc_r", "existence", COMPATIBLE),  # the binomial half width of 50 % of 100 items is 9.8
+        # The binomial half width of 50 % of 100 items is 9.8.
+        (
+            "acc_r",
+            "existence",
+            COMPATIBLE,
+        ),
         ("biasing_features", "comve", COMPATIBLE),
         ("accuracy", "gqa", COMPATIBLE),
         # 6 points against 1.6 times √2 = 2.3
         ("acc_r", "average", DIFFERS),
         ("accuracy", "cv-probes:harmonic-mean", DIFFERS),
         ("accuracy", "vqa", DIFFERS),
-        *((name, "existence", DIFFERS) for name in ("t_shap", "t_shap_c", "t_shap_prediction", "t_shap_sd")),
-        *((name, "existence", DIFFERS) for name in ("acc", "min_pc_pf", "auroc", "perceptual_image", "verb_share")),
+        *(
+            (name, "existence", DIFFERS)
+            for name in ("t_shap", "t_shap_c", "t_shap_prediction", "t_shap_sd")
+        ),
+        *(
+            (name, "existence", DIFFERS)
+            for name in ("acc", "min_pc_pf", "auroc", "perceptual_image", "verb_share")
+        ),
         ("a new metric", "existence", DIFFERS),
     ],
 )
 def test_only_a_share_of_items_has_the_width_of_a_binomial(metric, dataset, verdict):
     paper_value = PaperValue(PaperKey(metric, "clip", dataset, ""), "50", "percent", "")
-    assert compare_with_paper(Measure(56.0, 100, 54.4, 57.6), paper_value, 0.95).verdict == verdict
+    assert (
+        compare_with_paper(Measure(56.0, 100, 54.4, 57.6), paper_value, 0.95).verdict
+        == verdict
+    )
 
 
 def test_each_published_metric_of_unit_percent_is_a_share_of_items_or_known_to_be_none():
     """A metric that joins the papers' values has to be put into one of the two groups."""
     tables = [read_paper_values(file) for file in sorted(PUBLISHED.glob("*.csv"))]
-    in_percent = {key[0] for table in tables for key, cell in table.items() if cell.unit == "percent"}
-    means = {"acc", "all", "auroc", "min_pc_pf", "perceptual_image", "perceptual_text", "verb_share"}
-    means |= {"t_shap", "t_shap_c", "t_shap_f", "t_shap_r", "t_shap_sd", "t_shap_overall"}
+    in_percent = {
+        key[0]
+        for table in tables
+        for key, cell in table.items()
+        if cell.unit == "percent"
+    }
+    means = {
+        "acc",
+        "all",
+        "auroc",
+        "min_pc_pf",
+        "perceptual_image",
+        "perceptual_text",
+        "verb_share",
+    }
+    means |= {
+        "t_shap",
+        "t_shap_c",
+        "t_shap_f",
+        "t_shap_r",
+        "t_shap_sd",
+        "t_shap_overall",
+    }
     means |= {"t_shap_prediction", "t_shap_explanation"}
     assert in_percent == means | SHARES_OF_ITEMS
 
 
 def test_an_empty_cell_shows_the_reasons_of_the_paper_and_of_the_study():
-    paper_value = PaperValue(KEY, "", "percent", "not reported: the table prints a dash")
-    assert compare_with_paper(Measure(None, 0, reason="not run"), paper_value, 0.95).reason == (
-        "not run; not reported: the table prints a dash"
+    paper_value = PaperValue(
+        KEY, "", "percent", "not reported: the table prints a dash"
     )
+    assert compare_with_paper(
+        Measure(None, 0, reason="not run"), paper_value, 0.95
+    ).reason == ("not run; not reported: the table prints a dash")
 
 
 ALL = [table for table in TABLES.values() if table.paper_tables]
@@ -168,7 +259,9 @@ def get_key(cell):
 
 def test_27_published_tables_hold_4478_values_and_running_text_has_10():
     tables = [read_paper_values(file) for file in sorted(PUBLISHED.glob("*.csv"))]
-    counts = sorted(sum(bool(cell.value) for cell in table.values()) for table in tables)
+    counts = sorted(
+        sum(bool(cell.value) for cell in table.values()) for table in tables
+    )
     assert len(tables) == 28
     assert sum(counts) == 4478 + 10
 
@@ -178,7 +271,9 @@ def test_every_published_table_is_declared():
         table.id for table in TABLES.values() if table.paper_tables == (table.id,)
     }
     assert len({table.rule_name for table in TABLES.values()}) == len(TABLES)
-    assert {"table_3_4", "table_5_2", "table_C_25"} <= {table.rule_name for table in TABLES.values()}
+    assert {"table_3_4", "table_5_2", "table_C_25"} <= {
+        table.rule_name for table in TABLES.values()
+    }
 
 
 @pytest.mark.parametrize("declaration", TABLES.values(), ids=lambda table: table.id)
@@ -189,7 +284,9 @@ def test_a_declaration_names_what_there_is(declaration):
     if declaration.paper_tables:
         paper = read_paper_table(declaration.id)
         assert {key[0] for key in paper} - {"all"} == set(declaration.sources)
-        assert set(declaration.model_aliases) <= {key[1] for key in paper} | set(declaration.model_aliases)
+        assert set(declaration.model_aliases) <= {key[1] for key in paper} | set(
+            declaration.model_aliases
+        )
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
@@ -214,10 +311,18 @@ def test_paper_values_are_equal_to_themselves(declaration):
     paper = read_paper_table(declaration.id)
     study = build_study(declaration, paper)
     numbers = copy_paper_values(declaration, paper)
-    cells = {get_key(cell): cell for cell in build_cells(declaration, "published", numbers, paper, study)}
+    cells = {
+        get_key(cell): cell
+        for cell in build_cells(declaration, "published", numbers, paper, study)
+    }
     judged = 0
     for key, cell in paper.items():
-        if cell.value and key[1] != RANDOM and key[2] != AVERAGE and key[0] not in declaration.known_reasons:
+        if (
+            cell.value
+            and key[1] != RANDOM
+            and key[2] != AVERAGE
+            and key[0] not in declaration.known_reasons
+        ):
             assert cells[key].verdict == EQUAL, key
             judged += 1
     assert judged or declaration.id == "valse-paper-1"
@@ -228,10 +333,17 @@ def test_averages_of_paper_values_are_the_paper_averages_but_for_known_ones():
     for declaration in ALL:
         paper = read_paper_table(declaration.id)
         study = build_study(declaration, paper)
-        for cell in build_cells(declaration, "published", copy_paper_values(declaration, paper), paper, study):
+        for cell in build_cells(
+            declaration,
+            "published",
+            copy_paper_values(declaration, paper),
+            paper,
+            study,
+        ):
             if cell.dataset == AVERAGE and cell.difference is not None:
                 places = len(cell.paper_text.partition(".")[2])
-                if abs(cell.difference) > 10**-places:  # the cells and the average are rounded by half of it each
+                # The cells and the average are rounded by half of it each.
+                if abs(cell.difference) > 10**-places:
                     wrong.add((cell.table, cell.metric, cell.model))
     assert wrong == {
         ("thesis-3.4", "acc", "vilbert"),  # a digit is missing in the existence cell
@@ -244,20 +356,34 @@ def test_a_number_that_is_far_from_print_differs():
     declaration = TABLES["thesis-C.2"]
     paper = read_paper_table("thesis-C.2")
     numbers = copy_paper_values(declaration, paper, lambda key, value: value + 7)
-    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
+    cells = build_cells(
+        declaration, "published", numbers, paper, build_study(declaration, paper)
+    )
     assert {cell.verdict for cell in cells if cell.model != RANDOM} == {DIFFERS}
-    assert all(cell.difference == pytest.approx(7) for cell in cells if cell.model != RANDOM)
+    assert all(
+        cell.difference == pytest.approx(7) for cell in cells if cell.model != RANDOM
+    )
 
 
 def _pairwise(profile="published", compared=True):
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
     numbers = {
-        NumberKey("evaluation", "acc_r", model, dataset, setting): Number(Measure(60.0 + i, 100, 50.0 + i, 70.0 + i))
-        for model, setting in (("gpt2-large", "perplexity"), ("mine", "alignment"), ("reader", "choice"))
-        for i, dataset in enumerate(dict.fromkeys(key[2] for key in paper if key[2] != AVERAGE))
+        NumberKey("evaluation", "acc_r", model, dataset, setting): Number(
+            Measure(60.0 + i, 100, 50.0 + i, 70.0 + i)
+        )
+        for model, setting in (
+            ("gpt2-large", "perplexity"),
+            ("mine", "alignment"),
+            ("reader", "choice"),
+        )
+        for i, dataset in enumerate(
+            dict.fromkeys(key[2] for key in paper if key[2] != AVERAGE)
+        )
     }
     models = {"gpt2-large": LANGUAGE, "mine": ENCODER, "reader": LANGUAGE}
-    return build_cells(declaration, profile, numbers, paper, StudyFacts(models, compared, 0.95, {}))
+    return build_cells(
+        declaration, profile, numbers, paper, StudyFacts(models, compared, 0.95, {})
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +391,12 @@ def _pairwise(profile="published", compared=True):
     [
         ("thesis-3.4", {"vilbert": "no regions"}, "vilbert", "no regions"),
         ("thesis-3.4", {"gpt2-large": "no time"}, "gpt2", "no time"),
-        ("thesis-4.2", {}, "albef-vqa", "not reproducible: the checkpoint has no ITM head"),
+        (
+            "thesis-4.2",
+            {},
+            "albef-vqa",
+            "not reproducible: the checkpoint has no ITM head",
+        ),
         ("cv-probes-3", {"cv-probes": "no captions"}, "flava", "no captions"),
     ],
 )
@@ -274,15 +405,27 @@ def test_a_cell_of_what_is_skipped_says_why(table, skipped, model, reason):
     cells = build_cells(TABLES[table], "published", {}, read_paper_table(table), study)
     of = [cell for cell in cells if cell.model == model and cell.dataset != AVERAGE]
     assert of
-    assert {cell.reason for cell in of if cell.value is None and "doubtful" not in cell.reason} == {reason}
+    assert {
+        cell.reason
+        for cell in of
+        if cell.value is None and "doubtful" not in cell.reason
+    } == {reason}
 
 
 def test_a_model_has_the_name_of_the_paper_and_a_new_one_its_own():
     cells = {get_key(cell)[:3]: cell for cell in _pairwise()}
     ours = cells["acc_r", "gpt2", "existence"]
-    assert (ours.value, ours.n, ours.paper_value, ours.paper_text) == (60.0, 100, 58.0, "58.0")
+    assert (ours.value, ours.n, ours.paper_value, ours.paper_text) == (
+        60.0,
+        100,
+        58.0,
+        "58.0",
+    )
     assert (ours.verdict, ours.difference) == ("compatible", pytest.approx(2))
-    assert (cells["acc_r", "mine", "existence"].verdict, cells["acc_r", "mine", "existence"].reason) == (
+    assert (
+        cells["acc_r", "mine", "existence"].verdict,
+        cells["acc_r", "mine", "existence"].reason,
+    ) == (
         "",
         "no paper value",
     )
@@ -291,20 +434,28 @@ def test_a_model_has_the_name_of_the_paper_and_a_new_one_its_own():
     assert cells["acc_r", "vilbert", "existence"].reason == NOT_RUN
     assert cells["all", "random", "existence"].reason.startswith(CHANCE)
     assert cells["acc", "vilbert", "existence"].reason.endswith("needs 52.4")
-    assert "wrong or doubtful in the paper" in cells["acc", "vilbert", "existence"].reason
+    assert (
+        "wrong or doubtful in the paper" in cells["acc", "vilbert", "existence"].reason
+    )
     assert not [key for key in cells if key[1] in ("reader", "gpt2-large")]
 
 
 @pytest.mark.parametrize("table", ["thesis-3.4", "thesis-A.1"])
 def test_12_in_1_is_read_through_its_alignment_head(table):
-    """Thesis 3.5.1 and VALSE's appendix D name that head; the retrieval head has no p_c and p_f at all."""
+    """Thesis 3.5.1 and VALSE's appendix D name that head; the retrieval head has no p_c and p_f at
+    all.
+    """
     numbers = {
-        NumberKey("evaluation", "min_pc_pf", model, "existence", "alignment"): Number(Measure(value, 100))
+        NumberKey("evaluation", "min_pc_pf", model, "existence", "alignment"): Number(
+            Measure(value, 100)
+        )
         for model, value in (("vilbert-12in1", 1.0), ("vilbert-12in1-itm", 85.0))
     }
     models = {"vilbert-12in1": ENCODER, "vilbert-12in1-itm": ENCODER}
     study = StudyFacts(models, True, 0.95, {})
-    cells = build_cells(TABLES[table], "published", numbers, read_paper_table(table), study)
+    cells = build_cells(
+        TABLES[table], "published", numbers, read_paper_table(table), study
+    )
     by_key = {get_key(cell)[:3]: cell for cell in cells}
     assert by_key["min_pc_pf", "vilbert-12in1", "existence"].value == 85.0
     assert by_key["min_pc_pf", "vilbert-12in1 (ours)", "existence"].value == 1.0
@@ -314,12 +465,19 @@ def test_12_in_1_is_read_through_its_alignment_head(table):
 def test_cells_of_visualbert_say_how_its_input_differs_from_the_thesiss(table):
     """Thesis 3.5.4, footnote 12: it processes two sentences."""
     numbers = {
-        NumberKey("evaluation", "acc_r", "visualbert", "plurality", "alignment"): Number(Measure(50.0, 100, 40.0, 60.0))
+        NumberKey(
+            "evaluation", "acc_r", "visualbert", "plurality", "alignment"
+        ): Number(Measure(50.0, 100, 40.0, 60.0))
     }
     study = StudyFacts({"visualbert": ENCODER}, True, 0.95, {})
-    cells = build_cells(TABLES[table], "published", numbers, read_paper_table(table), study)
+    cells = build_cells(
+        TABLES[table], "published", numbers, read_paper_table(table), study
+    )
     by_key = {get_key(cell)[:3]: cell for cell in cells}
-    measured, absent = by_key["acc_r", "visualbert", "plurality"], by_key["acc", "visualbert", "plurality"]
+    measured, absent = (
+        by_key["acc_r", "visualbert", "plurality"],
+        by_key["acc", "visualbert", "plurality"],
+    )
     assert measured.verdict == COMPATIBLE
     assert "two sentences" in measured.reason
     assert "detector" in measured.reason
@@ -332,14 +490,21 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
     assert cell.value == pytest.approx(65)
     assert cell.n == 1100
     assert cell.sd == pytest.approx(11**0.5)  # of 60, 61, …, 70
-    assert cell.ci_high - cell.value == pytest.approx(10 / 11**0.5)  # eleven half widths of 10
+    # Eleven half widths of 10.
+    assert cell.ci_high - cell.value == pytest.approx(10 / 11**0.5)
 
 
 def test_a_model_named_like_another_of_the_paper_is_distinguished():
-    declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")  # the paper's gpt2 is gpt2-large
+    # The paper's gpt2 is gpt2-large.
+    declaration, paper = (
+        TABLES["thesis-3.4"],
+        read_paper_table("thesis-3.4"),
+    )
     place = NumberKey("evaluation", "acc_r", "gpt2", "existence", "perplexity")
     study = StudyFacts({"gpt2": LANGUAGE}, True, 0.95, {})
-    cells = build_cells(declaration, "published", {place: Number(Measure(60.0, 9))}, paper, study)
+    cells = build_cells(
+        declaration, "published", {place: Number(Measure(60.0, 9))}, paper, study
+    )
     by_key = {get_key(cell)[:3]: cell for cell in cells}
     assert by_key["acc_r", "gpt2", "existence"].value is None
     assert by_key["acc_r", "gpt2 (ours)", "existence"].value == 60.0
@@ -355,8 +520,13 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
         )
         for name in names
     }
-    study = StudyFacts({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
-    by_key = {get_key(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, paper, study)}
+    study = StudyFacts(
+        {"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored")
+    )
+    by_key = {
+        get_key(cell)[:3]: cell
+        for cell in build_cells(declaration, "published", numbers, paper, study)
+    }
     assert by_key["acc_r", "m", "mine-too"].value == 99.0
     assert by_key["acc_r", "m", "mine-too"].reason == "no paper value"
     assert by_key["acc_r", "m", AVERAGE].value == 50.0
@@ -365,20 +535,41 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
 
 def test_an_average_over_some_data_sets_is_none():
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
-    numbers = {NumberKey("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
-    cells = build_cells(declaration, "published", numbers, paper, StudyFacts({"mine": ENCODER}, True, 0.95, {}))
+    numbers = {
+        NumberKey("evaluation", "acc_r", "mine", "existence", "alignment"): Number(
+            Measure(60.0, 100)
+        )
+    }
+    cells = build_cells(
+        declaration,
+        "published",
+        numbers,
+        paper,
+        StudyFacts({"mine": ENCODER}, True, 0.95, {}),
+    )
     by_key = {get_key(cell)[:3]: cell for cell in cells}["acc_r", "mine", "average"]
-    assert (by_key.value, by_key.reason) == (None, "not averaged: 10 of 11 data sets were not run")
+    assert (by_key.value, by_key.reason) == (
+        None,
+        "not averaged: 10 of 11 data sets were not run",
+    )
 
 
 @pytest.mark.parametrize(
-    ("profile", "compared", "reason"), [("equations", True, ONLY_PUBLISHED), ("published", False, SYNTHETIC_DATA)]
+    ("profile", "compared", "reason"),
+    [("equations", True, ONLY_PUBLISHED), ("published", False, SYNTHETIC_DATA)],
 )
-def test_without_comparison_our_models_stand_alone_in_all_columns_of_print(profile, compared, reason):
+def test_without_comparison_our_models_stand_alone_in_all_columns_of_print(
+    profile, compared, reason
+):
     cells = _pairwise(profile, compared)
     assert list(dict.fromkeys(cell.model for cell in cells)) == ["gpt2", "mine"]
-    assert {cell.dataset for cell in cells} == {key[2] for key in read_paper_table("thesis-3.4")}
-    assert all(cell.paper_value is None and not cell.verdict and not cell.paper_text for cell in cells)
+    assert {cell.dataset for cell in cells} == {
+        key[2] for key in read_paper_table("thesis-3.4")
+    }
+    assert all(
+        cell.paper_value is None and not cell.verdict and not cell.paper_text
+        for cell in cells
+    )
     assert {cell.reason for cell in cells if cell.value is not None} == {reason}
     assert {cell.chance for cell in cells} == {50.0}
 
@@ -386,11 +577,16 @@ def test_without_comparison_our_models_stand_alone_in_all_columns_of_print(profi
 def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_it_has_a_number():
     declaration, paper = TABLES["thesis-C.3"], read_paper_table("thesis-C.3")
     study = build_study(declaration, paper)
-    undefined = Number(Measure(None, 5, reason="the test is constant: all 5 verdicts are 1"), text="nan")
+    undefined = Number(
+        Measure(None, 5, reason="the test is constant: all 5 verdicts are 1"),
+        text="nan",
+    )
     numbers = dict.fromkeys(copy_paper_values(declaration, paper), undefined)
     cells = build_cells(declaration, "published", numbers, paper, study)
     assert {cell.verdict for cell in cells if cell.paper_text == "nan"} == {EQUAL}
-    assert {cell.verdict for cell in cells if cell.paper_text not in ("nan", "")} == {DIFFERS}
+    assert {cell.verdict for cell in cells if cell.paper_text not in ("nan", "")} == {
+        DIFFERS
+    }
     assert all(cell.n == 5 and cell.text == "nan" for cell in cells if cell.paper_text)
     assert {cell.verdict for cell in cells if not cell.paper_text} == {""}
 
@@ -398,16 +594,26 @@ def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_i
 def test_decoders_take_the_setting_that_print_means():
     declaration, paper = TABLES["thesis-C.25"], read_paper_table("thesis-C.25")
     numbers = {
-        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(97.0, 100)),
-        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 100)),
-        NumberKey("consistency", "t_shap_explanation", "bakllava", "existence", "cot"): Number(Measure(33.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(
+            Measure(97.0, 100)
+        ),
+        NumberKey(
+            "evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"
+        ): Number(Measure(1.0, 100)),
+        NumberKey(
+            "consistency", "t_shap_explanation", "bakllava", "existence", "cot"
+        ): Number(Measure(33.0, 100)),
     }
-    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
+    cells = build_cells(
+        declaration, "published", numbers, paper, build_study(declaration, paper)
+    )
     by_key = {get_key(cell): cell for cell in cells}
     assert by_key["acc_r", "bakllava", "existence", "post-hoc"].verdict == EQUAL
     assert by_key["acc_r_cot", "bakllava", "existence", "cot"].value == 1.0
     assert by_key["t_shap_explanation", "bakllava", "existence", "cot"].value == 33.0
-    assert by_key["t_shap_explanation", "bakllava", "existence", "post-hoc"].value is None
+    assert (
+        by_key["t_shap_explanation", "bakllava", "existence", "post-hoc"].value is None
+    )
     assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].chance == 50.0
 
 
@@ -415,16 +621,29 @@ def test_decoders_take_the_setting_that_print_means():
 def test_accuracies_next_to_tests_are_of_the_tested_items(table):
     declaration, paper = TABLES[table], read_paper_table(table)
     numbers = {
-        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(92.0, 505)),
-        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 505)),
-        NumberKey("consistency", "accuracy", "bakllava", "existence", "post-hoc"): Number(Measure(97.0, 100)),
-        NumberKey("consistency", "accuracy_cot", "bakllava", "existence", "cot"): Number(Measure(2.0, 100)),
-        NumberKey("evaluation", "acc_r", "bakllava", "plurality", "pairwise"): Number(Measure(78.0, 851)),
+        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(
+            Measure(92.0, 505)
+        ),
+        NumberKey(
+            "evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"
+        ): Number(Measure(1.0, 505)),
+        NumberKey(
+            "consistency", "accuracy", "bakllava", "existence", "post-hoc"
+        ): Number(Measure(97.0, 100)),
+        NumberKey(
+            "consistency", "accuracy_cot", "bakllava", "existence", "cot"
+        ): Number(Measure(2.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "plurality", "pairwise"): Number(
+            Measure(78.0, 851)
+        ),
     }
-    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
+    cells = build_cells(
+        declaration, "published", numbers, paper, build_study(declaration, paper)
+    )
     by_key = {get_key(cell): cell for cell in cells}
     before, after = (
-        by_key[key, "bakllava", "existence", kind] for key, kind in (("acc_r", "post-hoc"), ("acc_r_cot", "cot"))
+        by_key[key, "bakllava", "existence", kind]
+        for key, kind in (("acc_r", "post-hoc"), ("acc_r_cot", "cot"))
     )
     assert (before.value, before.n, before.verdict) == (97.0, 100, EQUAL)
     assert (after.value, after.n) == (2.0, 100)
@@ -435,28 +654,52 @@ def test_accuracies_next_to_tests_are_of_the_tested_items(table):
 def test_accuracies_on_captions_of_other_images_are_of_the_tested_items(table):
     declaration, paper = TABLES[table], read_paper_table(table)
     numbers = {
-        NumberKey("evaluation", "acc_r", "bakllava", "mscoco", "pairwise"): Number(Measure(92.0, 1500)),
-        NumberKey("evaluation", "acc_r", "bakllava", "mscoco", "pairwise-after-cot"): Number(Measure(91.0, 1500)),
-        NumberKey("consistency", "accuracy", "bakllava", "mscoco", "post-hoc"): Number(Measure(99.0, 100)),
-        NumberKey("consistency", "accuracy_cot", "bakllava", "mscoco", "cot"): Number(Measure(98.0, 100)),
-        NumberKey("evaluation", "acc_r", "llava-next-vicuna", "mscoco", "pairwise"): Number(Measure(93.0, 1500)),
-        NumberKey("evaluation", "accuracy", "bakllava", "vqa-decoders", "answering"): Number(Measure(72.0, 100)),
-        NumberKey("consistency", "accuracy", "bakllava", "vqa-decoders", "post-hoc"): Number(Measure(60.0, 100)),
-        NumberKey("consistency", "accuracy", "bakllava", "gqa-decoders", "post-hoc"): Number(Measure(68.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "mscoco", "pairwise"): Number(
+            Measure(92.0, 1500)
+        ),
+        NumberKey(
+            "evaluation", "acc_r", "bakllava", "mscoco", "pairwise-after-cot"
+        ): Number(Measure(91.0, 1500)),
+        NumberKey("consistency", "accuracy", "bakllava", "mscoco", "post-hoc"): Number(
+            Measure(99.0, 100)
+        ),
+        NumberKey("consistency", "accuracy_cot", "bakllava", "mscoco", "cot"): Number(
+            Measure(98.0, 100)
+        ),
+        NumberKey(
+            "evaluation", "acc_r", "llava-next-vicuna", "mscoco", "pairwise"
+        ): Number(Measure(93.0, 1500)),
+        NumberKey(
+            "evaluation", "accuracy", "bakllava", "vqa-decoders", "answering"
+        ): Number(Measure(72.0, 100)),
+        NumberKey(
+            "consistency", "accuracy", "bakllava", "vqa-decoders", "post-hoc"
+        ): Number(Measure(60.0, 100)),
+        NumberKey(
+            "consistency", "accuracy", "bakllava", "gqa-decoders", "post-hoc"
+        ): Number(Measure(68.0, 100)),
     }
-    cells = build_cells(declaration, "equations", numbers, paper, build_study(declaration, paper))
+    cells = build_cells(
+        declaration, "equations", numbers, paper, build_study(declaration, paper)
+    )
     by_key = {get_key(cell): cell for cell in cells}
     before, after = (
-        by_key[key, "bakllava", "mscoco", kind] for key, kind in (("accuracy", "post-hoc"), ("accuracy_cot", "cot"))
+        by_key[key, "bakllava", "mscoco", kind]
+        for key, kind in (("accuracy", "post-hoc"), ("accuracy_cot", "cot"))
     )
     assert (before.value, before.n) == (99.0, 100)
     assert (after.value, after.n) == (98.0, 100)
-    assert by_key["accuracy", "llava-next-vicuna", "mscoco", "post-hoc"].n == 1500  # not tested
-    assert by_key["accuracy", "bakllava", "vqa", "post-hoc"].value == 72.0  # agreement with the annotators
-    assert by_key["accuracy", "bakllava", "gqa", "post-hoc"].value == 68.0  # only tested
+    # Not tested.
+    assert by_key["accuracy", "llava-next-vicuna", "mscoco", "post-hoc"].n == 1500
+    # Agreement with the annotators.
+    assert by_key["accuracy", "bakllava", "vqa", "post-hoc"].value == 72.0
+    # Only tested.
+    assert by_key["accuracy", "bakllava", "gqa", "post-hoc"].value == 68.0
 
 
-@pytest.mark.parametrize("table", [f"cv-probes-{number}" for number in (3, 4, 5, 6, 7, 10, 11)])
+@pytest.mark.parametrize(
+    "table", [f"cv-probes-{number}" for number in (3, 4, 5, 6, 7, 10, 11)]
+)
 def test_tables_of_cv_probes_name_the_checkpoints_that_the_paper_does_not(table):
     declaration = TABLES[table]
     papers = {key[1] for key in read_paper_table(table)}
@@ -467,8 +710,12 @@ def test_tables_of_cv_probes_name_the_checkpoints_that_the_paper_does_not(table)
 def test_texts_of_other_images_have_data_sets_of_their_own():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {
-        NumberKey("evaluation", "acc_r", "lxmert", "vqa-pairs", "alignment"): Number(Measure(95.2, 20)),
-        NumberKey("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(Measure(72.5, 20)),
+        NumberKey("evaluation", "acc_r", "lxmert", "vqa-pairs", "alignment"): Number(
+            Measure(95.2, 20)
+        ),
+        NumberKey("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(
+            Measure(72.5, 20)
+        ),
     }
     study = build_study(declaration, paper, **{"lxmert-vqa": ENCODER})
     cells = build_cells(declaration, "published", numbers, paper, study)
@@ -480,8 +727,14 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
 
 def test_a_dash_of_print_with_a_number_of_ours_has_no_verdict():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
-    numbers = {NumberKey("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(Measure(50.0, 20))}
-    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
+    numbers = {
+        NumberKey("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(
+            Measure(50.0, 20)
+        )
+    }
+    cells = build_cells(
+        declaration, "published", numbers, paper, build_study(declaration, paper)
+    )
     by_key = {get_key(cell): cell for cell in cells}["p_c", "clip", "mscoco", "isa"]
     assert (by_key.value, by_key.verdict, by_key.reason) == (
         50.0,
@@ -501,7 +754,9 @@ def test_a_category_is_compared_as_text():
             paper,
             build_study(declaration, paper),
         )
-        by_key = {get_key(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
+        by_key = {get_key(cell): cell for cell in cells}[
+            "mm_skew", "clip", AVERAGE, "t_shap_c"
+        ]
         assert (by_key.text, by_key.verdict) == (text, verdict)
 
 

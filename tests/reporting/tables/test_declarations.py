@@ -30,7 +30,9 @@ def test_an_entry_of_two_lines_is_a_table():
 
 def test_an_entry_takes_the_fields_that_it_lacks_from_the_table_that_it_extends():
     base = {**MINE, "model_kinds": ["encoder"], "notes": ["a remark"]}
-    declaration = build_declaration("mine", {"base": base, "mine": {"extends": "base", "notes": []}})
+    declaration = build_declaration(
+        "mine", {"base": base, "mine": {"extends": "base", "notes": []}}
+    )
     assert declaration.id == "mine"
     assert declaration.model_kinds == ("encoder",)
     assert declaration.notes == ()
@@ -39,14 +41,22 @@ def test_an_entry_takes_the_fields_that_it_lacks_from_the_table_that_it_extends(
 def test_a_table_of_ones_own_shows_its_models_data_sets_and_settings():
     entry = {
         **MINE,
-        "sources": {"acc_r": {"kind": "evaluation", "settings": ["alignment", "perplexity"]}},
+        "sources": {
+            "acc_r": {"kind": "evaluation", "settings": ["alignment", "perplexity"]}
+        },
         "model_kinds": ["encoder"],
         "datasets": ["existence", "relations"],
     }
     declaration = build_declaration("mine", {"mine": entry})
     numbers = {
-        NumberKey("evaluation", "acc_r", model, dataset, setting): Number(Measure(60.0, 100))
-        for model, setting in (("clip", "alignment"), ("gpt2", "perplexity"), ("clip", "pairwise"))
+        NumberKey("evaluation", "acc_r", model, dataset, setting): Number(
+            Measure(60.0, 100)
+        )
+        for model, setting in (
+            ("clip", "alignment"),
+            ("gpt2", "perplexity"),
+            ("clip", "pairwise"),
+        )
         for dataset in ("relations", "existence", "plurality")
     }
     study = StudyFacts({"clip": ENCODER, "gpt2": LANGUAGE}, False, 0.95, {})
@@ -61,10 +71,16 @@ def test_a_table_of_ones_own_shows_its_models_data_sets_and_settings():
     ("changes", "fault"),
     [
         ({"row": ["model"]}, r"tables\.mine\.row: "),
-        ({"sources": {"acc_r": {"kind": "evaluation", "setting": "a"}}}, r"tables\.mine\.sources\.acc_r\.0\.setting: "),
+        (
+            {"sources": {"acc_r": {"kind": "evaluation", "setting": "a"}}},
+            r"tables\.mine\.sources\.acc_r\.0\.setting: ",
+        ),
         ({"sources": {"acc_r": {}}}, r"tables\.mine\.sources\.acc_r\.0\.kind: "),
         ({"notes": "a remark"}, r"tables\.mine\.notes: "),
-        ({"extends": "bas"}, r"tables\.mine\.extends: no table 'bas' .*did you mean 'base'"),
+        (
+            {"extends": "bas"},
+            r"tables\.mine\.extends: no table 'bas' .*did you mean 'base'",
+        ),
     ],
 )
 def test_a_faulty_entry_names_its_field(changes, fault):

@@ -12,12 +12,32 @@ from waltz.reporting.tables.build_table import build_cells, build_table
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.derived_numbers import TEXT_TASKS, derive_numbers
-from waltz.reporting.tables.numbers import Number, NumberKey, StudyFacts, number_of_text, read_numbers
+from waltz.reporting.tables.numbers import (
+    Number,
+    NumberKey,
+    StudyFacts,
+    number_of_text,
+    read_numbers,
+)
 
 
 def metric(name, value, profile="published", **more):
-    row = {"model": "m", "dataset": "d", "profile": profile, "setting": "s", "metric": name}
-    return {**row, "value": value, "n": 5, "ci_low": None, "ci_high": None, "reason": None, **more}
+    row = {
+        "model": "m",
+        "dataset": "d",
+        "profile": profile,
+        "setting": "s",
+        "metric": name,
+    }
+    return {
+        **row,
+        "value": value,
+        "n": 5,
+        "ci_low": None,
+        "ci_high": None,
+        "reason": None,
+        **more,
+    }
 
 
 def written(tmp_path, rows, layout):
@@ -32,17 +52,35 @@ def test_a_deviation_row_belongs_to_its_metric_and_profiles_stay_apart(tmp_path)
     numbers = read_numbers({"consistency": [file]}, "published")
     number = numbers["consistency", "p", "m", "d", "s"]
     assert (number.measure.value, number.sd) == (10.0, 2.0)
-    assert read_numbers({"consistency": [file]}, "equations")["consistency", "p", "m", "d", "s"].measure.value == 90.0
+    assert (
+        read_numbers({"consistency": [file]}, "equations")[
+            "consistency", "p", "m", "d", "s"
+        ].measure.value
+        == 90.0
+    )
 
 
 def test_an_undefined_correlation_is_nan_and_a_missing_one_is_not(tmp_path):
-    rows = [metric("p", None, reason="the test is constant"), metric("q", None, n=1, reason="one item")]
-    numbers = read_numbers({"correlations": [written(tmp_path, rows, METRICS)]}, "published")
-    assert [numbers["correlations", name, "m", "d", "s"].text for name in "pq"] == ["nan", ""]
+    rows = [
+        metric("p", None, reason="the test is constant"),
+        metric("q", None, n=1, reason="one item"),
+    ]
+    numbers = read_numbers(
+        {"correlations": [written(tmp_path, rows, METRICS)]}, "published"
+    )
+    assert [numbers["correlations", name, "m", "d", "s"].text for name in "pq"] == [
+        "nan",
+        "",
+    ]
 
 
 def test_shares_by_role(tmp_path):
-    row = {**dict.fromkeys(SHARES.schema.names), **metric("", 40.0), "role": "caption", "setting": "pairwise"}
+    row = {
+        **dict.fromkeys(SHARES.schema.names),
+        **metric("", 40.0),
+        "role": "caption",
+        "setting": "pairwise",
+    }
     row |= {"items": 5, "sd": 9.0, "standard_error_n": 0, "missing": [], "rho": 0.5}
     row.pop("metric")
     numbers = read_numbers({"shares": [written(tmp_path, [row], SHARES)]}, "published")
@@ -52,12 +90,28 @@ def test_shares_by_role(tmp_path):
 
 
 def test_pairs_and_verbs_of_cv_probes(tmp_path):
-    names = {"form": "original", "image": "i", "image_kind": "k", "caption_kind": "k", "group": "g", "match": True}
+    names = {
+        "form": "original",
+        "image": "i",
+        "image_kind": "k",
+        "caption_kind": "k",
+        "group": "g",
+        "match": True,
+    }
     rows = [
-        {**names, "item_id": str(place), "condition": condition, "verb": "vote", "caption": "c", "verb_span": None}
+        {
+            **names,
+            "item_id": str(place),
+            "condition": condition,
+            "verb": "vote",
+            "caption": "c",
+            "verb_span": None,
+        }
         for place, condition in enumerate(["+img+cap", "+img+cap", "-img-cap"])
     ]
-    numbers = read_numbers({"probes": [written(tmp_path, rows, CONDITIONS)]}, "published")
+    numbers = read_numbers(
+        {"probes": [written(tmp_path, rows, CONDITIONS)]}, "published"
+    )
     assert numbers["probes", "verb", "", "cv-probes", "vote"].text == "vote"
     pairs = ("probes", "image_caption_pairs", "", "cv-probes")
     assert numbers[*pairs, "context-dependent"].measure.value == pytest.approx(2)
@@ -65,28 +119,82 @@ def test_pairs_and_verbs_of_cv_probes(tmp_path):
 
 
 def test_each_model_of_a_measurement_has_the_cells_of_its_numbers_alone(tmp_path):
-    names = {"measurement": "bias", "dataset": "", "reason": None, "ci_low": 1.0, "ci_high": 3.0, "n": 4}
+    names = {
+        "measurement": "bias",
+        "dataset": "",
+        "reason": None,
+        "ci_low": 1.0,
+        "ci_high": 3.0,
+        "n": 4,
+    }
     rows = [
-        {**names, "model": "a", "factor": "permutations", "level": "10", "quantity": "error", "value": 2.0},
-        {**names, "model": "b", "factor": "", "level": "", "quantity": "evaluations_for_1_point", "value": 70.0},
-        {**names, "model": "b", "factor": "", "level": "", "quantity": "of no table", "value": 1.0},
-        {**names, "model": "a", "factor": SINGLE, "level": "black", "quantity": "error", "value": 1.0},
+        {
+            **names,
+            "model": "a",
+            "factor": "permutations",
+            "level": "10",
+            "quantity": "error",
+            "value": 2.0,
+        },
+        {
+            **names,
+            "model": "b",
+            "factor": "",
+            "level": "",
+            "quantity": "evaluations_for_1_point",
+            "value": 70.0,
+        },
+        {
+            **names,
+            "model": "b",
+            "factor": "",
+            "level": "",
+            "quantity": "of no table",
+            "value": 1.0,
+        },
+        {
+            **names,
+            "model": "a",
+            "factor": SINGLE,
+            "level": "black",
+            "quantity": "error",
+            "value": 1.0,
+        },
     ]
     file = written(tmp_path, rows, MEASURES)
-    cells = build_table(TABLES["measures-bias"], {"bias": [file]}, [], ["equations"], StudyFacts({}, False, 0.95, {}))
-    assert [(cell.metric, cell.model, cell.setting, cell.value, cell.ci_low, cell.profile) for cell in cells] == [
+    cells = build_table(
+        TABLES["measures-bias"],
+        {"bias": [file]},
+        [],
+        ["equations"],
+        StudyFacts({}, False, 0.95, {}),
+    )
+    assert [
+        (cell.metric, cell.model, cell.setting, cell.value, cell.ci_low, cell.profile)
+        for cell in cells
+    ] == [
         ("error", "a", "permutations: 10", 2.0, 1.0, "equations"),
         ("evaluations_for_1_point", "b", "", 70.0, 1.0, "equations"),
     ]
 
 
-INSTRUMENTS = list(dict.fromkeys(key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"))
+INSTRUMENTS = list(
+    dict.fromkeys(
+        key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"
+    )
+)
 
 
 def derive(table, numbers, profile="published", compared=True, models=(), built=()):
     declaration = TABLES[table]
     paper = read_paper_table(table) if declaration.paper_tables else {}
-    return derive_numbers(declaration, numbers, paper, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
+    return derive_numbers(
+        declaration,
+        numbers,
+        paper,
+        profile,
+        StudyFacts(dict(models), compared, 0.95, dict(built)),
+    )
 
 
 def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
@@ -97,9 +205,15 @@ def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
     }
     for profile, share in (("published", 50), ("equations", 40)):
         derived = derive("thesis-A.2", numbers, profile)
-        assert derived["validation", "instances", "", "overall", ""].measure.value == 110
-        assert derived["validation", "valid_percent", "", "overall", ""].measure.value == pytest.approx(80)
-        assert derived["validation", "unanimous_percent", "", "overall", ""].measure.value == pytest.approx(share)
+        assert (
+            derived["validation", "instances", "", "overall", ""].measure.value == 110
+        )
+        assert derived[
+            "validation", "valid_percent", "", "overall", ""
+        ].measure.value == pytest.approx(80)
+        assert derived[
+            "validation", "unanimous_percent", "", "overall", ""
+        ].measure.value == pytest.approx(share)
     numbers.pop(NumberKey("validation", "valid", "", "foil-it", ""))
     missing = derive("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
     assert "does not hold all instruments" in missing.measure.reason
@@ -109,31 +223,64 @@ PARAPHRASED = ("paraphrasing", "comve")
 
 
 def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
-    metrics = {"paraphrasing": 50.0, "paraphrasing:sd": 4.0, "paraphrasing:seed=1": 46.0, "paraphrasing:seed=2": 54.0}
+    metrics = {
+        "paraphrasing": 50.0,
+        "paraphrasing:sd": 4.0,
+        "paraphrasing:seed=1": 46.0,
+        "paraphrasing:seed=2": 54.0,
+    }
     others = ("cc_shap_cot:kl", "cc_shap_cot:kl:sd", "cc_shap_cot:kl:seed=1", "acc_r")
     numbers = {
         NumberKey("consistency", metric, "m", "comve", "cot"): Number(Measure(value, 3))
         for metric, value in {**metrics, **dict.fromkeys(others, 9.0)}.items()
     }
-    numbers[NumberKey("consistency", "paraphrasing", "sees", "vqa", "cot")] = Number(Measure(1.0, 3))
+    numbers[NumberKey("consistency", "paraphrasing", "sees", "vqa", "cot")] = Number(
+        Measure(1.0, 3)
+    )
     models = {"m": LANGUAGE, "sees": VISION}
-    derived = {place[1:]: one.measure.value for place, one in derive("seeds-texts", numbers, models=models).items()}
-    expected = {
-        setting: value for (metric, _, dataset, setting), value in derived.items() if (metric, dataset) == PARAPHRASED
+    derived = {
+        place[1:]: one.measure.value
+        for place, one in derive("seeds-texts", numbers, models=models).items()
     }
-    assert expected == {"cot": 50.0, "cot, deviation": 4.0, "cot, seed 1": 46.0, "cot, seed 2": 54.0}
-    derived_places = {place for place in derive("seeds-texts", numbers, models=models) if place[0] == "derived"}
+    expected = {
+        setting: value
+        for (metric, _, dataset, setting), value in derived.items()
+        if (metric, dataset) == PARAPHRASED
+    }
+    assert expected == {
+        "cot": 50.0,
+        "cot, deviation": 4.0,
+        "cot, seed 1": 46.0,
+        "cot, seed 2": 54.0,
+    }
+    derived_places = {
+        place
+        for place in derive("seeds-texts", numbers, models=models)
+        if place[0] == "derived"
+    }
     assert {place[1:4] for place in derived_places} == {("paraphrasing", "m", "comve")}
 
 
 def test_a_table_of_models_without_print_has_no_row_without_a_model():
-    numbers = {NumberKey("consistency", "paraphrasing", "m", "comve", "cot"): Number(Measure(50.0, 3), sd=4.0)}
-    study = StudyFacts({"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {})
+    numbers = {
+        NumberKey("consistency", "paraphrasing", "m", "comve", "cot"): Number(
+            Measure(50.0, 3), sd=4.0
+        )
+    }
+    study = StudyFacts(
+        {"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {}
+    )
     declaration = TABLES["seeds-texts"]
     cells = build_cells(
-        declaration, "equations", derive_numbers(declaration, numbers, {}, "equations", study), {}, study
+        declaration,
+        "equations",
+        derive_numbers(declaration, numbers, {}, "equations", study),
+        {},
+        study,
     )
-    assert [(cell.model, cell.setting, cell.value, cell.sd) for cell in cells] == [("m", "cot", 50.0, 4.0)]
+    assert [(cell.model, cell.setting, cell.value, cell.sd) for cell in cells] == [
+        ("m", "cot", 50.0, 4.0)
+    ]
 
 
 def test_pieces_sum_their_instruments_and_tell_their_filters():
@@ -144,50 +291,80 @@ def test_pieces_sum_their_instruments_and_tell_their_filters():
     built = {"relations": {"format": "coco-captions", "filters": ["grammaticality"]}}
     derived = derive("thesis-3.1", numbers, built=built)
     assert derived["derived", "examples", "", "relations", ""].measure.value == 100
-    assert derived["derived", "examples", "", "actions", ""].measure.value is None  # half of its instruments
-    texts = {metric: derived["derived", metric, "", "relations", ""].text for metric in ("mlm", "gruen", "nli")}
+    # Half of its instruments.
+    assert derived["derived", "examples", "", "actions", ""].measure.value is None
+    texts = {
+        metric: derived["derived", metric, "", "relations", ""].text
+        for metric in ("mlm", "gruen", "nli")
+    }
     assert texts == {"mlm": "yes", "gruen": "yes", "nli": "no"}
     assert derived["derived", "source_dataset", "", "relations", ""].text == "MSCOCO"
-    assert derived["derived", "nli", "", "plurality", ""].measure.reason.startswith("the study takes finished items")
+    assert derived["derived", "nli", "", "plurality", ""].measure.reason.startswith(
+        "the study takes finished items"
+    )
 
 
 def test_a_lean_is_that_of_the_average_share():
     shares = {
-        NumberKey("shares", "t_shap:caption", "m", name, "alignment"): Number(Measure(value, 5))
+        NumberKey("shares", "t_shap:caption", "m", name, "alignment"): Number(
+            Measure(value, 5)
+        )
         for name, value in zip(INSTRUMENTS, [70.0] * 10 + [10.0], strict=True)
     }
     assert derive("thesis-4.2", shares, models={"m": ENCODER})[
         "derived", "mm_skew", "m", "average", "t_shap_c"
     ].text == ("textual")
     shares.popitem()
-    derived = derive("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"]
+    derived = derive("thesis-4.2", shares, models={"m": ENCODER})[
+        "derived", "mm_skew", "m", "average", "t_shap_c"
+    ]
     assert derived.measure.reason == "not averaged: 1 of 11 data sets have no T-SHAP"
 
 
 def test_a_rescaled_average_is_compared_only_over_the_data_sets_of_the_paper():
-    averages = {NumberKey("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
+    averages = {
+        NumberKey("consistency", "rescaled_average", "m", "average", ""): Number(
+            Measure(40.0, 41)
+        )
+    }
     one = Number(Measure(1.0, 9))
-    every = averages | {NumberKey("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
+    every = averages | {
+        NumberKey("consistency", "paraphrasing", "m", name, "cot"): one
+        for name in TEXT_TASKS
+    }
     some = dict(list(every.items())[:3])
     models = {"m": LANGUAGE}
     place = NumberKey("derived", "rescaled_average", "m", "", "")
     reason = "not averaged: 3 of 5 data sets were not run"
     assert derive("thesis-C.1", some, models=models)[place].measure.reason == reason
-    assert derive("thesis-C.1", some, models=models, compared=False)[place].measure.value == 40.0
+    assert (
+        derive("thesis-C.1", some, models=models, compared=False)[place].measure.value
+        == 40.0
+    )
     assert derive("thesis-C.1", every, models=models)[place].measure.value == 40.0
-    more = every | {NumberKey("consistency", "paraphrasing", "m", "a-task-of-mine", "cot"): one}
+    more = every | {
+        NumberKey("consistency", "paraphrasing", "m", "a-task-of-mine", "cot"): one
+    }
     reason = "not averaged: the paper's average is not over a-task-of-mine"
     assert derive("thesis-C.1", more, models=models)[place].measure.reason == reason
-    edited = every | {NumberKey("consistency", "edits:difference", "m", "all", "post-hoc"): one}
+    edited = every | {
+        NumberKey("consistency", "edits:difference", "m", "all", "post-hoc"): one
+    }
     assert derive("thesis-C.1", edited, models=models)[place].measure.value == 40.0
 
 
 def test_rescaled_averages_of_models_with_other_data_sets_are_not_compared():
     averages = {
-        NumberKey("consistency", "rescaled_average", m, "average", ""): Number(Measure(40.0, 41)) for m in ("m", "n")
+        NumberKey("consistency", "rescaled_average", m, "average", ""): Number(
+            Measure(40.0, 41)
+        )
+        for m in ("m", "n")
     }
     one = Number(Measure(1.0, 9))
-    runs = {NumberKey("consistency", "paraphrasing", m, d, "cot"): one for m, d in (("m", "a"), ("m", "b"), ("n", "b"))}
+    runs = {
+        NumberKey("consistency", "paraphrasing", m, d, "cot"): one
+        for m, d in (("m", "a"), ("m", "b"), ("n", "b"))
+    }
     models = {"m": LANGUAGE, "n": LANGUAGE}
     derived = derive("thesis-C.1", averages | runs, models=models, compared=False)
     assert derived["derived", "rescaled_average", "m", "", ""].measure.value == 40.0
@@ -197,26 +374,45 @@ def test_rescaled_averages_of_models_with_other_data_sets_are_not_compared():
 
 def test_rescaled_averages_of_the_paper_are_those_of_the_published_notes():
     paper = read_paper_table("thesis-C.1")
-    values = {key[1]: float(cell.value) for key, cell in paper.items() if key[0] == "rescaled_average"}
-    assert (values["falcon-7b"], values["gpt2"], values["llama2-7b"]) == (36.3, 48.1, 43.9)
+    values = {
+        key[1]: float(cell.value)
+        for key, cell in paper.items()
+        if key[0] == "rescaled_average"
+    }
+    assert (values["falcon-7b"], values["gpt2"], values["llama2-7b"]) == (
+        36.3,
+        48.1,
+        43.9,
+    )
     assert len(values) == 11
 
 
 def test_rescaled_averages_of_the_tests_and_of_cc_shap_alone_are_those_worked_by_hand():
     paper = read_paper_table("thesis-C.1")
-    # CC-SHAP of Falcon-7b in percent, by data set: 53.5 54, 45.5 49.5, 51 57, 52.5 48, 58.5 56; mean 52.55
-    assert float(paper["rescaled_cc_shap", "falcon-7b", "", ""].value) == pytest.approx(52.55, abs=0.051)
-    # its tests on e-SNLI, disambiguation QA, ComVE, causal judgement, logical deduction have the mean 30.99
+    # CC-SHAP of Falcon-7b in percent, by data set: 53.5 54, 45.5 49.5, 51 57, 52.5 48, 58.5 56;
+    # mean 52.55
+    assert float(paper["rescaled_cc_shap", "falcon-7b", "", ""].value) == pytest.approx(
+        52.55, abs=0.051
+    )
+    # its tests on e-SNLI, disambiguation QA, ComVE, causal judgement, logical deduction have the
+    # mean 30.99
     assert float(paper["rescaled_tests", "falcon-7b", "", ""].value) == 31.0
     assert len(paper) == 3 * 11
 
 
 def test_verbs_are_next_to_the_paper_values():
-    ours = {NumberKey("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
+    ours = {
+        NumberKey("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3)
+        for verb in ("vote", "zigzag")
+    }
     derived = derive("cv-probes-1", ours)
     assert [place[4] for place in derived if place[0] == "derived"] == ["27"]
     drawn = derive("cv-probes-1", ours, compared=False)
-    assert {place[4]: number.text for place, number in drawn.items() if place[0] == "derived"} == {
+    assert {
+        place[4]: number.text
+        for place, number in drawn.items()
+        if place[0] == "derived"
+    } == {
         "1": "vote",
         "2": "zigzag",
     }
@@ -224,16 +420,26 @@ def test_verbs_are_next_to_the_paper_values():
 
 def test_spread_and_correlation_are_means_over_models_of_a_kind():
     numbers = {
-        NumberKey("shares", "t_shap:caption", "a", "x", ""): Number(Measure(50.0, 5), sd=10.0),
-        NumberKey("shares", "t_shap:caption", "b", "x", ""): Number(Measure(50.0, 5), sd=14.0),
-        NumberKey("shares", "t_shap:caption", "c", "x", ""): Number(Measure(50.0, 5), sd=3.0),
+        NumberKey("shares", "t_shap:caption", "a", "x", ""): Number(
+            Measure(50.0, 5), sd=10.0
+        ),
+        NumberKey("shares", "t_shap:caption", "b", "x", ""): Number(
+            Measure(50.0, 5), sd=14.0
+        ),
+        NumberKey("shares", "t_shap:caption", "c", "x", ""): Number(
+            Measure(50.0, 5), sd=3.0
+        ),
         NumberKey("shares", "rho:caption", "a", "x", ""): Number(Measure(0.1, 5)),
         NumberKey("shares", "rho:caption", "b", "x", ""): Number(Measure(None, 5)),
     }
-    derived = derive("running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION})
+    derived = derive(
+        "running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION}
+    )
     assert derived["derived", "t_shap_sd", "encoders", "", ""].measure.value == 12.0
     assert derived["derived", "t_shap_sd", "decoders", "", ""].measure.value == 3.0
-    assert derived["derived", "rho_c", "encoders", "", ""].measure.value == pytest.approx(0.1)
+    assert derived[
+        "derived", "rho_c", "encoders", "", ""
+    ].measure.value == pytest.approx(0.1)
 
 
 def test_the_overview_names_all_tests():
@@ -253,8 +459,14 @@ def test_ties_count_half_but_where_acc_r_is_compared_with_the_paper(tmp_path):
     values = {}
     for compared in (True, False):
         study = StudyFacts({"clip": ENCODER}, compared, 0.95, {}, ("existence",))
-        for cell in build_table(table, files, [paper_file], ["equations", "published"], study):
-            if (cell.metric, cell.model, cell.dataset) == ("acc_r", "clip", "existence"):
+        for cell in build_table(
+            table, files, [paper_file], ["equations", "published"], study
+        ):
+            if (cell.metric, cell.model, cell.dataset) == (
+                "acc_r",
+                "clip",
+                "existence",
+            ):
                 values[compared, cell.profile] = cell.value, "tied" in cell.reason
     assert values == {
         (True, "equations"): (50.0, False),

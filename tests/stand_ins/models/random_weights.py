@@ -15,8 +15,12 @@ class RandomWeights(dict[str, torch.Tensor]):
     def normal(self, *shape: int, spread: float = 1.0) -> torch.Tensor:
         return torch.randn(shape, generator=self.draw) * spread
 
-    def add_linear(self, key: str, *shape: int, spread: float = 1.0, bias: bool = True) -> None:
-        self[f"{key}.weight"] = self.normal(*shape, spread=spread / math.sqrt(math.prod(shape[1:])))
+    def add_linear(
+        self, key: str, *shape: int, spread: float = 1.0, bias: bool = True
+    ) -> None:
+        self[f"{key}.weight"] = self.normal(
+            *shape, spread=spread / math.sqrt(math.prod(shape[1:]))
+        )
         if bias:
             self[f"{key}.bias"] = self.normal(shape[0], spread=0.1)
 

@@ -1,4 +1,6 @@
-"""ALBEF once more: step by step in float64, head by head and row by row, over the weights as they are in the file."""
+"""ALBEF once more: step by step in float64, head by head and row by row, over the weights as they
+are in the file.
+"""
 
 import math
 
@@ -58,7 +60,9 @@ def positions(weights, grid):
     if old == grid:
         return embeddings
     matrix = resize_matrix(old, grid)
-    laid = torch.einsum("ya,xb,abw->yxw", matrix, matrix, embeddings[1:].reshape(old, old, -1))
+    laid = torch.einsum(
+        "ya,xb,abw->yxw", matrix, matrix, embeddings[1:].reshape(old, old, -1)
+    )
     return torch.cat([embeddings[:1], laid.reshape(grid * grid, -1)])
 
 
@@ -79,8 +83,16 @@ def seen(weights, image, heads):
         queries, keys, values = linear(
             weights, f"{block}.attn.qkv", norm(weights, f"{block}.norm1", states, 1e-6)
         ).chunk(3, dim=1)
-        states = states + linear(weights, f"{block}.attn.proj", attention(queries, keys, values, heads))
-        inner = gelu(linear(weights, f"{block}.mlp.fc1", norm(weights, f"{block}.norm2", states, 1e-6)))
+        states = states + linear(
+            weights, f"{block}.attn.proj", attention(queries, keys, values, heads)
+        )
+        inner = gelu(
+            linear(
+                weights,
+                f"{block}.mlp.fc1",
+                norm(weights, f"{block}.norm2", states, 1e-6),
+            )
+        )
         states = states + linear(weights, f"{block}.mlp.fc2", inner)
         number += 1
     return norm(weights, "visual_encoder.norm", states, 1e-6)
@@ -100,7 +112,9 @@ def read(weights, ids, heads, context, mask=None, segments=None, prefix="text_en
         layer = f"{prefix}.encoder.layer.{number}"
         states = _attended(weights, f"{layer}.attention", states, states, heads, bias)
         if f"{layer}.crossattention.self.query.weight" in weights:
-            states = _attended(weights, f"{layer}.crossattention", states, context, heads)
+            states = _attended(
+                weights, f"{layer}.crossattention", states, context, heads
+            )
         inner = gelu(linear(weights, f"{layer}.intermediate.dense", states))
         inner = linear(weights, f"{layer}.output.dense", inner)
         states = norm(weights, f"{layer}.output.LayerNorm", states + inner, 1e-12)
@@ -119,7 +133,10 @@ def _attended(weights, key, states, context, heads, bias=None):
 
 def match_logits(weights, config, image, ids, mask=None, segments=None):
     """Both logits of one pair; weights of any layout of the release that has a matching head."""
-    weights = {key.replace("text_encoder.bert.", "text_encoder."): value.double() for key, value in weights.items()}
+    weights = {
+        key.replace("text_encoder.bert.", "text_encoder."): value.double()
+        for key, value in weights.items()
+    }
     patches = seen(weights, image.double(), config["vision_heads"])
     heads = config["bert_config"]["num_attention_heads"]
     states = read(weights, ids, heads, patches, mask, segments)

@@ -1,4 +1,6 @@
-"""Decoders whose every number and word is known: they read characters, and a script says what follows a text."""
+"""Decoders whose every number and word is known: they read characters, and a script says what
+follows a text.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +52,9 @@ class Scripted:
 
     network: ScriptedNetwork
     says: Callable[[str, int], str] = lambda prompt, seed: ""
-    spec: ModelSpec = field(default_factory=lambda: ModelSpec("scripted", weights="script", revision="0"))
+    spec: ModelSpec = field(
+        default_factory=lambda: ModelSpec("scripted", weights="script", revision="0")
+    )
     start: bool = True
     window: int = 2000
     device: str = "cpu"
@@ -69,14 +73,34 @@ class Scripted:
 
     def build_prompt(self, text):
         before, image, after = text.partition(IMAGE)
-        ids = [*([START] if self.start else []), *map(ord, before), *([PLACEHOLDER] if image else []), *map(ord, after)]
+        ids = [
+            *([START] if self.start else []),
+            *map(ord, before),
+            *([PLACEHOLDER] if image else []),
+            *map(ord, after),
+        ]
         if len(ids) > self.window:
-            raise UserError(f"a prompt of {len(ids)} tokens, 1 to {self.window} are read")
+            raise UserError(
+                f"a prompt of {len(ids)} tokens, 1 to {self.window} are read"
+            )
         at = ids.index(PLACEHOLDER) if image else None
-        widths = [0 if one == START else len(IMAGE) if one == PLACEHOLDER else 1 for one in ids]
+        widths = [
+            0 if one == START else len(IMAGE) if one == PLACEHOLDER else 1
+            for one in ids
+        ]
         ends = [sum(widths[: place + 1]) for place in range(len(ids))]
-        spans = tuple({"start": end - width, "end": end} for end, width in zip(ends, widths, strict=True))
-        return Prompt(text, tuple(ids), tuple(map(chr, ids)), spans, tuple(one < BLOCK for one in ids), at)
+        spans = tuple(
+            {"start": end - width, "end": end}
+            for end, width in zip(ends, widths, strict=True)
+        )
+        return Prompt(
+            text,
+            tuple(ids),
+            tuple(map(chr, ids)),
+            spans,
+            tuple(one < BLOCK for one in ids),
+            at,
+        )
 
     def prepare_image(self, image):
         return PreparedImage(torch.zeros(1, 3, 1, 1), {}, image)
@@ -86,13 +110,18 @@ class Scripted:
 
     def build_layout(self, prompt, picture):
         block = (BLOCK,) * (0 if picture is None else 4)
-        return PromptLayout(block, (), torch.arange(len(prompt.ids) - bool(block) + len(block)))
+        return PromptLayout(
+            block, (), torch.arange(len(prompt.ids) - bool(block) + len(block))
+        )
 
     def find_label_id(self, prompt, label):
         return ord(label[0])
 
     def generate(self, prompts: Sequence[Prompt], images, most, sampling, seeds):
-        texts = [self.says(prompt.text, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        texts = [
+            self.says(prompt.text, seed)
+            for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
         return [tuple(map(ord, text))[:most] for text in texts]
 
     def decode_text(self, ids):

@@ -51,8 +51,12 @@ def vision_shapes(config: dict, prefix: str = "visual_encoder") -> Shapes:
     for number in range(config["vision_depth"]):
         block = f"{prefix}.blocks.{number}"
         shapes |= _norm(f"{block}.norm1", width) | _norm(f"{block}.norm2", width)
-        shapes |= _linear(f"{block}.attn.qkv", 3 * width, width) | _linear(f"{block}.attn.proj", width, width)
-        shapes |= _linear(f"{block}.mlp.fc1", hidden, width) | _linear(f"{block}.mlp.fc2", width, hidden)
+        shapes |= _linear(f"{block}.attn.qkv", 3 * width, width) | _linear(
+            f"{block}.attn.proj", width, width
+        )
+        shapes |= _linear(f"{block}.mlp.fc1", hidden, width) | _linear(
+            f"{block}.mlp.fc2", width, hidden
+        )
     return shapes
 
 
@@ -77,13 +81,17 @@ def text_shapes(bert: dict, prefix: str = "text_encoder") -> Shapes:
             shapes |= _linear(f"{layer}.{name}.output.dense", width, width)
             shapes |= _norm(f"{layer}.{name}.output.LayerNorm", width)
         shapes |= _linear(f"{layer}.intermediate.dense", hidden, width)
-        shapes |= _linear(f"{layer}.output.dense", width, hidden) | _norm(f"{layer}.output.LayerNorm", width)
+        shapes |= _linear(f"{layer}.output.dense", width, hidden) | _norm(
+            f"{layer}.output.LayerNorm", width
+        )
     return shapes
 
 
 def prediction_shapes(width: int, prefix: str) -> Shapes:
     shapes: Shapes = {f"{prefix}.bias": (VOCABULARY,)}
-    shapes |= _linear(f"{prefix}.transform.dense", width, width) | _norm(f"{prefix}.transform.LayerNorm", width)
+    shapes |= _linear(f"{prefix}.transform.dense", width, width) | _norm(
+        f"{prefix}.transform.LayerNorm", width
+    )
     return shapes | _linear(f"{prefix}.decoder", VOCABULARY, width)
 
 
@@ -96,10 +104,18 @@ def encoder_shapes(config: dict, momentum: str = "") -> Shapes:
 def retrieval_shapes(config: dict) -> Shapes:
     """As `mscoco.pth`, with the momentum copies that training adds."""
     text, vision = config["bert_config"]["hidden_size"], config["vision_width"]
-    shapes: Shapes = {"temp": (), "image_queue": (4, 6), "text_queue": (4, 6), "idx_queue": (1, 6), "queue_ptr": (1,)}
+    shapes: Shapes = {
+        "temp": (),
+        "image_queue": (4, 6),
+        "text_queue": (4, 6),
+        "idx_queue": (1, 6),
+        "queue_ptr": (1,),
+    }
     for momentum in ("", "_m"):
         shapes |= encoder_shapes(config, momentum)
-        shapes |= _linear(f"vision_proj{momentum}", 4, vision) | _linear(f"text_proj{momentum}", 4, text)
+        shapes |= _linear(f"vision_proj{momentum}", 4, vision) | _linear(
+            f"text_proj{momentum}", 4, text
+        )
     return shapes | _linear("itm_head", 2, text)
 
 
@@ -108,9 +124,15 @@ def pretrained_shapes(config: dict) -> Shapes:
     shapes = retrieval_shapes(config)
     del shapes["idx_queue"]
     for name in ("text_encoder", "text_encoder_m"):
-        deeper = {key: shapes.pop(key) for key in list(shapes) if key.startswith(f"{name}.")}
-        shapes |= {key.replace(name, f"{name}.bert", 1): shape for key, shape in deeper.items()}
-        shapes |= prediction_shapes(config["bert_config"]["hidden_size"], f"{name}.cls.predictions")
+        deeper = {
+            key: shapes.pop(key) for key in list(shapes) if key.startswith(f"{name}.")
+        }
+        shapes |= {
+            key.replace(name, f"{name}.bert", 1): shape for key, shape in deeper.items()
+        }
+        shapes |= prediction_shapes(
+            config["bert_config"]["hidden_size"], f"{name}.cls.predictions"
+        )
     return shapes
 
 
@@ -118,18 +140,30 @@ def answering_shapes(config: dict) -> Shapes:
     """As `vqa.pth`: a decoder, each layer of which looks at the question, and no matching head."""
     bert = config["bert_config"]
     width = bert["hidden_size"]
-    decoder = bert | {"num_hidden_layers": DECODER_DEPTH, "fusion_layer": 0, "encoder_width": width}
+    decoder = bert | {
+        "num_hidden_layers": DECODER_DEPTH,
+        "fusion_layer": 0,
+        "encoder_width": width,
+    }
     shapes: Shapes = {}
     for momentum in ("", "_m"):
-        shapes |= encoder_shapes(config, momentum) | text_shapes(decoder, f"text_decoder{momentum}.bert")
+        shapes |= encoder_shapes(config, momentum) | text_shapes(
+            decoder, f"text_decoder{momentum}.bert"
+        )
         shapes |= prediction_shapes(width, f"text_decoder{momentum}.cls.predictions")
     return shapes
 
 
-LAYOUTS = {"retrieval": retrieval_shapes, "pretrained": pretrained_shapes, "answering": answering_shapes}
+LAYOUTS = {
+    "retrieval": retrieval_shapes,
+    "pretrained": pretrained_shapes,
+    "answering": answering_shapes,
+}
 
 
-def random_weights(layout: str, config: dict = CONFIG, seed: int = 0) -> dict[str, torch.Tensor]:
+def random_weights(
+    layout: str, config: dict = CONFIG, seed: int = 0
+) -> dict[str, torch.Tensor]:
     """Weights large enough that logits differ from input to input."""
     draw = torch.Generator().manual_seed(seed)
     weights = {}
@@ -140,10 +174,18 @@ def random_weights(layout: str, config: dict = CONFIG, seed: int = 0) -> dict[st
             weights[key] = torch.zeros(shape, dtype=torch.long)
         else:
             values = torch.randn(shape, generator=draw)
-            scale = 1.2 * shape[1] ** -0.5 if len(shape) == 2 and "embeddings" not in key else 0.3
-            weights[key] = values * scale + (1 if "orm" in key and key.endswith("weight") else 0)
+            scale = (
+                1.2 * shape[1] ** -0.5
+                if len(shape) == 2 and "embeddings" not in key
+                else 0.3
+            )
+            weights[key] = values * scale + (
+                1 if "orm" in key and key.endswith("weight") else 0
+            )
     if layout == "answering":  # the release ties both
-        weights["text_decoder.cls.predictions.bias"] = weights["text_decoder.cls.predictions.decoder.bias"]
+        weights["text_decoder.cls.predictions.bias"] = weights[
+            "text_decoder.cls.predictions.decoder.bias"
+        ]
     return weights
 
 

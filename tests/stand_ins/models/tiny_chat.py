@@ -23,10 +23,19 @@ def write_llava(folder: Path, seed: int = 0) -> Path:
     """Write network and processor; images of 24 times 24 pixels keep their size."""
     names = [*VOCABULARY, IMAGE, MASKED]
     merges = [(left, right) for left, right in (merge.split() for merge in MERGES)]
-    core = Tokenizer(models.BPE({name: place for place, name in enumerate(names)}, merges))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    core = Tokenizer(
+        models.BPE({name: place for place, name in enumerate(names)}, merges)
+    )
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=True
+    )
     core.decoder = decoders.ByteLevel()
-    core.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in [*SPECIAL, IMAGE, MASKED]])
+    core.add_special_tokens(
+        [
+            AddedToken(mark, special=True, normalized=False)
+            for mark in [*SPECIAL, IMAGE, MASKED]
+        ]
+    )
     words = transformers.PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token="<|im_end|>",
@@ -36,7 +45,9 @@ def write_llava(folder: Path, seed: int = 0) -> Path:
         model_max_length=1024,
     )
     images = transformers.CLIPImageProcessorPil(
-        size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE}, image_mean=MEAN
+        size={"shortest_edge": SIDE},
+        crop_size={"height": SIDE, "width": SIDE},
+        image_mean=MEAN,
     )
     processor = transformers.LlavaProcessor(
         images,
@@ -46,9 +57,15 @@ def write_llava(folder: Path, seed: int = 0) -> Path:
         num_additional_image_tokens=1,
         chat_template=CHAT,
     )
-    text = TEXT | {"pad_token_id": words.pad_token_id, "eos_token_id": words.eos_token_id, "bos_token_id": None}
+    text = TEXT | {
+        "pad_token_id": words.pad_token_id,
+        "eos_token_id": words.eos_token_id,
+        "bos_token_id": None,
+    }
     config = transformers.LlavaConfig(
-        vision_config=transformers.CLIPVisionConfig(image_size=SIDE, patch_size=8, **TOWER),
+        vision_config=transformers.CLIPVisionConfig(
+            image_size=SIDE, patch_size=8, **TOWER
+        ),
         text_config=transformers.LlamaConfig(vocab_size=len(words), **text),
         image_token_index=words.convert_tokens_to_ids(IMAGE),
         vision_feature_layer=-2,
@@ -56,7 +73,11 @@ def write_llava(folder: Path, seed: int = 0) -> Path:
     )
     network = random(transformers.LlavaForConditionalGeneration(config), seed)
     # a chat can say neither half a character nor a second image, so such tokens are unlikely
-    others = [place for place, name in enumerate(VOCABULARY[:256]) if not (name.isascii() or name in "\u0120\u010a")]
+    others = [
+        place
+        for place, name in enumerate(VOCABULARY[:256])
+        if not (name.isascii() or name in "\u0120\u010a")
+    ]
     network.lm_head.weight.data[[*others, names.index(IMAGE), names.index(MASKED)]] = 0
     network.generation_config.eos_token_id = words.eos_token_id
     for part in (network, processor):

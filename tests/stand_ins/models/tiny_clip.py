@@ -14,7 +14,14 @@ a man woman dog cat rides sees holds the red blue big ball horse on in beside bo
 WORDS = SENTENCES.split()
 
 
-def save_clip(folder: Path, first: str = "!", side: int = 35, positions: int = 77, layers: int = 2, **tokens) -> Path:
+def save_clip(
+    folder: Path,
+    first: str = "!",
+    side: int = 35,
+    positions: int = 77,
+    layers: int = 2,
+    **tokens,
+) -> Path:
     """Save network, tokenizer and image processor into a folder.
 
     Args:
@@ -35,9 +42,14 @@ def save_clip(folder: Path, first: str = "!", side: int = 35, positions: int = 7
                 vocabulary.append("".join(pieces[:2]))
                 merges.append(tuple(pieces[:2]))
             pieces[:2] = ["".join(pieces[:2])]
-    vocabulary = [first, *(piece for piece in [*vocabulary, START, END] if piece != first)]
+    vocabulary = [
+        first,
+        *(piece for piece in [*vocabulary, START, END] if piece != first),
+    ]
     ids = {piece: place for place, piece in enumerate(vocabulary)}
-    transformers.CLIPTokenizerFast(vocab=ids, merges=merges, **tokens).save_pretrained(folder)
+    transformers.CLIPTokenizerFast(vocab=ids, merges=merges, **tokens).save_pretrained(
+        folder
+    )
     transformers.CLIPImageProcessorPil(
         size={"shortest_edge": side}, crop_size={"height": side, "width": side}
     ).save_pretrained(folder)
@@ -45,9 +57,16 @@ def save_clip(folder: Path, first: str = "!", side: int = 35, positions: int = 7
     return folder
 
 
-def network(end: int, size: int, side: int = 35, positions: int = 77, layers: int = 2) -> transformers.CLIPModel:
+def network(
+    end: int, size: int, side: int = 35, positions: int = 77, layers: int = 2
+) -> transformers.CLIPModel:
     """The network alone; `end` is the id that it pools at."""
-    common = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": layers, "num_attention_heads": 2}
+    common = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 2,
+    }
     torch.manual_seed(0)
     config = transformers.CLIPConfig(
         text_config={

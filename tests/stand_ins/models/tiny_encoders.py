@@ -6,11 +6,33 @@ from typing import Any
 import torch
 import transformers
 
-WORDS = ("a", "dog", "cat", "rides", "sleeps", "on", "under", "the", "red", "horse", "street", "two")
-TEXTS = ("a dog", "the red horse rides on a street", "two cat sleeps under a red dog on the street")
+WORDS = (
+    "a",
+    "dog",
+    "cat",
+    "rides",
+    "sleeps",
+    "on",
+    "under",
+    "the",
+    "red",
+    "horse",
+    "street",
+    "two",
+)
+TEXTS = (
+    "a dog",
+    "the red horse rides on a street",
+    "two cat sleeps under a red dog on the street",
+)
 """Of unequal lengths."""
 REGIONS, WIDTH = 5, 12
-BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+BERT = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+}
 VOCABULARY = 17
 ANSWERS = ("yes", "no", "two", "red")
 
@@ -21,14 +43,24 @@ def bert_tokenizer() -> Any:
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     core = Tokenizer(
-        models.WordLevel({word: index for index, word in enumerate([*special, *WORDS])}, unk_token="[UNK]")
+        models.WordLevel(
+            {word: index for index, word in enumerate([*special, *WORDS])},
+            unk_token="[UNK]",
+        )
     )
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     core.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    names = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, mask_token="[MASK]", **names)
+    names = {
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+    }
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core, mask_token="[MASK]", **names
+    )
 
 
 def ended_tokenizer(start: str = "") -> Any:
@@ -36,7 +68,11 @@ def ended_tokenizer(start: str = "") -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     names = ["<pad>", "</s>", "<unk>", "<s>", "!", *WORDS]
-    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(names)}, unk_token="<unk>"))
+    core = Tokenizer(
+        models.WordLevel(
+            {word: index for index, word in enumerate(names)}, unk_token="<unk>"
+        )
+    )
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     core.post_processor = processors.TemplateProcessing(
         single=f"{start} $A </s>".strip(), special_tokens=[("<s>", 3), ("</s>", 1)]
@@ -53,15 +89,32 @@ def _square(processor: Any, side: int = 32) -> Any:
 
 def _clip() -> Any:
     text = transformers.CLIPTextConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=20, eos_token_id=1, bos_token_id=3, pad_token_id=1, **BERT
+        vocab_size=VOCABULARY,
+        max_position_embeddings=20,
+        eos_token_id=1,
+        bos_token_id=3,
+        pad_token_id=1,
+        **BERT,
     )
     vision = transformers.CLIPVisionConfig(image_size=32, patch_size=8, **BERT)
-    config = transformers.CLIPConfig(text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=10)
-    return transformers.CLIPModel(config), ended_tokenizer("<s>"), _square(transformers.CLIPImageProcessor)
+    config = transformers.CLIPConfig(
+        text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=10
+    )
+    return (
+        transformers.CLIPModel(config),
+        ended_tokenizer("<s>"),
+        _square(transformers.CLIPImageProcessor),
+    )
 
 
 def _siglip() -> Any:
-    text = {"vocab_size": VOCABULARY, "max_position_embeddings": 14, "pad_token_id": 1, "projection_size": 16, **BERT}
+    text = {
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": 14,
+        "pad_token_id": 1,
+        "projection_size": 16,
+        **BERT,
+    }
     vision = {"image_size": 32, "patch_size": 8, **BERT}
     config = transformers.SiglipConfig(text_config=text, vision_config=vision)
     processor = transformers.SiglipImageProcessor(size={"height": 32, "width": 32})
@@ -69,22 +122,41 @@ def _siglip() -> Any:
 
 
 def _metaclip_2() -> Any:
-    text = {"vocab_size": VOCABULARY, "max_position_embeddings": 20, "eos_token_id": 1, "bos_token_id": 3, **BERT}
+    text = {
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": 20,
+        "eos_token_id": 1,
+        "bos_token_id": 3,
+        **BERT,
+    }
     vision = {"image_size": 32, "patch_size": 8, **BERT}
-    config = transformers.MetaClip2Config(text_config=text, vision_config=vision, projection_dim=10)
-    return transformers.MetaClip2Model(config), ended_tokenizer("<s>"), _square(transformers.CLIPImageProcessor)
+    config = transformers.MetaClip2Config(
+        text_config=text, vision_config=vision, projection_dim=10
+    )
+    return (
+        transformers.MetaClip2Model(config),
+        ended_tokenizer("<s>"),
+        _square(transformers.CLIPImageProcessor),
+    )
 
 
 def gemma_tokenizer(padding_side: str) -> Any:
     """Gemma's tokenizer, with which SigLIP 2 reads: an end token, no start token, a mask token."""
     pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", "a", "d", "o", "g"]
-    vocabulary = {piece: index for index, piece in enumerate([*pieces, "do", "dog", "▁a", "▁dog"])}
+    vocabulary = {
+        piece: index for index, piece in enumerate([*pieces, "do", "dog", "▁a", "▁dog"])
+    }
     merges = [("d", "o"), ("do", "g"), ("▁", "a"), ("▁", "dog")]
-    tokenizer = transformers.GemmaTokenizer(vocab=vocabulary, merges=merges, add_bos_token=False, add_eos_token=True)
+    tokenizer = transformers.GemmaTokenizer(
+        vocab=vocabulary, merges=merges, add_bos_token=False, add_eos_token=True
+    )
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer.backend_tokenizer,
         padding_side=padding_side,
-        **{name: tokenizer.special_tokens_map[name] for name in ("pad_token", "eos_token", "unk_token", "mask_token")},
+        **{
+            name: tokenizer.special_tokens_map[name]
+            for name in ("pad_token", "eos_token", "unk_token", "mask_token")
+        },
     )
 
 
@@ -104,9 +176,13 @@ def _align() -> Any:
         "depthwise_padding": [],
         "squeeze_expansion_ratio": 0.25,
     }
-    config = transformers.AlignConfig(text_config=text, vision_config=vision, projection_dim=16)
+    config = transformers.AlignConfig(
+        text_config=text, vision_config=vision, projection_dim=16
+    )
     size = {"height": 32, "width": 32}
-    processor = transformers.EfficientNetImageProcessor(size=size, do_center_crop=False, include_top=False)
+    processor = transformers.EfficientNetImageProcessor(
+        size=size, do_center_crop=False, include_top=False
+    )
     return transformers.AlignModel(config), bert_tokenizer(), processor
 
 
@@ -122,13 +198,20 @@ def _flava() -> Any:
         init_codebook=False,
         layer_norm_eps=1e-12,
     )
-    processor = transformers.FlavaImageProcessor(size={"height": 32, "width": 32}, do_center_crop=False)
+    processor = transformers.FlavaImageProcessor(
+        size={"height": 32, "width": 32}, do_center_crop=False
+    )
     return transformers.FlavaForPreTraining(config), bert_tokenizer(), processor
 
 
 def _blip_2() -> Any:
     config = transformers.Blip2Config(
-        vision_config={"image_size": 32, "patch_size": 8, "attention_dropout": 0.0, **BERT},
+        vision_config={
+            "image_size": 32,
+            "patch_size": 8,
+            "attention_dropout": 0.0,
+            **BERT,
+        },
         qformer_config={
             "vocab_size": VOCABULARY,
             "max_position_embeddings": 20,
@@ -138,7 +221,12 @@ def _blip_2() -> Any:
             "pad_token_id": 0,
             **BERT,
         },
-        text_config={"model_type": "opt", "vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 1},
+        text_config={
+            "model_type": "opt",
+            "vocab_size": VOCABULARY,
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+        },
         num_query_tokens=4,
         image_text_hidden_size=8,
     )
@@ -149,14 +237,31 @@ def _blip_2() -> Any:
 
 def _vilt() -> Any:
     config = transformers.ViltConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=20, image_size=32, patch_size=8, max_image_length=-1, **BERT
+        vocab_size=VOCABULARY,
+        max_position_embeddings=20,
+        image_size=32,
+        patch_size=8,
+        max_image_length=-1,
+        **BERT,
     )
-    processor = transformers.ViltImageProcessor(size={"shortest_edge": 32}, size_divisor=8)
-    return transformers.ViltForImageAndTextRetrieval(config), bert_tokenizer(), processor
+    processor = transformers.ViltImageProcessor(
+        size={"shortest_edge": 32}, size_divisor=8
+    )
+    return (
+        transformers.ViltForImageAndTextRetrieval(config),
+        bert_tokenizer(),
+        processor,
+    )
 
 
 def _lxmert_config() -> Any:
-    layers = {"l_layers": 2, "r_layers": 2, "x_layers": 2, "hidden_size": 16, "intermediate_size": 24}
+    layers = {
+        "l_layers": 2,
+        "r_layers": 2,
+        "x_layers": 2,
+        "hidden_size": 16,
+        "intermediate_size": 24,
+    }
     return transformers.LxmertConfig(
         vocab_size=VOCABULARY,
         num_attention_heads=2,
@@ -174,12 +279,19 @@ def _lxmert() -> Any:
 
 
 def _lxmert_answering() -> Any:
-    return transformers.LxmertForQuestionAnswering(_lxmert_config()), bert_tokenizer(), None
+    return (
+        transformers.LxmertForQuestionAnswering(_lxmert_config()),
+        bert_tokenizer(),
+        None,
+    )
 
 
 def _visual_bert() -> Any:
     config = transformers.VisualBertConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=20, visual_embedding_dim=WIDTH, **BERT
+        vocab_size=VOCABULARY,
+        max_position_embeddings=20,
+        visual_embedding_dim=WIDTH,
+        **BERT,
     )
     return transformers.VisualBertForPreTraining(config), bert_tokenizer(), None
 
@@ -200,7 +312,9 @@ BUILDERS: dict[str, Callable[[], Any]] = {
 
 
 def build(kind: str) -> list[Any]:
-    """Network, tokenizer and, where it sees pixels, image processor; logits differ from input to input."""
+    """Network, tokenizer and, where it sees pixels, image processor; logits differ from input to
+    input.
+    """
     torch.manual_seed(3)
     network, tokenizer, processor = BUILDERS[kind]()
     with torch.no_grad():

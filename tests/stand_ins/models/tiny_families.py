@@ -1,4 +1,6 @@
-"""Tiny random VL decoders of many families, of the real classes, as networks and processors before they are wrapped."""
+"""Tiny random VL decoders of many families, of the real classes, as networks and processors before
+they are wrapped.
+"""
 
 import types
 from typing import Any
@@ -31,7 +33,9 @@ class Llama4Processor(WithoutVideos, transformers.Llama4Processor):
 
 
 class TwoTiles:
-    """An image processor in the place of Llama 4's, which needs torchvision: two tiles side by side, then the whole."""
+    """An image processor in the place of Llama 4's, which needs torchvision: two tiles side by
+    side, then the whole.
+    """
 
     side = 16
 
@@ -40,13 +44,27 @@ class TwoTiles:
 
     def __call__(self, images: Any, **settings: Any) -> dict[str, Any]:
         (image,) = images
-        wide, whole = (image.resize((width, self.side)) for width in (2 * self.side, self.side))
-        tiles = [wide.crop((left, 0, left + self.side, self.side)) for left in (0, self.side)]
-        pixels = [torch.from_numpy(np.array(tile)).permute(2, 0, 1) / 127.5 - 1 for tile in (*tiles, whole)]
+        wide, whole = (
+            image.resize((width, self.side)) for width in (2 * self.side, self.side)
+        )
+        tiles = [
+            wide.crop((left, 0, left + self.side, self.side)) for left in (0, self.side)
+        ]
+        pixels = [
+            torch.from_numpy(np.array(tile)).permute(2, 0, 1) / 127.5 - 1
+            for tile in (*tiles, whole)
+        ]
         return {"pixel_values": torch.stack(pixels), "aspect_ratios": [(1, 2)]}
 
 
-QWEN_TEXT = {**TEXT, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}}
+QWEN_TEXT = {
+    **TEXT,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "mrope_section": [1, 1, 2],
+    },
+}
 QWEN_MARKS = {
     "image_token": "<|image_pad|>",
     "video_token": "<|video_pad|>",
@@ -56,12 +74,19 @@ QWEN_MARKS = {
 
 
 def qwen_ids(words) -> dict[str, int]:
-    return {f"{name}_id": words.convert_tokens_to_ids(mark) for name, mark in QWEN_MARKS.items()}
+    return {
+        f"{name}_id": words.convert_tokens_to_ids(mark)
+        for name, mark in QWEN_MARKS.items()
+    }
 
 
 def qwen_images() -> Any:
     return transformers.Qwen2VLImageProcessorPil(
-        patch_size=4, merge_size=2, temporal_patch_size=2, min_pixels=16 * 16, max_pixels=32 * 32
+        patch_size=4,
+        merge_size=2,
+        temporal_patch_size=2,
+        min_pixels=16 * 16,
+        max_pixels=32 * 32,
     )
 
 
@@ -106,13 +131,22 @@ def qwen3_vl() -> tuple[Any, Any]:
 
 
 def gemma3() -> tuple[Any, Any]:
-    marks = {"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"}
+    marks = {
+        "image_token": "<image_soft_token>",
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+    }
     words = tokenizer(**marks)
     words.add_tokens(["\n", "\n\n", "\n\n\n"])  # the real one has such tokens, too
     ids = {name: words.convert_tokens_to_ids(mark) for name, mark in marks.items()}
     config = transformers.Gemma3Config(
         vision_config={"image_size": 16, "patch_size": 4, **TOWER},
-        text_config={**TEXT, "head_dim": 8, "sliding_window": 8, "vocab_size": len(words)},
+        text_config={
+            **TEXT,
+            "head_dim": 8,
+            "sliding_window": 8,
+            "vocab_size": len(words),
+        },
         mm_tokens_per_image=4,
         image_token_index=ids["image_token"],
         boi_token_index=ids["boi_token"],
@@ -138,7 +172,10 @@ def internvl() -> tuple[Any, Any]:
         image_seq_length=4,
     )
     images = transformers.GotOcr2ImageProcessorPil(
-        size={"height": 16, "width": 16}, crop_to_patches=True, min_patches=1, max_patches=4
+        size={"height": 16, "width": 16},
+        crop_to_patches=True,
+        min_patches=1,
+        max_patches=4,
     )
     processor = InternVLProcessor(images, words, image_seq_length=4)
     return transformers.InternVLForConditionalGeneration(config), processor
@@ -146,7 +183,9 @@ def internvl() -> tuple[Any, Any]:
 
 def idefics3() -> tuple[Any, Any]:
     words = tokenizer(start=False)
-    images = transformers.Idefics3ImageProcessorPil(size={"longest_edge": 48}, max_image_size={"longest_edge": 24})
+    images = transformers.Idefics3ImageProcessorPil(
+        size={"longest_edge": 48}, max_image_size={"longest_edge": 24}
+    )
     processor = transformers.Idefics3Processor(images, words, image_seq_len=4)
     config = transformers.Idefics3Config(
         vision_config={"image_size": 24, "patch_size": 6, **TOWER},
@@ -161,14 +200,23 @@ def llava_onevision() -> tuple[Any, Any]:
     words = tokenizer(start=False, video_token="<video>")
     grids = [[16, 32], [32, 16], [32, 32]]
     config = transformers.LlavaOnevisionConfig(
-        vision_config={"model_type": "siglip_vision_model", "image_size": 16, "patch_size": 4, **TOWER},
+        vision_config={
+            "model_type": "siglip_vision_model",
+            "image_size": 16,
+            "patch_size": 4,
+            **TOWER,
+        },
         text_config={"model_type": "qwen2", **TEXT, "vocab_size": len(words)},
         image_token_index=words.convert_tokens_to_ids("<image>"),
         video_token_index=words.convert_tokens_to_ids("<video>"),
         image_grid_pinpoints=grids,
     )
-    images = transformers.LlavaOnevisionImageProcessorPil(size={"height": 16, "width": 16}, image_grid_pinpoints=grids)
-    processor = LlavaOnevisionProcessor(images, words, num_image_tokens=16, vision_feature_select_strategy="full")
+    images = transformers.LlavaOnevisionImageProcessorPil(
+        size={"height": 16, "width": 16}, image_grid_pinpoints=grids
+    )
+    processor = LlavaOnevisionProcessor(
+        images, words, num_image_tokens=16, vision_feature_select_strategy="full"
+    )
     return transformers.LlavaOnevisionForConditionalGeneration(config), processor
 
 
@@ -185,7 +233,12 @@ def paligemma() -> tuple[Any, Any]:
             "projection_dim": 32,
             **TOWER,
         },
-        text_config={"model_type": "gemma", **TEXT, "head_dim": 8, "vocab_size": len(words)},
+        text_config={
+            "model_type": "gemma",
+            **TEXT,
+            "head_dim": 8,
+            "vocab_size": len(words),
+        },
         image_token_index=words.convert_tokens_to_ids("<image>"),
         projection_dim=32,
         hidden_size=32,
@@ -209,7 +262,11 @@ def mllama() -> tuple[Any, Any]:
             "intermediate_layers_indices": [0],
         },
         text_config={
-            **{name: value for name, value in TEXT.items() if name not in ("bos_token_id", "eos_token_id")},
+            **{
+                name: value
+                for name, value in TEXT.items()
+                if name not in ("bos_token_id", "eos_token_id")
+            },
             "num_hidden_layers": 3,
             "cross_attention_layers": [1],
             "vocab_size": len(words),
@@ -217,7 +274,9 @@ def mllama() -> tuple[Any, Any]:
         },
         image_token_index=words.convert_tokens_to_ids("<|image|>"),
     )
-    images = transformers.MllamaImageProcessorPil(size={"height": 16, "width": 16}, max_image_tiles=4)
+    images = transformers.MllamaImageProcessorPil(
+        size={"height": 16, "width": 16}, max_image_tiles=4
+    )
     network = transformers.MllamaForConditionalGeneration(config)
     for name, parameter in network.named_parameters():
         if "gate" in name and parameter.ndim == 1:
@@ -257,7 +316,9 @@ def llama4() -> tuple[Any, Any]:
         boi_token_index=words.convert_tokens_to_ids("<|image_start|>"),
         eoi_token_index=words.convert_tokens_to_ids("<|image_end|>"),
     )
-    return transformers.Llama4ForConditionalGeneration(config), Llama4Processor(TwoTiles(), words, patch_size=4)
+    return transformers.Llama4ForConditionalGeneration(config), Llama4Processor(
+        TwoTiles(), words, patch_size=4
+    )
 
 
 FAMILIES = types.MappingProxyType(

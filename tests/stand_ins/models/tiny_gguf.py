@@ -15,8 +15,17 @@ CHAT = (
 )
 MERGES = ["Ġ A", "Ġ B", "t h", "Ġ th", "Ġth e", "i s", "Ġ is", "a n", "an s", "_ _"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-VOCABULARY = [*bytes_to_unicode().values(), *(merge.replace(" ", "") for merge in MERGES), *SPECIAL]
-SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+VOCABULARY = [
+    *bytes_to_unicode().values(),
+    *(merge.replace(" ", "") for merge in MERGES),
+    *SPECIAL,
+]
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
 MAX_POSITIONS = 512
 LAYER = {
     "input_layernorm": "attn_norm",
@@ -60,7 +69,10 @@ def write_gguf(file: Path, model: transformers.Qwen2ForCausalLM) -> Path:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(VOCABULARY)
-    types = [gguf.TokenType.CONTROL if token in SPECIAL else gguf.TokenType.NORMAL for token in VOCABULARY]
+    types = [
+        gguf.TokenType.CONTROL if token in SPECIAL else gguf.TokenType.NORMAL
+        for token in VOCABULARY
+    ]
     writer.add_token_types(types)
     writer.add_token_merges(MERGES)
     writer.add_bos_token_id(VOCABULARY.index("<|endoftext|>"))
@@ -79,7 +91,11 @@ def write_gguf(file: Path, model: transformers.Qwen2ForCausalLM) -> Path:
 
 def _translate(name: str) -> str:
     """Return the name of a parameter in GGUF files."""
-    whole = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    whole = {
+        "model.embed_tokens": "token_embd",
+        "model.norm": "output_norm",
+        "lm_head": "output",
+    }
     part, _, kind = name.rpartition(".")
     if part in whole:
         return f"{whole[part]}.{kind}"

@@ -71,7 +71,10 @@ def owl_layout(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     layout: dict[str, tuple[int, ...]] = {}
 
     def linear(name: str, before: int, after: int, bias: bool = True) -> None:
-        layout.update({f"{name}.weight": (after, before)} | ({f"{name}.bias": (after,)} if bias else {}))
+        layout.update(
+            {f"{name}.weight": (after, before)}
+            | ({f"{name}.bias": (after,)} if bias else {})
+        )
 
     text = "language_model.model"
     layout[f"{text}.embed_tokens.weight"] = (config["vocab_size"], width)
@@ -87,12 +90,18 @@ def owl_layout(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         linear(f"{layer}.mlp.gate_proj", width, inner, bias=False)
         linear(f"{layer}.mlp.up_proj", width, inner, bias=False)
         linear(f"{layer}.mlp.down_proj", inner, width, bias=False)
-        layout[f"{layer}.input_layernorm.weight"] = layout[f"{layer}.post_attention_layernorm.weight"] = (width,)
+        layout[f"{layer}.input_layernorm.weight"] = layout[
+            f"{layer}.post_attention_layernorm.weight"
+        ] = (width,)
     layout[f"{text}.norm.weight"] = (width,)
     layout["language_model.lm_head.weight"] = (config["vocab_size"], width)
 
     tower = config["vision_config"]
-    seen, wide, patch = tower["hidden_size"], tower["intermediate_size"], tower["patch_size"]
+    seen, wide, patch = (
+        tower["hidden_size"],
+        tower["intermediate_size"],
+        tower["patch_size"],
+    )
 
     def norm(name: str) -> None:
         layout.update({f"{name}.weight": (seen,), f"{name}.bias": (seen,)})
@@ -103,7 +112,10 @@ def owl_layout(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
     layout["vision_model.embeddings.patch_embedding.weight"] = (seen, 3, patch, patch)
     layout["vision_model.embeddings.patch_embedding.bias"] = (seen,)
-    layout["vision_model.embeddings.position_embedding.weight"] = ((tower["image_size"] // patch) ** 2, seen)
+    layout["vision_model.embeddings.position_embedding.weight"] = (
+        (tower["image_size"] // patch) ** 2,
+        seen,
+    )
     for number in range(tower["num_hidden_layers"]):
         layer = f"vision_model.encoder.layers.{number}"
         for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
@@ -127,28 +139,44 @@ def owl_weights(config: dict[str, Any], seed: int = 0) -> dict[str, torch.Tensor
     draws = torch.Generator().manual_seed(seed)
     weights = {}
     for key, shape in owl_layout(config).items():
-        values = torch.randn(shape, generator=draws) * (0.25 if len(shape) == 2 else 0.1)
-        weights[key] = values + 1 if "norm" in key and key.endswith("weight") else values
+        values = torch.randn(shape, generator=draws) * (
+            0.25 if len(shape) == 2 else 0.1
+        )
+        weights[key] = (
+            values + 1 if "norm" in key and key.endswith("weight") else values
+        )
     return weights
 
 
 def owl_tokenizer() -> transformers.Qwen2Tokenizer:
     """A tokenizer of Qwen2 that merges nothing but the word image, with Qwen2's own chat template."""
     merges = [("i", "m"), ("a", "g"), ("im", "ag"), ("imag", "e")]
-    pieces = [*bytes_to_unicode().values(), *(first + second for first, second in merges)]
+    pieces = [
+        *bytes_to_unicode().values(),
+        *(first + second for first, second in merges),
+    ]
     words = transformers.Qwen2Tokenizer(
         vocab={piece: number for number, piece in enumerate(pieces)},
         merges=merges,
         eos_token="<|im_end|>",
         model_max_length=32768,
     )
-    words.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]})
+    words.add_special_tokens(
+        {"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]}
+    )
     words.chat_template = "You are a helpful assistant."
     return words
 
 
-def write_owl(folder: Path, config: dict[str, Any] | None = None, seed: int = 0, tokenizer: Any = None) -> Path:
-    """Write a checkpoint with its config.json and tokenizer, by default a tiny one; return the folder."""
+def write_owl(
+    folder: Path,
+    config: dict[str, Any] | None = None,
+    seed: int = 0,
+    tokenizer: Any = None,
+) -> Path:
+    """Write a checkpoint with its config.json and tokenizer, by default a tiny one; return the
+    folder.
+    """
     config = copy.deepcopy(TINY if config is None else config)
     safetensors.torch.save_file(owl_weights(config, seed), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

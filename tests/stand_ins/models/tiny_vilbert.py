@@ -30,13 +30,19 @@ VILBERT: dict[str, Any] = {
     "v_hidden_act": "gelu",
     "pooling_method": "mul",
 }
-"""The keys of the release's JSON; all widths and counts differ, and a layer follows the last meeting."""
+"""The keys of the release's JSON; all widths and counts differ, and a layer follows the last
+meeting.
+"""
 VILBERT_TASKS = 20
 
 
-def vilbert_layout(config: dict[str, Any], multitask: bool) -> dict[str, tuple[int, ...]]:
+def vilbert_layout(
+    config: dict[str, Any], multitask: bool
+) -> dict[str, tuple[int, ...]]:
     """Shapes of all keys of a released file by name."""
-    text, image, inner = (config[key] for key in ("hidden_size", "v_hidden_size", "bi_hidden_size"))
+    text, image, inner = (
+        config[key] for key in ("hidden_size", "v_hidden_size", "bi_hidden_size")
+    )
     own, other = config["intermediate_size"], config["v_intermediate_size"]
     words = config["vocab_size"]
     layout: dict[str, tuple[int, ...]] = {}
@@ -86,7 +92,10 @@ def vilbert_layout(config: dict[str, Any], multitask: bool) -> dict[str, tuple[i
             residual(f"{name}.{side}_output", hidden, width)
     linear("bert.t_pooler.dense", text, inner)
     linear("bert.v_pooler.dense", image, inner)
-    for head, width, outputs in (("predictions", text, words), ("imagePredictions", image, config["v_target_size"])):
+    for head, width, outputs in (
+        ("predictions", text, words),
+        ("imagePredictions", image, config["v_target_size"]),
+    ):
         residual(f"cls.{head}.transform", width, width)
         linear(f"cls.{head}.decoder", width, outputs)
     layout["cls.predictions.bias"] = layout.pop("cls.predictions.decoder.bias")
@@ -115,7 +124,11 @@ def vilbert_weights(config: dict[str, Any], multitask: bool) -> dict[str, torch.
     draw = torch.Generator().manual_seed(4)
     weights = {}
     for key, shape in vilbert_layout(config, multitask).items():
-        scale, centre = (0.3, 0.0) if len(shape) > 1 else (0.1, float("Norm" in key and key.endswith("weight")))
+        scale, centre = (
+            (0.3, 0.0)
+            if len(shape) > 1
+            else (0.1, float("Norm" in key and key.endswith("weight")))
+        )
         weights[key] = torch.randn(shape, generator=draw) * scale + centre
     return weights
 

@@ -6,7 +6,11 @@ import torch
 
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.coalitions import Players, build_equations_players, build_published_players
+from waltz.models.encoders.coalitions import (
+    Players,
+    build_equations_players,
+    build_published_players,
+)
 from waltz.models.encoders.encoder import TokenizedText
 
 SIDE = 12
@@ -15,7 +19,8 @@ MASKED = 1
 
 @dataclass
 class Toy:
-    """Tokens and pixels through a random nonlinear map each: a dot product of unit vectors, or a map of both.
+    """Tokens and pixels through a random nonlinear map each: a dot product of unit vectors, or a
+    map of both.
 
     `passes` counts the rows of each call of each side.
     """
@@ -33,12 +38,21 @@ class Toy:
     pairs_per_batch: int = 32
     out_of_memory_above: int = 10**9
     spec: ModelSpec = field(default_factory=lambda: ModelSpec("toy"))
-    passes: dict[str, list[int]] = field(default_factory=lambda: {"see": [], "read": [], "fuse": []})
+    passes: dict[str, list[int]] = field(
+        default_factory=lambda: {"see": [], "read": [], "fuse": []}
+    )
 
     def __post_init__(self):
         draw = torch.Generator().manual_seed(self.seed)
-        self.pixels = torch.randn(3 * SIDE * SIDE, self.width, generator=draw, dtype=torch.float64) / 6
-        self.words = torch.randn(100, 80, self.width, generator=draw, dtype=torch.float64)
+        self.pixels = (
+            torch.randn(
+                3 * SIDE * SIDE, self.width, generator=draw, dtype=torch.float64
+            )
+            / 6
+        )
+        self.words = torch.randn(
+            100, 80, self.width, generator=draw, dtype=torch.float64
+        )
         self.shift = torch.randn(self.width, generator=draw, dtype=torch.float64)
 
     def _note(self, side, rows):
@@ -52,7 +66,9 @@ class Toy:
 
     def encode_text(self, ids):
         self._note("read", len(ids))
-        return (self._vector(self.words[ids, torch.arange(ids.shape[1])].sum(dim=1) / 2),)
+        return (
+            self._vector(self.words[ids, torch.arange(ids.shape[1])].sum(dim=1) / 2),
+        )
 
     def fuse(self, text, image):
         self._note("fuse", len(text[0]))
@@ -66,14 +82,24 @@ class Toy:
 def text(*ids: int) -> TokenizedText:
     """A text of token ids of which the first and the last are special."""
     special = tuple(place in (0, len(ids) - 1) for place in range(len(ids)))
-    return TokenizedText(ids, tuple(map(str, ids)), tuple(Span(start=0, end=0) for _ in ids), special)
+    return TokenizedText(
+        ids, tuple(map(str, ids)), tuple(Span(start=0, end=0) for _ in ids), special
+    )
 
 
 def picture(seed: int = 0) -> torch.Tensor:
-    return torch.randn(3, SIDE, SIDE, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def game(encoder, image: torch.Tensor, *ids: int, profile: str = "published") -> Players:
-    return {"published": build_published_players, "equations": build_equations_players}[profile](
-        encoder, text(*ids), image
+    return torch.randn(
+        3,
+        SIDE,
+        SIDE,
+        generator=torch.Generator().manual_seed(seed),
+        dtype=torch.float64,
     )
+
+
+def game(
+    encoder, image: torch.Tensor, *ids: int, profile: str = "published"
+) -> Players:
+    return {"published": build_published_players, "equations": build_equations_players}[
+        profile
+    ](encoder, text(*ids), image)

@@ -1,4 +1,6 @@
-"""CC-SHAP of a tiny language model in the real workflow, and what is planned for answers of the scenes' LLaVA."""
+"""CC-SHAP of a tiny language model in the real workflow, and what is planned for answers of the
+scenes' LLaVA.
+"""
 
 import json
 
@@ -20,18 +22,29 @@ def test_the_shards_make_one_file_of_all_items_and_seeds(cc_shap_run):
     assert len({row["item_id"] for row in rows}) == 3
     assert {row["seed"] for row in rows} == {1, 2}
     assert len({row["value"] for row in rows}) == 6
-    contributions = parquet.read_rows(folder / "contributions/texts.parquet", ATTRIBUTION.with_dataset())
-    assert {(row["setting"], row["seed"]) for row in contributions} == {("cot:answer", 1), ("cot:explanation", 1)}
+    contributions = parquet.read_rows(
+        folder / "contributions/texts.parquet", ATTRIBUTION.with_dataset()
+    )
+    assert {(row["setting"], row["seed"]) for row in contributions} == {
+        ("cot:answer", 1),
+        ("cot:explanation", 1),
+    }
     assert len(contributions) == 6
     records = json.loads((folder / "cc-shap/texts.run.json").read_text())
-    assert [(record["shard"], record["rows_out"]) for record in records] == [("1 of 2", 4), ("2 of 2", 2)]
+    assert [(record["shard"], record["rows_out"]) for record in records] == [
+        ("1 of 2", 4),
+        ("2 of 2", 2),
+    ]
 
 
 def test_two_answers_are_drawn_above_their_explanations(cc_shap_run):
     titles = json.loads((cc_shap_run.folder / EXPLANATIONS / "index.json").read_text())
     assert list(titles) == ["nonsense-equations-1-cot", "nonsense-equations-2-cot"]
     assert len(set(titles.values())) == 2
-    assert all((cc_shap_run.folder / EXPLANATIONS / f"{name}.svg").stat().st_size > 5000 for name in titles)
+    assert all(
+        (cc_shap_run.folder / EXPLANATIONS / f"{name}.svg").stat().st_size > 5000
+        for name in titles
+    )
 
 
 def test_what_is_planned_next(cc_shap_run):
@@ -53,4 +66,6 @@ def test_what_is_planned_next(cc_shap_run):
         "merge_consistency_shards",
     }
     cc_shap_run.change("consistency.cc_shap.permutations", 3)
-    assert {"cc_shap_shard", "merge_consistency_shards"} <= cc_shap_run.planned("--", "cc_shap")
+    assert {"cc_shap_shard", "merge_consistency_shards"} <= cc_shap_run.planned(
+        "--", "cc_shap"
+    )

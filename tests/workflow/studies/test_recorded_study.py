@@ -1,4 +1,6 @@
-"""Recorded runs in the real workflow: the study `recorded` with local data, and JSON lines of a VL decoder."""
+"""Recorded runs in the real workflow: the study `recorded` with local data, and JSON lines of a VL
+decoder.
+"""
 
 import csv
 import json
@@ -39,19 +41,36 @@ DIFFERENT = {("comve", "input_from_explanation")}
 """Cells in which the recorded code differs from that of the thesis (docs/explanation/replay.md)."""
 
 
-def test_the_study_shows_the_recorded_values_with_intervals_and_verdicts(fresh, shared_data):
+def test_the_study_shows_the_recorded_values_with_intervals_and_verdicts(
+    fresh, shared_data
+):
     if not (shared_data / "cc_shap_recorded/comve_100.md").is_file():
-        pytest.skip("the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/")
+        pytest.skip(
+            "the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/"
+        )
     fresh.snakemake(study="config/recorded.yaml", WALTZ_DATA=str(shared_data))
     results = fresh.folder / "results/recorded"
     with (results / "reporting/tables/thesis-5.2.csv").open() as file:
-        cells = [row for row in csv.DictReader(file) if row["model"] == "mistral-7b-chat" and row["value"]]
+        cells = [
+            row
+            for row in csv.DictReader(file)
+            if row["model"] == "mistral-7b-chat" and row["value"]
+        ]
     values = {(row["dataset"], row["metric"]): float(row["value"]) for row in cells}
     assert values == pytest.approx(MISTRAL, abs=0.001)
-    assert all(float(row["ci_low"]) <= float(row["value"]) <= float(row["ci_high"]) for row in cells)
-    differing = {(row["dataset"], row["metric"]) for row in cells if row["verdict"] == "differs"}
+    assert all(
+        float(row["ci_low"]) <= float(row["value"]) <= float(row["ci_high"])
+        for row in cells
+    )
+    differing = {
+        (row["dataset"], row["metric"]) for row in cells if row["verdict"] == "differs"
+    }
     assert differing == DIFFERENT
-    assert {row["verdict"] for row in cells} == {"equal to the paper", "compatible", "differs"}
+    assert {row["verdict"] for row in cells} == {
+        "equal to the paper",
+        "compatible",
+        "differs",
+    }
     page = (results / "reporting/report.html").read_text()
     assert "mistral-7b-chat" in page
     heat_maps = results / "reporting/figures/explanations/mistral-7b-chat"
@@ -62,12 +81,26 @@ HOSTILE = ("<script>document.title='taken'</script>", "$\\frac{\x1b[2J", "?")
 
 
 def build_lines():
-    """Records of a VL decoder on an instrument and on questions, right on every second item, with hostile tokens."""
+    """Records of a VL decoder on an instrument and on questions, right on every second item, with
+    hostile tokens.
+    """
     for item in range(6):
         common = {"model": "mine", "item_id": item, "image": f"{item}.jpg"}
         pair = {**common, "dataset": "existence", "setting": "pairwise"}
-        yield {**pair, "record": "answer", "label": "A", "gold": "AB"[item % 2], "reasoning": HOSTILE[0]}
-        yield {**pair, "record": "test", "test": "filler_tokens", "verdict": item % 2, "input": " ".join(HOSTILE)}
+        yield {
+            **pair,
+            "record": "answer",
+            "label": "A",
+            "gold": "AB"[item % 2],
+            "reasoning": HOSTILE[0],
+        }
+        yield {
+            **pair,
+            "record": "test",
+            "test": "filler_tokens",
+            "verdict": item % 2,
+            "input": " ".join(HOSTILE),
+        }
         for output in ("answer", "explanation"):
             yield {
                 **pair,
@@ -82,12 +115,23 @@ def build_lines():
                 "t_shap": 0.5,
                 "prompt": " ".join(HOSTILE),
             }
-        question = {**common, "dataset": "vqa", "setting": "open", "gold": ["dog", "a dog"]}
-        yield {**question, "record": "answer", "generation": "A dog" if item % 3 else HOSTILE[0]}
+        question = {
+            **common,
+            "dataset": "vqa",
+            "setting": "open",
+            "gold": ["dog", "a dog"],
+        }
+        yield {
+            **question,
+            "record": "answer",
+            "generation": "A dog" if item % 3 else HOSTILE[0],
+        }
 
 
 def test_json_lines_of_a_vl_decoder_make_its_tables_and_figures(fresh):
-    (fresh.folder / "data/runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in build_lines()))
+    (fresh.folder / "data/runs.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in build_lines())
+    )
     study = {
         "study": "tiny",
         "seed": 7,
@@ -95,7 +139,9 @@ def test_json_lines_of_a_vl_decoder_make_its_tables_and_figures(fresh):
         "sources": {
             "run": {
                 "format": "recorded-runs",
-                "files": {name: {"path": "data/runs.jsonl"} for name in ("existence", "vqa")},
+                "files": {
+                    name: {"path": "data/runs.jsonl"} for name in ("existence", "vqa")
+                },
             }
         },
         "models": {"mine": {"kind": "vision", "recorded": "run"}},
@@ -117,12 +163,17 @@ def test_json_lines_of_a_vl_decoder_make_its_tables_and_figures(fresh):
     assert values["existence", "acc_r"] == 50
     assert values["vqa", "accuracy"] == pytest.approx(100 * 4 / 6)
     rows = parquet.read_rows(results / "consistency/metrics.parquet", METRICS)
-    values = {row["metric"]: row["value"] for row in rows if row["dataset"] == "existence"}
+    values = {
+        row["metric"]: row["value"] for row in rows if row["dataset"] == "existence"
+    }
     assert values["filler_tokens"] == 50
     assert values["cc_shap_posthoc"] == pytest.approx(1200 / 2000)
     assert values["t_shap_prediction"] == 50
     with (results / "reporting/tables/thesis-C.25.csv").open() as file:
-        assert any(row["model"] == "mine" and row["metric"] == "cc_shap_posthoc" for row in csv.DictReader(file))
+        assert any(
+            row["model"] == "mine" and row["metric"] == "cc_shap_posthoc"
+            for row in csv.DictReader(file)
+        )
     assert HOSTILE[0] not in (results / "reporting/report.html").read_text()
     assert list((results / "reporting/figures/explanations/mine").glob("*.svg"))
     assert "Nothing to be done" in fresh.snakemake()
@@ -134,7 +185,12 @@ def test_a_fault_in_a_line_ends_the_job_with_its_place(fresh):
         "study": "tiny",
         "seed": 7,
         "profiles": ["published"],
-        "sources": {"run": {"format": "recorded-runs", "files": {"comve": {"path": "data/runs.jsonl"}}}},
+        "sources": {
+            "run": {
+                "format": "recorded-runs",
+                "files": {"comve": {"path": "data/runs.jsonl"}},
+            }
+        },
         "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
     }
     (fresh.folder / "tiny.yaml").write_text(yaml.safe_dump(study))

@@ -1,4 +1,6 @@
-"""Decoders behind servers in the real workflow: answers, self-consistency tests and CC-SHAP of the same networks."""
+"""Decoders behind servers in the real workflow: answers, self-consistency tests and CC-SHAP of the
+same networks.
+"""
 
 import math
 
@@ -30,7 +32,9 @@ TABLES = {
 }
 """Results of models, whose names begin with `near` or `far`, and their number of rows."""
 OF_LOGITS = ("score", "rounding")
-"""Columns of a label's logit and its rounding, in the place of which a server has those of the log-probability."""
+"""Columns of a label's logit and its rounding, in the place of which a server has those of the
+log-probability.
+"""
 PROBES = 6
 """Most requests to a server that only describe the model."""
 
@@ -38,7 +42,12 @@ PROBES = 6
 def build_study(folder, urls):
     models = {}
     for name, kind in (("reader", "text"), ("viewer", "vision")):
-        served = {"weights": MODEL, "revision": "1", "tokenizer": str(folder / name), "server": urls[name]}
+        served = {
+            "weights": MODEL,
+            "revision": "1",
+            "tokenizer": str(folder / name),
+            "server": urls[name],
+        }
         prompts = {"prompts": "scenes.yaml"} if kind == "vision" else {}
         models[f"near{name}"] = {"kind": kind, "weights": str(folder / name), **prompts}
         models[f"far{name}"] = {"kind": kind, **served, **prompts}
@@ -49,7 +58,10 @@ def build_study(folder, urls):
         "sources": {
             "comve": {
                 "format": "comve",
-                "files": {name: {"path": f"data/{name}.csv"} for name in ("sentences", "answers")},
+                "files": {
+                    name: {"path": f"data/{name}.csv"}
+                    for name in ("sentences", "answers")
+                },
             },
             "own": {
                 "format": "pairs",
@@ -82,16 +94,23 @@ def build_study(folder, urls):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The checkout after a run with networks loaded (`near`) and behind servers (`far`), and the first of these."""
+    """The checkout after a run with networks loaded (`near`) and behind servers (`far`), and the
+    first of these.
+    """
     folder = tmp_path_factory.mktemp("served")
     reader = tiny_decoders.causal()
     reader.network.model.save_pretrained(folder / "reader")
     reader.tokenizer.save_pretrained(folder / "reader")
     tiny_chat.write_llava(folder / "viewer")
-    viewer = load_decoder(ModelSpec("viewer", "vision", str(folder / "viewer"), "local"), Device("cpu", 1, "test"))
+    viewer = load_decoder(
+        ModelSpec("viewer", "vision", str(folder / "viewer"), "local"),
+        Device("cpu", 1, "test"),
+    )
     run = checkout(folder / "waltz", folder / "reader")
     (run.folder / "images").mkdir()
-    levels = np.random.default_rng(0).integers(0, 256, (4, tiny_chat.SIDE, tiny_chat.SIDE, 3), dtype=np.uint8)
+    levels = np.random.default_rng(0).integers(
+        0, 256, (4, tiny_chat.SIDE, tiny_chat.SIDE, 3), dtype=np.uint8
+    )
     for number, image in enumerate(levels):
         Image.fromarray(image).save(run.folder / f"images/{number}.png")
     (run.folder / "data/sentences.csv").write_text(SENTENCES)
@@ -111,7 +130,9 @@ def read_rows(run, table):
 def are_alike(value, other):
     """Return whether values are equal, numbers up to rounding."""
     if isinstance(value, float) and isinstance(other, float):
-        return math.isclose(value, other, abs_tol=1e-5, rel_tol=0) or (math.isnan(value) and math.isnan(other))
+        return math.isclose(value, other, abs_tol=1e-5, rel_tol=0) or (
+            math.isnan(value) and math.isnan(other)
+        )
     if isinstance(value, list) and isinstance(other, list):
         return len(value) == len(other) and all(map(are_alike, value, other))
     return value == other
@@ -119,11 +140,17 @@ def are_alike(value, other):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_results_are_those_of_the_network(run, table):
-    rows, expected = (read_rows(run[0], table.format(model)) for model in ("far", "near"))
+    rows, expected = (
+        read_rows(run[0], table.format(model)) for model in ("far", "near")
+    )
     assert len(rows) == len(expected) == TABLES[table]
     assert {row["error"] for row in rows if "error" in row} <= {None}
     for row, expected_row in zip(rows, expected, strict=True):
-        pairs = {name: (value, expected_row[name]) for name, value in row.items() if name not in ("model", *OF_LOGITS)}
+        pairs = {
+            name: (value, expected_row[name])
+            for name, value in row.items()
+            if name not in ("model", *OF_LOGITS)
+        }
         assert not {name: pair for name, pair in pairs.items() if not are_alike(*pair)}
 
 

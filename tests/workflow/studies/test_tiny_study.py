@@ -36,14 +36,25 @@ ALL = {
     "reproduction",
 }
 """Rules of the study."""
-AFTER_SCORES = ALL - {"fetch", "items", "validation_statistics", "table thesis-A.2", "frequency_figures"}
+AFTER_SCORES = ALL - {
+    "fetch",
+    "items",
+    "validation_statistics",
+    "table thesis-A.2",
+    "frequency_figures",
+}
 """Rules that run again where scores change."""
 
 
 def _cells(checkout, table):
-    path = checkout.folder / "results" / "tiny" / "reporting" / "tables" / f"{table}.csv"
+    path = (
+        checkout.folder / "results" / "tiny" / "reporting" / "tables" / f"{table}.csv"
+    )
     with path.open() as file:
-        return {(row["profile"], row["metric"], row["model"], row["dataset"]): row for row in csv.DictReader(file)}
+        return {
+            (row["profile"], row["metric"], row["model"], row["dataset"]): row
+            for row in csv.DictReader(file)
+        }
 
 
 def test_a_dry_run_plans_every_rule(fresh):
@@ -58,33 +69,70 @@ def test_a_run_gives_tables_figures_and_a_page(tiny_run):
     assert own["reason"] == "no paper value"
     assert -1 <= float(own["value"]) <= 1
     assert cells["published", "valid", "", "own-counting"]["value"] == "3"
-    scored = _cells(tiny_run, "thesis-3.4")["equations", "acc_r", "tiny-gpt2", "relations"]
+    scored = _cells(tiny_run, "thesis-3.4")[
+        "equations", "acc_r", "tiny-gpt2", "relations"
+    ]
     scores = tiny_run.folder / "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
     rows = read_run_rows([scores], EVALUATION)["tiny-gpt2", "relations"]
-    captions = [row for row in rows if row["role"] == "caption" and row["profile"] == "equations"]
-    assert float(scored["value"]) == pytest.approx(100 * sum(row["correct"] for row in captions) / len(captions))
-    items = parquet.read_rows(tiny_run.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK)
+    captions = [
+        row
+        for row in rows
+        if row["role"] == "caption" and row["profile"] == "equations"
+    ]
+    assert float(scored["value"]) == pytest.approx(
+        100 * sum(row["correct"] for row in captions) / len(captions)
+    )
+    items = parquet.read_rows(
+        tiny_run.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK
+    )
     assert len(captions) == int(scored["n"]) == sum(item["valid"] for item in items)
     page = (tiny_run.folder / "results/tiny/reporting/report.html").read_text()
     for name in ("thesis-A.2", "lexical-relations", "tiny-gpt2/relations"):
         assert name in page
-    for name in ("tables/thesis-A.2.csv", "tables/thesis-A.2.tex", "figures/lexical-relations.svg"):
+    for name in (
+        "tables/thesis-A.2.csv",
+        "tables/thesis-A.2.tex",
+        "figures/lexical-relations.svg",
+    ):
         assert (tiny_run.folder / "results/tiny/reporting" / name).is_file()
-    records = json.loads((tiny_run.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())
-    assert [record["dataset"] for record in records] == ["relations", "existence", "own-counting"]
+    records = json.loads(
+        (
+            tiny_run.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json"
+        ).read_text()
+    )
+    assert [record["dataset"] for record in records] == [
+        "relations",
+        "existence",
+        "own-counting",
+    ]
     record = records[0]
-    assert (record["rows_in"], record["rows_out"], record["device"]) == (len(captions), 4 * len(captions), "cpu")
+    assert (record["rows_in"], record["rows_out"], record["device"]) == (
+        len(captions),
+        4 * len(captions),
+        "cpu",
+    )
 
 
 def test_the_readmes_commands_about_a_run_show_it(tiny_run):
-    block = re.search(r"```bash\n(waltz .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    block = re.search(
+        r"```bash\n(waltz .*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )[1]
     commands = [line.partition("#")[0].split() for line in block.splitlines()]
-    assert [command[1] for command in commands] == ["report", "tables", "plan", "status"]
+    assert [command[1] for command in commands] == [
+        "report",
+        "tables",
+        "plan",
+        "status",
+    ]
     for name, *arguments in commands:
         program = [sys.executable, "-c", "from waltz.cli.app import app; app()"]
         environment = tiny_run.environment(PYTHONPATH=str(tiny_run.folder / "workflow"))
         result = subprocess.run(
-            [*program, *arguments], cwd=tiny_run.folder, env=environment, capture_output=True, text=True
+            [*program, *arguments],
+            cwd=tiny_run.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         assert result.returncode == 0, f"{name} {arguments}: {result.stderr}"
         # The plan is printed of the study that is named, the rest is of the run.
@@ -93,7 +141,9 @@ def test_the_readmes_commands_about_a_run_show_it(tiny_run):
 
 def test_a_run_shows_progress_and_ends_with_its_page(tiny_run, tmp_path):
     again = copied(tiny_run, tmp_path / "again")
-    shutil.copy2(ROOT / "profiles/default/config.yaml", again.folder / "profiles/default")
+    shutil.copy2(
+        ROOT / "profiles/default/config.yaml", again.folder / "profiles/default"
+    )
     output = again.snakemake("--forcerun", "report")
     assert "report:  results/tiny/reporting/report.html" in output
     assert "skipped: nothing" in output
@@ -105,8 +155,16 @@ def test_a_second_run_has_nothing_to_do(after_run):
 
 
 def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
-    after_run.edit("workflow/waltz/sources/formats/pairs.py", "import json\n", "# parse\nimport json\n")
-    after_run.edit("workflow/waltz/benchmark/statistics.py", '"""Statistics of', '"""All Statistics of')
+    after_run.edit(
+        "workflow/waltz/sources/formats/pairs.py",
+        "import json\n",
+        "# parse\nimport json\n",
+    )
+    after_run.edit(
+        "workflow/waltz/benchmark/statistics.py",
+        '"""Statistics of',
+        '"""All Statistics of',
+    )
     for file in (
         "workflow/scripts/perplexity.py",
         "data/relations.json",
@@ -123,7 +181,14 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/reporting/tables/paper_values.py",
             '"compatible"',
             '"fits"',
-            {"table thesis-A.2", "table thesis-3.4", "charts", "frequency_figures", "report", "reproduction"},
+            {
+                "table thesis-A.2",
+                "table thesis-3.4",
+                "charts",
+                "frequency_figures",
+                "report",
+                "reproduction",
+            },
         ),
         (
             "workflow/waltz/reporting/figures/charts.py",
@@ -137,8 +202,18 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "font.size: 8",
             {"frequency_figures", "charts", "report"},
         ),
-        ("workflow/waltz/reporting/page/templates/report.html", "<h2", "<h3", {"report"}),
-        ("workflow/waltz/reporting/page/report.py", "autoescape=True", "autoescape=bool(1)", {"report"}),
+        (
+            "workflow/waltz/reporting/page/templates/report.html",
+            "<h2",
+            "<h3",
+            {"report"},
+        ),
+        (
+            "workflow/waltz/reporting/page/report.py",
+            "autoescape=True",
+            "autoescape=bool(1)",
+            {"report"},
+        ),
         (
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
@@ -149,15 +224,29 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/benchmark/statistics.py",
             "[a-z]+",
             "[a-z]{2,}",
-            {"validation_statistics", "table thesis-A.2", "frequency_figures", "charts", "report", "reproduction"},
+            {
+                "validation_statistics",
+                "table thesis-A.2",
+                "frequency_figures",
+                "charts",
+                "report",
+                "reproduction",
+            },
         ),
-        ("workflow/waltz/sources/formats/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
+        (
+            "workflow/waltz/sources/formats/pairs.py",
+            "enumerate(records, 1)",
+            "enumerate(records, 0)",
+            ALL - {"fetch"},
+        ),
         ("workflow/scripts/fetch.py", "raw_file(file,", "raw_file(dict(file),", set()),
         ("workflow/waltz/core/job_records.py", '"machine":', '"hardware":', set()),
         ("workflow/waltz/__init__.py", '__version__ = "', '__version__ = "1', set()),
     ],
 )
-def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, new, rerun):
+def test_an_edit_reruns_what_imports_it_and_what_follows(
+    after_run, file, old, new, rerun
+):
     after_run.edit(file, old, new)
     assert after_run.planned() == rerun
 
@@ -189,19 +278,27 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
         ("benchmark.valid_votes", 3, ALL - {"fetch"}),
     ],
 )
-def test_a_changed_key_reruns_its_readers_and_what_follows(after_run, key, value, rerun):
+def test_a_changed_key_reruns_its_readers_and_what_follows(
+    after_run, key, value, rerun
+):
     after_run.change(key, value)
     assert after_run.planned() == rerun
 
 
 def test_changed_data_reruns_its_readers(after_run):
-    after_run.edit("data/own.csv", "own-3,3.png,There are one zebras.", "own-3,3.png,There is one zebra.")
+    after_run.edit(
+        "data/own.csv",
+        "own-3,3.png,There are one zebras.",
+        "own-3,3.png,There is one zebra.",
+    )
     assert after_run.planned() == ALL
     after_run.snakemake()
     assert after_run.planned() == set()
 
 
-@pytest.mark.parametrize("everything", [False, True], ids=["snakemake", "snakemake and its jobs"])
+@pytest.mark.parametrize(
+    "everything", [False, True], ids=["snakemake", "snakemake and its jobs"]
+)
 def test_a_killed_run_ends_in_the_same_bytes(fresh, tiny_run, everything):
     running = fresh.start()
     store = fresh.folder / "results/tiny/evaluation/tiny-gpt2/.store"
@@ -241,7 +338,11 @@ def test_the_default_and_a_named_study(fresh):
     ("key", "value", "fault"),
     [
         ("evaluation.sampel", 3, "unknown key 'sampel' (did you mean 'sample'?)"),
-        ("models", {"gpt2-large": {}}, "evaluation.models: nothing is called 'tiny-gpt2'"),
+        (
+            "models",
+            {"gpt2-large": {}},
+            "evaluation.models: nothing is called 'tiny-gpt2'",
+        ),
     ],
 )
 def test_a_fault_in_the_study_is_one_line_before_any_job(fresh, key, value, fault):
@@ -261,10 +362,18 @@ def test_a_misspelt_study_is_one_line(fresh):
 
 def test_without_network_or_copy_the_job_says_which_file_and_where_to_put_it(fresh):
     url = "http://127.0.0.1:9/data/relations.json"
-    fresh.change("sources.release.files.relations", {"url": url, "sha256": "0" * 64, "local": "valse/relations.json"})
+    fresh.change(
+        "sources.release.files.relations",
+        {"url": url, "sha256": "0" * 64, "local": "valse/relations.json"},
+    )
     output = fresh.snakemake(check=False, WALTZ_DATA="")
     (line,) = [line for line in output.splitlines() if line.startswith("waltz: ")]
-    for part in ("relations.json", url, "no connection", "valse/relations.json and set WALTZ_DATA"):
+    for part in (
+        "relations.json",
+        url,
+        "no connection",
+        "valse/relations.json and set WALTZ_DATA",
+    ):
         assert part in line
 
 

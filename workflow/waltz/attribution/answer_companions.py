@@ -1,4 +1,6 @@
-"""Accuracy of an encoder's answers to questions without one modality: permuted among the items, or masked."""
+"""Accuracy of an encoder's answers to questions without one modality: permuted among the items, or
+masked.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,7 +18,12 @@ from waltz.core.job_records import show_progress
 from waltz.core.measure import Measure
 from waltz.core.sampling import sample as sample_ids
 from waltz.evaluation.encoder_vqa import compute_answers
-from waltz.evaluation.vqa import ANSWERING, normalize_case, score_answer, select_questions
+from waltz.evaluation.vqa import (
+    ANSWERING,
+    normalize_case,
+    score_answer,
+    select_questions,
+)
 from waltz.fidelity import get_fidelity
 from waltz.models.encoders.alignment import Pair
 from waltz.models.encoders.coalitions import Coalitions
@@ -41,7 +48,8 @@ def compute_answer_companions(
     seed: int,
     resampling: Resampling,
 ) -> list[Row]:
-    """Return the companion measures of one encoder on data sets of questions, as rows of the metrics layout.
+    """Return the companion measures of one encoder on data sets of questions, as rows of the
+    metrics layout.
 
     Args:
         datasets: Files of the data sets, with size and choice of the questions.
@@ -50,18 +58,29 @@ def compute_answer_companions(
     """
     rows: list[Row] = []
     for dataset in datasets:
-        # The items are a seeded sample of the questions that the evaluation of this data set selects.
+        # The items are a seeded sample of the questions that the evaluation of this data set
+        # selects.
         source = parquet.read_table(dataset.rows).to_pylist()
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
         questions, _ = select_questions(dataset.name, source, size, seed, choice)
         by_id = {str(item["item_id"]): item for item in questions}
-        items = [by_id[item_id] for item_id in sample_ids(list(by_id), min(sample, len(by_id)), seed)]
+        items = [
+            by_id[item_id]
+            for item_id in sample_ids(list(by_id), min(sample, len(by_id)), seed)
+        ]
         names = {"model": encoder.spec.name, "dataset": dataset.name}
         label = f"{encoder.spec.name} {dataset.name}"
-        with open_images(dataset.images) as images, show_progress(len(profiles), "profile", label) as bar:
+        with (
+            open_images(dataset.images) as images,
+            show_progress(len(profiles), "profile", label) as bar,
+        ):
             for profile in profiles:
-                measures = compute_answer_measures(encoder, items, images, profile, repeats, resampling, cache)
-                rows += [{**names, "profile": profile, **measure} for measure in measures]
+                measures = compute_answer_measures(
+                    encoder, items, images, profile, repeats, resampling, cache
+                )
+                rows += [
+                    {**names, "profile": profile, **measure} for measure in measures
+                ]
                 bar.update(1)
     return rows
 
@@ -75,9 +94,11 @@ def compute_answer_measures(
     resampling: Resampling,
     cache: Path | None = None,
 ) -> list[Row]:
-    """Return how much the accuracy of the answers depends on each modality: rows of setting, metric and measure.
+    """Return how much the accuracy of the answers depends on each modality: rows of setting, metric
+    and measure.
 
-    Items that the encoder cannot answer, such as those without an image, are skipped and do not count in n.
+    Items that the encoder cannot answer, such as those without an image, are skipped and do not
+    count in n.
 
     - perceptual_text, perceptual_image (setting `answering`): accuracy lost when that modality is permuted among the
       items, in percentage points; each item keeps its gold answer.
@@ -100,11 +121,17 @@ def compute_answer_measures(
     rows: list[Row] = []
     credit = build_answer_credit(encoder, items, images, profile, cache)
     for modality in MODALITIES:
-        score = compute_perceptual_score(credit, ids, image_names, modality, repeats, resampling)
-        rows.append({"setting": ANSWERING, "metric": f"perceptual_{modality}", **asdict(score)})
+        score = compute_perceptual_score(
+            credit, ids, image_names, modality, repeats, resampling
+        )
+        rows.append(
+            {"setting": ANSWERING, "metric": f"perceptual_{modality}", **asdict(score)}
+        )
 
     # Accuracy with a modality masked.
-    ablated = [_answer_without_modalities(encoder, item, images, profile) for item in items]
+    ablated = [
+        _answer_without_modalities(encoder, item, images, profile) for item in items
+    ]
     for modality, setting in MODALITIES.items():
         values = [
             100 * _compute_credit(ablated_answers[modality], item, profile)
@@ -120,19 +147,25 @@ def _list_undefined(reason: str) -> list[Row]:
     undefined = asdict(Measure(None, 0, reason=reason))
     rows: list[Row] = []
     for modality in MODALITIES:
-        rows.append({"setting": ANSWERING, "metric": f"perceptual_{modality}", **undefined})
+        rows.append(
+            {"setting": ANSWERING, "metric": f"perceptual_{modality}", **undefined}
+        )
     for setting in MODALITIES.values():
         rows.append({"setting": setting, "metric": "accuracy", **undefined})
     return rows
 
 
 def build_answer_credit(
-    encoder: AnsweringEncoder, items: Sequence[Item], images: ImageSource, profile: str, cache: Path | None = None
+    encoder: AnsweringEncoder,
+    items: Sequence[Item],
+    images: ImageSource,
+    profile: str,
+    cache: Path | None = None,
 ) -> Credit:
     """Return a function that scores the answer to one item's question about another item's image.
 
-    Each item keeps its gold answer, whichever item lends it the question or the image. The score is the accuracy of
-    the answer, between 0 and 1; an answer that the encoder cannot give scores 0.
+    Each item keeps its gold answer, whichever item lends it the question or the image. The score is
+    the accuracy of the answer, between 0 and 1; an answer that the encoder cannot give scores 0.
 
     Args:
         items: Rows of `vqa.select_questions`, each of which the encoder can answer.
@@ -152,7 +185,9 @@ def build_answer_credit(
             if numbers is None:
                 credits.append(0.0)
             else:
-                credits.append(_compute_credit(encoder.answers[int(numbers[1])], item, profile))
+                credits.append(
+                    _compute_credit(encoder.answers[int(numbers[1])], item, profile)
+                )
         return np.array(credits)
 
     return credit
@@ -165,23 +200,33 @@ def _get_pair(item: Item) -> Pair:
 def _compute_credit(answer: str, item: Item, profile: str) -> float:
     """Return the accuracy of an answer, between 0 and 1, measured by the gold answers of an item."""
     is_gold = normalize_case(answer) == normalize_case(item["answer"])
-    return score_answer({"prediction": answer, "correct": is_gold}, item, get_fidelity(profile))
+    return score_answer(
+        {"prediction": answer, "correct": is_gold}, item, get_fidelity(profile)
+    )
 
 
 def _answer_without_modalities(
     encoder: AnsweringEncoder, item: Item, images: ImageSource, profile: str
 ) -> dict[str, str]:
-    """Return, for each modality, the answer that the encoder gives when all players of that modality are masked.
+    """Return, for each modality, the answer that the encoder gives when all players of that
+    modality are masked.
 
     The masked inputs are coalitions of MM-SHAP's game.
     """
-    image = load_image_or_regions(encoder, item["image"], lambda: load_image(images, item["image"]))
+    image = load_image_or_regions(
+        encoder, item["image"], lambda: load_image(images, item["image"])
+    )
     prepared = encoder.prepare_image(image)
     build_players = get_players_function(encoder, profile)
     game = build_players(encoder, encoder.tokenize(item["question"]), prepared)
     # The value of a coalition is the number of the answer that the encoder gives to it.
-    coalitions = Coalitions(encoder, prepared, [game], lambda logits: logits.argmax(dim=-1).double())
+    coalitions = Coalitions(
+        encoder, prepared, [game], lambda logits: logits.argmax(dim=-1).double()
+    )
     # values, of shape (3, 1): unmasked, without the text, without the image.
     (values,) = compute_ablated_values(coalitions)
     _, without_text, without_image = values[:, 0].tolist()
-    return {"text": encoder.answers[int(without_text)], "image": encoder.answers[int(without_image)]}
+    return {
+        "text": encoder.answers[int(without_text)],
+        "image": encoder.answers[int(without_image)],
+    }

@@ -1,4 +1,6 @@
-"""EMAP and perceptual score of one encoder on one data set, from its scores of every image with every text."""
+"""EMAP and perceptual score of one encoder on one data set, from its scores of every image with
+every text.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,23 +30,32 @@ T = TypeVar("T")
 Item = Mapping[str, Any]
 Row = dict[str, Any]
 # The metrics in the order in which `compute_companion_measures` returns them.
-METRICS = ("emap", "emap_model", "emap_interaction", "perceptual_text", "perceptual_image")
+METRICS = (
+    "emap",
+    "emap_model",
+    "emap_interaction",
+    "perceptual_text",
+    "perceptual_image",
+)
 Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Function that returns the credit of each of n items, 0 to 1, after its text and image were exchanged.
+"""Function that returns the credit of each of n items, 0 to 1, after its text and image were
+exchanged.
 
-It takes two arrays, int64 of shape (n,): the positions of the items that lend each item their text, and their image.
-Each item keeps its label. It returns float64 of shape (n,)."""
+It takes two arrays, int64 of shape (n,): the positions of the items that lend each item their text,
+and their image. Each item keeps its label. It returns float64 of shape (n,).
+"""
 
 
 @dataclass(frozen=True)
 class Emap:
-    """Compare the accuracy of a model with its best additive approximation: a text function plus an image function.
+    """Compare the accuracy of a model with its best additive approximation: a text function plus an
+    image function.
 
     Attributes:
         model: Accuracy of the model, in percent.
         projection: Accuracy of the projection on the same items, in percent.
-        interaction: Share of the variance of the scores of all pairs that the projection does not explain, 0 to 1; NaN
-            where the scores are constant.
+        interaction: Share of the variance of the scores of all pairs that the projection does not
+            explain, 0 to 1; NaN where the scores are constant.
     """
 
     model: Measure
@@ -54,7 +65,8 @@ class Emap:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Hold an encoder's scores of all images with all texts, and the items whose caption and foil are ranked by them.
+    """Hold an encoder's scores of all images with all texts, and the items whose caption and foil
+    are ranked by them.
 
     Attributes:
         scores: float64 of shape (images, texts): every image with every text.
@@ -71,13 +83,17 @@ class Ranking:
     dtype: str = "float32"
 
     def compute_credit(self, scores: np.ndarray) -> np.ndarray:
-        """Return the credit of each item: 1 if its caption scores above its foil, 0.5 if both tie, else 0.
+        """Return the credit of each item: 1 if its caption scores above its foil, 0.5 if both tie,
+        else 0.
 
         Args:
-            scores: float64 of shape (images, texts): the encoder's scores, or scores that take their place.
+            scores: float64 of shape (images, texts): the encoder's scores, or scores that take
+                their place.
         """
         credit: np.ndarray = compute_ranking_credit(
-            scores[self.images, self.captions], scores[self.images, self.foils], self.dtype
+            scores[self.images, self.captions],
+            scores[self.images, self.foils],
+            self.dtype,
         )
         return credit
 
@@ -92,7 +108,8 @@ def compute_companions(
     seed: int,
     resampling: Resampling,
 ) -> list[Row]:
-    """Return the companion measures of one encoder on data sets of captions and foils, as rows of the metrics layout.
+    """Return the companion measures of one encoder on data sets of captions and foils, as rows of
+    the metrics layout.
 
     Args:
         datasets: Files of the data sets; CV-Probes is skipped, since it has none of these measures.
@@ -102,13 +119,26 @@ def compute_companions(
     """
     rows: list[Row] = []
     # Only CV-Probes has a column `condition`.
-    pair_datasets = [dataset for dataset in datasets if "condition" not in parquet.read_schema(dataset.rows).names]
+    pair_datasets = [
+        dataset
+        for dataset in datasets
+        if "condition" not in parquet.read_schema(dataset.rows).names
+    ]
     with show_progress(len(pair_datasets), "data set", encoder.spec.name) as bar:
         for dataset in pair_datasets:
-            items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
+            items = select_items(
+                parquet.read(dataset.rows, BENCHMARK), scored, sample, seed
+            ).to_pylist()
             with open_images(dataset.images) as images:
-                measures = compute_companion_measures(encoder, items, partial(load_image, images), repeats, resampling)
-            run = {"model": encoder.spec.name, "dataset": dataset.name, "profile": "equations", "setting": "pairs"}
+                measures = compute_companion_measures(
+                    encoder, items, partial(load_image, images), repeats, resampling
+                )
+            run = {
+                "model": encoder.spec.name,
+                "dataset": dataset.name,
+                "profile": "equations",
+                "setting": "pairs",
+            }
             rows += [{**run, **measure} for measure in measures]
             bar.update(1)
     return rows
@@ -121,15 +151,20 @@ def compute_companion_measures(
     repeats: int,
     resampling: Resampling,
 ) -> list[Row]:
-    """Return how much the ranking of caption above foil depends on each modality: rows of metric and measure.
+    """Return how much the ranking of caption above foil depends on each modality: rows of metric
+    and measure.
 
-    Items without a readable image, or with a text that the encoder cannot read, are skipped and do not count in n.
+    Items without a readable image, or with a text that the encoder cannot read, are skipped and do
+    not count in n.
 
     - emap, emap_model: accuracy of the additive projection, and of the model on the same items, in percent;
       emap_interaction: the share of the scores' variance that the projection misses, 0 to 1.
     - perceptual_text, perceptual_image: accuracy lost when that modality is permuted, in percentage points.
     """
-    is_readable = {name: _can_read(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
+    is_readable = {
+        name: _can_read(load, name)
+        for name in dict.fromkeys(str(item["image"]) for item in items)
+    }
     items = [item for item in items if is_readable[str(item["image"])]]
     if not items:
         return _list_undefined("no image of its items can be had")
@@ -149,18 +184,27 @@ def compute_companion_measures(
         foils=np.array([texts.index(pair[1]) for pair in pairs]),
         dtype=encoder.spec.dtype,
     )
-    # EMAP: the accuracy that is left to the best sum of a function of the text and a function of the image.
+    # EMAP: the accuracy that is left to the best sum of a function of the text and a function of
+    # the image.
     emap = compute_ranking_emap(ranking, resampling)
     interaction = Measure(emap.interaction, len(items))
     if np.isnan(emap.interaction):
         interaction = Measure(None, len(items), reason="all scores are equal")
-    # Perceptual score: the accuracy that is lost when the texts, or the images, are permuted among the items.
+    # Perceptual score: the accuracy that is lost when the texts, or the images, are permuted among
+    # the items.
     ids = [str(item["item_id"]) for item in items]
     credit = build_ranking_credit(ranking, ids, resampling.seed)
-    text_drop = compute_perceptual_score(credit, ids, item_images, "text", repeats, resampling)
-    image_drop = compute_perceptual_score(credit, ids, item_images, "image", repeats, resampling)
+    text_drop = compute_perceptual_score(
+        credit, ids, item_images, "text", repeats, resampling
+    )
+    image_drop = compute_perceptual_score(
+        credit, ids, item_images, "image", repeats, resampling
+    )
     measures = (emap.projection, emap.model, interaction, text_drop, image_drop)
-    return [{"metric": metric, **asdict(measure)} for metric, measure in zip(METRICS, measures, strict=True)]
+    return [
+        {"metric": metric, **asdict(measure)}
+        for metric, measure in zip(METRICS, measures, strict=True)
+    ]
 
 
 def _list_undefined(reason: str) -> list[Row]:
@@ -181,33 +225,44 @@ def _can_read(read: Callable[[str], object], name: str) -> bool:
 
 
 @torch.inference_mode()
-def compute_score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequence[str]) -> np.ndarray:
+def compute_score_matrix(
+    encoder: Encoder, images: Iterable[Image.Image], texts: Sequence[str]
+) -> np.ndarray:
     """Compute the logit of each image with each text: float64 of shape (images, texts).
 
-    Each image and each text is encoded once. Then `fuse` scores each pair; for encoders of late fusion it is a dot
-    product.
+    Each image and each text is encoded once. Then `fuse` scores each pair; for encoders of late
+    fusion it is a dot product.
 
     Args:
-        images: RGB images. They are read one batch at a time, so that a generator needs little memory.
+        images: RGB images. They are read one batch at a time, so that a generator needs little
+            memory.
     Raises:
         UserError: A text is longer than the encoder reads.
     """
     encoded_texts = _encode_texts(encoder, texts)
     rows = []  # one for each image, float64 of shape (texts,)
     for batch in _split_into_batches(images, encoder.images_per_batch):
-        states = encoder.encode_image(torch.stack([encoder.prepare_image(image) for image in batch]))
+        states = encoder.encode_image(
+            torch.stack([encoder.prepare_image(image) for image in batch])
+        )
         for position in range(len(batch)):
             # One image meets all texts, which are grouped by length because texts are not padded.
             image_states = tuple(part[position : position + 1] for part in states)
             row = np.empty(len(texts))
             for columns, text_states in encoded_texts:
-                row[columns] = _fuse_texts(encoder, text_states, image_states, len(columns))
+                row[columns] = _fuse_texts(
+                    encoder, text_states, image_states, len(columns)
+                )
             rows.append(row)
     return np.array(rows).reshape(len(rows), len(texts))
 
 
-def _encode_texts(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int], States]]:
-    """Return groups of encoded texts of one length, each with the positions of its texts; one group for late fusion."""
+def _encode_texts(
+    encoder: Encoder, texts: Sequence[str]
+) -> list[tuple[list[int], States]]:
+    """Return groups of encoded texts of one length, each with the positions of its texts; one group
+    for late fusion.
+    """
     ids = [encoder.tokenize(text).ids for text in texts]
     by_length: dict[int, list[int]] = {}
     for position, text_ids in enumerate(ids):
@@ -216,7 +271,9 @@ def _encode_texts(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int
     for positions in by_length.values():
         states = []
         for batch in _split_into_batches(positions, encoder.texts_per_batch):
-            batch_ids = torch.tensor([ids[position] for position in batch], device=encoder.device)
+            batch_ids = torch.tensor(
+                [ids[position] for position in batch], device=encoder.device
+            )
             states.append(encoder.encode_text(batch_ids))
         encoded_texts.append((positions, join_states(states)))
     if not encoder.late or not encoded_texts:
@@ -225,15 +282,23 @@ def _encode_texts(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int
     all_positions: list[int] = []
     for positions, _ in encoded_texts:
         all_positions += positions
-    return [(all_positions, join_states([text_states for _, text_states in encoded_texts]))]
+    return [
+        (all_positions, join_states([text_states for _, text_states in encoded_texts]))
+    ]
 
 
-def _fuse_texts(encoder: Encoder, text_states: States, image_states: States, count: int) -> np.ndarray:
+def _fuse_texts(
+    encoder: Encoder, text_states: States, image_states: States, count: int
+) -> np.ndarray:
     """Return the logits of one image with texts of one length: float64 of shape (count,)."""
     logits = []
     for first in range(0, count, encoder.pairs_per_batch):
-        text = tuple(part[first : first + encoder.pairs_per_batch] for part in text_states)
-        image = tuple(part.expand(len(text[0]), *part.shape[1:]) for part in image_states)
+        text = tuple(
+            part[first : first + encoder.pairs_per_batch] for part in text_states
+        )
+        image = tuple(
+            part.expand(len(text[0]), *part.shape[1:]) for part in image_states
+        )
         logits.append(encoder.fuse(text, image).double().cpu().numpy())
     return np.concatenate(logits)
 
@@ -245,10 +310,11 @@ def _split_into_batches(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def compute_ranking_emap(ranking: Ranking, resampling: Resampling) -> Emap:
-    """Return EMAP of pairwise ranking (acc_r), where a caption has to score above its foil, and a tie counts half.
+    """Return EMAP of pairwise ranking (acc_r), where a caption has to score above its foil, and a
+    tie counts half.
 
-    Caption and foil share their image, so that the projection ranks them by the text alone. The accuracy of the
-    projection is therefore what the model reaches without the image.
+    Caption and foil share their image, so that the projection ranks them by the text alone. The
+    accuracy of the projection is therefore what the model reaches without the image.
 
     Source:
         Hessel & Lee (EMNLP 2020).
@@ -257,7 +323,9 @@ def compute_ranking_emap(ranking: Ranking, resampling: Resampling) -> Emap:
     n_images, n_texts = scores.shape
     texts = np.concatenate([ranking.captions, ranking.foils])
     # Relative frequency of each image and of each text in the data set; both arrays sum to 1.
-    image_weights = np.bincount(ranking.images, minlength=n_images) / len(ranking.images)
+    image_weights = np.bincount(ranking.images, minlength=n_images) / len(
+        ranking.images
+    )
     text_weights = np.bincount(texts, minlength=n_texts) / len(texts)
     additive = compute_additive_projection(scores, image_weights, text_weights)
 
@@ -271,7 +339,8 @@ def compute_ranking_emap(ranking: Ranking, resampling: Resampling) -> Emap:
     # Variance over all pairs, and the part of it that the projection does not explain.
     variance = image_weights @ (scores - mean) ** 2 @ text_weights
     residual_variance = image_weights @ (scores - additive) ** 2 @ text_weights
-    # Scores that differ by less than this differ by rounding alone, and have no variance to explain.
+    # Scores that differ by less than this differ by rounding alone, and have no variance to
+    # explain.
     rounding = float(1e-12 * np.abs(scores).max())
     interaction = float("nan")
     if variance > rounding**2:
@@ -279,29 +348,42 @@ def compute_ranking_emap(ranking: Ranking, resampling: Resampling) -> Emap:
     return Emap(model, projection, interaction)
 
 
-def compute_additive_projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
-    """Return the additive scores (image function plus text function) that approximate the scores of all pairs best.
+def compute_additive_projection(
+    scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray
+) -> np.ndarray:
+    """Return the additive scores (image function plus text function) that approximate the scores of
+    all pairs best.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.
-        image_weights: float64 of shape (images,): relative frequency of each image in the data set; sums to 1.
+        image_weights: float64 of shape (images,): relative frequency of each image in the data set;
+            sums to 1.
         text_weights: float64 of shape (texts,): the same for texts.
     Returns:
-        float64 of shape (images, texts): mean of the row plus mean of the column minus the mean of all.
+        float64 of shape (images, texts): mean of the row plus mean of the column minus the mean of
+        all.
     Source:
         Hessel & Lee (EMNLP 2020).
     """
     # The weighted least-squares fit of additive scores: row mean + column mean - grand mean.
     image_means = scores @ text_weights  # (images,)
     text_means = image_weights @ scores  # (texts,)
-    additive: np.ndarray = image_means[:, None] + text_means[None, :] - image_weights @ image_means
+    additive: np.ndarray = (
+        image_means[:, None] + text_means[None, :] - image_weights @ image_means
+    )
     return additive
 
 
 def compute_perceptual_score(
-    credit: Credit, item_ids: Sequence[str], images: Sequence[str], modality: str, repeats: int, resampling: Resampling
+    credit: Credit,
+    item_ids: Sequence[str],
+    images: Sequence[str],
+    modality: str,
+    repeats: int,
+    resampling: Resampling,
 ) -> Measure:
-    """Return the perceptual score of one modality: the accuracy that its permutation costs, in percentage points.
+    """Return the perceptual score of one modality: the accuracy that its permutation costs, in
+    percentage points.
 
     Args:
         credit: Credit of the model, from `build_ranking_credit`.
@@ -314,7 +396,8 @@ def compute_perceptual_score(
         Gat, Schwartz & Schwing (NeurIPS 2021), equation 2; thesis 4.4.5.
     """
     positions = np.arange(len(item_ids))
-    correct = 100 * np.asarray(credit(positions, positions), dtype=np.float64)  # (items,)
+    # (items,)
+    correct = 100 * np.asarray(credit(positions, positions), dtype=np.float64)
     permuted_credits = []
     for donors in draw_donors(item_ids, repeats, resampling.seed):
         if modality == "text":
@@ -324,13 +407,17 @@ def compute_perceptual_score(
     # Gat et al., equation 2: accuracy minus the mean accuracy over permutations.
     permuted = 100 * np.array(permuted_credits)  # (repeats, items)
     losses = correct - permuted.mean(axis=0)
-    return compute_mean(losses.tolist(), images, f"perceptual:{modality}", resampling, (-100.0, 100.0))
+    return compute_mean(
+        losses.tolist(), images, f"perceptual:{modality}", resampling, (-100.0, 100.0)
+    )
 
 
 def draw_donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
-    """Draw uniform permutations of the items, which decide from which item each item receives its text or image.
+    """Draw uniform permutations of the items, which decide from which item each item receives its
+    text or image.
 
-    They depend on the ids of the items, not on their order. An item may receive its own text or image.
+    They depend on the ids of the items, not on their order. An item may receive its own text or
+    image.
 
     Returns:
         int64 of shape (repeats, n): the position of the item whose modality each item receives.
@@ -348,14 +435,19 @@ def draw_donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
     return donors
 
 
-def build_ranking_credit(ranking: Ranking, item_ids: Sequence[str], seed: int) -> Credit:
-    """Return a function that scores how a model chooses the caption among two texts; a tie earns half.
+def build_ranking_credit(
+    ranking: Ranking, item_ids: Sequence[str], seed: int
+) -> Credit:
+    """Return a function that scores how a model chooses the caption among two texts; a tie earns
+    half.
 
-    The label of an item is the position of its caption, first or second, which the seed and the id decide. The texts
-    that another item lends keep their positions. A model that uses the text alone is therefore right half of the time
-    once the texts are permuted.
+    The label of an item is the position of its caption, first or second, which the seed and the id
+    decide. The texts that another item lends keep their positions. A model that uses the text alone
+    is therefore right half of the time once the texts are permuted.
     """
-    caption_is_first = np.array([rank(f"first:{item_id}", seed) % 2 == 0 for item_id in item_ids])
+    caption_is_first = np.array(
+        [rank(f"first:{item_id}", seed) % 2 == 0 for item_id in item_ids]
+    )
 
     def credit(texts: np.ndarray, lenders: np.ndarray) -> np.ndarray:
         # texts[i] and lenders[i]: the items that lend item i its two texts and its image.
@@ -363,7 +455,8 @@ def build_ranking_credit(ranking: Ranking, item_ids: Sequence[str], seed: int) -
         caption_scores = ranking.scores[images, ranking.captions[texts]]
         foil_scores = ranking.scores[images, ranking.foils[texts]]
         earned = compute_ranking_credit(caption_scores, foil_scores, ranking.dtype)
-        # If the lent caption stands at the other position than the item's caption, choosing the lent foil is right.
+        # If the lent caption stands at the other position than the item's caption, choosing the
+        # lent foil is right.
         return np.where(caption_is_first[texts] == caption_is_first, earned, 1 - earned)
 
     return credit

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from waltz.attribution.item_selection import select_decoder_items
-from waltz.attribution.prompt_attribution import PROBABILITY, PromptGame, PromptSettings, attribute_prompts
+from waltz.attribution.prompt_attribution import (
+    PROBABILITY,
+    PromptGame,
+    PromptSettings,
+    attribute_prompts,
+)
 from waltz.attribution.published import PUBLISHED_PERMUTATIONS
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import (
@@ -26,8 +31,16 @@ from waltz.core.job_records import show_progress
 from waltz.core.sampling import rank
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import LoadImage, choose_label
-from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
-from waltz.evaluation.prompting.questions import Question, build_pairwise_questions, build_single_questions
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    RenderedPrompt,
+    render_prompt,
+)
+from waltz.evaluation.prompting.questions import (
+    Question,
+    build_pairwise_questions,
+    build_single_questions,
+)
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.continuations import generate_texts
@@ -86,12 +99,12 @@ def compute_decoder_rows(
 ) -> list[Row]:
     """Return rows of the attribution layout for the answers of a decoder about captions and foils.
 
-    Rows of setting `pairwise` have the role `caption` and explain the answer to the question which of caption and foil
-    is right (T-SHAP_r). Rows of setting `single` explain the answers to the question whether one text describes the
-    image (T-SHAP_c, T-SHAP_f).
+    Rows of setting `pairwise` have the role `caption` and explain the answer to the question which
+    of caption and foil is right (T-SHAP_r). Rows of setting `single` explain the answers to the
+    question whether one text describes the image (T-SHAP_c, T-SHAP_f).
 
-    `equations` explains the label that the model chooses. `published` explains a token that the model generates, label
-    or not; it is drawn by the checkpoint's own generation settings.
+    `equations` explains the label that the model chooses. `published` explains a token that the
+    model generates, label or not; it is drawn by the checkpoint's own generation settings.
 
     Args:
         items: Rows of the benchmark layout.
@@ -102,14 +115,21 @@ def compute_decoder_rows(
     """
     rows: list[Row] = []
     for item in items:
-        questions = [*build_pairwise_questions([item], dataset, orders), *build_single_questions([item], dataset)]
+        questions = [
+            *build_pairwise_questions([item], dataset, orders),
+            *build_single_questions([item], dataset),
+        ]
         rows += _compute_item_rows(attribution, questions, load)
         done(1)
     return rows
 
 
-def _compute_item_rows(attribution: AnswerAttribution, questions: list[Question], load: LoadImage) -> list[Row]:
-    """Return one row for each question about an item; a question that cannot be attributed has an error."""
+def _compute_item_rows(
+    attribution: AnswerAttribution, questions: list[Question], load: LoadImage
+) -> list[Row]:
+    """Return one row for each question about an item; a question that cannot be attributed has an
+    error.
+    """
     rows: list[Row] = [
         {
             "item_id": question.item_id,
@@ -122,8 +142,12 @@ def _compute_item_rows(attribution: AnswerAttribution, questions: list[Question]
         for question in questions
     ]
     try:
-        # A text that the model's template cannot take, such as one with control tokens, fails before any pass.
-        prompts = [render_prompt(KIND, question, attribution.template) for question in questions]
+        # A text that the model's template cannot take, such as one with control tokens, fails
+        # before any pass.
+        prompts = [
+            render_prompt(KIND, question, attribution.template)
+            for question in questions
+        ]
     except ItemError as error:
         return [{**row, "text": "", "error": str(error)} for row in rows]
     try:
@@ -137,15 +161,23 @@ def _compute_item_rows(attribution: AnswerAttribution, questions: list[Question]
 
 
 def _load_or_attribute_item(
-    attribution: AnswerAttribution, questions: list[Question], prompts: list[RenderedPrompt], load: LoadImage
+    attribution: AnswerAttribution,
+    questions: list[Question],
+    prompts: list[RenderedPrompt],
+    load: LoadImage,
 ) -> list[Row]:
-    """Return the columns of each question about one item, from the cache of results if they are stored there."""
+    """Return the columns of each question about one item, from the cache of results if they are
+    stored there.
+    """
     decoder, settings = attribution.decoder, attribution.settings
     image = load(str(questions[0].image))
-    # The key names all that decides the values: prompts, labels, image, model, device, code and explained value.
+    # The key names all that decides the values: prompts, labels, image, model, device, code and
+    # explained value.
     content = {
         "texts": [prompt.text for prompt in prompts],
-        "labels": [[question.item_id, question.role, question.labels] for question in questions],
+        "labels": [
+            [question.item_id, question.role, question.labels] for question in questions
+        ],
         "image": result_cache.compute_array_key(image.tobytes(), image.size),
         "model": compute_fingerprint(decoder.spec),
         "entry": select_decisive_fields(decoder.spec),
@@ -163,7 +195,9 @@ def _load_or_attribute_item(
         return _attribute_games(attribution, picture, games, content)
 
     key = {**content, "settings": settings.build_key()}
-    rows: list[Row] = result_cache.load_or_compute_json(attribution.stored, key, compute)
+    rows: list[Row] = result_cache.load_or_compute_json(
+        attribution.stored, key, compute
+    )
     return rows
 
 
@@ -176,7 +210,8 @@ def _attribute_games(
     """Return the columns of each game, or an error for a question without a game.
 
     Args:
-        games: For each question, its prompt with the explained token, or the reason why there is no such token.
+        games: For each question, its prompt with the explained token, or the reason why there is no
+            such token.
         content: All that decides the values of the item's coalitions, except for the settings.
     """
     decoder = attribution.decoder
@@ -187,36 +222,61 @@ def _attribute_games(
         key = build_coalitions_key(content, attribution.settings)
         with keep_coalitions(attribution.stored, key, len(usable)) as known_values:
             attributions = attribute_prompts(
-                decoder, picture, usable, attribution.prompt_settings, known_values, ablate=True
+                decoder,
+                picture,
+                usable,
+                attribution.prompt_settings,
+                known_values,
+                ablate=True,
             )
         for game, result in zip(usable, attributions, strict=True):
             outputs = [decoder.decode_text([token]) for token in game.targets]
             columns[game] = {"outputs": outputs, **build_columns(result)}
-    return [columns[game] if isinstance(game, PromptGame) else {"error": game} for game in games]
+    return [
+        columns[game] if isinstance(game, PromptGame) else {"error": game}
+        for game in games
+    ]
 
 
 def _build_game(
-    attribution: AnswerAttribution, question: Question, rendered: RenderedPrompt, picture: PreparedImage
+    attribution: AnswerAttribution,
+    question: Question,
+    rendered: RenderedPrompt,
+    picture: PreparedImage,
 ) -> PromptGame | str:
     """Return the prompt with the token that is explained, or the reason why there is no such token."""
     decoder, settings = attribution.decoder, attribution.settings
     try:
         prompt = decoder.build_prompt(rendered.text)
         if settings.fidelity.decoder_target == "label":
-            label = choose_label(decoder, prompt, picture, question, attribution.template)[1]
+            label = choose_label(
+                decoder, prompt, picture, question, attribution.template
+            )[1]
             return PromptGame(prompt.text, "", (label,), grid=settings.grid)
-        # The released code draws the first token. The seed depends on the question, so that its answer does not depend
-        # on the other questions of the run.
+        # The released code draws the first token. The seed depends on the question, so that its
+        # answer does not depend on the other questions of the run.
         sampling = choose_sampling(decoder, settings.profile)
-        seed = rank(f"{question.item_id}:{question.form}:{question.role}:{KIND}", settings.seed) >> 1
-        (tokens,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], min_tokens=1)
+        seed = (
+            rank(
+                f"{question.item_id}:{question.form}:{question.role}:{KIND}",
+                settings.seed,
+            )
+            >> 1
+        )
+        (tokens,) = generate_texts(
+            decoder, [prompt], [picture], 1, sampling, [seed], min_tokens=1
+        )
         return PromptGame(prompt.text, "", tokens, grid=settings.grid)
     except UserError as error:
         return str(error)
 
 
 def attribute_answers(
-    decoder: Decoder, datasets: Iterable[DatasetFiles], settings: StepSettings, cache: Path, shard: slice
+    decoder: Decoder,
+    datasets: Iterable[DatasetFiles],
+    settings: StepSettings,
+    cache: Path,
+    shard: slice,
 ) -> Iterator[DatasetResult]:
     """Attribute the answers of one decoder to one shard of the items of each data set.
 
@@ -231,15 +291,27 @@ def attribute_answers(
     for profile in settings.estimation:
         template = build_template(decoder, profile)
         attributions[profile] = AnswerAttribution(
-            decoder, template, settings.build_settings(profile), cache, settings.value or PROBABILITY
+            decoder,
+            template,
+            settings.build_settings(profile),
+            cache,
+            settings.value or PROBABILITY,
         )
     for dataset in datasets:
         rows, total = _attribute_dataset(attributions, dataset, settings, shard)
-        yield DatasetResult(dataset, {"rows": rows}, total, {"middle_square": cropped, **count_outcomes(rows)})
+        yield DatasetResult(
+            dataset,
+            {"rows": rows},
+            total,
+            {"middle_square": cropped, **count_outcomes(rows)},
+        )
 
 
 def _attribute_dataset(
-    attributions: Mapping[str, AnswerAttribution], dataset: DatasetFiles, settings: StepSettings, shard: slice
+    attributions: Mapping[str, AnswerAttribution],
+    dataset: DatasetFiles,
+    settings: StepSettings,
+    shard: slice,
 ) -> tuple[list[Row], int]:
     """Return the rows of one data set, and the number of its items.
 
@@ -264,10 +336,18 @@ def _attribute_dataset(
     rows: list[Row] = []
     decoder = next(iter(attributions.values())).decoder
     label = f"{decoder.spec.name} {dataset.name}"
-    with open_images(dataset.images) as images, show_progress(total, "item", label) as bar:
+    with (
+        open_images(dataset.images) as images,
+        show_progress(total, "item", label) as bar,
+    ):
         load = partial(load_image, images)
         for profile, selected in items.items():
             rows += compute_decoder_rows(
-                attributions[profile], selected, dataset.name, orders[profile], load, bar.update
+                attributions[profile],
+                selected,
+                dataset.name,
+                orders[profile],
+                load,
+                bar.update,
             )
     return rows, total

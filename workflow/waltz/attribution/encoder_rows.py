@@ -1,10 +1,15 @@
-"""MM-SHAP of encoders: rows of the attribution layout, item after item, each stored as soon as it is computed."""
+"""MM-SHAP of encoders: rows of the attribution layout, item after item, each stored as soon as it
+is computed.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waltz.attribution.item_selection import select_attributed_items, select_attributed_questions
+from waltz.attribution.item_selection import (
+    select_attributed_items,
+    select_attributed_questions,
+)
 from waltz.attribution.mm_shap import attribute_texts, name_explained_value
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import (
@@ -27,7 +32,11 @@ from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
+from waltz.models.encoders.vqa import (
+    AnsweringEncoder,
+    answer_question,
+    build_answer_probability,
+)
 from waltz.models.regions import ImageOrRegions, label_setting, load_image_or_regions
 from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import ImageSource, load_image, open_images
@@ -36,7 +45,11 @@ Item = Mapping[str, Any]
 
 
 def attribute_datasets(
-    encoder: Encoder, datasets: Iterable[DatasetFiles], settings: StepSettings, cache: Path, shard: slice
+    encoder: Encoder,
+    datasets: Iterable[DatasetFiles],
+    settings: StepSettings,
+    cache: Path,
+    shard: slice,
 ) -> Iterator[DatasetResult]:
     """Attribute the scores that one encoder gives to one shard of the items of each data set.
 
@@ -56,11 +69,17 @@ def attribute_datasets(
                 settings.seed,
             )
             items[profile] = selected[shard]
-        yield _attribute_dataset(compute_text_rows, encoder, dataset, items, settings, cache, facts)
+        yield _attribute_dataset(
+            compute_text_rows, encoder, dataset, items, settings, cache, facts
+        )
 
 
 def attribute_questions(
-    encoder: AnsweringEncoder, datasets: Iterable[DatasetFiles], settings: StepSettings, cache: Path, shard: slice
+    encoder: AnsweringEncoder,
+    datasets: Iterable[DatasetFiles],
+    settings: StepSettings,
+    cache: Path,
+    shard: slice,
 ) -> Iterator[DatasetResult]:
     """Attribute the answers that one encoder gives to one shard of the questions of each data set.
 
@@ -75,10 +94,17 @@ def attribute_questions(
         items: dict[str, list[Row]] = {}
         for profile in settings.estimation:
             selected = select_attributed_questions(
-                source, dataset.name, dataset.settings, get_fidelity(profile), settings.sample, settings.seed
+                source,
+                dataset.name,
+                dataset.settings,
+                get_fidelity(profile),
+                settings.sample,
+                settings.seed,
             )
             items[profile] = selected[shard]
-        yield _attribute_dataset(compute_answer_rows, encoder, dataset, items, settings, cache, {})
+        yield _attribute_dataset(
+            compute_answer_rows, encoder, dataset, items, settings, cache, {}
+        )
 
 
 def _attribute_dataset(
@@ -100,10 +126,22 @@ def _attribute_dataset(
     rows: list[Row] = []
     total = sum(len(selected) for selected in items.values())
     label = f"{encoder.spec.name} {dataset.name}"
-    with open_images(dataset.images) as images, show_progress(total, "item", label) as bar:
+    with (
+        open_images(dataset.images) as images,
+        show_progress(total, "item", label) as bar,
+    ):
         for profile, selected in items.items():
-            rows += compute_rows(encoder, selected, images, settings.build_settings(profile), cache, bar.update)
-    return DatasetResult(dataset, {"rows": rows}, total, {**facts, **count_outcomes(rows)})
+            rows += compute_rows(
+                encoder,
+                selected,
+                images,
+                settings.build_settings(profile),
+                cache,
+                bar.update,
+            )
+    return DatasetResult(
+        dataset, {"rows": rows}, total, {**facts, **count_outcomes(rows)}
+    )
 
 
 def compute_text_rows(
@@ -114,7 +152,8 @@ def compute_text_rows(
     stored: Path,
     done: Callable[[int], object],
 ) -> list[Row]:
-    """Return a row of the attribution layout for every text of every item; an item without its image has an error.
+    """Return a row of the attribution layout for every text of every item; an item without its
+    image has an error.
 
     Args:
         items: Rows of the benchmark or of CV-Probes.
@@ -128,7 +167,9 @@ def compute_text_rows(
         # An item that fails keeps its rows, with the reason.
         try:
             image = _load_image(encoder, item["image"], images)
-            columns = _load_or_attribute_texts(encoder, image, texts, settings, stored, content)
+            columns = _load_or_attribute_texts(
+                encoder, image, texts, settings, stored, content
+            )
         except UserError as error:
             columns = [{"error": str(error)}] * len(texts)
         for (role, text), text_columns in zip(role_texts.items(), columns, strict=True):
@@ -148,9 +189,11 @@ def compute_answer_rows(
     stored: Path,
     done: Callable[[int], object],
 ) -> list[Row]:
-    """Return a row of the attribution layout for each answer of an encoder, with role `answer`, setting `answering`.
+    """Return a row of the attribution layout for each answer of an encoder, with role `answer`,
+    setting `answering`.
 
-    The explained value is the probability, among all answers, of the answer that the unmasked input gets.
+    The explained value is the probability, among all answers, of the answer that the unmasked input
+    gets.
 
     Args:
         items: Rows of item_id, image and question.
@@ -167,12 +210,14 @@ def compute_answer_rows(
         row["explained"] = "probability"
         try:
             image = _load_image(encoder, item["image"], images)
-            # A masked input is scored by the probability of the answer to the unmasked input, even where the encoder
-            # would answer the masked input differently.
+            # A masked input is scored by the probability of the answer to the unmasked input, even
+            # where the encoder would answer the masked input differently.
             answer = answer_question(encoder, encoder.prepare_image(image), question)
             answer_content = {**content, "answer": answer.index}
             outcome = build_answer_probability(answer)
-            (columns,) = _load_or_attribute_texts(encoder, image, [question], settings, stored, answer_content, outcome)
+            (columns,) = _load_or_attribute_texts(
+                encoder, image, [question], settings, stored, answer_content, outcome
+            )
             rows.append({**row, "outputs": [answer.text], **columns})
         except UserError as error:
             rows.append({**row, "error": str(error)})
@@ -214,7 +259,9 @@ def _load_or_attribute_texts(
     encoder_content: Item,
     outcome: Outcome | None = None,
 ) -> list[Row]:
-    """Return the columns of each text with one image, from the cache of results if they are stored there."""
+    """Return the columns of each text with one image, from the cache of results if they are stored
+    there.
+    """
     # The key names all that decides the values: image, texts, model, code and settings.
     content = {
         "texts": list(texts),
@@ -223,8 +270,12 @@ def _load_or_attribute_texts(
     }
 
     def compute() -> list[Row]:
-        with keep_coalitions(stored, build_coalitions_key(content, settings), len(texts)) as known_values:
-            attributions = attribute_texts(encoder, image, texts, settings, known_values, outcome)
+        with keep_coalitions(
+            stored, build_coalitions_key(content, settings), len(texts)
+        ) as known_values:
+            attributions = attribute_texts(
+                encoder, image, texts, settings, known_values, outcome
+            )
         return [build_columns(attribution) for attribution in attributions]
 
     key = {**content, "settings": settings.build_key()}

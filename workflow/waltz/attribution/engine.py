@@ -1,7 +1,9 @@
-"""One game, one estimation, one record: the engine behind MM-SHAP of encoders and decoders, CC-SHAP and `Explainer`.
+"""One game, one estimation, one record: the engine behind MM-SHAP of encoders and decoders, CC-SHAP
+and `Explainer`.
 
-`mm_shap` turns texts with an image into games, `prompt_attribution` prompts. Both estimate the games and call
-`build_attributions`, which adds what belongs to Shapley values: values without a modality, interactions, T-SHAP.
+`mm_shap` turns texts with an image into games, `prompt_attribution` prompts. Both estimate the
+games and call `build_attributions`, which adds what belongs to Shapley values: values without a
+modality, interactions, T-SHAP.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -11,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.shapley.estimate import Estimate, Estimation, run_in_step
-from waltz.attribution.shapley.interactions import compute_joint_share, estimate_interactions
+from waltz.attribution.shapley.interactions import (
+    compute_joint_share,
+    estimate_interactions,
+)
 from waltz.attribution.t_shap import TShap
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
@@ -22,7 +27,8 @@ from waltz.models.games import CoalitionValues
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """Hold what one game is about: a text of an image, or a prompt with the tokens that were generated after it.
+    """Hold what one game is about: a text of an image, or a prompt with the tokens that were
+    generated after it.
 
     Attributes:
         text: The text, or the rendered prompt with one placeholder for its image.
@@ -48,11 +54,11 @@ class GameEstimate:
     Attributes:
         estimator: Name of the estimator that was used; for `auto`, the estimator that was chosen.
         estimate: Shapley values of shape (players, outputs).
-        evaluated: Number of distinct inputs among the requested coalitions; for a factorised estimator, number of
-            encoder passes that were not computed before.
+        evaluated: Number of distinct inputs among the requested coalitions; for a factorised
+            estimator, number of encoder passes that were not computed before.
         t_shap: T-SHAP of the estimate.
-        interactions: Shapley interaction indices, float64 of shape (text players, image players, outputs), if the
-            estimator computes them itself; else None.
+        interactions: Shapley interaction indices, float64 of shape (text players, image players,
+            outputs), if the estimator computes them itself; else None.
     """
 
     estimator: str
@@ -66,25 +72,28 @@ class GameEstimate:
 class Attribution:
     """Hold the Shapley values of one instance, with all that is computed next to them.
 
-    The players are in the order of the game. The outputs are the score of a text, or the explained tokens of a prompt.
+    The players are in the order of the game. The outputs are the score of a text, or the explained
+    tokens of a prompt.
 
     Attributes:
         instance: The text, or the prompt with its generated tokens.
-        tokens: Token of each text player, or pieces of the text where shap's partition explainer cut it.
-        spans: Characters of the text that each text player stands for; empty where they are not known.
+        tokens: Token of each text player, or pieces of the text where shap's partition explainer
+            cut it.
+        spans: Characters of the text that each text player stands for; empty where they are not
+            known.
         text_slice: Positions of the text players among all players.
         players: The players; None where shap's partition explainer cut the text into pieces.
-        estimate: Shapley values `phi`, float64 of shape (players, outputs); `base_value`, of the empty coalition, and
-            `value`, of all players together, float64 of shape (outputs,).
+        estimate: Shapley values `phi`, float64 of shape (players, outputs); `base_value`, of the
+            empty coalition, and `value`, of all players together, float64 of shape (outputs,).
         estimator: Name of the estimator.
         t_shap: Share of the text in the magnitude, 0 to 1, with its error; 1 without an image.
         evaluated: Number of distinct inputs among the requested coalitions, stored ones included.
         seed: Seed of the estimation.
-        without_text: Value of each output where all text is masked, float64 of shape (outputs,); None where it was not
-            computed.
+        without_text: Value of each output where all text is masked, float64 of shape (outputs,);
+            None where it was not computed.
         without_image: The same where all of the image is masked.
-        interactions: Shapley interaction indices, float64 of shape (text players, image players, outputs); None where
-            they were not requested.
+        interactions: Shapley interaction indices, float64 of shape (text players, image players,
+            outputs); None where they were not requested.
     """
 
     instance: Instance
@@ -108,7 +117,9 @@ class Attribution:
 
     @property
     def score(self) -> float:
-        """Return the value of the first output for all players together: the score of the unmasked input."""
+        """Return the value of the first output for all players together: the score of the unmasked
+        input.
+        """
         return float(self.estimate.value[0])
 
     @property
@@ -118,31 +129,41 @@ class Attribution:
 
     @property
     def image_phi(self) -> np.ndarray:
-        """Return the Shapley values of the image players, float64 of shape (image players, outputs)."""
+        """Return the Shapley values of the image players, float64 of shape (image players,
+        outputs).
+        """
         return np.delete(self.estimate.phi, self.text_slice, axis=0)
 
     @property
     def phi_text_first(self) -> np.ndarray:
-        """Return the Shapley values of text players, then of image players, float64 of shape (players, outputs)."""
+        """Return the Shapley values of text players, then of image players, float64 of shape
+        (players, outputs).
+        """
         return np.concatenate([self.text_phi, self.image_phi])
 
     @property
     def joint_share(self) -> float:
-        """Return the share of the first output that pairs of text and image make together; NaN without interactions."""
+        """Return the share of the first output that pairs of text and image make together; NaN
+        without interactions.
+        """
         if self.interactions is None:
             return float("nan")
         return compute_joint_share(self.phi_text_first[:, 0], self.interactions[..., 0])
 
     @property
     def grid(self) -> int:
-        """Return the number of patches on a side of the grid; 0 without an image, or for other image regions."""
+        """Return the number of patches on a side of the grid; 0 without an image, or for other
+        image regions.
+        """
         return 0 if self.players is None else self.players.grid
 
     @property
     def token_ids(self) -> Sequence[Hashable]:
-        """Return an identity for each text player, by which the players of two prompts are compared.
+        """Return an identity for each text player, by which the players of two prompts are
+        compared.
 
-        It is the token id, a tuple of token ids for a word or span, or the piece of text for the partition explainer.
+        It is the token id, a tuple of token ids for a word or span, or the piece of text for the
+        partition explainer.
         """
         if self.players is None:
             return self.tokens
@@ -163,17 +184,21 @@ def refuse_interactions(fidelity: Fidelity) -> None:
         UserError: The profile has fixed estimators.
     """
     if fidelity.estimators:
-        raise UserError(f"interactions: profile {fidelity.name} defines none; take profile equations")
+        raise UserError(
+            f"interactions: profile {fidelity.name} defines none; take profile equations"
+        )
 
 
 def estimate_by_coalitions(
     coalitions: CoalitionValues[Any], estimations: Mapping[int, Estimation]
 ) -> dict[int, Estimate]:
-    """Run the estimations of some games in step, so that masked images that they share are computed once.
+    """Run the estimations of some games in step, so that masked images that they share are computed
+    once.
 
     Args:
         coalitions: All games, with their values.
-        estimations: For the position of each game that is estimated, an estimation that has not begun.
+        estimations: For the position of each game that is estimated, an estimation that has not
+            begun.
     Returns:
         The estimate of each of these games, by position.
     """
@@ -181,7 +206,9 @@ def estimate_by_coalitions(
 
     def compute_values(requested: list[np.ndarray]) -> list[np.ndarray]:
         # A game without an estimation requests no coalition.
-        masks = [np.zeros((0, len(players)), dtype=bool) for players in coalitions.players]
+        masks = [
+            np.zeros((0, len(players)), dtype=bool) for players in coalitions.players
+        ]
         for position, requested_masks in zip(positions, requested, strict=True):
             masks[position] = requested_masks
         values = coalitions.values(masks)
@@ -192,7 +219,9 @@ def estimate_by_coalitions(
 
 
 def build_ablation_masks(players: games.Players) -> np.ndarray:
-    """Return the coalitions of all players, of the image alone and of the text alone: bool of shape (3, players)."""
+    """Return the coalitions of all players, of the image alone and of the text alone: bool of shape
+    (3, players).
+    """
     # A player is visible where the mask is true.
     is_text = np.zeros(len(players), dtype=bool)
     is_text[players.text] = True
@@ -200,31 +229,42 @@ def build_ablation_masks(players: games.Players) -> np.ndarray:
 
 
 def compute_ablated_values(coalitions: CoalitionValues[Any]) -> list[np.ndarray]:
-    """Compute the values of each game unmasked, without its text and without its image (thesis 4.4.5).
+    """Compute the values of each game unmasked, without its text and without its image (thesis
+    4.4.5).
 
-    All three inputs are coalitions of MM-SHAP's game, so that values which the estimator has requested are not computed
-    again. Each text and each patch grid is encoded at most twice: unmasked and masked.
+    All three inputs are coalitions of MM-SHAP's game, so that values which the estimator has
+    requested are not computed again. Each text and each patch grid is encoded at most twice:
+    unmasked and masked.
 
     Returns:
         For each game, float64 of shape (3, outputs).
     """
-    return coalitions.values([build_ablation_masks(players) for players in coalitions.players])
+    return coalitions.values(
+        [build_ablation_masks(players) for players in coalitions.players]
+    )
 
 
-def compute_interactions(coalitions: CoalitionValues[Any], evaluations: int | None, seed: int) -> list[np.ndarray]:
-    """Compute the Shapley interaction indices of text players with image players from further coalitions.
+def compute_interactions(
+    coalitions: CoalitionValues[Any], evaluations: int | None, seed: int
+) -> list[np.ndarray]:
+    """Compute the Shapley interaction indices of text players with image players from further
+    coalitions.
 
     Args:
-        evaluations: Maximum number of coalitions of each game; None takes as many as permutations do.
+        evaluations: Maximum number of coalitions of each game; None takes as many as permutations
+            do.
         seed: Seed of the coalitions.
     Returns:
         For each game, float64 of shape (text players, image players, outputs).
     """
     counts = [len(players) for players in coalitions.players]
-    pairs_of_games = estimate_interactions(coalitions.values, counts, [evaluations] * len(counts), seed)
+    pairs_of_games = estimate_interactions(
+        coalitions.values, counts, [evaluations] * len(counts), seed
+    )
     # Of all pairs of players, only the pairs of a text player with an image player are kept.
     return [
-        pairs[players.text, players.image] for players, pairs in zip(coalitions.players, pairs_of_games, strict=True)
+        pairs[players.text, players.image]
+        for players, pairs in zip(coalitions.players, pairs_of_games, strict=True)
     ]
 
 
@@ -234,7 +274,8 @@ class Additions:
 
     Attributes:
         seed: Seed of the estimation, and of the coalitions of interactions.
-        evaluations: Maximum number of coalitions for the interactions of a game; None takes as many as permutations do.
+        evaluations: Maximum number of coalitions for the interactions of a game; None takes as many
+            as permutations do.
         ablations: Whether values without the text and without the image are computed.
         interactions: Whether interactions of text players with image players are computed.
     """
@@ -252,26 +293,32 @@ def build_attributions(
     additions: Additions,
     check_contrast: Callable[[TShap, Any], TShap],
 ) -> list[Attribution]:
-    """Return the record of each game, with values without a modality and interactions where they are requested.
+    """Return the record of each game, with values without a modality and interactions where they
+    are requested.
 
     Args:
         coalitions: The games, with the values that their estimators requested.
         instances: What each game is about.
         estimates: The estimate of each game.
-        check_contrast: Function of T-SHAP and the players that returns T-SHAP, or NaN where masking changes nothing.
+        check_contrast: Function of T-SHAP and the players that returns T-SHAP, or NaN where masking
+            changes nothing.
     """
-    # Some of these coalitions are known by now: every estimator requests the coalition of all players, and a
-    # permutation may pass through the coalition of one modality.
+    # Some of these coalitions are known by now: every estimator requests the coalition of all
+    # players, and a permutation may pass through the coalition of one modality.
     ablated: list[np.ndarray] | None = None
     if additions.ablations:
         ablated = compute_ablated_values(coalitions)
     # Factorised estimators give interactions themselves; other games need further coalitions.
     interactions = [result.interactions for result in estimates]
     if additions.interactions and any(pairs is None for pairs in interactions):
-        interactions = list(compute_interactions(coalitions, additions.evaluations, additions.seed))
+        interactions = list(
+            compute_interactions(coalitions, additions.evaluations, additions.seed)
+        )
 
     attributions = []
-    for position, (players, instance, result) in enumerate(zip(coalitions.players, instances, estimates, strict=True)):
+    for position, (players, instance, result) in enumerate(
+        zip(coalitions.players, instances, estimates, strict=True)
+    ):
         tokens, spans = players.label_text(instance.tokens, instance.spans)
         without_text = without_image = None
         if ablated is not None:

@@ -20,19 +20,26 @@ ATTRIBUTED_FORM = "simplified"
 
 
 def select_attributed_items(
-    file: str | Path, fidelity: Fidelity, scored: str, scored_sample: int | None, n: int | None, seed: int
+    file: str | Path,
+    fidelity: Fidelity,
+    scored: str,
+    scored_sample: int | None,
+    n: int | None,
+    seed: int,
 ) -> list[SelectedItem]:
     """Select the items of a data set whose scores are attributed.
 
-    `equations` takes a seeded sample of the items that are scored. `published` takes the valid items among the items
-    that the released scripts draw. From CV-Probes, both take complete groups of simplified captions; `published` takes
-    as many groups as the paper, unless the study gives a number.
+    `equations` takes a seeded sample of the items that are scored. `published` takes the valid
+    items among the items that the released scripts draw. From CV-Probes, both take complete groups
+    of simplified captions; `published` takes as many groups as the paper, unless the study gives a
+    number.
 
     Args:
         file: Parquet of the benchmark or of CV-Probes.
         scored: `valid` or `all`, as in `evaluation.items`.
         scored_sample: Size of the sample that is scored, or None.
-        n: Size of the sample (for CV-Probes, number of groups), or None for all items that are scored.
+        n: Size of the sample (for CV-Probes, number of groups), or None for all items that are
+            scored.
     """
     takes_released = fidelity.sampling == "released"
     # Only CV-Probes has a column `condition`.
@@ -60,11 +67,13 @@ def _sample_at_most(ids: list[str], n: int | None, seed: int) -> list[str]:
     return sample(ids, n, seed)
 
 
-def select_probes(items: Sequence[Item], n: int | None, seed: int) -> list[SelectedItem]:
+def select_probes(
+    items: Sequence[Item], n: int | None, seed: int
+) -> list[SelectedItem]:
     """Return the rows of a seeded sample of groups, one row for each of the four conditions.
 
-    All conditions then have the same actions. A group is an image with an action. Groups that lack a condition are not
-    drawn; if a condition has several simplified captions, the first is used.
+    All conditions then have the same actions. A group is an image with an action. Groups that lack
+    a condition are not drawn; if a condition has several simplified captions, the first is used.
 
     Args:
         items: Rows of CV-Probes in the order of its file; rows that are not simplified are skipped.
@@ -76,7 +85,11 @@ def select_probes(items: Sequence[Item], n: int | None, seed: int) -> list[Selec
         if item["form"] == ATTRIBUTED_FORM:
             captions = groups.setdefault(item["group"], {})
             captions.setdefault(item["condition"], item)
-    complete_groups = [group for group, captions in groups.items() if captions.keys() >= set(PROBE_CONDITIONS)]
+    complete_groups = [
+        group
+        for group, captions in groups.items()
+        if captions.keys() >= set(PROBE_CONDITIONS)
+    ]
     selected = []
     for group in _sample_at_most(complete_groups, n, seed):
         selected += [dict(groups[group][condition]) for condition in PROBE_CONDITIONS]
@@ -84,12 +97,17 @@ def select_probes(items: Sequence[Item], n: int | None, seed: int) -> list[Selec
 
 
 def select_attributed_questions(
-    rows: Sequence[Item], dataset: str, entry: Item, fidelity: Fidelity, n: int | None, seed: int
+    rows: Sequence[Item],
+    dataset: str,
+    entry: Item,
+    fidelity: Fidelity,
+    n: int | None,
+    seed: int,
 ) -> list[SelectedItem]:
     """Select the questions of a data set for which the answers of an encoder are attributed.
 
-    `equations` takes a seeded sample. `published` takes the first questions of the published draw, if the study uses
-    that draw.
+    `equations` takes a seeded sample. `published` takes the first questions of the published draw,
+    if the study uses that draw.
 
     Args:
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
@@ -104,17 +122,27 @@ def select_attributed_questions(
     if takes_released and choice:
         # `choice` names a published draw, in whose order the questions are.
         return questions[:n]
-    sampled_ids = set(_sample_at_most([question["item_id"] for question in questions], n, seed))
+    sampled_ids = set(
+        _sample_at_most([question["item_id"] for question in questions], n, seed)
+    )
     return [question for question in questions if question["item_id"] in sampled_ids]
 
 
 def select_decoder_items(
-    file: str | Path, dataset: str, fidelity: Fidelity, scored: str, scored_sample: int | None, n: int | None, seed: int
+    file: str | Path,
+    dataset: str,
+    fidelity: Fidelity,
+    scored: str,
+    scored_sample: int | None,
+    n: int | None,
+    seed: int,
 ) -> tuple[list[SelectedItem], dict[str, bool]]:
-    """Select the items of a data set for which the answers of a decoder are attributed, with the order of captions.
+    """Select the items of a data set for which the answers of a decoder are attributed, with the
+    order of captions.
 
-    `equations` takes the items that are attributed for encoders. `published` takes the first valid items in file order,
-    as the released scripts for decoders do. The orders are the same as in the evaluation.
+    `equations` takes the items that are attributed for encoders. `published` takes the first valid
+    items in file order, as the released scripts for decoders do. The orders are the same as in the
+    evaluation.
 
     Args:
         file: Parquet of the benchmark.
@@ -126,8 +154,16 @@ def select_decoder_items(
         Rows of the benchmark; and for each item id, whether the caption is the first option.
     """
     benchmark = parquet.read(file, BENCHMARK)
-    # Orders are assigned over all scored items, so that a sample has the same orders as the evaluation.
-    orders = assign_orders(select_items(benchmark, scored, None, seed).to_pylist(), dataset, fidelity.name, seed)
+    # Orders are assigned over all scored items, so that a sample has the same orders as the
+    # evaluation.
+    orders = assign_orders(
+        select_items(benchmark, scored, None, seed).to_pylist(),
+        dataset,
+        fidelity.name,
+        seed,
+    )
     if fidelity.sampling == "released":
         return select_items(benchmark, "valid", None, seed).to_pylist()[:n], orders
-    return select_attributed_items(file, fidelity, scored, scored_sample, n, seed), orders
+    return select_attributed_items(
+        file, fidelity, scored, scored_sample, n, seed
+    ), orders

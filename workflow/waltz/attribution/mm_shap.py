@@ -1,4 +1,6 @@
-"""MM-SHAP of encoders: contributions of tokens and patches to the score of a text with an image (thesis 4.3)."""
+"""MM-SHAP of encoders: contributions of tokens and patches to the score of a text with an image
+(thesis 4.3).
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,10 +20,17 @@ from waltz.attribution.engine import (
     estimate_by_coalitions,
     refuse_interactions,
 )
-from waltz.attribution.published import check_profile_estimator, count_published_evaluations
+from waltz.attribution.published import (
+    check_profile_estimator,
+    count_published_evaluations,
+)
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
-from waltz.attribution.shapley.late_fusion import FactorisedEstimate, choose_estimator, compute_factorised
+from waltz.attribution.shapley.late_fusion import (
+    FactorisedEstimate,
+    choose_estimator,
+    compute_factorised,
+)
 from waltz.attribution.t_shap import TShap, drop_share_without_contrast, measure_t_shap
 from waltz.core.errors import UserError
 from waltz.models.batches import ProgressCallback, ignore_progress
@@ -30,7 +39,9 @@ from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.regions import ImageOrRegions, get_players_function
 
 Regroup = Callable[[Players, str], Players]
-"""Function that takes the players of a profile and their text, and returns the players that the user chose."""
+"""Function that takes the players of a profile and their text, and returns the players that the
+user chose.
+"""
 
 
 def attribute_texts(
@@ -43,54 +54,81 @@ def attribute_texts(
     regroup: Regroup | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> list[Attribution]:
-    """Return the Shapley values of each text with one image, with the values without the text and without the image.
+    """Return the Shapley values of each text with one image, with the values without the text and
+    without the image.
 
-    By default the probability of a match is explained if an encoder of early fusion has one; else the logit.
+    By default the probability of a match is explained if an encoder of early fusion has one; else
+    the logit.
 
     Args:
         image: An RGB image, or the regions of one.
         texts: Texts of the image, such as caption and foil; their masked images are shared.
-        settings: Fidelity, estimator and budget. If interactions are requested, encoders of late fusion compute them
-            from the same passes, other encoders from further coalitions.
-        known_values: For each text, known values of coalitions by what is visible; new values are added.
+        settings: Fidelity, estimator and budget. If interactions are requested, encoders of late
+            fusion compute them from the same passes, other encoders from further coalitions.
+        known_values: For each text, known values of coalitions by what is visible; new values are
+            added.
         outcome: Function of the encoder's logits that returns the explained value.
-        regroup: Function that returns the players that the user chose; the image players are the same for all texts.
+        regroup: Function that returns the players that the user chose; the image players are the
+            same for all texts.
         progress: Called with the number of coalitions, or encoder passes, that are done.
     Raises:
-        UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
+        UserError: A text is longer than the encoder reads, or the evaluations do not suffice for
+            one permutation.
     """
     # Each text has one game, played by its tokens and the patches (or regions) of the shared image.
     prepared = encoder.prepare_image(cast(Image.Image, image))
     build_players = get_players_function(encoder, settings.profile, settings.grid)
-    players = [build_players(encoder, encoder.tokenize(text), prepared) for text in texts]
+    players = [
+        build_players(encoder, encoder.tokenize(text), prepared) for text in texts
+    ]
     if regroup is not None:
-        players = [regroup(game, text) for game, text in zip(players, texts, strict=True)]
+        players = [
+            regroup(game, text) for game, text in zip(players, texts, strict=True)
+        ]
 
-    # Masked images are shared by all texts; `known_values` brings in the values that earlier runs stored.
-    coalitions = Coalitions(encoder, prepared, players, outcome or choose_outcome(encoder))
+    # Masked images are shared by all texts; `known_values` brings in the values that earlier runs
+    # stored.
+    coalitions = Coalitions(
+        encoder, prepared, players, outcome or choose_outcome(encoder)
+    )
     coalitions.progress = progress
     if known_values is not None:
         coalitions.known = list(known_values)
 
-    # A text of unknown words that is masked by the unknown token, or a black image, does not change when it is masked,
-    # so that no share can be measured.
+    # A text of unknown words that is masked by the unknown token, or a black image, does not change
+    # when it is masked, so that no share can be measured.
     def check_contrast(t_shap: TShap, game: Players) -> TShap:
-        return drop_share_without_contrast(t_shap, game.can_mask_text(), game.can_mask_image(prepared))
+        return drop_share_without_contrast(
+            t_shap, game.can_mask_text(), game.can_mask_image(prepared)
+        )
 
     estimates = _estimate_games(encoder, coalitions, settings)
     instances = [
-        Instance(text, game.text_input.ids, game.text_input.tokens, game.text_input.spans)
+        Instance(
+            text, game.text_input.ids, game.text_input.tokens, game.text_input.spans
+        )
         for text, game in zip(texts, players, strict=True)
     ]
-    additions = Additions(settings.seed, settings.evaluations, ablations=True, interactions=settings.interactions)
-    return build_attributions(coalitions, instances, estimates, additions, check_contrast)
+    additions = Additions(
+        settings.seed,
+        settings.evaluations,
+        ablations=True,
+        interactions=settings.interactions,
+    )
+    return build_attributions(
+        coalitions, instances, estimates, additions, check_contrast
+    )
 
 
-def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
-    """Return the name of the estimator of a game: permutations in `published`; with `auto`, as the budget allows.
+def select_estimator(
+    settings: AttributionSettings, encoder: Encoder, game: Players
+) -> str:
+    """Return the name of the estimator of a game: permutations in `published`; with `auto`, as the
+    budget allows.
 
     Raises:
-        UserError: The estimator does not fit the profile or the encoder, or cannot compute the requested interactions.
+        UserError: The estimator does not fit the profile or the encoder, or cannot compute the
+            requested interactions.
     """
     if settings.interactions:
         refuse_interactions(settings.fidelity)
@@ -102,7 +140,9 @@ def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Play
     return _select_free_estimator(settings, encoder, game)
 
 
-def _select_free_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
+def _select_free_estimator(
+    settings: AttributionSettings, encoder: Encoder, game: Players
+) -> str:
     """Return the name of the estimator in a profile that allows every estimator."""
     if settings.estimator in FACTORISED_ESTIMATORS and not encoder.late:
         raise UserError(
@@ -117,8 +157,12 @@ def _select_free_estimator(settings: AttributionSettings, encoder: Encoder, game
     return choose_estimator(encoder, game, budget, settings.standard_error)
 
 
-def _select_interactions_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
-    """Return the name of the factorised estimator that computes the interactions of an encoder of late fusion."""
+def _select_interactions_estimator(
+    settings: AttributionSettings, encoder: Encoder, game: Players
+) -> str:
+    """Return the name of the factorised estimator that computes the interactions of an encoder of
+    late fusion.
+    """
     if settings.estimator not in ("auto", *FACTORISED_ESTIMATORS):
         raise UserError(
             f"interactions: {encoder.spec.name} is of late fusion, whose interactions come from its factorised"
@@ -132,7 +176,9 @@ def _select_interactions_estimator(settings: AttributionSettings, encoder: Encod
 
 
 def name_explained_value(encoder: Encoder) -> str:
-    """Return the name of the explained value: `probability` if an encoder of early fusion has one, else `logit`."""
+    """Return the name of the explained value: `probability` if an encoder of early fusion has one,
+    else `logit`.
+    """
     if encoder.probability and not encoder.late:
         return "probability"
     return "logit"
@@ -145,31 +191,46 @@ def choose_outcome(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda logits: logits
 
 
-def _estimate_games(encoder: Encoder, coalitions: Coalitions, settings: AttributionSettings) -> list[GameEstimate]:
+def _estimate_games(
+    encoder: Encoder, coalitions: Coalitions, settings: AttributionSettings
+) -> list[GameEstimate]:
     """Return the estimate of each game; games with the same estimator are estimated together."""
     players = coalitions.players
     estimators = [select_estimator(settings, encoder, game) for game in players]
     estimates: dict[int, GameEstimate] = {}
-    # Games of one image can have different estimators: a short caption may have exact values while its long foil needs
-    # a regression.
+    # Games of one image can have different estimators: a short caption may have exact values while
+    # its long foil needs a regression.
     for estimator in dict.fromkeys(estimators):
-        positions = [position for position, name in enumerate(estimators) if name == estimator]
+        positions = [
+            position for position, name in enumerate(estimators) if name == estimator
+        ]
         if estimator in FACTORISED_ESTIMATORS:
             late_encoder = cast(LateEncoder, encoder)
-            estimates |= _estimate_factorised(estimator, late_encoder, coalitions, positions, settings)
+            estimates |= _estimate_factorised(
+                estimator, late_encoder, coalitions, positions, settings
+            )
         else:
-            estimates |= _estimate_by_coalitions(estimator, coalitions, positions, settings)
+            estimates |= _estimate_by_coalitions(
+                estimator, coalitions, positions, settings
+            )
     return [estimates[position] for position in range(len(players))]
 
 
 def _estimate_by_coalitions(
-    estimator: str, coalitions: Coalitions, positions: Sequence[int], settings: AttributionSettings
+    estimator: str,
+    coalitions: Coalitions,
+    positions: Sequence[int],
+    settings: AttributionSettings,
 ) -> dict[int, GameEstimate]:
-    """Return the estimates of some games, by the position of the game, from the values of coalitions."""
+    """Return the estimates of some games, by the position of the game, from the values of
+    coalitions.
+    """
     estimations = {}
     for position in positions:
         game = coalitions.players[position]
-        estimations[position] = begin_estimation(estimator, len(game), game.text_players, settings, game.always_visible)
+        estimations[position] = begin_estimation(
+            estimator, len(game), game.text_players, settings, game.always_visible
+        )
     results = {}
     for position, estimate in estimate_by_coalitions(coalitions, estimations).items():
         t_shap = measure_t_shap(estimate, coalitions.players[position].text_players)
@@ -185,9 +246,12 @@ def _estimate_factorised(
     positions: Sequence[int],
     settings: AttributionSettings,
 ) -> dict[int, GameEstimate]:
-    """Return the estimates of some games of late fusion, by position, from subsets of tokens and of patches."""
+    """Return the estimates of some games of late fusion, by position, from subsets of tokens and of
+    patches.
+    """
     players = [coalitions.players[position] for position in positions]
-    # Without a budget, the vectors of all subsets of tokens and of patches are computed: exact values.
+    # Without a budget, the vectors of all subsets of tokens and of patches are computed: exact
+    # values.
     budget = None
     if estimator == "factorised-regression":
         budget = settings.evaluations
@@ -204,7 +268,8 @@ def _estimate_factorised(
         settings.standard_error,
     )
 
-    # A regression takes the subsets that it needs even if the budget is smaller, so that the budget is checked here.
+    # A regression takes the subsets that it needs even if the budget is smaller, so that the budget
+    # is checked here.
     required = max(factorised.estimate.requested for factorised in estimates)
     if budget is not None and required > budget:
         raise UserError(
@@ -218,16 +283,25 @@ def _estimate_factorised(
             # Late fusion has one output: (tokens, patches) becomes (tokens, patches, 1).
             pairs = pairs[:, :, None]
         t_shap = _measure_factorised(game, factorised)
-        results[position] = GameEstimate(estimator, factorised.estimate, factorised.passes, t_shap, pairs)
+        results[position] = GameEstimate(
+            estimator, factorised.estimate, factorised.passes, t_shap, pairs
+        )
     return results
 
 
 def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> TShap:
-    """Return T-SHAP of a game with its standard error, which comes from the regressions of both modalities."""
+    """Return T-SHAP of a game with its standard error, which comes from the regressions of both
+    modalities.
+    """
     t_shap = measure_t_shap(factorised.estimate, game.text_players)
     if math.isnan(t_shap.value):
         return t_shap
     reason = None
     if math.isnan(factorised.t_shap_se):
         reason = "fewer than two random pairs on one side; two give an error"
-    return replace(t_shap, standard_error=factorised.t_shap_se, reason=reason, parts=factorised.parts)
+    return replace(
+        t_shap,
+        standard_error=factorised.t_shap_se,
+        reason=reason,
+        parts=factorised.parts,
+    )

@@ -1,4 +1,5 @@
-"""What `published` does in MM-SHAP and CC-SHAP: the rules and numbers of the released code, in one place.
+"""What `published` does in MM-SHAP and CC-SHAP: the rules and numbers of the released code, in one
+place.
 
 | step | `published`: the released code | `equations`: the thesis | field of `Fidelity` |
 |---|---|---|---|
@@ -13,8 +14,9 @@
 | its value | the logit where the first token is generated | its probability | `first_step_only` |
 | several outputs in T-SHAP | magnitudes are added up | contribution ratios are averaged | `output_weights` |
 
-The functions that build players stand next to the models (`models.encoders.coalitions`, `models.decoders.coalitions`).
-The partition explainer is `shapley.partition`, T-SHAP `t_shap`. docs/explanation/fidelity.md gives reasons and sizes.
+The functions that build players stand next to the models (`models.encoders.coalitions`,
+`models.decoders.coalitions`). The partition explainer is `shapley.partition`, T-SHAP `t_shap`.
+docs/explanation/fidelity.md gives reasons and sizes.
 
 Source:
     The released scripts of MM-SHAP at 00a66bf, of CC-SHAP and of CC-SHAP-VLM.
@@ -27,11 +29,17 @@ from waltz.core.errors import UserError
 from waltz.fidelity import Fidelity
 
 PUBLISHED_PERMUTATIONS = 10
-"""Number of permutations of one explanation in the fork of `shap` that MM-SHAP was released with, for every budget."""
+"""Number of permutations of one explanation in the fork of `shap` that MM-SHAP was released with,
+for every budget.
+"""
 BUDGETS = (600, 700, 800, 900)
-"""Budgets of one prompt in the released scripts of CC-SHAP-VLM; the first that suffices for a permutation is used."""
+"""Budgets of one prompt in the released scripts of CC-SHAP-VLM; the first that suffices for a
+permutation is used.
+"""
 PUBLISHED_ROWS = 500
-"""Number of texts (rows) that the partition explainer evaluates for one explanation in the released CC-SHAP."""
+"""Number of texts (rows) that the partition explainer evaluates for one explanation in the released
+CC-SHAP.
+"""
 PUBLISHED_PROBES = 50
 """Number of groups of CV-Probes in the paper, each with four conditions."""
 PUBLISHED_SEED = 1520
@@ -51,13 +59,16 @@ def check_profile_estimator(estimator: str, fidelity: Fidelity) -> None:
 def count_permutation_coalitions(players: int) -> int:
     """Return the number of coalitions of one permutation with its reverse: 2 * players + 1.
 
-    The walk goes from no player to all players and back; the coalition of all players is evaluated once.
+    The walk goes from no player to all players and back; the coalition of all players is evaluated
+    once.
     """
     return 2 * players + 1
 
 
 def count_published_evaluations(players: int) -> int:
-    """Return the number of evaluations in the released MM-SHAP scripts: ten permutations of 2 * players + 1 each."""
+    """Return the number of evaluations in the released MM-SHAP scripts: ten permutations of 2 *
+    players + 1 each.
+    """
     return PUBLISHED_PERMUTATIONS * count_permutation_coalitions(players)
 
 
@@ -78,11 +89,14 @@ def choose_budget(players: int, budgets: Sequence[int] = BUDGETS) -> int:
     )
 
 
-def select_published_sample(item_ids: Sequence[str], valid: Sequence[bool], n: int | None) -> list[str]:
-    """Select the items of one instrument that MM-SHAP's scripts for encoders attribute, in their order.
+def select_published_sample(
+    item_ids: Sequence[str], valid: Sequence[bool], n: int | None
+) -> list[str]:
+    """Select the items of one instrument that MM-SHAP's scripts for encoders attribute, in their
+    order.
 
-    The scripts set the seed for each instrument, draw from all its items, and then skip the items that annotators did
-    not find valid. A draw of 100 items therefore gives fewer.
+    The scripts set the seed for each instrument, draw from all its items, and then skip the items
+    that annotators did not find valid. A draw of 100 items therefore gives fewer.
 
     Args:
         item_ids: All items of the instrument in the order of the released file.

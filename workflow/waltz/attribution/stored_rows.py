@@ -1,4 +1,6 @@
-"""What rows of the attribution layout have in common for encoders and decoders: columns, stored values, counts."""
+"""What rows of the attribution layout have in common for encoders and decoders: columns, stored
+values, counts.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +18,8 @@ from waltz.models.games import pack_values, unpack_values
 
 Row = dict[str, Any]
 Content = Mapping[str, Any]
-"""Everything that decides stored values, under the names that it has in the keys of stored results."""
+"""Everything that decides stored values, under the names that it has in the keys of stored results.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +32,8 @@ class StepSettings:
         sample: Number of the scored items that are attributed; None for all.
         scored: Which items are scored: `valid` or `all`.
         scored_sample: Number of items of each data set that are scored; None for all.
-        value: The explained value of a decoder's token, for `equations`: a key of `continuations.OUTCOMES`;
-            None takes its probability.
+        value: The explained value of a decoder's token, for `equations`: a key of
+            `continuations.OUTCOMES`; None takes its probability.
     """
 
     estimation: Mapping[str, Mapping[str, Any]]
@@ -42,20 +45,24 @@ class StepSettings:
 
     def build_settings(self, profile: str) -> AttributionSettings:
         """Return the settings of the estimation in a profile."""
-        return AttributionSettings(get_fidelity(profile), seed=self.seed, **self.estimation[profile])
+        return AttributionSettings(
+            get_fidelity(profile), seed=self.seed, **self.estimation[profile]
+        )
 
 
 def build_columns(attribution: Attribution) -> Row:
     """Return the columns of the layout `ATTRIBUTION` for one attribution.
 
-    Text players come before patches, even if the game has another order. NaN becomes null, and the reason stays. The
-    score is null if several outputs are explained.
+    Text players come before patches, even if the game has another order. NaN becomes null, and the
+    reason stays. The score is null if several outputs are explained.
     """
     estimate, t_shap = attribution.estimate, attribution.t_shap
     columns = {
         "score": attribution.score if len(estimate.value) == 1 else None,
         "tokens": list(attribution.tokens),
-        "spans": [{"start": span["start"], "end": span["end"]} for span in attribution.spans],
+        "spans": [
+            {"start": span["start"], "end": span["end"]} for span in attribution.spans
+        ],
         "grid": attribution.grid,
         "phi": attribution.phi_text_first.tolist(),
         "base_value": estimate.base_value.tolist(),
@@ -77,8 +84,15 @@ def build_columns(attribution: Attribution) -> Row:
 
 
 def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
-    """Count the evaluations, the errors and the missing T-SHAP values of a data set, for its run record."""
-    counts = {"requested": 0, "evaluated": 0, "rows_with_error": 0, "rows_without_t_shap": 0}
+    """Count the evaluations, the errors and the missing T-SHAP values of a data set, for its run
+    record.
+    """
+    counts = {
+        "requested": 0,
+        "evaluated": 0,
+        "rows_with_error": 0,
+        "rows_without_t_shap": 0,
+    }
     for row in rows:
         counts["requested"] += row.get("requested") or 0
         counts["evaluated"] += row.get("evaluated") or 0
@@ -88,11 +102,13 @@ def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def build_coalitions_key(content: Content, settings: AttributionSettings) -> Row:
-    """Return the key under which the values of an item's coalitions are stored: its content and some settings.
+    """Return the key under which the values of an item's coalitions are stored: its content and
+    some settings.
 
-    The estimator is part of the key, because values that are computed in other batches can differ in their last digits,
-    and each estimator requests its coalitions in other batches. The number of evaluations is not part of the key, so
-    that a run with more evaluations continues where a run with fewer ended.
+    The estimator is part of the key, because values that are computed in other batches can differ
+    in their last digits, and each estimator requests its coalitions in other batches. The number of
+    evaluations is not part of the key, so that a run with more evaluations continues where a run
+    with fewer ended.
     """
     return {
         **content,
@@ -104,8 +120,11 @@ def build_coalitions_key(content: Content, settings: AttributionSettings) -> Row
 
 
 @contextmanager
-def keep_coalitions(folder: Path, content: Content, games: int) -> Iterator[list[dict[bytes, np.ndarray]]]:
-    """Yield the stored values of each game, by coalition, and store the values again when the block ends.
+def keep_coalitions(
+    folder: Path, content: Content, games: int
+) -> Iterator[list[dict[bytes, np.ndarray]]]:
+    """Yield the stored values of each game, by coalition, and store the values again when the block
+    ends.
 
     The block adds the values that it computes.
 

@@ -1,4 +1,6 @@
-"""Summary of the attributions of one model on one data set: text shares, ablations, the verbs of CV-Probes."""
+"""Summary of the attributions of one model on one data set: text shares, ablations, the verbs of
+CV-Probes.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,11 @@ from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Resampling, build_measure, compute_mean, resample
 from waltz.core.measure import Measure
 from waltz.core.schema import OF_REGIONS
-from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, is_tied_pair, pair_scores
+from waltz.evaluation.metrics.pair_metrics import (
+    compute_pair_metrics,
+    is_tied_pair,
+    pair_scores,
+)
 from waltz.evaluation.predictions import THRESHOLD, predict_pair_text
 from waltz.evaluation.settings import RIGHT_PREDICTION
 from waltz.fidelity import get_fidelity
@@ -25,7 +31,9 @@ TextKey = tuple[str, ...]
 
 GROUP_COLUMNS = ("role", "profile", "setting")
 DECIMALS = 9
-"""Decimal places to which T-SHAP is rounded before it is ranked, so that rounding errors do not break ties."""
+"""Decimal places to which T-SHAP is rounded before it is ranked, so that rounding errors do not
+break ties.
+"""
 MOST_WEIGHTS = 1 << 22
 """Largest number of weights in memory at once."""
 MIN_CORRELATED = 3
@@ -38,7 +46,8 @@ class RankCorrelation:
 
     Attributes:
         rho: Spearman's rho, -1 to 1, over the items that have both numbers.
-        p: Two-sided p value for no correlation (Student's t, items taken as independent); None without a rho.
+        p: Two-sided p value for no correlation (Student's t, items taken as independent); None
+            without a rho.
     """
 
     rho: Measure
@@ -46,14 +55,20 @@ class RankCorrelation:
 
 
 def build_share_rows(
-    model: str, dataset: str, rows: Sequence[Row], scores: Sequence[Row], resampling: Resampling
+    model: str,
+    dataset: str,
+    rows: Sequence[Row],
+    scores: Sequence[Row],
+    resampling: Resampling,
 ) -> list[NewRow]:
-    """Build the rows of the layout `SHARES`: mean T-SHAP and its correlation with the correctness of the model.
+    """Build the rows of the layout `SHARES`: mean T-SHAP and its correlation with the correctness
+    of the model.
 
     Args:
         rows: Rows of the attribution layout.
-        scores: Rows of the evaluation layout. A text counts as correct by its own prediction if the model has a
-            probability of a match or gives answers; else a text is correct if its caption ranks above the foil.
+        scores: Rows of the evaluation layout. A text counts as correct by its own prediction if the
+            model has a probability of a match or gives answers; else a text is correct if its
+            caption ranks above the foil.
     """
     correctness = _collect_correctness(scores)
     share_rows = []
@@ -63,7 +78,9 @@ def build_share_rows(
         for row in rows:
             if all(row[name] == summary[name] for name in GROUP_COLUMNS):
                 joined.append({**row, "correct": correctness.get(_get_score_key(row))})
-        correlation = correlate_correctness_with_t_shap(joined, f"{dataset} {summary['role']}", resampling)
+        correlation = correlate_correctness_with_t_shap(
+            joined, f"{dataset} {summary['role']}", resampling
+        )
         share_rows.append(
             {
                 "model": model,
@@ -79,8 +96,11 @@ def build_share_rows(
     return share_rows
 
 
-def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], resampling: Resampling) -> list[NewRow]:
-    """Build rows of the layout `METRICS`: the pair metrics with the whole text masked, and with the whole image masked.
+def build_ablation_rows(
+    model: str, dataset: str, rows: Sequence[Row], resampling: Resampling
+) -> list[NewRow]:
+    """Build rows of the layout `METRICS`: the pair metrics with the whole text masked, and with the
+    whole image masked.
 
     Args:
         rows: Rows of the attribution layout, of caption and foil.
@@ -92,9 +112,13 @@ def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], resamplin
         for row in rows:
             if row["profile"] == profile and row["error"] is None:
                 for ablated_row in build_ablated_rows(row):
-                    ablated_by_setting.setdefault(ablated_row["setting"], []).append(ablated_row)
+                    ablated_by_setting.setdefault(ablated_row["setting"], []).append(
+                        ablated_row
+                    )
         for setting, ablated_rows in ablated_by_setting.items():
-            measures = compute_pair_metrics(pair_scores(ablated_rows, profile), dataset, resampling)
+            measures = compute_pair_metrics(
+                pair_scores(ablated_rows, profile), dataset, resampling
+            )
             # `acc_r_paper` repeats a paper's rule, but no paper masks a whole modality.
             del measures["acc_r_paper"]
             for metric, measure in measures.items():
@@ -112,10 +136,12 @@ def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], resamplin
 
 
 def build_ablated_rows(row: Row) -> list[NewRow]:
-    """Build two rows of the evaluation layout from an attribution: the scores without the text and without the image.
+    """Build two rows of the evaluation layout from an attribution: the scores without the text and
+    without the image.
 
-    The metrics of unmasked inputs are computed from these rows too. A caption and a foil of equal length become equal
-    when their texts are masked. They tie, which counts half in acc_r: a model that sees no text prefers neither.
+    The metrics of unmasked inputs are computed from these rows too. A caption and a foil of equal
+    length become equal when their texts are masked. They tie, which counts half in acc_r: a model
+    that sees no text prefers neither.
     """
     ablated_rows = []
     for masked in ("text", "image"):
@@ -124,7 +150,9 @@ def build_ablated_rows(row: Row) -> list[NewRow]:
         # Only a probability of a match gives a prediction for a single text.
         if row["explained"] == "probability":
             probability = score
-            prediction = predict_pair_text(score - THRESHOLD, score, get_fidelity(row["profile"]))
+            prediction = predict_pair_text(
+                score - THRESHOLD, score, get_fidelity(row["profile"])
+            )
             is_correct = prediction == RIGHT_PREDICTION[row["role"]]
         ablated_rows.append(
             {
@@ -145,9 +173,14 @@ def build_ablated_rows(row: Row) -> list[NewRow]:
 
 
 def build_verb_rows(
-    model: str, rows: Sequence[Row], scores: Sequence[Row], items: Sequence[Row], resampling: Resampling
+    model: str,
+    rows: Sequence[Row],
+    scores: Sequence[Row],
+    items: Sequence[Row],
+    resampling: Resampling,
 ) -> list[NewRow]:
-    """Build rows of the layout `METRICS`: the contribution of the verb, by condition and by the model's prediction.
+    """Build rows of the layout `METRICS`: the contribution of the verb, by condition and by the
+    model's prediction.
 
     The data set of each row is `cv-probes:` with the condition.
 
@@ -156,7 +189,9 @@ def build_verb_rows(
         scores: Rows of the evaluation layout on CV-Probes.
     """
     suffix = _get_setting_suffix(rows)
-    predictions = {(row["item_id"], row["profile"]): row["prediction"] for row in scores}
+    predictions = {
+        (row["item_id"], row["profile"]): row["prediction"] for row in scores
+    }
     metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
         # Each attribution with the model's prediction: match, non-match, or None.
@@ -170,25 +205,38 @@ def build_verb_rows(
         for cell in build_verb_table(joined, items, resampling):
             condition = cell.pop("condition")
             cell["setting"] += suffix
-            metric_rows.append({"model": model, "dataset": f"cv-probes:{condition}", "profile": profile, **cell})
+            metric_rows.append(
+                {
+                    "model": model,
+                    "dataset": f"cv-probes:{condition}",
+                    "profile": profile,
+                    **cell,
+                }
+            )
     return metric_rows
 
 
-def summarize_attributions(rows: Sequence[Row], label: str, resampling: Resampling) -> list[NewRow]:
-    """Summarize a model's attributions of one data set: return one row for each role, profile and setting.
+def summarize_attributions(
+    rows: Sequence[Row], label: str, resampling: Resampling
+) -> list[NewRow]:
+    """Summarize a model's attributions of one data set: return one row for each role, profile and
+    setting.
 
-    The interval of mean T-SHAP covers the variation between images and the sampling noise of the estimator, since it
-    resamples the estimates as they are. The sampling noise is also reported separately.
+    The interval of mean T-SHAP covers the variation between images and the sampling noise of the
+    estimator, since it resamples the estimates as they are. The sampling noise is also reported
+    separately.
 
     Args:
-        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other
+            data sets.
         resampling: Resamples, coverage, seed; images are drawn.
     Returns:
-        Rows with these columns: role, profile, setting; items, their number; value, n, ci_low, ci_high and reason of
-        mean T-SHAP in percent; sd, the population standard deviation over items, in percentage points; standard_error,
-        the root of the mean squared standard error of T-SHAP, in percentage points, over the standard_error_n items
-        that have a standard error (0 for exact values); noise, the share of the variance between these items that the
-        standard errors explain, 0 to 1; mm_skew; missing, the number of items without T-SHAP, by reason.
+        Rows with these columns: role, profile, setting; items, their number; value, n, ci_low,
+        ci_high and reason of mean T-SHAP in percent; sd, the population standard deviation over
+        items, in percentage points; standard_error, the root of the mean squared standard error of
+        T-SHAP, in percentage points, over the standard_error_n items that have a standard error (0
+        for exact values); noise, the share of the variance between these items that the standard
+        errors explain, 0 to 1; mm_skew; missing, the number of items without T-SHAP, by reason.
     Source:
         MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
     """
@@ -198,7 +246,13 @@ def summarize_attributions(rows: Sequence[Row], label: str, resampling: Resampli
     summaries = []
     for names, group in groups.items():
         columns = dict(zip(GROUP_COLUMNS, names, strict=True))
-        summaries.append({**columns, "items": len(group), **_summarize_group(group, label, resampling)})
+        summaries.append(
+            {
+                **columns,
+                "items": len(group),
+                **_summarize_group(group, label, resampling),
+            }
+        )
     return summaries
 
 
@@ -240,27 +294,37 @@ def _count_reasons(rows: Sequence[Row]) -> list[NewRow]:
     for row in rows:
         if row["t_shap"] is None:
             counts[row.get("error") or row.get("reason") or "no reason stated"] += 1
-    return [{"reason": reason, "count": count} for reason, count in sorted(counts.items())]
+    return [
+        {"reason": reason, "count": count} for reason, count in sorted(counts.items())
+    ]
 
 
-def correlate_correctness_with_t_shap(rows: Sequence[Row], label: str, resampling: Resampling) -> RankCorrelation:
+def correlate_correctness_with_t_shap(
+    rows: Sequence[Row], label: str, resampling: Resampling
+) -> RankCorrelation:
     """Compute Spearman's correlation of correctness and T-SHAP over the items of one role.
 
-    The interval draws images and ranks each resample again. A resample has no correlation if all its items are right,
-    all are wrong, or all have the same T-SHAP.
+    The interval draws images and ranks each resample again. A resample has no correlation if all
+    its items are right, all are wrong, or all have the same T-SHAP.
 
     Args:
-        rows: `correct`, `t_shap` and `image` of each item; items without correctness or without T-SHAP are skipped.
-        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
+        rows: `correct`, `t_shap` and `image` of each item; items without correctness or without
+            T-SHAP are skipped.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other
+            data sets.
     Returns:
         The correlation, or the reason why it is undefined.
     Source:
         Thesis B.2.1.
     """
-    complete_rows = [row for row in rows if row["correct"] is not None and row["t_shap"] is not None]
+    complete_rows = [
+        row for row in rows if row["correct"] is not None and row["t_shap"] is not None
+    ]
     count = len(complete_rows)
     correct = np.array([bool(row["correct"]) for row in complete_rows])
-    shares = np.round(np.array([row["t_shap"] for row in complete_rows], dtype=np.float64), DECIMALS)
+    shares = np.round(
+        np.array([row["t_shap"] for row in complete_rows], dtype=np.float64), DECIMALS
+    )
     reason = _explain_undefined(correct, shares, len(rows))
     if reason:
         return RankCorrelation(Measure(None, count, reason=reason), None)
@@ -269,11 +333,20 @@ def correlate_correctness_with_t_shap(rows: Sequence[Row], label: str, resamplin
     images = [str(row["image"]) for row in complete_rows]
     blocks = _draw_resamples(images, label, resampling)
     draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in blocks])
-    rho = build_measure(float(correlation.statistic), count, draws, resampling, len(set(images)), (-1.0, 1.0))
+    rho = build_measure(
+        float(correlation.statistic),
+        count,
+        draws,
+        resampling,
+        len(set(images)),
+        (-1.0, 1.0),
+    )
     return RankCorrelation(rho, float(correlation.pvalue))
 
 
-def _explain_undefined(correct: np.ndarray, shares: np.ndarray, item_count: int) -> str | None:
+def _explain_undefined(
+    correct: np.ndarray, shares: np.ndarray, item_count: int
+) -> str | None:
     """Return the reason why a rank correlation is undefined; None if it is defined."""
     count = len(correct)
     if count < MIN_CORRELATED:
@@ -287,9 +360,15 @@ def _explain_undefined(correct: np.ndarray, shares: np.ndarray, item_count: int)
     return None
 
 
-def _draw_resamples(images: Sequence[str], label: str, resampling: Resampling) -> Iterator[np.ndarray]:
-    """Yield, batch by batch, how often each item occurs in each resample of images: float64 of shape (batch, n)."""
-    resamples = resample(images, resamples=resampling.resamples, seed=resampling.seed, label=label)
+def _draw_resamples(
+    images: Sequence[str], label: str, resampling: Resampling
+) -> Iterator[np.ndarray]:
+    """Yield, batch by batch, how often each item occurs in each resample of images: float64 of
+    shape (batch, n).
+    """
+    resamples = resample(
+        images, resamples=resampling.resamples, seed=resampling.seed, label=label
+    )
     # An item occurs as often as its image was drawn: (batch, images) becomes (batch, n).
     size = max(1, MOST_WEIGHTS // len(images))
     for first in range(0, resampling.resamples, size):
@@ -297,18 +376,21 @@ def _draw_resamples(images: Sequence[str], label: str, resampling: Resampling) -
         yield image_counts[:, resamples.cluster]
 
 
-def _compute_rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _compute_rho(
+    correct: np.ndarray, shares: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
     """Compute Spearman's rho of correctness and T-SHAP in each resample.
 
-    Rho is Pearson's correlation of the ranks, where tied items share their middle rank and each item is weighted by the
-    number of times that it was drawn.
+    Rho is Pearson's correlation of the ranks, where tied items share their middle rank and each
+    item is weighted by the number of times that it was drawn.
 
     Args:
         correct: Whether each item is right, bool of shape (n,).
         shares: T-SHAP of each item, float64 of shape (n,).
         counts: Number of times that each item is in each resample, float64 of shape (resamples, n).
     Returns:
-        float64 of shape (resamples,); NaN where all items are right, all are wrong, or all have the same T-SHAP.
+        float64 of shape (resamples,); NaN where all items are right, all are wrong, or all have the
+        same T-SHAP.
     """
     order = np.argsort(shares, kind="stable")
     # Items with equal shares form a group; the group begins at this position of the sorted items.
@@ -316,7 +398,8 @@ def _compute_rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) ->
     # (resamples, groups): items, and right items, of each group of ties
     weights = np.add.reduceat(counts[:, order], tie_starts, axis=1)
     right = np.add.reduceat(counts[:, order] * correct[order], tie_starts, axis=1)
-    # Middle rank of a group: the number of items in lower groups, plus half of the items in the group.
+    # Middle rank of a group: the number of items in lower groups, plus half of the items in the
+    # group.
     ranks = np.cumsum(weights, axis=1) - weights / 2
 
     total = weights.sum(axis=1)  # (resamples,)
@@ -333,7 +416,9 @@ def _compute_rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) ->
 
 
 def _get_setting_suffix(rows: Sequence[Row]) -> str:
-    """Return the suffix that marks settings of attributions of regions, or an empty string for patches."""
+    """Return the suffix that marks settings of attributions of regions, or an empty string for
+    patches.
+    """
     if any(row["setting"].endswith(OF_REGIONS) for row in rows):
         return OF_REGIONS
     return ""
@@ -341,13 +426,19 @@ def _get_setting_suffix(rows: Sequence[Row]) -> str:
 
 def _get_score_key(row: Row) -> TextKey:
     """Return the key under which the evaluation has the score of an attributed text."""
-    return (row["item_id"], row["role"], row["profile"], row["setting"].removesuffix(OF_REGIONS))
+    return (
+        row["item_id"],
+        row["role"],
+        row["profile"],
+        row["setting"].removesuffix(OF_REGIONS),
+    )
 
 
 def _collect_correctness(scores: Sequence[Row]) -> dict[TextKey, bool | None]:
     """Return whether the model is right about each text, by item, role, profile and setting.
 
-    A text without a prediction counts as right if its pair is ranked right; it is None if the pair ties.
+    A text without a prediction counts as right if its pair is ranked right; it is None if the pair
+    ties.
     """
     pairs: dict[TextKey, dict[str, Row]] = defaultdict(dict)
     for row in scores:
@@ -356,7 +447,9 @@ def _collect_correctness(scores: Sequence[Row]) -> dict[TextKey, bool | None]:
     for row in scores:
         is_right = row["correct"]
         if is_right is None:
-            is_right = _is_pair_ranked_right(pairs[row["item_id"], row["profile"], row["setting"]])
+            is_right = _is_pair_ranked_right(
+                pairs[row["item_id"], row["profile"], row["setting"]]
+            )
         correctness[_build_text_key(row)] = is_right
     return correctness
 
@@ -366,7 +459,8 @@ def _build_text_key(row: Row) -> TextKey:
 
 
 def _is_pair_ranked_right(texts: Mapping[str, Row]) -> bool | None:
-    """Return whether a caption scores above its foil; None if a score is missing or both scores tie.
+    """Return whether a caption scores above its foil; None if a score is missing or both scores
+    tie.
 
     Args:
         texts: Rows of the evaluation layout by role.

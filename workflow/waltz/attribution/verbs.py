@@ -15,7 +15,12 @@ Row = Mapping[str, Any]
 NewRow = dict[str, Any]
 SETTING_OF_PREDICTION = {True: "match", False: "non-match", None: "all"}
 """Value of the tables' `setting` for each prediction of the model; `all` pools both predictions."""
-BOUNDS = {"t_shap_overall": PERCENT, "verb_shap": None, "verb_share": PERCENT, "pieces": None}
+BOUNDS = {
+    "t_shap_overall": PERCENT,
+    "verb_shap": None,
+    "verb_share": PERCENT,
+    "pieces": None,
+}
 """Smallest and largest possible value of each metric; None if it has no bounds."""
 METRICS = tuple(BOUNDS)
 
@@ -36,18 +41,21 @@ def find_verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
 
 
 def compute_verb_values(
-    spans: Sequence[Span], phi: Sequence[Sequence[float]] | np.ndarray, verb: Span | None
+    spans: Sequence[Span],
+    phi: Sequence[Sequence[float]] | np.ndarray,
+    verb: Span | None,
 ) -> NewRow:
     """Compute the contribution of the verb to one score.
 
     Args:
         spans: Start and end of each text token in the caption.
-        phi: Shapley values, shape (players, outputs) or (players,), text first; outputs are added up.
+        phi: Shapley values, shape (players, outputs) or (players,), text first; outputs are added
+            up.
         verb: Start and end of the verb in the caption; None if the caption has no verb.
     Returns:
-        `verb_shap`, the signed sum over the tokens of the verb, in the unit of the score; `verb_share`, the sum of
-        their magnitudes over the sum of the magnitudes of all text tokens, in percent; `pieces`, the number of tokens
-        of the verb; `reason`, why numbers are None.
+        `verb_shap`, the signed sum over the tokens of the verb, in the unit of the score;
+        `verb_share`, the sum of their magnitudes over the sum of the magnitudes of all text tokens,
+        in percent; `pieces`, the number of tokens of the verb; `reason`, why numbers are None.
     Raises:
         ValueError: There are fewer Shapley values than text players.
     Source:
@@ -57,7 +65,12 @@ def compute_verb_values(
     values = values.reshape(len(values), -1)  # (players, outputs)
     if len(values) < len(spans):
         raise ValueError(f"{len(values)} Shapley values for {len(spans)} text players")
-    verb_values: NewRow = {"verb_shap": None, "verb_share": None, "pieces": None, "reason": None}
+    verb_values: NewRow = {
+        "verb_shap": None,
+        "verb_share": None,
+        "pieces": None,
+        "reason": None,
+    }
     pieces = find_verb_pieces(spans, verb)
     if verb is None:
         return verb_values | {"reason": "no verb is found in the caption"}
@@ -67,20 +80,25 @@ def compute_verb_values(
     text_magnitude = np.abs(values[: len(spans)]).sum()
     if not text_magnitude:
         return verb_values | {"reason": "the text contributes nothing"}
-    return verb_values | {"verb_share": float(100 * np.abs(values[pieces]).sum() / text_magnitude)}
+    return verb_values | {
+        "verb_share": float(100 * np.abs(values[pieces]).sum() / text_magnitude)
+    }
 
 
-def build_verb_table(rows: Iterable[Row], items: Sequence[Row], resampling: Resampling) -> list[NewRow]:
-    """Build the cells of a model's verb table: each metric by condition and by the model's prediction.
+def build_verb_table(
+    rows: Iterable[Row], items: Sequence[Row], resampling: Resampling
+) -> list[NewRow]:
+    """Build the cells of a model's verb table: each metric by condition and by the model's
+    prediction.
 
     Args:
-        rows: Attributions of one model and profile: item_id, image, spans, phi, t_shap, error, and `matched`, whether
-            the model predicts a match (None if it has no match probability).
+        rows: Attributions of one model and profile: item_id, image, spans, phi, t_shap, error, and
+            `matched`, whether the model predicts a match (None if it has no match probability).
         items: Rows of CV-Probes, with the condition and the verb of each item.
         resampling: Resamples, coverage, seed; intervals draw images.
     Returns:
-        Rows of metric, condition, setting (`match`, `non-match`, `all`), value, n, ci_low, ci_high and reason. T-SHAP
-        and the share of the verb are in percent.
+        Rows of metric, condition, setting (`match`, `non-match`, `all`), value, n, ci_low, ci_high
+        and reason. T-SHAP and the share of the verb are in percent.
     """
     items_by_id = {item["item_id"]: item for item in items}
     measured = [_measure_row(row, items_by_id[row["item_id"]]) for row in rows]
@@ -91,7 +109,14 @@ def build_verb_table(rows: Iterable[Row], items: Sequence[Row], resampling: Resa
             for prediction, setting in SETTING_OF_PREDICTION.items():
                 names = {"metric": metric, "condition": condition, "setting": setting}
                 label = f"verbs:{condition}:{metric}"
-                cells.append(names | asdict(_measure_cell(of_condition, metric, prediction, label, resampling)))
+                cells.append(
+                    names
+                    | asdict(
+                        _measure_cell(
+                            of_condition, metric, prediction, label, resampling
+                        )
+                    )
+                )
     return cells
 
 
@@ -102,13 +127,23 @@ def _measure_row(row: Row, item: Row) -> NewRow:
         values |= compute_verb_values(row["spans"], row["phi"], item["verb_span"])
         if row["t_shap"] is not None:
             values["t_shap_overall"] = 100 * row["t_shap"]
-    return {**values, "image": row["image"], "condition": item["condition"], "matched": row["matched"]}
+    return {
+        **values,
+        "image": row["image"],
+        "condition": item["condition"],
+        "matched": row["matched"],
+    }
 
 
 def _measure_cell(
-    condition_rows: Sequence[Row], metric: str, prediction: bool | None, label: str, resampling: Resampling
+    condition_rows: Sequence[Row],
+    metric: str,
+    prediction: bool | None,
+    label: str,
+    resampling: Resampling,
 ) -> Measure:
-    """Return one cell of the table: the mean of a metric with its interval, or the reason why it is empty.
+    """Return one cell of the table: the mean of a metric with its interval, or the reason why it is
+    empty.
 
     Args:
         condition_rows: Rows of the cell's condition.
@@ -120,13 +155,17 @@ def _measure_cell(
         cell_rows = [row for row in condition_rows if row["matched"] is prediction]
     defined_rows = [row for row in cell_rows if row[metric] is not None]
     if not defined_rows:
-        return Measure(None, 0, reason=_explain_empty_cell(condition_rows, cell_rows, prediction))
+        return Measure(
+            None, 0, reason=_explain_empty_cell(condition_rows, cell_rows, prediction)
+        )
     values = [float(row[metric]) for row in defined_rows]
     images = [str(row["image"]) for row in defined_rows]
     return compute_mean(values, images, label, resampling, BOUNDS[metric])
 
 
-def _explain_empty_cell(condition_rows: Sequence[Row], cell_rows: Sequence[Row], prediction: bool | None) -> str:
+def _explain_empty_cell(
+    condition_rows: Sequence[Row], cell_rows: Sequence[Row], prediction: bool | None
+) -> str:
     """Return the reason why no row of a cell has a value."""
     if not condition_rows:
         return "no item of this condition was attributed"

@@ -1,1 +1,3 @@
-"""Stage `benchmark`: the selection of items, the votes of people on them, and statistics of the validation."""
+"""Stage `benchmark`: the selection of items, the votes of people on them, and statistics of the
+validation.
+"""

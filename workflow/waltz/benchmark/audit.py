@@ -1,7 +1,7 @@
 """The blind audit: the accuracy of judges that read caption and foil but do not see the image.
 
-The accuracy of such a judge should be close to chance, 50 %. If it is far from chance, in either direction, the texts
-have a bias that a model can use instead of the image.
+The accuracy of such a judge should be close to chance, 50 %. If it is far from chance, in either
+direction, the texts have a bias that a model can use instead of the image.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,9 @@ from waltz.models.user_text import select_readable
 NO_SCORES = "no item has a score for both of its texts"
 
 Scores = Mapping[str, Mapping[str, float | None]]
-"""Scores of each judge (a language model, GRUEN, ...) by text; the higher score is taken for the caption."""
+"""Scores of each judge (a language model, GRUEN, ...) by text; the higher score is taken for the
+caption.
+"""
 ScorePair = tuple[float | None, float | None]
 """Scores of caption and foil; None where a text has no score."""
 Contradictions = Mapping[tuple[str, str], float]
@@ -31,9 +33,13 @@ Contradictions = Mapping[tuple[str, str], float]
 
 
 def score_blindly(
-    items: Sequence[Mapping[str, Any]], models: FilterModels, cache_file: Path, on_progress: ProgressCallback
+    items: Sequence[Mapping[str, Any]],
+    models: FilterModels,
+    cache_file: Path,
+    on_progress: ProgressCallback,
 ) -> tuple[Scores, Contradictions]:
-    """Return each judge's scores of all captions and foils, and the contradictions of each item in both directions.
+    """Return each judge's scores of all captions and foils, and the contradictions of each item in
+    both directions.
 
     Texts that spell a control token of a judge's model have no score of that judge.
 
@@ -51,17 +57,26 @@ def score_blindly(
     assert acceptability is not None
     assert nli is not None
     assert causal is not None
-    texts = sorted({item[text_role] for item in items for text_role in ("caption", "foil")})
+    texts = sorted(
+        {item[text_role] for item in items for text_role in ("caption", "foil")}
+    )
 
-    # Each judge reads only the texts that its tokenizers can represent; GRUEN needs both of its models.
+    # Each judge reads only the texts that its tokenizers can represent; GRUEN needs both of its
+    # models.
     masked_texts = select_readable(texts, masked.tokenizer)
     tokens = {text: masked.tokenize(text) for text in masked_texts}
-    pseudo_likelihoods = compute_pseudo_log_likelihoods(masked, tokens.values(), cache_file, on_progress)
-    likelihoods = compute_mean_log_likelihoods(texts, causal, RANKING_TOKENS, cache_file, on_progress)
+    pseudo_likelihoods = compute_pseudo_log_likelihoods(
+        masked, tokens.values(), cache_file, on_progress
+    )
+    likelihoods = compute_mean_log_likelihoods(
+        texts, causal, RANKING_TOKENS, cache_file, on_progress
+    )
     gruen_texts = select_readable(texts, masked.tokenizer, acceptability.tokenizer)
     scores: Scores = {
         "causal LM": {text: score.value for text, score in likelihoods.items()},
-        "GRUEN": score_texts(gruen_texts, masked, acceptability, cache_file, on_progress),
+        "GRUEN": score_texts(
+            gruen_texts, masked, acceptability, cache_file, on_progress
+        ),
         "masked LM": {text: pseudo_likelihoods[ids] for text, ids in tokens.items()},
     }
 
@@ -74,7 +89,9 @@ def score_blindly(
         if {caption, foil} <= nli_texts:
             pairs += [(caption, foil), (foil, caption)]
     inferences = infer_relations(pairs, nli, cache_file, on_progress)
-    return scores, {pair: inference.contradiction for pair, inference in inferences.items()}
+    return scores, {
+        pair: inference.contradiction for pair, inference in inferences.items()
+    }
 
 
 def audit_blind_judges(
@@ -91,17 +108,18 @@ def audit_blind_judges(
     Args:
         items: Rows with caption, foil, image.
         scores: A text without a score is absent or None, and its item is skipped for that judge.
-        contradictions: Probability of contradiction in both directions of each item; the judge `nli` prefers the text
-            that contradicts the other text more.
+        contradictions: Probability of contradiction in both directions of each item; the judge
+            `nli` prefers the text that contradicts the other text more.
         threshold: Percent above which a judge gets a warning, for captions or for foils.
         resampling: Bootstrap of images.
     Returns:
-        Rows of the audit layout, one for each judge, including `length`, which prefers the shorter text. Values are in
-        percent; a tie counts one half.
+        Rows of the audit layout, one for each judge, including `length`, which prefers the shorter
+        text. Values are in percent; a tie counts one half.
     """
     rows = []
     for judge, pairs in _list_score_pairs(items, scores, contradictions).items():
-        # Each scored item wins (1), ties (0.5) or loses (0); its image is the unit of the bootstrap.
+        # Each scored item wins (1), ties (0.5) or loses (0); its image is the unit of the
+        # bootstrap.
         wins: list[float] = []
         images: list[str] = []
         for (caption_score, foil_score), item in zip(pairs, items, strict=True):
@@ -111,27 +129,43 @@ def audit_blind_judges(
             wins.append(0.5 if is_tie else float(caption_score > foil_score))
             images.append(item["image"])
         # The label seeds the resampling of each judge.
-        share = compute_share(wins, images, f"{instrument}:blind {judge}", resampling, NO_SCORES)
+        share = compute_share(
+            wins, images, f"{instrument}:blind {judge}", resampling, NO_SCORES
+        )
         warning = _describe_bias(judge, share.value, threshold)
-        rows.append({"instrument": instrument, "judge": judge, **asdict(share), "warning": warning})
+        rows.append(
+            {
+                "instrument": instrument,
+                "judge": judge,
+                **asdict(share),
+                "warning": warning,
+            }
+        )
     return rows
 
 
 def _list_score_pairs(
-    items: Sequence[Mapping[str, Any]], scores: Scores, contradictions: Contradictions | None
+    items: Sequence[Mapping[str, Any]],
+    scores: Scores,
+    contradictions: Contradictions | None,
 ) -> dict[str, list[ScorePair]]:
     """Return for each judge the scores of caption and foil, one pair for each item."""
     texts = [(item["caption"], item["foil"]) for item in items]
     pairs: dict[str, list[ScorePair]] = {}
     for judge, values in scores.items():
-        pairs[judge] = [(values.get(caption), values.get(foil)) for caption, foil in texts]
+        pairs[judge] = [
+            (values.get(caption), values.get(foil)) for caption, foil in texts
+        ]
     if contradictions is not None:
         # The text that contradicts the other one more is taken for the caption.
         pairs["nli"] = [
-            (contradictions.get((caption, foil)), contradictions.get((foil, caption))) for caption, foil in texts
+            (contradictions.get((caption, foil)), contradictions.get((foil, caption)))
+            for caption, foil in texts
         ]
     # Negated, since this judge prefers the shorter text.
-    pairs["length"] = [(-count_words(caption), -count_words(foil)) for caption, foil in texts]
+    pairs["length"] = [
+        (-count_words(caption), -count_words(foil)) for caption, foil in texts
+    ]
     return pairs
 
 
@@ -141,7 +175,9 @@ def count_words(text: str) -> int:
 
 
 def _describe_bias(judge: str, value: float | None, threshold: float) -> str | None:
-    """Return a warning where the accuracy of a judge is further from chance than the threshold; else None."""
+    """Return a warning where the accuracy of a judge is further from chance than the threshold;
+    else None.
+    """
     # Both directions count: a judge that prefers foils reveals them as well.
     if value is None or 100 - threshold <= value <= threshold:
         return None

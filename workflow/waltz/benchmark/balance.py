@@ -1,10 +1,12 @@
-"""Selection of items in which no word reveals the foil: exchanged phrases are equally frequent in captions and foils.
+"""Selection of items in which no word reveals the foil: exchanged phrases are equally frequent in
+captions and foils.
 
-The objective is the Jensen-Shannon distance between the phrases exchanged on the caption side and on the foil side. In
-the swap graph a candidate that replaces p by q is an edge from p to q; a selection in which each phrase is inserted as
-often as it is removed is a circulation, at distance 0. An integer linear program finds the largest circulation. Where
-the circulation is smaller than the required size, a greedy phase adds candidates: each time the candidate that raises
-the distance least, as long as the distance stays within the limit of the study.
+The objective is the Jensen-Shannon distance between the phrases exchanged on the caption side and
+on the foil side. In the swap graph a candidate that replaces p by q is an edge from p to q; a
+selection in which each phrase is inserted as often as it is removed is a circulation, at distance
+0. An integer linear program finds the largest circulation. Where the circulation is smaller than
+the required size, a greedy phase adds candidates: each time the candidate that raises the distance
+least, as long as the distance stays within the limit of the study.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +22,9 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 
 PREFERENCE_WEIGHT = 1e-5
-"""Highest weight of the seeded order of candidates; it decides only between selections of the same size."""
+"""Highest weight of the seeded order of candidates; it decides only between selections of the same
+size.
+"""
 RELATIVE_GAP = 1e-9
 """Relative distance to the best possible selection at which the solver stops."""
 
@@ -37,9 +41,12 @@ class BalanceLimits:
 
     Attributes:
         size: Highest number of items; None for no limit.
-        js: Highest Jensen-Shannon distance between caption and foil phrases, 0 to 1; None for no balancing.
-        cap: Highest number of times that the items remove one phrase from captions; None for no limit.
-        foil_cap: Highest number of times that the items insert one phrase in foils; None for no limit.
+        js: Highest Jensen-Shannon distance between caption and foil phrases, 0 to 1; None for no
+            balancing.
+        cap: Highest number of times that the items remove one phrase from captions; None for no
+            limit.
+        foil_cap: Highest number of times that the items insert one phrase in foils; None for no
+            limit.
         halves: Whether each direction has the same number of items.
     """
 
@@ -55,7 +62,8 @@ class _Candidate:
     """The columns of a candidate that its selection depends on.
 
     Attributes:
-        rank: Position in the seeded order, from 0 up to 2**64; a candidate with a higher rank is preferred.
+        rank: Position in the seeded order, from 0 up to 2**64; a candidate with a higher rank is
+            preferred.
         removed: Phrases that are removed from the caption.
         inserted: Phrases that are inserted in the foil.
     """
@@ -74,11 +82,14 @@ class _Candidate:
         return self.removed, self.inserted
 
 
-def select_balanced(rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, seed: int) -> set[str]:
+def select_balanced(
+    rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, seed: int
+) -> set[str]:
     """Select as many candidates as possible within limits, at most one for each source row.
 
     Args:
-        rows: Candidates with item_id, source, source_id, direction, caption_phrases and foil_phrases.
+        rows: Candidates with item_id, source, source_id, direction, caption_phrases and
+            foil_phrases.
         seed: Seed of the order in which equally good candidates are preferred.
     Returns:
         The selected item ids; the same for any order of `rows`.
@@ -86,7 +97,8 @@ def select_balanced(rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, se
     if not rows:
         return set()
     candidates = [_read_candidate(row, seed) for row in rows]
-    # Column k of the program is candidate k. Sorting makes the result independent of the order of the rows.
+    # Column k of the program is candidate k. Sorting makes the result independent of the order of
+    # the rows.
     candidates.sort(key=lambda candidate: candidate.item_id)
 
     program = _LinearProgram(len(candidates))
@@ -121,26 +133,35 @@ def _get_source_row(row: Mapping[str, Any]) -> SourceRow:
     return row["source"], row["source_id"]
 
 
-def _add_limits(program: "_LinearProgram", candidates: Sequence[_Candidate], limits: BalanceLimits) -> None:
+def _add_limits(
+    program: "_LinearProgram", candidates: Sequence[_Candidate], limits: BalanceLimits
+) -> None:
     """Limit the number of selected items of each source row, of all rows, and of each phrase."""
     # At most one item of each source row: its candidates share the image and the source text.
-    for group in _group_columns(candidates, lambda candidate: [candidate.source_row]).values():
+    for group in _group_columns(
+        candidates, lambda candidate: [candidate.source_row]
+    ).values():
         program.add_upper_limit(group, 1)
     if limits.size is not None:
         all_columns = dict.fromkeys(range(len(candidates)), 1.0)
         program.add_upper_limit(all_columns, limits.size)
     if limits.cap is not None:
-        for group in _group_columns(candidates, lambda candidate: candidate.removed).values():
+        for group in _group_columns(
+            candidates, lambda candidate: candidate.removed
+        ).values():
             program.add_upper_limit(group, limits.cap)
     if limits.foil_cap is not None:
-        for group in _group_columns(candidates, lambda candidate: candidate.inserted).values():
+        for group in _group_columns(
+            candidates, lambda candidate: candidate.inserted
+        ).values():
             program.add_upper_limit(group, limits.foil_cap)
 
 
 def _add_halves(program: "_LinearProgram", candidates: Sequence[_Candidate]) -> None:
     """Constrain all directions to the same number of items.
 
-    For each further direction, the items of the first direction less the items of the further direction must be 0.
+    For each further direction, the items of the first direction less the items of the further
+    direction must be 0.
     """
     directions = _group_columns(candidates, lambda candidate: [candidate.direction])
     if len(directions) < 2:
@@ -153,8 +174,12 @@ def _add_halves(program: "_LinearProgram", candidates: Sequence[_Candidate]) -> 
         program.add_balance(first | dict.fromkeys(group, -1.0))
 
 
-def _add_circulation(program: "_LinearProgram", candidates: Sequence[_Candidate]) -> None:
-    """Constrain each phrase to be inserted as often as it is removed, so that the distance of the selection is 0."""
+def _add_circulation(
+    program: "_LinearProgram", candidates: Sequence[_Candidate]
+) -> None:
+    """Constrain each phrase to be inserted as often as it is removed, so that the distance of the
+    selection is 0.
+    """
     for candidate in candidates:
         if len(candidate.removed) != len(candidate.inserted):
             raise ValueError(
@@ -168,8 +193,11 @@ def _add_circulation(program: "_LinearProgram", candidates: Sequence[_Candidate]
 
 def _solve(candidates: Sequence[_Candidate], program: "_LinearProgram") -> set[int]:
     """Return the indices of the candidates in the largest selection that fulfills all constraints."""
-    # Each candidate counts 1; its rank, scaled to 0...1, decides between selections of the same size.
-    weights = np.array([1 + PREFERENCE_WEIGHT * candidate.rank / 2**64 for candidate in candidates])
+    # Each candidate counts 1; its rank, scaled to 0...1, decides between selections of the same
+    # size.
+    weights = np.array(
+        [1 + PREFERENCE_WEIGHT * candidate.rank / 2**64 for candidate in candidates]
+    )
     solution = scipy.optimize.milp(
         -weights,  # milp minimizes
         constraints=program.build_constraint(),
@@ -187,12 +215,17 @@ def _solve(candidates: Sequence[_Candidate], program: "_LinearProgram") -> set[i
 
 
 def _add_candidates(
-    candidates: Sequence[_Candidate], selected: set[int], limits: BalanceLimits, highest_distance: float
+    candidates: Sequence[_Candidate],
+    selected: set[int],
+    limits: BalanceLimits,
+    highest_distance: float,
 ) -> set[int]:
-    """Add to a selection, one by one, the candidate that raises the distance least, up to the highest distance.
+    """Add to a selection, one by one, the candidate that raises the distance least, up to the
+    highest distance.
 
-    With n phrases on each side, counts c and d of a phrase in captions and foils, and g(x) = x log2 x, the squared
-    distance is 1 + sum(g(c) + g(d) - g(c + d)) / 2n. A swap changes n and only the few terms of its phrases.
+    With n phrases on each side, counts c and d of a phrase in captions and foils, and g(x) = x log2
+    x, the squared distance is 1 + sum(g(c) + g(d) - g(c + d)) / 2n. A swap changes n and only the
+    few terms of its phrases.
     """
     size = len(candidates) if limits.size is None else limits.size
     selected = set(selected)
@@ -203,7 +236,8 @@ def _add_candidates(
         # Only the best candidate of a swap matters: all of them change the distance equally.
         open_swaps: list[Swap] = []
         for swap, indices in indices_by_swap.items():
-            # The preferred candidate is the last; those whose source row has an item can no longer be used.
+            # The preferred candidate is the last; those whose source row has an item can no longer
+            # be used.
             while indices and candidates[indices[-1]].source_row in used_rows:
                 indices.pop()
             if indices and counts.is_within_caps(swap, limits):
@@ -212,7 +246,9 @@ def _add_candidates(
             break
 
         # Equal increases are decided by the letters of the phrases.
-        increase, swap = min((counts.compute_increase(swap), swap) for swap in sorted(open_swaps))
+        increase, swap = min(
+            (counts.compute_increase(swap), swap) for swap in sorted(open_swaps)
+        )
         # n after the swap, which exchanges the same number of phrases on both sides.
         n_phrases = counts.removed.total() + len(swap[0])
         squared_distance = 1 + (counts.total + increase) / (2 * n_phrases)
@@ -226,10 +262,16 @@ def _add_candidates(
     return selected
 
 
-def _group_by_swap(candidates: Sequence[_Candidate], selected: set[int]) -> dict[Swap, list[int]]:
-    """Return for each swap the indices of its candidates that are not selected; the preferred candidate is last."""
+def _group_by_swap(
+    candidates: Sequence[_Candidate], selected: set[int]
+) -> dict[Swap, list[int]]:
+    """Return for each swap the indices of its candidates that are not selected; the preferred
+    candidate is last.
+    """
     indices_by_swap: dict[Swap, list[int]] = defaultdict(list)
-    order = sorted(range(len(candidates)), key=lambda index: candidates[index].rank, reverse=True)
+    order = sorted(
+        range(len(candidates)), key=lambda index: candidates[index].rank, reverse=True
+    )
     for index in order:
         if index not in selected:
             indices_by_swap[candidates[index].swap].append(index)
@@ -252,12 +294,17 @@ class _PhraseCounts:
             self.removed.update(candidate.removed)
             self.inserted.update(candidate.inserted)
         phrases = self.removed | self.inserted
-        self.total: float = sum(_compute_term(self.removed[phrase], self.inserted[phrase]) for phrase in phrases)
+        self.total: float = sum(
+            _compute_term(self.removed[phrase], self.inserted[phrase])
+            for phrase in phrases
+        )
 
     def is_within_caps(self, swap: Swap, limits: BalanceLimits) -> bool:
         """Return True where the caps allow one more candidate with this swap."""
         removed, inserted = swap
-        return _fits(self.removed, removed, limits.cap) and _fits(self.inserted, inserted, limits.foil_cap)
+        return _fits(self.removed, removed, limits.cap) and _fits(
+            self.inserted, inserted, limits.foil_cap
+        )
 
     def compute_increase(self, swap: Swap) -> float:
         """Return the change of `total` if one more candidate with this swap is selected."""
@@ -268,11 +315,16 @@ class _PhraseCounts:
         for phrase in sorted(more_removed.keys() | more_inserted.keys()):
             c = self.removed[phrase]
             d = self.inserted[phrase]
-            terms.append(_compute_term(c + more_removed[phrase], d + more_inserted[phrase]) - _compute_term(c, d))
+            terms.append(
+                _compute_term(c + more_removed[phrase], d + more_inserted[phrase])
+                - _compute_term(c, d)
+            )
         return sum(terms)
 
     def add(self, swap: Swap, increase: float) -> None:
-        """Add a swap to the counts, and its increase, as of `compute_increase`, to the sum of terms."""
+        """Add a swap to the counts, and its increase, as of `compute_increase`, to the sum of
+        terms.
+        """
         self.removed.update(swap[0])
         self.inserted.update(swap[1])
         self.total += increase
@@ -282,11 +334,15 @@ def _fits(counts: Counter[str], phrases: Phrases, cap: int | None) -> bool:
     """Return True where no phrase exceeds the cap after some phrases are counted once more."""
     if cap is None:
         return True
-    return all(counts[phrase] + number <= cap for phrase, number in Counter(phrases).items())
+    return all(
+        counts[phrase] + number <= cap for phrase, number in Counter(phrases).items()
+    )
 
 
 def _compute_term(c: int, d: int) -> float:
-    """Return g(c) + g(d) - g(c + d) with g(x) = x log2 x: 2n times the part of one phrase in the squared distance."""
+    """Return g(c) + g(d) - g(c + d) with g(x) = x log2 x: 2n times the part of one phrase in the
+    squared distance.
+    """
     return _compute_g(c) + _compute_g(d) - _compute_g(c + d)
 
 
@@ -317,7 +373,8 @@ def find_lowest_cap(rows: Sequence[Mapping[str, Any]], side: str, size: int) -> 
 
 
 class _LinearProgram:
-    """Collect the constraints of a linear program: one row for each constraint, one column for each candidate.
+    """Collect the constraints of a linear program: one row for each constraint, one column for each
+    candidate.
 
     A column is 1 where its candidate is selected, else 0.
     """
@@ -338,7 +395,8 @@ class _LinearProgram:
 
     def build_constraint(self) -> "scipy.optimize.LinearConstraint":
         """Return all constraints as scipy's `LinearConstraint`: lower <= coefficients @ x <= upper."""
-        positions = np.array([(row, column) for row, column, _ in self._entries])  # (entries, 2)
+        # (entries, 2)
+        positions = np.array([(row, column) for row, column, _ in self._entries])
         values = np.array([value for _, _, value in self._entries])
         # Sparse, since a constraint concerns few of the candidates: (constraints, candidates).
         shape = (len(self._lower), self.columns)
@@ -353,9 +411,12 @@ class _LinearProgram:
 
 
 def _group_columns(
-    candidates: Sequence[_Candidate], get_keys: Callable[[_Candidate], Sequence[Hashable]]
+    candidates: Sequence[_Candidate],
+    get_keys: Callable[[_Candidate], Sequence[Hashable]],
 ) -> dict[Hashable, dict[int, float]]:
-    """Return for each key the columns of the candidates that have the key, with the number of times each has it."""
+    """Return for each key the columns of the candidates that have the key, with the number of times
+    each has it.
+    """
     groups: dict[Hashable, dict[int, float]] = defaultdict(dict)
     for column, candidate in enumerate(candidates):
         for key, number in Counter(get_keys(candidate)).items():

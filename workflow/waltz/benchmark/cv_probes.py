@@ -1,4 +1,6 @@
-"""Selection of the captions of CV-Probes: contextual captions by grammaticality, plain ones by review and checks."""
+"""Selection of the captions of CV-Probes: contextual captions by grammaticality, plain ones by
+review and checks.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +13,12 @@ from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import CONTROL_TOKEN, UserError
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.candidates import Refusal
-from waltz.foils.cv_probes import build_condition_rows, read_scene_captions, review_captions, simplify_caption
+from waltz.foils.cv_probes import (
+    build_condition_rows,
+    read_scene_captions,
+    review_captions,
+    simplify_caption,
+)
 from waltz.foils.english.parsing import parse
 from waltz.scenes.oracle import VOTER
 from waltz.scenes.sampling import draw_scenes
@@ -37,14 +44,17 @@ Answers = Mapping[tuple[str, str], Sequence[str]]
 
 
 def read_plain_captions(inputs: Mapping[str, str], contextual: Sequence[Row]) -> Rows:
-    """Read the plain captions that people wrote, or for scenes the plain descriptions of the scenes.
+    """Read the plain captions that people wrote, or for scenes the plain descriptions of the
+    scenes.
 
     Args:
         inputs: Files by name: `written` or `descriptions`; `contextual` for the error message.
         contextual: Contextual rows of the layout `PROBE_CAPTIONS`.
     """
     if inputs.get("written"):
-        return read_written_captions(inputs["written"], {row["image"]: row["verb"] for row in contextual})
+        return read_written_captions(
+            inputs["written"], {row["image"]: row["verb"] for row in contextual}
+        )
     if inputs.get("descriptions"):
         return read_scene_captions(inputs["descriptions"])
     raise UserError(
@@ -67,11 +77,14 @@ def build_probe_captions(
         written_rows: Rows of image, verb, writer, caption and plain_image.
         grammaticality: Score of each contextual caption.
         checks: CSV file of people's checks; None where there is none.
-        scenes: Count and seed of the scenes, whose oracle then answers the checks; None for real images.
+        scenes: Count and seed of the scenes, whose oracle then answers the checks; None for real
+            images.
     Returns:
-        Rows of the layout `PROBE_CAPTIONS`; and who checked the plain images: `people`, `oracle` or None.
+        Rows of the layout `PROBE_CAPTIONS`; and who checked the plain images: `people`, `oracle` or
+        None.
     """
-    # Plain captions are checked against the contextual caption that was selected, so it comes first.
+    # Plain captions are checked against the contextual caption that was selected, so it comes
+    # first.
     contextual = select_contextual_captions(contextual_rows, grammaticality)
     answers: Answers | None = None
     checker = None
@@ -80,7 +93,9 @@ def build_probe_captions(
         checker = "people"
     # Scenes need no people: their oracle knows whether a caption is true.
     elif scenes:
-        get_graph = partial(find_scene, graphs=draw_scenes(scenes["count"], scenes["seed"]))
+        get_graph = partial(
+            find_scene, graphs=draw_scenes(scenes["count"], scenes["seed"])
+        )
         answers = answer_checks(list_checks(written_rows, contextual), get_graph)
         checker = VOTER
     plain = review_plain_captions(written_rows, contextual, answers)
@@ -88,12 +103,14 @@ def build_probe_captions(
 
 
 def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
-    """Read plain captions from a CSV file with the columns `WRITTEN_COLUMNS`; plain_image may be empty.
+    """Read plain captions from a CSV file with the columns `WRITTEN_COLUMNS`; plain_image may be
+    empty.
 
     Args:
         images: The verb of each image of the study.
     Returns:
-        Rows of image, verb, writer, caption and plain_image; the verb is empty where the study lacks the image.
+        Rows of image, verb, writer, caption and plain_image; the verb is empty where the study
+        lacks the image.
     """
     return [
         {
@@ -114,7 +131,9 @@ def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
         location = f"{path}: line {line}"
         answer = record["answer"]
         if answer not in YES_NO:
-            raise UserError(f"{location}: answer {answer!r} is none of {', '.join(YES_NO)}; correct it")
+            raise UserError(
+                f"{location}: answer {answer!r} is none of {', '.join(YES_NO)}; correct it"
+            )
         # Each annotator has one vote for a pair.
         annotator = record["annotator"]
         answers = answers_by_pair.setdefault((record["image"], record["caption"]), {})
@@ -126,12 +145,16 @@ def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
     return {pair: list(answers.values()) for pair, answers in answers_by_pair.items()}
 
 
-def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str, float]) -> Rows:
-    """Return all contextual captions with scores; for each image all but the most grammatical caption are rejected.
+def select_contextual_captions(
+    rows: Sequence[Row], grammaticality: Mapping[str, float]
+) -> Rows:
+    """Return all contextual captions with scores; for each image all but the most grammatical
+    caption are rejected.
 
     Args:
         rows: Contextual rows of the layout `PROBE_CAPTIONS`.
-        grammaticality: Score of each caption; a caption that GRUEN's models cannot read has no score.
+        grammaticality: Score of each caption; a caption that GRUEN's models cannot read has no
+            score.
     """
     scored_rows: Rows = []
     usable_by_image: dict[str, Rows] = {}
@@ -152,9 +175,13 @@ def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str,
 
 
 def _reject_all_but_best(rows: Rows, grammaticality: Mapping[str, float]) -> None:
-    """Reject all captions of one image except the most grammatical caption; of equal texts the first row is kept."""
+    """Reject all captions of one image except the most grammatical caption; of equal texts the
+    first row is kept.
+    """
     # `max` keeps the first of equally grammatical captions.
-    best_caption = max((row["caption"] for row in rows), key=lambda caption: grammaticality[caption])
+    best_caption = max(
+        (row["caption"] for row in rows), key=lambda caption: grammaticality[caption]
+    )
     is_selected = False
     for row in rows:
         if row["caption"] != best_caption:
@@ -165,7 +192,9 @@ def _reject_all_but_best(rows: Rows, grammaticality: Mapping[str, float]) -> Non
             is_selected = True
 
 
-def list_checks(written_rows: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
+def list_checks(
+    written_rows: Iterable[Row], contextual: Iterable[Row]
+) -> list[tuple[str, str]]:
     """Return the pairs of plain image and caption to check.
 
     The plain caption must describe the plain image, and the contextual caption must not.
@@ -182,7 +211,9 @@ def list_checks(written_rows: Iterable[Row], contextual: Iterable[Row]) -> list[
 
 def _index_captions(contextual: Iterable[Row]) -> dict[str, str]:
     """Return the selected contextual caption of each image."""
-    return {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
+    return {
+        row["image"]: row["caption"] for row in contextual if row["rejected"] is None
+    }
 
 
 def review_plain_captions(
@@ -195,8 +226,8 @@ def review_plain_captions(
     Args:
         written_rows: Rows of image, verb, writer, caption and plain_image.
         contextual: Contextual rows after selection.
-        answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption (plain or contextual);
-            None where there are no checks.
+        answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption (plain
+            or contextual); None where there are no checks.
     """
     study_images = {row["image"] for row in contextual}
     verbs = sorted({row["verb"] for row in contextual})
@@ -207,9 +238,15 @@ def review_plain_captions(
     reviewed_rows = review_captions(study_rows, verbs)
     for row in reviewed_rows:
         if not row["rejected"]:
-            row["rejected"] = _find_rejection(row, contextual_captions.get(row["image"]), answers)
+            row["rejected"] = _find_rejection(
+                row, contextual_captions.get(row["image"]), answers
+            )
     # Captions for other images stay in the output, with their reason.
-    unused_rows = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written_rows if row["image"] not in study_images]
+    unused_rows = [
+        {**row, "rejected": IMAGE_NOT_IN_STUDY}
+        for row in written_rows
+        if row["image"] not in study_images
+    ]
     return _simplify_captions([*reviewed_rows, *unused_rows])
 
 
@@ -228,14 +265,18 @@ def _simplify_captions(rows: Sequence[Row]) -> Rows:
                 "caption_id": f"plain:{image}#{numbers[image]}",
                 "kind": "plain",
                 "simplified": None if is_refused else short_caption,
-                "not_simplified": short_caption.reason if isinstance(short_caption, Refusal) else None,
+                "not_simplified": short_caption.reason
+                if isinstance(short_caption, Refusal)
+                else None,
             }
         )
         numbers[image] += 1
     return simplified_rows
 
 
-def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -> str | None:
+def _find_rejection(
+    row: Row, contextual: str | None, answers: Answers | None
+) -> str | None:
     """Return why a plain caption cannot be used; None where it can.
 
     Args:
@@ -263,7 +304,9 @@ def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -
 
 
 def build_conditions(captions: Iterable[Row]) -> Rows:
-    """Return rows of the layout `CONDITIONS` in original and simplified form; rejected captions give none."""
+    """Return rows of the layout `CONDITIONS` in original and simplified form; rejected captions
+    give none.
+    """
     usable_rows = [row for row in captions if row["rejected"] is None]
     condition_rows = []
     # A caption that could not be simplified has only the original form.
@@ -272,12 +315,15 @@ def build_conditions(captions: Iterable[Row]) -> Rows:
         for row in usable_rows:
             if row[column] is not None:
                 texts[row["kind"]].append({**row, "caption": row[column]})
-        condition_rows += build_condition_rows(texts["contextual"], texts["plain"], form)
+        condition_rows += build_condition_rows(
+            texts["contextual"], texts["plain"], form
+        )
     return condition_rows
 
 
 def count_rejections(captions: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """Return for each kind of caption the number of captions by reason of rejection, and of `kept` ones.
+    """Return for each kind of caption the number of captions by reason of rejection, and of `kept`
+    ones.
 
     The most frequent reason comes first.
     """

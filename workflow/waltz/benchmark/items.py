@@ -1,4 +1,6 @@
-"""Items of a benchmark, read from finished raw files, or built from candidates that passed the filters."""
+"""Items of a benchmark, read from finished raw files, or built from candidates that passed the
+filters.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +16,24 @@ Rows = list[dict[str, Any]]
 NOT_SELECTED = "balancing: not chosen"
 """Reason of rejection of a candidate that passed the filters but was not selected by balancing."""
 
-NO_VOTES = {"voter": None, "votes_caption": None, "votes_foil": None, "votes_other": None, "valid": None}
+NO_VOTES = {
+    "voter": None,
+    "votes_caption": None,
+    "votes_foil": None,
+    "votes_other": None,
+    "valid": None,
+}
 """Values of the vote columns for an item on which nobody voted."""
 
 
 def read_items(
-    path: str, *, form: str, dataset: str, source: str, annotations: str | None, valid_votes: int
+    path: str,
+    *,
+    form: str,
+    dataset: str,
+    source: str,
+    annotations: str | None,
+    valid_votes: int,
 ) -> tuple[Rows, list[dict[str, str]], Counter[str]]:
     """Read the items of a raw file, and count the votes of its annotations on them.
 
@@ -29,10 +43,15 @@ def read_items(
         annotations: CSV of single annotations, or None.
         valid_votes: Number of votes for the caption that makes an item valid.
     Returns:
-        The items with their votes, the annotations of these items, and the number of unusable rows by reason.
+        The items with their votes, the annotations of these items, and the number of unusable rows
+        by reason.
     """
     is_release = form == "valse-release"
-    rows = read_release(path, dataset, valid_votes) if is_release else read_pairs(path, dataset, source)
+    rows = (
+        read_release(path, dataset, valid_votes)
+        if is_release
+        else read_pairs(path, dataset, source)
+    )
     items = [row for row in rows if row["kept"]]
     unusable = Counter(row["rejected"] for row in rows if not row["kept"])
     if annotations is None:
@@ -47,7 +66,9 @@ def read_items(
     return voted_items, answers, unusable
 
 
-def build_balance_limits(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> BalanceLimits:
+def build_balance_limits(
+    settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> BalanceLimits:
     """Return the limits of the selection that a study sets for one instrument.
 
     The cap `even` becomes the lowest cap that still reaches the size.
@@ -63,15 +84,21 @@ def build_balance_limits(settings: Mapping[str, Any], rows: Sequence[Mapping[str
 
 
 def _compute_cap(
-    cap: int | str | None, rows: Sequence[Mapping[str, Any]], text_role: str, size: int | None
+    cap: int | str | None,
+    rows: Sequence[Mapping[str, Any]],
+    text_role: str,
+    size: int | None,
 ) -> int | None:
     if not isinstance(cap, str):
         return cap
     # Without a size, the cap must allow every candidate.
-    return find_lowest_cap(rows, text_role, len(rows) if size is None else size)  # "even"
+    # "even".
+    return find_lowest_cap(rows, text_role, len(rows) if size is None else size)
 
 
-def select_candidates(rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], seed: int) -> Rows:
+def select_candidates(
+    rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], seed: int
+) -> Rows:
     """Balance the candidates of one instrument, and mark the candidates that become items.
 
     Args:
@@ -82,7 +109,9 @@ def select_candidates(rows: Sequence[Mapping[str, Any]], settings: Mapping[str, 
         All rows; `kept` is true for items, and `rejected` says why any other row is not an item.
     """
     candidates = [row for row in rows if row["kept"]]
-    selected_ids = select_balanced(candidates, build_balance_limits(settings, candidates), seed)
+    selected_ids = select_balanced(
+        candidates, build_balance_limits(settings, candidates), seed
+    )
     marked_rows = []
     for row in rows:
         marked_row = dict(row)
@@ -93,7 +122,11 @@ def select_candidates(rows: Sequence[Mapping[str, Any]], settings: Mapping[str, 
     return marked_rows
 
 
-def build_items(rows: Iterable[Mapping[str, Any]], votes: Mapping[str, Mapping[str, Any]], voter: str | None) -> Rows:
+def build_items(
+    rows: Iterable[Mapping[str, Any]],
+    votes: Mapping[str, Mapping[str, Any]],
+    voter: str | None,
+) -> Rows:
     """Return the items of the selected candidates as rows of the benchmark layout.
 
     Args:

@@ -1,4 +1,6 @@
-"""Shares of candidates that the oracle of the scenes confirms: true captions, and false, well-formed foils."""
+"""Shares of candidates that the oracle of the scenes confirms: true captions, and false,
+well-formed foils.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,11 +17,14 @@ Hits = Mapping[str, Sequence[tuple[bool, str]]]
 """By metric, one pair for each candidate: whether it is a hit, and its image."""
 
 
-def build_candidate_groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
-    """Return the groups of candidates that the report compares: by name, a predicate that selects the candidates.
+def build_candidate_groups(
+    grammaticality: float | None,
+) -> dict[str, Callable[[Row], bool]]:
+    """Return the groups of candidates that the report compares: by name, a predicate that selects
+    the candidates.
 
-    The groups are the candidates before all filters, after each filter alone (with the study's lowest grammaticality),
-    after all filters, and the items.
+    The groups are the candidates before all filters, after each filter alone (with the study's
+    lowest grammaticality), after all filters, and the items.
     """
 
     def is_attested(row: Row) -> bool:
@@ -59,8 +64,9 @@ def compute_oracle_shares(
         rows: Rows of the filtered layout.
         groups: Predicates by name; each says which candidates belong to the group.
     Returns:
-        Rows of shares in percent. `captions_true` and `foils_false` are shares of the texts that the oracle decides;
-        `captions_decided`, `foils_decided` and `foils_in_grammar` are shares of all. n is the denominator.
+        Rows of shares in percent. `captions_true` and `foils_false` are shares of the texts that
+        the oracle decides; `captions_decided`, `foils_decided` and `foils_in_grammar` are shares of
+        all. n is the denominator.
     """
     # Groups overlap and texts repeat, so verdicts are cached.
     get_verdict = cache(lambda image, text: decide_truth(get_graph(image), text))
@@ -71,11 +77,22 @@ def compute_oracle_shares(
         hits: dict[str, list[tuple[bool, str]]] = {}
         # Truth is measured only among texts that the oracle can decide.
         for text_role, expected in (("caption", "true"), ("foil", "false")):
-            verdicts = [(get_verdict(row["image"], row[text_role]), row["image"]) for row in members]
-            decided = [(verdict, image) for verdict, image in verdicts if verdict != "unknown"]
-            hits[f"{text_role}s_decided"] = [(verdict != "unknown", image) for verdict, image in verdicts]
-            hits[f"{text_role}s_{expected}"] = [(verdict == expected, image) for verdict, image in decided]
-        hits["foils_in_grammar"] = [(check_grammar(row["foil"]), row["image"]) for row in members]
+            verdicts = [
+                (get_verdict(row["image"], row[text_role]), row["image"])
+                for row in members
+            ]
+            decided = [
+                (verdict, image) for verdict, image in verdicts if verdict != "unknown"
+            ]
+            hits[f"{text_role}s_decided"] = [
+                (verdict != "unknown", image) for verdict, image in verdicts
+            ]
+            hits[f"{text_role}s_{expected}"] = [
+                (verdict == expected, image) for verdict, image in decided
+            ]
+        hits["foils_in_grammar"] = [
+            (check_grammar(row["foil"]), row["image"]) for row in members
+        ]
         shares += _build_share_rows(instrument, group, hits, resampling)
     return shares
 
@@ -83,13 +100,14 @@ def compute_oracle_shares(
 def compute_condition_shares(
     rows: Sequence[Row], get_graph: Callable[[str], Graph], resampling: Resampling
 ) -> list[dict[str, Any]]:
-    """Compute how often captions of CV-Probes are true of their images exactly where their condition requires it.
+    """Compute how often captions of CV-Probes are true of their images exactly where their
+    condition requires it.
 
     Args:
         resampling: Bootstrap of the images with an action.
     Returns:
-        Rows of shares in percent, for each form and condition: `decided` is a share of all items, `as_expected` a share
-        of the items that the oracle decides. n is the denominator.
+        Rows of shares in percent, for each form and condition: `decided` is a share of all items,
+        `as_expected` a share of the items that the oracle decides. n is the denominator.
     """
     rows_by_condition: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -108,19 +126,32 @@ def compute_condition_shares(
                 is_true = verdict == "true"
                 as_expected.append((is_true == row["match"], row["group"]))
         hits = {"decided": decided, "as_expected": as_expected}
-        shares += _build_share_rows("cv-probes", f"{form} {condition}", hits, resampling)
+        shares += _build_share_rows(
+            "cv-probes", f"{form} {condition}", hits, resampling
+        )
     return shares
 
 
-def _build_share_rows(instrument: str, group: str, hits: Hits, resampling: Resampling) -> list[dict[str, Any]]:
+def _build_share_rows(
+    instrument: str, group: str, hits: Hits, resampling: Resampling
+) -> list[dict[str, Any]]:
     """Return one row for each metric, with the share of hits in percent and its interval."""
     rows = []
     for metric, pairs in hits.items():
         label = f"{instrument}:{group}:{metric}"
         values = [hit for hit, _ in pairs]
         images = [image for _, image in pairs]
-        share = compute_share(values, images, label, resampling, "there is no such candidate")
-        rows.append({"instrument": instrument, "candidates": group, "metric": metric, **asdict(share)})
+        share = compute_share(
+            values, images, label, resampling, "there is no such candidate"
+        )
+        rows.append(
+            {
+                "instrument": instrument,
+                "candidates": group,
+                "metric": metric,
+                **asdict(share),
+            }
+        )
     return rows
 
 
@@ -130,7 +161,8 @@ def answer_checks(
     """Let the oracle check whether captions describe images, in place of people.
 
     Returns:
-        By image and caption a list with `yes` or `no`; the list is empty where the scene does not decide it.
+        By image and caption a list with `yes` or `no`; the list is empty where the scene does not
+        decide it.
     """
     answers_by_verdict = {"true": ["yes"], "false": ["no"], "unknown": []}
     answers = {}

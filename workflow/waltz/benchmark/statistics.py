@@ -1,4 +1,6 @@
-"""Statistics of a benchmark: validation (thesis Table A.2, figures 3.1, A.1, A.3, A.4), and losses at each step."""
+"""Statistics of a benchmark: validation (thesis Table A.2, figures 3.1, A.1, A.3, A.4), and losses
+at each step.
+"""
 
 import re
 from collections import Counter
@@ -11,15 +13,35 @@ from waltz.benchmark.items import NOT_SELECTED
 from waltz.benchmark.votes import compute_alpha
 from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.measure import Measure
-from waltz.filters.pipeline import NO_CONTRADICTION, READS_WORSE, UNGRAMMATICAL, WORDED_WORSE
+from waltz.filters.pipeline import (
+    NO_CONTRADICTION,
+    READS_WORSE,
+    UNGRAMMATICAL,
+    WORDED_WORSE,
+)
 from waltz.foils import coreference
 
 Row = Mapping[str, Any]
 
 PRONOUNS = frozenset(
-    (*coreference.PRONOUNS, "i", "me", "my", "mine", "you", "your", "yours", "we", "us", "our", "ours")
+    (
+        *coreference.PRONOUNS,
+        "i",
+        "me",
+        "my",
+        "mine",
+        "you",
+        "your",
+        "yours",
+        "we",
+        "us",
+        "our",
+        "ours",
+    )
 )
-"""Words that the figures of pronouns count: pronouns of the foiling rule, and of the first and second person."""
+"""Words that the figures of pronouns count: pronouns of the foiling rule, and of the first and
+second person.
+"""
 LETTERS = re.compile(r"[a-z]+")
 """One word of a lower-cased text."""
 NO_VOTES = "the data set holds no votes"
@@ -27,7 +49,9 @@ NO_VALID = "no item was found valid"
 NO_ANNOTATIONS = "the data set holds no single annotations, which agreement needs"
 
 SELECTION_STEPS = ("attested", "grammatical", "contradiction", "ranked", "balanced")
-"""Steps of the selection, in order; a candidate is `attested` where the rules of its instrument can use it."""
+"""Steps of the selection, in order; a candidate is `attested` where the rules of its instrument can
+use it.
+"""
 STEP_BY_REASON = {
     NO_CONTRADICTION: "contradiction",
     READS_WORSE: "ranked",
@@ -52,7 +76,8 @@ def compute_validation_statistics(
     Args:
         annotations: Rows of the annotations layout; none where only votes are known.
     Returns:
-        By metric: counts as numbers, shares in percent, Jensen-Shannon distances and alpha as ratios.
+        By metric: counts as numbers, shares in percent, Jensen-Shannon distances and alpha as
+        ratios.
     """
     voted_items = [item for item in items if item["valid"] is not None]
     valid_items = [item for item in voted_items if item["valid"]]
@@ -97,7 +122,11 @@ def _is_unanimous(item: Row) -> bool:
 
 
 def compute_share(
-    hits: Sequence[float], images: Sequence[str], label: str, resampling: Resampling, reason: str
+    hits: Sequence[float],
+    images: Sequence[str],
+    label: str,
+    resampling: Resampling,
+    reason: str,
 ) -> Measure:
     """Return the mean of hits in percent, with the interval of a bootstrap of images.
 
@@ -115,8 +144,8 @@ def compute_share(
 def compute_jensen_shannon(items: Sequence[Mapping[str, Any]]) -> float:
     """Compute the Jensen-Shannon distance between the lexical items of captions and of foils.
 
-    The distance is the square root of the divergence in base 2, as in the thesis: 0 where captions and foils use
-    each lexical item equally often, 1 where they share none.
+    The distance is the square root of the divergence in base 2, as in the thesis: 0 where captions
+    and foils use each lexical item equally often, 1 where they share none.
     """
     caption = _count_phrases(items, "caption")
     foil = _count_phrases(items, "foil")
@@ -126,7 +155,9 @@ def compute_jensen_shannon(items: Sequence[Mapping[str, Any]]) -> float:
     phrases = sorted(caption.keys() | foil.keys())
     caption_counts = [caption[phrase] for phrase in phrases]
     foil_counts = [foil[phrase] for phrase in phrases]
-    return float(scipy.spatial.distance.jensenshannon(caption_counts, foil_counts, base=2))
+    return float(
+        scipy.spatial.distance.jensenshannon(caption_counts, foil_counts, base=2)
+    )
 
 
 def _count_phrases(items: Sequence[Row], text_role: str) -> Counter[str]:
@@ -138,13 +169,16 @@ def _count_phrases(items: Sequence[Row], text_role: str) -> Counter[str]:
 
 
 def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Count each lexical item and each pronoun in captions and foils, of all items and of the valid items.
+    """Count each lexical item and each pronoun in captions and foils, of all items and of the valid
+    items.
 
-    In the piece coreference a text is "caption. question? answer.", and only the pronouns of its question count:
-    each question must have a pronoun, and figure A.1 shows their frequencies (thesis A.1.6).
+    In the piece coreference a text is "caption. question? answer.", and only the pronouns of its
+    question count: each question must have a pronoun, and figure A.1 shows their frequencies
+    (thesis A.1.6).
 
     Returns:
-        Rows of kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`), word and count.
+        Rows of kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`),
+        word and count.
     """
     # The figures compare the frequencies before and after validation.
     subsets = {"all": items, "valid": [item for item in items if item["valid"]]}
@@ -154,10 +188,21 @@ def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
             pronouns: Counter[str] = Counter()
             for item in subset:
                 pronouns.update(_list_pronouns(item, text_role))
-            counts_by_kind = {"lexical": _count_phrases(subset, text_role), "pronoun": pronouns}
+            counts_by_kind = {
+                "lexical": _count_phrases(subset, text_role),
+                "pronoun": pronouns,
+            }
             for kind, counts in counts_by_kind.items():
                 for word, count in sorted(counts.items()):
-                    rows.append({"kind": kind, "items": subset_name, "side": text_role, "word": word, "count": count})
+                    rows.append(
+                        {
+                            "kind": kind,
+                            "items": subset_name,
+                            "side": text_role,
+                            "word": word,
+                            "count": count,
+                        }
+                    )
     return rows
 
 
@@ -177,7 +222,9 @@ def _measure_alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
 
 
 def find_lost_step(rejected: str | None) -> str | None:
-    """Return the step at which a candidate with this reason of rejection was lost; None where it is an item."""
+    """Return the step at which a candidate with this reason of rejection was lost; None where it is
+    an item.
+    """
     if rejected is None:
         return None
     # This reason ends with the threshold of the study, so it is no key of `STEP_BY_REASON`.
@@ -190,10 +237,14 @@ def find_lost_step(rejected: str | None) -> str | None:
 def has_passed(row: Row, step: str) -> bool:
     """Return True where a candidate passed a step, whatever happened to it later."""
     lost_step = find_lost_step(row["rejected"])
-    return lost_step is None or SELECTION_STEPS.index(lost_step) > SELECTION_STEPS.index(step)
+    return lost_step is None or SELECTION_STEPS.index(
+        lost_step
+    ) > SELECTION_STEPS.index(step)
 
 
-def count_funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> list[dict[str, Any]]:
+def count_funnel(
+    instrument: str, rows: Sequence[Row], items: Sequence[Row]
+) -> list[dict[str, Any]]:
     """Count the candidates after each step, as rows of the funnel layout in the order of `STEPS`.
 
     The column `lost` counts the reasons of rejection at the step, the most frequent first.
@@ -206,17 +257,25 @@ def count_funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> 
     for step in SELECTION_STEPS:
         # A candidate has passed a step where it was lost later, or never.
         n_passed = sum(has_passed(row, step) for row in rows)
-        reasons = [row["rejected"] for row in rows if find_lost_step(row["rejected"]) == step]
+        reasons = [
+            row["rejected"] for row in rows if find_lost_step(row["rejected"]) == step
+        ]
         funnel_rows.append(_build_step(instrument, step, n_passed, reasons))
 
     # The last step is the validation by people, on the items.
     invalid_items = [item for item in items if not item["valid"]]
-    reasons = [NOT_VOTED if item["valid"] is None else NOT_VALID for item in invalid_items]
-    funnel_rows.append(_build_step(instrument, "valid", len(items) - len(invalid_items), reasons))
+    reasons = [
+        NOT_VOTED if item["valid"] is None else NOT_VALID for item in invalid_items
+    ]
+    funnel_rows.append(
+        _build_step(instrument, "valid", len(items) - len(invalid_items), reasons)
+    )
     return funnel_rows
 
 
-def _build_step(instrument: str, step: str, count: int, reasons: Sequence[str]) -> dict[str, Any]:
+def _build_step(
+    instrument: str, step: str, count: int, reasons: Sequence[str]
+) -> dict[str, Any]:
     lost = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
     return {
         "instrument": instrument,

@@ -1,7 +1,8 @@
-"""Answers of annotators about the two texts of an item: votes, agreement, and the quality of annotators.
+"""Answers of annotators about the two texts of an item: votes, agreement, and the quality of
+annotators.
 
-An annotator sees the image and two numbered texts, the caption first or second, and answers which of them
-describes the image: `first`, `second`, `both`, `neither` or `cannot tell`.
+An annotator sees the image and two numbered texts, the caption first or second, and answers which
+of them describes the image: `first`, `second`, `both`, `neither` or `cannot tell`.
 """
 
 from collections import Counter, defaultdict
@@ -54,10 +55,13 @@ def _find_fault(row: Mapping[str, str], known_ids: Collection[str]) -> str | Non
     return None
 
 
-def count_votes(annotations: Sequence[Mapping[str, str]], valid_votes: int) -> dict[str, dict[str, Any]]:
+def count_votes(
+    annotations: Sequence[Mapping[str, str]], valid_votes: int
+) -> dict[str, dict[str, Any]]:
     """Count the votes on each item.
 
-    The answers `first` and `second` are votes for caption or foil, by the position of the caption; all else is other.
+    The answers `first` and `second` are votes for caption or foil, by the position of the caption;
+    all else is other.
 
     Args:
         valid_votes: Lowest number of votes for the caption that makes an item valid.
@@ -87,7 +91,9 @@ def _find_vote(row: Mapping[str, str]) -> str:
     return "caption" if row["answer"] == row["caption_position"] else "foil"
 
 
-def compute_alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | None, str | None]:
+def compute_alpha(
+    annotations: Sequence[Mapping[str, str]],
+) -> tuple[float | None, str | None]:
     """Compute Krippendorff's nominal alpha over the five answers, in the order of presentation.
 
     Returns:
@@ -96,7 +102,9 @@ def compute_alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | Non
     import pandas as pd  # takes a second, which jobs that only count votes do not need
 
     frame = pd.DataFrame(list(annotations), columns=list(ANNOTATION_COLUMNS))
-    codes = frame.assign(code=frame["answer"].map({answer: code for code, answer in enumerate(ANSWERS)}))
+    codes = frame.assign(
+        code=frame["answer"].map({answer: code for code, answer in enumerate(ANSWERS)})
+    )
     # (annotators, items): the index of the answer, NaN where an annotator did not see the item.
     table = codes.pivot(index="annotator", columns="item_id", values="code")
     # Only items with at least two answers can show agreement.
@@ -107,7 +115,9 @@ def compute_alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | Non
     answers = pairable.melt()["value"].dropna()
     if answers.nunique() < 2:
         return None, "every annotation is the same, so alpha is undefined"
-    return float(krippendorff.alpha(table.to_numpy(dtype=float), level_of_measurement="nominal")), None
+    return float(
+        krippendorff.alpha(table.to_numpy(dtype=float), level_of_measurement="nominal")
+    ), None
 
 
 MIN_PREFERRED_SHARE = 0.7
@@ -116,13 +126,15 @@ MIN_PREFERRED_SHARE = 0.7
 
 @dataclass(frozen=True)
 class AnnotatorQuality:
-    """The quality of an annotator on gold items, whose caption is known to be true and whose foil to be false.
+    """The quality of an annotator on gold items, whose caption is known to be true and whose foil
+    to be false.
 
     Attributes:
         annotator: Name of the annotator.
         answers: Number of all answers.
         gold_answers: Number of answers to gold items.
-        share: Share of the gold answers that prefer the caption, from 0 to 1; None without gold answers.
+        share: Share of the gold answers that prefer the caption, from 0 to 1; None without gold
+            answers.
         reliable: True where the share reaches the threshold; None without gold answers.
     """
 
@@ -151,7 +163,9 @@ class Agreement:
 
 
 def compute_annotator_quality(
-    annotations: Sequence[Mapping[str, str]], gold: Collection[str], threshold: float = MIN_PREFERRED_SHARE
+    annotations: Sequence[Mapping[str, str]],
+    gold: Collection[str],
+    threshold: float = MIN_PREFERRED_SHARE,
 ) -> list[AnnotatorQuality]:
     """Compute the quality of each annotator on gold items, in the order of the names.
 
@@ -175,7 +189,11 @@ def compute_annotator_quality(
         if hits:
             share = sum(hits) / len(hits)
             reliable = share >= threshold
-        records.append(AnnotatorQuality(annotator, n_answers[annotator], len(hits), share, reliable))
+        records.append(
+            AnnotatorQuality(
+                annotator, n_answers[annotator], len(hits), share, reliable
+            )
+        )
     return records
 
 
@@ -191,7 +209,13 @@ def drop_annotators(
     skipped: list[dict[str, str]] = []
     for row in annotations:
         if row["annotator"] in annotators:
-            skipped.append({"item_id": row["item_id"], "annotator": row["annotator"], "reason": reason})
+            skipped.append(
+                {
+                    "item_id": row["item_id"],
+                    "annotator": row["annotator"],
+                    "reason": reason,
+                }
+            )
         else:
             remaining.append(row)
     return remaining, skipped
@@ -201,7 +225,9 @@ def compute_agreement(annotations: Sequence[Mapping[str, str]]) -> Agreement:
     """Compute the number of unanimous items, and Krippendorff's alpha over all answers."""
     votes = count_votes(annotations, 1)
     # Unanimous: each answer is a vote for the caption.
-    unanimous = sum(not vote["votes_foil"] + vote["votes_other"] for vote in votes.values())
+    unanimous = sum(
+        not vote["votes_foil"] + vote["votes_other"] for vote in votes.values()
+    )
     value, reason = compute_alpha(annotations)
     return Agreement(len(votes), unanimous, value, reason)
 
@@ -209,7 +235,9 @@ def compute_agreement(annotations: Sequence[Mapping[str, str]]) -> Agreement:
 def count_missing_answers(
     annotations: Sequence[Mapping[str, str]], item_ids: Collection[str], annotators: int
 ) -> dict[str, int]:
-    """Return the number of missing answers by item id, for the items that have fewer answers than annotators."""
+    """Return the number of missing answers by item id, for the items that have fewer answers than
+    annotators.
+    """
     n_answers = Counter(row["item_id"] for row in annotations)
     missing = {}
     for item_id in sorted(item_ids):

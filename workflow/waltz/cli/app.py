@@ -48,9 +48,13 @@ def name_module(command: str) -> str:
 
 
 class LazyCommand(TyperCommand):
-    """Subcommand whose module is imported only when it is called, so that the help of `waltz` needs no module."""
+    """Subcommand whose module is imported only when it is called, so that the help of `waltz` needs
+    no module.
+    """
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         """Import the subcommand and return its context.
 
         Raises:
@@ -60,15 +64,21 @@ class LazyCommand(TyperCommand):
         command.name = self.name
         context = command.make_context(info_name, args, parent, **extra)
         parameters: list[Any] = list(command.params)
-        # Texts are printed and stored later, which a byte that is not UTF-8 would break; only paths may hold such
-        # bytes.
+        # Texts are printed and stored later, which a byte that is not UTF-8 would break; only paths
+        # may hold such bytes.
         for parameter in parameters:
             value = context.params.get(parameter.name)
             # An option that may be repeated has a list of values.
             for text in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(text, str) and UNDECODED.search(text):
-                    escaped = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-                    raise typer.BadParameter(f"'{escaped}' is no UTF-8; write it in UTF-8", context, parameter)
+                    escaped = text.encode("utf-8", "surrogateescape").decode(
+                        "utf-8", "backslashreplace"
+                    )
+                    raise typer.BadParameter(
+                        f"'{escaped}' is no UTF-8; write it in UTF-8",
+                        context,
+                        parameter,
+                    )
         return context
 
 
@@ -78,9 +88,14 @@ class LazyGroup(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         """Create the group with a command for each name; no module of a subcommand is imported."""
         super().__init__(**attributes)
-        self.commands = {name: LazyCommand(name, help=line, rich_markup_mode=None) for name, line in COMMANDS.items()}
+        self.commands = {
+            name: LazyCommand(name, help=line, rich_markup_mode=None)
+            for name, line in COMMANDS.items()
+        }
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         """Return the context of `waltz` itself."""
         # Parsing and running are both covered: click parses before it runs.
         with show_errors():
@@ -96,8 +111,9 @@ class LazyGroup(TyperGroup):
 def show_errors() -> Iterator[None]:
     """Show errors of the block as the user should see them, and exit.
 
-    A wrong option or argument is shown in one line, with exit status 2. An error of the system is shown in one line,
-    with exit status 1. Any other error is shown with its traceback, without secrets, and with exit status 1.
+    A wrong option or argument is shown in one line, with exit status 2. An error of the system is
+    shown in one line, with exit status 1. Any other error is shown with its traceback, without
+    secrets, and with exit status 1.
     """
     try:
         yield
@@ -109,7 +125,8 @@ def show_errors() -> Iterator[None]:
         typer.echo(f"waltz: {message.rstrip('.')}; see: {command} --help", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader has ended, as `head` does; click ends without a word
+        # The reader has ended, as `head` does; click ends without a word.
+        if error.errno == errno.EPIPE:
             raise
         # Imported here, so that a command without an error starts faster.
         from waltz.cli.output import describe_system_error
@@ -122,7 +139,9 @@ def show_errors() -> Iterator[None]:
     except Exception as error:  # a fault of the program
         from waltz.core.redaction import hide_secrets
 
-        typer.echo(hide_secrets("".join(traceback.format_exception(error))).rstrip(), err=True)
+        typer.echo(
+            hide_secrets("".join(traceback.format_exception(error))).rstrip(), err=True
+        )
         raise typer.Exit(1) from None
 
 
@@ -144,7 +163,13 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """Show the warnings of all libraries without secrets."""

@@ -20,16 +20,34 @@ KEY_COLUMNS = ("metric", "model", "dataset", "setting")
 
 @app.command()
 def compare_command(
-    first: Annotated[str, typer.Argument(help="A study that was run, or its folder results/<study> in any checkout.")],
+    first: Annotated[
+        str,
+        typer.Argument(
+            help="A study that was run, or its folder results/<study> in any checkout."
+        ),
+    ],
     second: Annotated[str, typer.Argument(help="The other run: a study, or a folder.")],
     results: Annotated[
-        Path | None, typer.Option(help="Folder of results, for studies that are named.", show_default=DEFAULT_RESULTS)
+        Path | None,
+        typer.Option(
+            help="Folder of results, for studies that are named.",
+            show_default=DEFAULT_RESULTS,
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="List the cells that are the same as well.")] = False,
-    as_csv: Annotated[Path | None, typer.Option("--csv", help="Write all cells here.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="List the cells that are the same as well.")
+    ] = False,
+    as_csv: Annotated[
+        Path | None, typer.Option("--csv", help="Write all cells here.")
+    ] = None,
 ) -> None:
     """Compare the tables of two runs cell by cell: two studies, or one study at two commits."""
-    from waltz.reporting.compare_runs import SAME, compare_cells, count_verdicts, read_run
+    from waltz.reporting.compare_runs import (
+        SAME,
+        compare_cells,
+        count_verdicts,
+        read_run,
+    )
 
     with report_errors():
         folder = find_results(results)
@@ -51,7 +69,9 @@ def compare_command(
 
 
 def _get_folder(name: str, results: Path) -> Path:
-    """Return the folder of a run: the folder `name` if it holds results, else the results of the study `name`."""
+    """Return the folder of a run: the folder `name` if it holds results, else the results of the
+    study `name`.
+    """
     folder = Path(name)
     is_run = (folder / "reporting").is_dir()
     return folder if is_run else results / name
@@ -60,7 +80,8 @@ def _get_folder(name: str, results: Path) -> Path:
 def _render_commits(run: Run) -> str:
     """Return the commits of a run's records, each with its number of records.
 
-    A commit is shortened to 12 digits. A text that follows its 40 digits, which marks uncommitted edits, is kept.
+    A commit is shortened to 12 digits. A text that follows its 40 digits, which marks uncommitted
+    edits, is kept.
     """
     if not run.commits:
         return "no run records"
@@ -73,16 +94,40 @@ def _render_commits(run: Run) -> str:
 def _print_changes(changes: list[Change]) -> None:
     from rich.table import Table
 
-    table = Table("table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict")
+    table = Table(
+        "table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict"
+    )
     for change in changes:
         numbers = (change.first, change.second, change.difference)
         rendered = ["–" if number is None else f"{number:.4g}" for number in numbers]
         reason = f" ({change.reason})" if change.reason else ""
-        table.add_row(change.table, change.profile, *change.key, *rendered, change.verdict + reason)
+        table.add_row(
+            change.table,
+            change.profile,
+            *change.key,
+            *rendered,
+            change.verdict + reason,
+        )
     create_console().print(table)
 
 
 def _write_changes(path: Path, changes: list[Change]) -> None:
     # The key of a change becomes four columns; other keys of the dictionary are ignored.
-    columns = ["table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict", "reason"]
-    write_csv(path, columns, [asdict(change) | dict(zip(KEY_COLUMNS, change.key, strict=True)) for change in changes])
+    columns = [
+        "table",
+        "profile",
+        *KEY_COLUMNS,
+        "first",
+        "second",
+        "difference",
+        "verdict",
+        "reason",
+    ]
+    write_csv(
+        path,
+        columns,
+        [
+            asdict(change) | dict(zip(KEY_COLUMNS, change.key, strict=True))
+            for change in changes
+        ],
+    )

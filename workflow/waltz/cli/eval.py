@@ -1,4 +1,6 @@
-"""The command `waltz eval`: accuracy and T-SHAP of models on foils, through a study that Snakemake runs."""
+"""The command `waltz eval`: accuracy and T-SHAP of models on foils, through a study that Snakemake
+runs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.eval_results import print_results, print_warnings, read_results, write_results
+from waltz.cli.eval_results import (
+    print_results,
+    print_warnings,
+    read_results,
+    write_results,
+)
 from waltz.cli.output import check_outputs, report_errors
 from waltz.cli.run.checkout import find_checkout, start_snakemake
 from waltz.core.errors import UserError, build_name_error
@@ -43,36 +50,72 @@ def eval_command(
         ),
     ],
     attribute: Annotated[
-        bool, typer.Option("--attribute", help="Compute T-SHAP as well, of at most 100 items a data set.")
+        bool,
+        typer.Option(
+            "--attribute",
+            help="Compute T-SHAP as well, of at most 100 items a data set.",
+        ),
     ] = False,
-    limit: Annotated[int | None, typer.Option(help="Most items of a data set.", show_default="all", min=1)] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(help="Most items of a data set.", show_default="all", min=1),
+    ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder, zip or tar of the images.", show_default="the folder of the file of pairs"),
+        typer.Option(
+            help="Folder, zip or tar of the images.",
+            show_default="the folder of the file of pairs",
+        ),
     ] = None,
-    profile: Annotated[str, typer.Option(help="Fidelity profile: equations or published.")] = "equations",
+    profile: Annotated[
+        str, typer.Option(help="Fidelity profile: equations or published.")
+    ] = "equations",
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, or cuda:N.", show_default="a free GPU, else the CPU")
+        str | None,
+        typer.Option(
+            help="cpu, cuda, or cuda:N.", show_default="a free GPU, else the CPU"
+        ),
     ] = None,
-    cores: Annotated[int | None, typer.Option(help="CPU cores.", show_default="all", min=1)] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the study.", show_default="eval-MODEL-DATA")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the results here, too: .csv or .json.")] = None,
-    report: Annotated[bool, typer.Option("--report", help="Build the report page as well.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the study, and write and run nothing.")] = False,
+    cores: Annotated[
+        int | None, typer.Option(help="CPU cores.", show_default="all", min=1)
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the study.", show_default="eval-MODEL-DATA"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the results here, too: .csv or .json.")
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Build the report page as well.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show the study, and write and run nothing."),
+    ] = False,
 ) -> None:
-    """Score models on foils: write a study, run it with Snakemake, and print accuracy and T-SHAP by data set."""
+    """Score models on foils: write a study, run it with Snakemake, and print accuracy and T-SHAP by
+    data set.
+    """
     with report_errors():
         # First everything that can be wrong without importing torch or finding a model.
         _check_options(model, on, images, profile, output)
         variables = _choose_device(device)
         checkout = find_checkout()
-        from waltz.plan.foil_study import build_study, choose_model_names, render_study, write_study
+        from waltz.plan.foil_study import (
+            build_study,
+            choose_model_names,
+            render_study,
+            write_study,
+        )
         from waltz.plan.read_study import load_yaml
 
         # Then the models, the data and the study made from them, still without writing anything.
         specs = [_resolve_model(model_name, checkout) for model_name in model]
         if attribute and all(spec.kind == "text" for spec in specs):
-            raise UserError("--attribute: T-SHAP needs a model that reads images; leave it out, or name one")
+            raise UserError(
+                "--attribute: T-SHAP needs a model that reads images; leave it out, or name one"
+            )
         data_name, data = _choose_data(on, images, specs, checkout)
         taken = ()
         # A study that extends another one has its models as well, so new models need other names.
@@ -82,7 +125,9 @@ def eval_command(
         if not name:
             model_part = "-".join(models).replace(".", "-")
             name = f"eval-{model_part}-{data_name}"
-        study = build_study(name, models, data, profile=profile, limit=limit, attribute=attribute)
+        study = build_study(
+            name, models, data, profile=profile, limit=limit, attribute=attribute
+        )
         _check_study(study, checkout)
         cost = _describe_cost(study, on, checkout) if "attribution" in study else ""
         # A run in progress must keep the file that it was started with.
@@ -93,17 +138,32 @@ def eval_command(
         verdict = "not written" if dry_run else write_study(file, text)
         targets = _choose_targets(report, attribute)
         # The same command is shown and run, so that the user can repeat it.
-        arguments = ["--cores", str(cores or "all"), "--config", f"study={name}", "--", *targets]
+        arguments = [
+            "--cores",
+            str(cores or "all"),
+            "--config",
+            f"study={name}",
+            "--",
+            *targets,
+        ]
         typer.echo(f"study:   {file} ({verdict})", err=True)
-        command = [*(f"{key}={value}" for key, value in variables.items()), "snakemake", *arguments]
+        command = [
+            *(f"{key}={value}" for key, value in variables.items()),
+            "snakemake",
+            *arguments,
+        ]
         typer.echo(f"command: {' '.join(command)}", err=True)
         if cost:
-            typer.echo(f"cost:    {cost}; for the time left: waltz status {name}", err=True)
+            typer.echo(
+                f"cost:    {cost}; for the time left: waltz status {name}", err=True
+            )
         if dry_run:
             typer.echo(f"\n{text}", nl=False)
             return
         if start_snakemake(arguments, checkout, variables).returncode:
-            raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
+            raise UserError(
+                f"study {name} did not end: {file}; see: waltz status {name}"
+            )
         # The results are read from the study's files, as those of any other study.
         results = checkout / "results" / name
         rows = read_results(results, list(models), attribute)
@@ -114,13 +174,21 @@ def eval_command(
 
 
 def _choose_targets(report: bool, attribute: bool) -> list[str]:
-    """Return the rules that Snakemake is asked for: all rules for the report page, else the rules of the numbers."""
+    """Return the rules that Snakemake is asked for: all rules for the report page, else the rules
+    of the numbers.
+    """
     if report:
         return ["all"]
     return ["metrics", "shares"] if attribute else ["metrics"]
 
 
-def _check_options(models: Sequence[str], on: str, images: Path | None, profile: str, output: Path | None) -> None:
+def _check_options(
+    models: Sequence[str],
+    on: str,
+    images: Path | None,
+    profile: str,
+    output: Path | None,
+) -> None:
     """Refuse options that are wrong for reasons which can be seen without torch and transformers.
 
     Importing these takes seconds, so such errors are reported before it.
@@ -133,9 +201,13 @@ def _check_options(models: Sequence[str], on: str, images: Path | None, profile:
     for name in models:
         check_model_name(name)
     if profile not in ("equations", "published"):
-        raise build_name_error("--profile", "profile", profile, ("equations", "published"))
+        raise build_name_error(
+            "--profile", "profile", profile, ("equations", "published")
+        )
     if output and output.suffix not in (".csv", ".json"):
-        raise build_name_error(f"--output {output}", "format", output.suffix, (".csv", ".json"))
+        raise build_name_error(
+            f"--output {output}", "format", output.suffix, (".csv", ".json")
+        )
     check_outputs(output=output)
     if images and not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")
@@ -147,7 +219,9 @@ def _check_options(models: Sequence[str], on: str, images: Path | None, profile:
         return
     if Path(on).suffix in PAIR_FORMATS:
         raise UserError(f"--on {on}: no such file; check the path")
-    raise build_name_error("--on", "data", on, (*NAMED_DATA, "a .csv, .json or .parquet file"))
+    raise build_name_error(
+        "--on", "data", on, (*NAMED_DATA, "a .csv, .json or .parquet file")
+    )
 
 
 def _choose_device(device: str | None) -> dict[str, str]:
@@ -162,24 +236,32 @@ def _choose_device(device: str | None) -> dict[str, str]:
         return {"CUDA_VISIBLE_DEVICES": ""}
     match = re.fullmatch(r"cuda(?::(\d+))?", device, re.ASCII)
     if match is None:
-        raise UserError(f"--device: unknown device (got {device!r}, expected cpu, cuda or cuda:N)")
+        raise UserError(
+            f"--device: unknown device (got {device!r}, expected cpu, cuda or cuda:N)"
+        )
     # torch is imported only for a GPU by name, to count the GPUs.
     import torch
 
     index = match[1]
     count = torch.cuda.device_count()
     if int(index or 0) >= count:
-        raise UserError(f"--device: there is no {device} here (got {count} GPUs); leave it out, or take cpu")
+        raise UserError(
+            f"--device: there is no {device} here (got {count} GPUs); leave it out, or take cpu"
+        )
     return {"CUDA_VISIBLE_DEVICES": index} if index else {}
 
 
 def _resolve_model(name: str, checkout: Path) -> ModelSpec:
-    """Return the model of a name, which must score foils; the path of a local model is as the study names it."""
+    """Return the model of a name, which must score foils; the path of a local model is as the study
+    names it.
+    """
     from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
     spec = resolve_decoder(name) or resolve_encoder(name)
     if spec.kind.endswith("-answering"):
-        raise UserError(f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another")
+        raise UserError(
+            f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another"
+        )
     # Weights in the checkout get a path relative to it.
     if spec.revision == "local":
         return replace(spec, weights=_shorten(Path(spec.weights), checkout))
@@ -187,7 +269,9 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
 
 
 def _shorten(path: Path, checkout: Path) -> str:
-    """Return a path as a study of the checkout names it: relative if it lies in the checkout, else absolute."""
+    """Return a path as a study of the checkout names it: relative if it lies in the checkout, else
+    absolute.
+    """
     path = path.resolve()
     return str(path.relative_to(checkout) if path.is_relative_to(checkout) else path)
 
@@ -226,8 +310,12 @@ def _choose_data(
     return on, select_release(study, _shorten(images, checkout))
 
 
-def _describe_file(file: Path, images: Path | None, checkout: Path, reads_images: bool) -> tuple[str, dict[str, Any]]:
-    """Return the name of a file of pairs, and its keys of the study; without `images`, they are next to the file."""
+def _describe_file(
+    file: Path, images: Path | None, checkout: Path, reads_images: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of a file of pairs, and its keys of the study; without `images`, they are
+    next to the file.
+    """
     from waltz.plan.foil_study import choose_dataset_name, describe_pairs
 
     folder = None
@@ -252,11 +340,15 @@ def _check_pairs(file: Path, images: Path | None) -> None:
     with open_images(images) as source:
         for name in names:
             if Path(name).is_absolute():
-                raise UserError(f"{file}: image {name!r}: the path is absolute; write it as below --images FOLDER")
+                raise UserError(
+                    f"{file}: image {name!r}: the path is absolute; write it as below --images FOLDER"
+                )
             try:
                 find_image_path(source, name)
             except UserError as error:
-                raise UserError(f"{file}: {error}; name images by their paths below --images FOLDER") from None
+                raise UserError(
+                    f"{file}: {error}; name images by their paths below --images FOLDER"
+                ) from None
 
 
 def _plan_study(study: Mapping[str, Any]) -> Plan:
@@ -285,15 +377,23 @@ def _describe_cost(study: Mapping[str, Any], on: str, checkout: Path) -> str:
     attribution = dict(study["attribution"])
     # The study asks for a sample; a small file of pairs has fewer items than that.
     if on not in NAMED_DATA:
-        attribution["sample"] = min(attribution["sample"], sum(1 for _ in read_pairs(Path(on), "pairs", "own")))
+        attribution["sample"] = min(
+            attribution["sample"], sum(1 for _ in read_pairs(Path(on), "pairs", "own"))
+        )
     with chdir(checkout):
         costs = compute_costs(_plan_study({**study, "attribution": attribution}))
-    passes = [f"{cost.passes:,.0f} of {cost.model}" for cost in costs if cost.step == "attribution"]
+    passes = [
+        f"{cost.passes:,.0f} of {cost.model}"
+        for cost in costs
+        if cost.step == "attribution"
+    ]
     return f"T-SHAP takes at most this many forward passes: {', '.join(passes)}"
 
 
 def _check_lock(name: str, checkout: Path) -> None:
-    """Refuse the name of a study whose lock another run holds, before the file of that study is overwritten."""
+    """Refuse the name of a study whose lock another run holds, before the file of that study is
+    overwritten.
+    """
     from waltz.core.run_lock import SNAKEMAKE_FOLDER, check_study
 
     try:

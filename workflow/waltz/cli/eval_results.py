@@ -1,4 +1,6 @@
-"""Results of `waltz eval`: accuracy and T-SHAP of each model on each data set, read, printed and written."""
+"""Results of `waltz eval`: accuracy and T-SHAP of each model on each data set, read, printed and
+written.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class ResultRow:
     Attributes:
         model: Name of the model in the study.
         dataset: Name of the data set, or `average`.
-        accuracy: Percentage of pairs in which the caption scores higher than its foil; a tie counts half.
+        accuracy: Percentage of pairs in which the caption scores higher than its foil; a tie counts
+            half.
         t_shap: Share of the text in the score of the caption.
     """
 
@@ -41,7 +44,11 @@ class ResultRow:
 
     def to_columns(self) -> dict[str, object]:
         """Return the row as it is written to files, with one column for each number."""
-        columns: dict[str, object] = {"model": self.model, "dataset": self.dataset, "items": self.accuracy.n}
+        columns: dict[str, object] = {
+            "model": self.model,
+            "dataset": self.dataset,
+            "items": self.accuracy.n,
+        }
         for name, measure in (("accuracy", self.accuracy), ("t_shap", self.t_shap)):
             columns[name] = measure.value
             columns[f"{name}_low"] = measure.ci_low
@@ -50,7 +57,9 @@ class ResultRow:
         return columns
 
 
-def read_results(results: Path, models: Sequence[str], attribute: bool) -> list[ResultRow]:
+def read_results(
+    results: Path, models: Sequence[str], attribute: bool
+) -> list[ResultRow]:
     """Return the results of a study, model by model and data set by data set.
 
     Args:
@@ -64,11 +73,17 @@ def read_results(results: Path, models: Sequence[str], attribute: bool) -> list[
     accuracies = _read_accuracies(results)
     rows: list[ResultRow] = []
     for accuracy in sorted(accuracies, key=lambda record: models.index(record.model)):
-        t_shap = shares.get((accuracy.model, accuracy.dataset, accuracy.setting), NOT_MEASURED)
+        t_shap = shares.get(
+            (accuracy.model, accuracy.dataset, accuracy.setting), NOT_MEASURED
+        )
         if accuracy.dataset == AVERAGE:
             # The average comes after the data sets of its model.
-            t_shap = _average([row.t_shap for row in rows if row.model == accuracy.model])
-        rows.append(ResultRow(accuracy.model, accuracy.dataset, accuracy.measure, t_shap))
+            t_shap = _average(
+                [row.t_shap for row in rows if row.model == accuracy.model]
+            )
+        rows.append(
+            ResultRow(accuracy.model, accuracy.dataset, accuracy.measure, t_shap)
+        )
     return rows
 
 
@@ -85,13 +100,17 @@ def _read_shares(results: Path) -> dict[tuple[str, str, str], Measure]:
 
 
 def _read_accuracies(results: Path) -> list[MetricRecord]:
-    """Return the accuracies that are shown: on each data set, and their average if there are several data sets."""
+    """Return the accuracies that are shown: on each data set, and their average if there are
+    several data sets.
+    """
     from waltz.core.records import read_records
     from waltz.core.schema import MetricRecord
     from waltz.evaluation.metrics.summary import AVERAGE
 
     accuracies = []
-    for record in read_records(results / "evaluation" / "metrics.parquet", MetricRecord):
+    for record in read_records(
+        results / "evaluation" / "metrics.parquet", MetricRecord
+    ):
         # acc_r compares the texts of a pair, which all three kinds of models can do.
         if record.metric == "acc_r" and record.setting in SETTINGS:
             accuracies.append(record)
@@ -103,7 +122,9 @@ def _read_accuracies(results: Path) -> list[MetricRecord]:
 
 
 def _average(measures: Sequence[Measure]) -> Measure:
-    """Return the average over the data sets of one model; `NOT_MEASURED` if a data set has no value."""
+    """Return the average over the data sets of one model; `NOT_MEASURED` if a data set has no
+    value.
+    """
     from waltz.evaluation.metrics.pair_metrics import average_measures
 
     if any(measure.value is None for measure in measures):
@@ -122,7 +143,12 @@ def print_results(rows: Sequence[ResultRow]) -> None:
         columns.append("T-SHAP (%)")
     table = Table(*columns)
     for row in rows:
-        cells = [row.model, row.dataset, str(row.accuracy.n), _format_measure(row.accuracy)]
+        cells = [
+            row.model,
+            row.dataset,
+            str(row.accuracy.n),
+            _format_measure(row.accuracy),
+        ]
         if is_attributed:
             cells.append(_format_measure(row.t_shap))
         table.add_row(*cells)
@@ -132,7 +158,9 @@ def print_results(rows: Sequence[ResultRow]) -> None:
         " 95 % intervals"
     )
     if is_attributed:
-        typer.echo("T-SHAP: the text's share in the score of the caption; the rest is the image's")
+        typer.echo(
+            "T-SHAP: the text's share in the score of the caption; the rest is the image's"
+        )
 
 
 def _format_measure(measure: Measure) -> str:
@@ -149,7 +177,11 @@ def print_warnings(results: Path) -> None:
     from waltz.reporting.run_records import list_warnings, read_records
 
     files: list[Path] = []
-    for pattern in ("benchmark/*.run.json", "evaluation/*/*.run.json", "attribution/*/*.run.json"):
+    for pattern in (
+        "benchmark/*.run.json",
+        "evaluation/*/*.run.json",
+        "attribution/*/*.run.json",
+    ):
         files += sorted(results.glob(pattern))
     for record in read_records(files, results):
         for kind, count, reasons in list_warnings(record):

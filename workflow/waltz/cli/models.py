@@ -21,10 +21,20 @@ def models_command() -> None:
 
     from waltz.model_registry import load_registry
 
-    table = Table("name", "kind", "parameters", "licence", "weights", "revision", "note")
+    table = Table(
+        "name", "kind", "parameters", "licence", "weights", "revision", "note"
+    )
     for spec in load_registry().values():
         size = _render_size(spec)
-        table.add_row(spec.name, spec.kind, size, spec.licence, spec.weights, spec.revision[:12], spec.note)
+        table.add_row(
+            spec.name,
+            spec.kind,
+            size,
+            spec.licence,
+            spec.weights,
+            spec.revision[:12],
+            spec.note,
+        )
     create_console().print(table)
 
 

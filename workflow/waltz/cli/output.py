@@ -38,13 +38,16 @@ def report_errors(output: str | Path = "standard output") -> Iterator[None]:
         show_error(error)
         raise typer.Exit(1) from None
     except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader has ended, as `head` does; click ends without a word
+        # The reader has ended, as `head` does; click ends without a word.
+        if error.errno == errno.EPIPE:
             raise
         show_error(describe_system_error(error, output))
         raise typer.Exit(1) from None
 
 
-def describe_system_error(error: OSError, output: str | Path = "standard output") -> str:
+def describe_system_error(
+    error: OSError, output: str | Path = "standard output"
+) -> str:
     """Return one line about an error of the system.
 
     Args:
@@ -52,7 +55,11 @@ def describe_system_error(error: OSError, output: str | Path = "standard output"
         output: Name of the command's output, for an error of writing that does not name a file.
     """
     if error.filename is not None:
-        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+        name = (
+            os.fsdecode(error.filename)
+            if isinstance(error.filename, bytes)
+            else error.filename
+        )
         return f"{name}: cannot be read or written: {error.strerror}; check the path, its permissions and its disk"
     if error.errno in WRITING_ERRORS:
         return f"{output}: cannot be written: {error.strerror}; write to another place"
@@ -91,7 +98,9 @@ def _check_output(option: str, file: Path) -> None:
     if not folder.is_dir():
         raise UserError(f"{option}: {folder} is a file, not a folder; name another")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{option}: {folder} cannot be written; name a file in another folder")
+        raise UserError(
+            f"{option}: {folder} cannot be written; name a file in another folder"
+        )
 
 
 def find_newest_study(results: Path) -> str:
@@ -100,22 +109,30 @@ def find_newest_study(results: Path) -> str:
     Raises:
         UserError: No study in the folder has a report or tables.
     """
-    built = [*results.glob("*/reporting/report.html"), *results.glob("*/reporting/tables")]
+    built = [
+        *results.glob("*/reporting/report.html"),
+        *results.glob("*/reporting/tables"),
+    ]
     if not built:
-        raise UserError(f"{results}: no study has tables or a report yet; run: snakemake --cores 2")
+        raise UserError(
+            f"{results}: no study has tables or a report yet; run: snakemake --cores 2"
+        )
     newest = max(built, key=lambda path: path.stat().st_mtime)
     return newest.parts[-3]  # results/<study>/reporting/<file>
 
 
 def suggest_run(study: str, results: Path, built: str = "tables") -> str:
-    """Return the end of a message about a study without a result: the study that was probably meant, and the action.
+    """Return the end of a message about a study without a result: the study that was probably
+    meant, and the action.
 
     Args:
         study: Name of the study.
         results: Folder of results.
         built: Name of the missing result, `tables` or `report.html`.
     """
-    with_result = sorted(path.parts[-3] for path in results.glob(f"*/reporting/{built}"))
+    with_result = sorted(
+        path.parts[-3] for path in results.glob(f"*/reporting/{built}")
+    )
     # Known studies: those with a file in config/, and those that were run.
     known = {path.stem for path in (results.parent / "config").glob("*.yaml")}
     known |= {path.parts[-2] for path in results.glob("*/reporting")}
@@ -124,7 +141,8 @@ def suggest_run(study: str, results: Path, built: str = "tables") -> str:
         closest = find_closest(study, sorted(known))
         if closest:
             hint = f" (did you mean {closest!r}?)"
-    # Four endings: the study meant has the result, it is to be run, others have the result, none has.
+    # Four endings: the study meant has the result, it is to be run, others have the result, none
+    # has.
     if closest and closest in with_result:
         return hint
     if closest:
@@ -140,7 +158,8 @@ def show_error(message: object) -> None:
 
 
 def create_console(stderr: bool = False) -> "Console":
-    """Return a console that shows texts as they are, and does not fold lines if its output is not a terminal.
+    """Return a console that shows texts as they are, and does not fold lines if its output is not a
+    terminal.
 
     The texts are names, paths and messages. In these, `[gpu]` or `:key:` is not markup of rich.
 
@@ -149,13 +168,17 @@ def create_console(stderr: bool = False) -> "Console":
     """
     from rich.console import Console
 
-    console = Console(stderr=stderr, soft_wrap=stderr, markup=False, emoji=False, highlight=False)
+    console = Console(
+        stderr=stderr, soft_wrap=stderr, markup=False, emoji=False, highlight=False
+    )
     if not stderr and not console.is_terminal:
         console.width = WIDTH
     return console
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+def write_csv(
+    path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]
+) -> None:
     """Write rows to a CSV file under a header; keys that are not columns are ignored."""
     write_text(path, render_csv(columns, rows))
 

@@ -1,4 +1,6 @@
-"""The commands `waltz people ...`: task files for annotators, and their answers; the last five are of CV-Probes."""
+"""The commands `waltz people ...`: task files for annotators, and their answers; the last five are
+of CV-Probes.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,48 @@ if TYPE_CHECKING:
     from waltz.core.layout import Layout
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Let people validate a benchmark."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Let people validate a benchmark.",
 )
 
-Items = Annotated[Path, typer.Option(help="Parquet file of an instrument in results/<study>/benchmark.")]
+Items = Annotated[
+    Path,
+    typer.Option(help="Parquet file of an instrument in results/<study>/benchmark."),
+]
 Platform = Annotated[str, typer.Option(help="One of mturk, label-studio, doccano.")]
 Folder = Annotated[Path, typer.Option(help="Folder for the task files.")]
-ImagePrefix = Annotated[str, typer.Option(help="Text before an image's name in its URL, including the final /.")]
-Seed = Annotated[int, typer.Option(help="Seed of the order of tasks and captions; the same for export and import.")]
+ImagePrefix = Annotated[
+    str,
+    typer.Option(help="Text before an image's name in its URL, including the final /."),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        help="Seed of the order of tasks and captions; the same for export and import."
+    ),
+]
 Annotators = Annotated[int, typer.Option(help="Number of answers for each item.")]
-Output = Annotated[Path, typer.Option(help="CSV to write; skipped answers go to a second file next to it.")]
-Exports = Annotated[Path, typer.Argument(help="Folder of doccano's exports, one file per person.")]
+Output = Annotated[
+    Path,
+    typer.Option(help="CSV to write; skipped answers go to a second file next to it."),
+]
+Exports = Annotated[
+    Path, typer.Argument(help="Folder of doccano's exports, one file per person.")
+]
 Captions = Annotated[
-    Path, typer.Option(help="Contextual captions of the study, results/<study>/foils/cv-probes.parquet.")
+    Path,
+    typer.Option(
+        help="Contextual captions of the study, results/<study>/foils/cv-probes.parquet."
+    ),
 ]
 ProbeItems = Annotated[
-    Path, typer.Option("--items", help="Items of the study, results/<study>/benchmark/cv-probes.parquet.")
+    Path,
+    typer.Option(
+        "--items",
+        help="Items of the study, results/<study>/benchmark/cv-probes.parquet.",
+    ),
 ]
 
 
@@ -51,23 +79,35 @@ def export_command(
     with report_errors():
         # Rejected candidates are in the file as well; people see only items.
         kept_items = [item for item in _read_benchmark(items) if item["kept"]]
-        files = export_tasks(kept_items, platform, folder, image_prefix, seed, annotators)
+        files = export_tasks(
+            kept_items, platform, folder, image_prefix, seed, annotators
+        )
     _list_files(files)
 
 
 @app.command("import")
 def import_command(
     results: Annotated[
-        list[Path], typer.Argument(help="Files of results; for doccano a folder with one file per person.")
+        list[Path],
+        typer.Argument(
+            help="Files of results; for doccano a folder with one file per person."
+        ),
     ],
     items: Items,
     platform: Platform,
     output: Output,
     seed: Seed = 0,
     annotators: Annotators = 3,
-    valid_votes: Annotated[int, typer.Option(help="Votes for the caption that make an item valid.")] = 2,
-    gold: Annotated[Path | None, typer.Option(help="Text file with the id of a gold item in each line.")] = None,
-    drop_poor: Annotated[bool, typer.Option(help="Skip annotators who fail on the gold items.")] = False,
+    valid_votes: Annotated[
+        int, typer.Option(help="Votes for the caption that make an item valid.")
+    ] = 2,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Text file with the id of a gold item in each line."),
+    ] = None,
+    drop_poor: Annotated[
+        bool, typer.Option(help="Skip annotators who fail on the gold items.")
+    ] = False,
 ) -> None:
     """Read a platform's results and report their quality."""
     from waltz.benchmark import votes
@@ -75,37 +115,67 @@ def import_command(
 
     with report_errors():
         if drop_poor and gold is None:
-            raise UserError("--drop-poor needs --gold, the ids of items whose caption is known to be right")
+            raise UserError(
+                "--drop-poor needs --gold, the ids of items whose caption is known to be right"
+            )
         benchmark = _read_benchmark(items)
         imported = import_annotations(results, platform, benchmark, seed)
-        gold_ids = _read_gold_ids(gold, {item["item_id"] for item in benchmark}) if gold else set()
+        gold_ids = (
+            _read_gold_ids(gold, {item["item_id"] for item in benchmark})
+            if gold
+            else set()
+        )
     annotations: Sequence[Mapping[str, str]] = imported.annotations
     # Answers may be skipped by the import, and below because their annotator is unreliable.
     skipped = list(imported.skipped)
-    poor_annotators = _print_annotators(votes.compute_annotator_quality(annotations, gold_ids))
+    poor_annotators = _print_annotators(
+        votes.compute_annotator_quality(annotations, gold_ids)
+    )
     if drop_poor:
         reason = f"the annotator prefers less than {votes.MIN_PREFERRED_SHARE:.0%} of gold captions"
-        annotations, dropped = votes.drop_annotators(annotations, poor_annotators, reason)
+        annotations, dropped = votes.drop_annotators(
+            annotations, poor_annotators, reason
+        )
         skipped += dropped
-    _write_answers(output, votes.ANNOTATION_COLUMNS, annotations, ("item_id", "annotator", "reason"), skipped)
+    _write_answers(
+        output,
+        votes.ANNOTATION_COLUMNS,
+        annotations,
+        ("item_id", "annotator", "reason"),
+        skipped,
+    )
 
     # Agreement and votes are reported on the answers that are left.
     kept_ids = {item["item_id"] for item in benchmark if item["kept"]}
     incomplete = votes.count_missing_answers(annotations, kept_ids, annotators)
     agreement = votes.compute_agreement(annotations)
-    alpha = f"no alpha: {agreement.reason}" if agreement.alpha is None else f"alpha {agreement.alpha:.3f}"
-    valid = sum(vote["valid"] for vote in votes.count_votes(annotations, valid_votes).values())
-    typer.echo(f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}")
-    typer.echo(f"{valid} items valid, {agreement.unanimous} unanimous; {len(incomplete)} items lack answers")
+    alpha = (
+        f"no alpha: {agreement.reason}"
+        if agreement.alpha is None
+        else f"alpha {agreement.alpha:.3f}"
+    )
+    valid = sum(
+        vote["valid"] for vote in votes.count_votes(annotations, valid_votes).values()
+    )
+    typer.echo(
+        f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}"
+    )
+    typer.echo(
+        f"{valid} items valid, {agreement.unanimous} unanimous; {len(incomplete)} items lack answers"
+    )
 
 
 def _print_annotators(records: Iterable[AnnotatorQuality]) -> list[str]:
-    """Print for each annotator the share of gold captions preferred, and return the names of unreliable annotators."""
+    """Print for each annotator the share of gold captions preferred, and return the names of
+    unreliable annotators.
+    """
     poor_annotators = []
     for record in records:
         share = "no gold item"
         if record.share is not None:
-            share = f"{record.share:.0%} of {record.gold_answers} gold captions preferred"
+            share = (
+                f"{record.share:.0%} of {record.gold_answers} gold captions preferred"
+            )
         if record.reliable is False:  # None where there is no gold item
             share += ", too few"
             poor_annotators.append(record.annotator)
@@ -115,18 +185,26 @@ def _print_annotators(records: Iterable[AnnotatorQuality]) -> list[str]:
 
 @app.command("export-captions")
 def export_captions_command(
-    captions: Captions, folder: Folder, image_prefix: ImagePrefix, seed: Seed = 0, annotators: Annotators = 4
+    captions: Captions,
+    folder: Folder,
+    image_prefix: ImagePrefix,
+    seed: Seed = 0,
+    annotators: Annotators = 4,
 ) -> None:
     """Write doccano's task: describe the images of CV-Probes without their verbs."""
     from waltz.benchmark.people.writing import export_caption_tasks
 
     with report_errors():
-        files = export_caption_tasks(_read_images_to_describe(captions), folder, image_prefix, seed, annotators)
+        files = export_caption_tasks(
+            _read_images_to_describe(captions), folder, image_prefix, seed, annotators
+        )
     _list_files(files)
 
 
 @app.command("import-captions")
-def import_captions_command(results: Exports, captions: Captions, output: Output, seed: Seed = 0) -> None:
+def import_captions_command(
+    results: Exports, captions: Captions, output: Output, seed: Seed = 0
+) -> None:
     """Read the captions that people wrote; their column plain_image is still empty."""
     from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
     from waltz.benchmark.people.writing import import_captions
@@ -135,21 +213,50 @@ def import_captions_command(results: Exports, captions: Captions, output: Output
         imported = import_captions(results, _read_images_to_describe(captions), seed)
     # plain_image stays empty here; people or `find-images` fill it in.
     rows = [
-        {"image": row["image"], "annotator": row["annotator"], "caption": row["text"], "plain_image": ""}
+        {
+            "image": row["image"],
+            "annotator": row["annotator"],
+            "caption": row["text"],
+            "plain_image": "",
+        }
         for row in imported.rows
     ]
-    _write_answers(output, WRITTEN_COLUMNS, rows, ("image", "annotator", "reason"), imported.skipped)
-    typer.echo(f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}")
+    _write_answers(
+        output,
+        WRITTEN_COLUMNS,
+        rows,
+        ("image", "annotator", "reason"),
+        imported.skipped,
+    )
+    typer.echo(
+        f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}"
+    )
 
 
 @app.command("find-images")
 def find_images_command(
-    written: Annotated[Path, typer.Argument(help="CSV of written captions; empty cells of plain_image are filled in.")],
-    images: Annotated[Path, typer.Option(help="Folder, zip or tar of images to choose from.")],
-    model: Annotated[str, typer.Option(help="Hub id or folder of a CLIP, or of another encoder of late fusion.")],
-    revision: Annotated[str, typer.Option(help="Full commit hash of the hub id.")] = "local",
+    written: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV of written captions; empty cells of plain_image are filled in."
+        ),
+    ],
+    images: Annotated[
+        Path, typer.Option(help="Folder, zip or tar of images to choose from.")
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Hub id or folder of a CLIP, or of another encoder of late fusion."
+        ),
+    ],
+    revision: Annotated[
+        str, typer.Option(help="Full commit hash of the hub id.")
+    ] = "local",
 ) -> None:
-    """Fill in the plain image of each caption: the image without a contextual verb to which CLIP gives most."""
+    """Fill in the plain image of each caption: the image without a contextual verb to which CLIP
+    gives most.
+    """
     from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
 
     with report_errors():
@@ -161,18 +268,28 @@ def find_images_command(
 
 @app.command("export-checks")
 def export_checks_command(
-    items: ProbeItems, folder: Folder, image_prefix: ImagePrefix, seed: Seed = 0, annotators: Annotators = 3
+    items: ProbeItems,
+    folder: Folder,
+    image_prefix: ImagePrefix,
+    seed: Seed = 0,
+    annotators: Annotators = 3,
 ) -> None:
-    """Write doccano's task: which captions describe a plain image? Plain ones shall, contextual ones shall not."""
+    """Write doccano's task: which captions describe a plain image? Plain ones shall, contextual
+    ones shall not.
+    """
     from waltz.benchmark.people.writing import export_checks
 
     with report_errors():
-        files = export_checks(_read_images_to_check(items), folder, image_prefix, seed, annotators)
+        files = export_checks(
+            _read_images_to_check(items), folder, image_prefix, seed, annotators
+        )
     _list_files(files)
 
 
 @app.command("import-checks")
-def import_checks_command(results: Exports, items: ProbeItems, output: Output, seed: Seed = 0) -> None:
+def import_checks_command(
+    results: Exports, items: ProbeItems, output: Output, seed: Seed = 0
+) -> None:
     """Read the answers of people about plain images."""
     from waltz.benchmark.cv_probes import CHECK_COLUMNS
     from waltz.benchmark.people.writing import import_checks
@@ -193,7 +310,9 @@ def _read_benchmark(path: Path) -> list[dict[str, Any]]:
     from waltz.core.schema import BENCHMARK
 
     if not path.is_file():
-        raise UserError(f"{path}: no such file; build the benchmark, or name one of results/<study>/benchmark")
+        raise UserError(
+            f"{path}: no such file; build the benchmark, or name one of results/<study>/benchmark"
+        )
     return _read_rows(path, BENCHMARK)
 
 
@@ -213,11 +332,15 @@ def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+        raise UserError(
+            f"{path}: cannot be read: {error.strerror}; check the path"
+        ) from None
     gold_ids = {line.strip() for line in lines} - {""}
     unknown = sorted(gold_ids - item_ids)
     if unknown:
-        raise UserError(f"{path}: item {unknown[0]!r} is not in the benchmark; remove the line")
+        raise UserError(
+            f"{path}: item {unknown[0]!r} is not in the benchmark; remove the line"
+        )
     return gold_ids
 
 
@@ -256,14 +379,16 @@ def _read_written_captions(path: Path) -> Rows:
     from waltz.sources.raw_files import read_csv_records
 
     return [
-        {name: row[name] for name in WRITTEN_COLUMNS} for _, row in read_csv_records(path, required=WRITTEN_COLUMNS)
+        {name: row[name] for name in WRITTEN_COLUMNS}
+        for _, row in read_csv_records(path, required=WRITTEN_COLUMNS)
     ]
 
 
 def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None:
     """Fill in the empty plain images of written captions with an encoder of late fusion.
 
-    Each caption gets the image to which the encoder gives the highest score, of all images that no caption describes.
+    Each caption gets the image to which the encoder gives the highest score, of all images that no
+    caption describes.
 
     Args:
         rows: Rows of written captions, which are changed in place.
@@ -283,15 +408,29 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     # Images with written captions show the contextual verb, so they cannot be plain images.
     contextual_images = {row["image"] for row in rows}
     with lease_device(0, 1) as device, open_images(images) as source:
-        names = sorted({Path(path).name for paths in source.members.values() for path in paths} - contextual_images)
+        names = sorted(
+            {Path(path).name for paths in source.members.values() for path in paths}
+            - contextual_images
+        )
         if not names:
-            raise UserError(f"{images}: contains no image but those of the captions; name another folder")
-        spec = ModelSpec("retriever", kind=detect_encoder_kind(model, revision), weights=model, revision=revision)
+            raise UserError(
+                f"{images}: contains no image but those of the captions; name another folder"
+            )
+        spec = ModelSpec(
+            "retriever",
+            kind=detect_encoder_kind(model, revision),
+            weights=model,
+            revision=revision,
+        )
         encoder = load_encoder(spec, device)
         if not encoder.late:
-            raise UserError(f"{model}: a {spec.kind} gives no vectors of images; name an encoder of late fusion")
+            raise UserError(
+                f"{model}: a {spec.kind} gives no vectors of images; name an encoder of late fusion"
+            )
         # vectors: (images, dimensions). One pass for each image, and one for each caption below.
-        vectors = np.stack([compute_image_vector(encoder, load_image(source, name)) for name in names])
+        vectors = np.stack(
+            [compute_image_vector(encoder, load_image(source, name)) for name in names]
+        )
         for row in rows:
             if not row["plain_image"]:
                 # scores: (images,)

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console, report_errors
-from waltz.cli.run.checkout import CONFIG, find_checkout, find_files_of_studies, locate_study
+from waltz.cli.run.checkout import (
+    CONFIG,
+    find_checkout,
+    find_files_of_studies,
+    locate_study,
+)
 
 if TYPE_CHECKING:
     from waltz.plan.overview import OverviewRow
@@ -22,16 +27,23 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def plan_command(
     study: Annotated[str, typer.Argument(help="A study of config/, or its file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, one object a run.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the table as JSON, one object a run.")
+    ] = False,
 ) -> None:
-    """Print each model run that a study plans: its stage, data set, number of jobs and file, or why it is skipped."""
+    """Print each model run that a study plans: its stage, data set, number of jobs and file, or why
+    it is skipped.
+    """
     with report_errors():
-        # A file is relative to the current folder, so its path is made absolute before the folder changes.
+        # A file is relative to the current folder, so its path is made absolute before the folder
+        # changes.
         located = locate_study(study)
         with chdir(find_checkout()):
             rows = _build_rows(located)
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
+        typer.echo(
+            json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
+        )
     else:
         _print_rows(rows)
 
@@ -53,11 +65,15 @@ def _print_rows(rows: Sequence[OverviewRow]) -> None:
     from waltz.plan.overview import OverviewRow
 
     # One column for each field of the rows, under its name.
-    columns = [field.name.replace("dataset", "data set") for field in fields(OverviewRow)]
+    columns = [
+        field.name.replace("dataset", "data set") for field in fields(OverviewRow)
+    ]
     table = Table(*columns)
     for row in rows:
         table.add_row(*asdict(row).values())
     create_console().print(table)
     # A run with a reason is skipped.
     skipped = sum(bool(row.reason) for row in rows)
-    typer.echo(f"{len(rows) - skipped} runs, {skipped} skipped; run them with snakemake, see their state: waltz status")
+    typer.echo(
+        f"{len(rows) - skipped} runs, {skipped} skipped; run them with snakemake, see their state: waltz status"
+    )

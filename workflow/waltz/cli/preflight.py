@@ -33,15 +33,28 @@ TIMEOUT_SECONDS = 30.0
 @app.command()
 def preflight_command(
     studies: Annotated[
-        list[str] | None, typer.Argument(metavar="STUDY", help="A study or its file; of several files, later ones win.")
+        list[str] | None,
+        typer.Argument(
+            metavar="STUDY",
+            help="A study or its file; of several files, later ones win.",
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="File for the checks as JSON.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--json", help="File for the checks as JSON.")
+    ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Folder of Snakemake's profile; $SNAKEMAKE_PROFILE if none is given.")
+        str | None,
+        typer.Option(
+            help="Folder of Snakemake's profile; $SNAKEMAKE_PROFILE if none is given."
+        ),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that servers have to answer.")] = TIMEOUT_SECONDS,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds that servers have to answer.")
+    ] = TIMEOUT_SECONDS,
 ) -> None:
-    """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if something would fail."""
+    """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if
+    something would fail.
+    """
     with report_errors():
         check_outputs(json=output)
         # Paths are made absolute before the folder changes to the checkout.
@@ -69,16 +82,29 @@ def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[
 
 
 def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
-    """Return a check with the number of jobs and estimated GPU hours of each stage, or one failed check for a fault."""
+    """Return a check with the number of jobs and estimated GPU hours of each stage, or one failed
+    check for a fault.
+    """
     from waltz.plan.costs import compute_costs
     from waltz.plan.run_table import STAGES
     from waltz.preflight.checks import Check, State
     from waltz.preflight.machine import count_jobs
 
     # Snakemake itself says which jobs are left, since it knows what was run before.
-    run = start_snakemake(["--dry-run", "--quiet", "--configfile", *map(str, files)], Path.cwd(), quiet=True)
+    run = start_snakemake(
+        ["--dry-run", "--quiet", "--configfile", *map(str, files)],
+        Path.cwd(),
+        quiet=True,
+    )
     if run.returncode:
-        return [Check("work", "snakemake --dry-run", State.FAILURE, f"{find_fault(run.stderr)}; correct it")]
+        return [
+            Check(
+                "work",
+                "snakemake --dry-run",
+                State.FAILURE,
+                f"{find_fault(run.stderr)}; correct it",
+            )
+        ]
     jobs = count_jobs(run.stdout + run.stderr, Path("rules"))
     costs = compute_costs(plan)
     checks = []
@@ -95,11 +121,17 @@ def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
 def _write_json(file: Path, checks: Sequence[Check]) -> None:
     from waltz.core.files.atomic import write_text
 
-    write_text(file, json.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False) + "\n")
+    write_text(
+        file,
+        json.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False)
+        + "\n",
+    )
 
 
 def _print_checks(checks: Sequence[Check]) -> None:
-    """Print all checks in the order of `State`, the worst last, and the number of checks in each state."""
+    """Print all checks in the order of `State`, the worst last, and the number of checks in each
+    state.
+    """
     from rich.table import Table
 
     from waltz.preflight.checks import State

@@ -1,4 +1,6 @@
-"""The command `waltz regions`: regions that a detector finds in images, for encoders that read regions."""
+"""The command `waltz regions`: regions that a detector finds in images, for encoders that read
+regions.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,16 @@ def regions_command(
             help="Weights of the detector: pytorch_model.bin, its pickle of arrays, or ViLBERT's detectron_model.pth."
         ),
     ],
-    image: Annotated[list[Path], typer.Option(help="Image file, or a folder of them; may be repeated.")],
-    out: Annotated[Path, typer.Option(help="The .npz to write; a folder of IMAGE.npz for several images.")],
+    image: Annotated[
+        list[Path],
+        typer.Option(help="Image file, or a folder of them; may be repeated."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The .npz to write; a folder of IMAGE.npz for several images."
+        ),
+    ],
     config: Annotated[
         Path | None,
         typer.Option(
@@ -39,7 +49,10 @@ def regions_command(
         ),
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="detector, of LXMERT and VisualBERT, or vilbert-detector, of ViLBERT.")
+        str,
+        typer.Option(
+            help="detector, of LXMERT and VisualBERT, or vilbert-detector, of ViLBERT."
+        ),
     ] = DETECTOR_KIND,
 ) -> None:
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
@@ -47,7 +60,9 @@ def regions_command(
         check_address_space()
         # Options and files are checked before torch is imported, which takes seconds.
         if kind not in DETECTOR_CONFIGS:
-            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}")
+            raise UserError(
+                f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}"
+            )
         check_inputs(model, *image, *([config] if config else []))
         complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
     if not complete:
@@ -61,7 +76,8 @@ def _plan_outputs(images: list[Path], out: Path) -> dict[Path, Path]:
         images: Image files, and folders of images.
         out: The output file of a single image, or the folder for several images.
     Raises:
-        UserError: `out` is a file where a folder is needed or the reverse, or several images have the same name.
+        UserError: `out` is a file where a folder is needed or the reverse, or several images have
+            the same name.
     """
     files: list[Path] = []
     for path in images:
@@ -72,11 +88,15 @@ def _plan_outputs(images: list[Path], out: Path) -> dict[Path, Path]:
             raise UserError(f"{out}: is a folder; name the .npz of the one image")
         return {files[0]: out}
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file, and there are {len(files)} images; name a folder")
+        raise UserError(
+            f"{out}: is a file, and there are {len(files)} images; name a folder"
+        )
     # Stored regions are found by the name of their image.
     ((name, count),) = Counter(file.name for file in files).most_common(1)
     if count > 1:
-        raise UserError(f"{name}: is the name of several images, and regions go by name; take them one by one")
+        raise UserError(
+            f"{name}: is the name of several images, and regions go by name; take them one by one"
+        )
     return {file: out / f"{file.name}.npz" for file in files}
 
 
@@ -98,11 +118,15 @@ def _list_images(folder: Path) -> list[Path]:
     if not images:
         raise UserError(f"{folder}: holds no image; name an image or a folder of them")
     if skipped:
-        show_error(f"{folder}: skipped, because their names are not those of images: {', '.join(skipped)}")
+        show_error(
+            f"{folder}: skipped, because their names are not those of images: {', '.join(skipped)}"
+        )
     return images
 
 
-def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[Path, Path]) -> bool:
+def _detect_regions(
+    model: Path, kind: str, config: Path | None, outputs: dict[Path, Path]
+) -> bool:
     """Write the regions of each image, and return whether all images could be read.
 
     Args:
@@ -124,7 +148,8 @@ def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[P
             try:
                 arrays = detect(file, device.name)
             except UserError as error:
-                # One image that cannot be read does not stop the others; the exit status tells of it.
+                # One image that cannot be read does not stop the others; the exit status tells of
+                # it.
                 show_error(UserError(f"{file}: {str(error).removeprefix(f'{file}: ')}"))
                 complete = False
                 continue
@@ -136,20 +161,27 @@ def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[P
 def _load_detector(
     model: Path, kind: str, config: Path | None
 ) -> tuple[nn.Module, Callable[[Path, str], dict[str, np.ndarray]]]:
-    """Return a detector, and a function that takes an image file and a device and returns the arrays of its regions.
+    """Return a detector, and a function that takes an image file and a device and returns the
+    arrays of its regions.
 
     The released code of ViLBERT's detector does not rotate images by their EXIF data.
     """
     from waltz.models.networks.detector import read_image
 
     if kind == VILBERT_DETECTOR_KIND:
-        from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
+        from waltz.models.networks.vilbert_detector_checkpoint import (
+            load_vilbert_detector,
+        )
         from waltz.models.regions import detect_pyramid_regions
 
         pyramid = load_vilbert_detector(model, config)
-        return pyramid, lambda file, device: detect_pyramid_regions(pyramid, read_image(file, is_upright=False), device)
+        return pyramid, lambda file, device: detect_pyramid_regions(
+            pyramid, read_image(file, is_upright=False), device
+        )
     from waltz.models.networks.detector_checkpoint import load_detector
     from waltz.models.regions import detect_regions
 
     detector = load_detector(model, config)
-    return detector, lambda file, device: detect_regions(detector, read_image(file, is_upright=True), device)
+    return detector, lambda file, device: detect_regions(
+        detector, read_image(file, is_upright=True), device
+    )

@@ -23,21 +23,33 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def score_command(
-    model: Annotated[Path, typer.Option(help="Original checkpoint file, or its folder; a .gguf file of kind text.")],
+    model: Annotated[
+        Path,
+        typer.Option(
+            help="Original checkpoint file, or its folder; a .gguf file of kind text."
+        ),
+    ],
     kind: Annotated[str, typer.Option(help=f"Its kind: {', '.join(KINDS)}.")],
-    inputs: Annotated[Path, typer.Option(help=".npz of prepared inputs, used as they are.")],
+    inputs: Annotated[
+        Path, typer.Option(help=".npz of prepared inputs, used as they are.")
+    ],
     out: Annotated[Path, typer.Option(help="Write the logits here, as .npz.")],
     config: Annotated[
-        Path | None, typer.Option(help="JSON of the model's settings, by the names of its release.")
+        Path | None,
+        typer.Option(help="JSON of the model's settings, by the names of its release."),
     ] = None,
 ) -> None:
-    """Score prepared images and texts with an original checkpoint: logits of its matching head, or of each token."""
+    """Score prepared images and texts with an original checkpoint: logits of its matching head, or
+    of each token.
+    """
     import numpy as np
 
     with report_errors(out):
         check_address_space()
         if kind not in KINDS:
-            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
+            raise UserError(
+                f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}"
+            )
         check_outputs(out=out)
         check_inputs(model, *([config] if config else []))
         arrays = _read_arrays(inputs)
@@ -56,9 +68,15 @@ def _compute_logits(
     from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
     from waltz.models.networks.array_inputs import compute_logits
 
-    settings: Mapping[str, Any] | None = None if config is None else read_settings(config)
+    settings: Mapping[str, Any] | None = (
+        None if config is None else read_settings(config)
+    )
     # A language model is one .gguf file; other kinds may be given as a folder with the checkpoint.
-    file = model if kind == "text" else find_checkpoint_file(ModelSpec("", kind, str(model)))
+    file = (
+        model
+        if kind == "text"
+        else find_checkpoint_file(ModelSpec("", kind, str(model)))
+    )
     return compute_logits(file, settings, inputs, kind)
 
 
@@ -74,6 +92,11 @@ def _read_arrays(file: Path) -> dict[str, np.ndarray]:
         with np.load(file, allow_pickle=False) as opened:
             return {name: opened[name] for name in opened.files}
     except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
-    except Exception as error:  # a hostile or truncated file may make its reader raise any exception
-        raise UserError(f"{file}: not an .npz of arrays ({get_first_line(error)}); write it with numpy.savez") from None
+        raise UserError(
+            f"{file}: cannot be read: {error.strerror or error}; check the path"
+        ) from None
+    except Exception as error:
+        # A hostile or truncated file may make its reader raise any exception.
+        raise UserError(
+            f"{file}: not an .npz of arrays ({get_first_line(error)}); write it with numpy.savez"
+        ) from None

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console, find_newest_study, report_errors
-from waltz.cli.run.checkout import CONFIG, find_checkout, find_fault, is_study_file, locate_study, start_snakemake
+from waltz.cli.run.checkout import (
+    CONFIG,
+    find_checkout,
+    find_fault,
+    is_study_file,
+    locate_study,
+    start_snakemake,
+)
 from waltz.core.errors import UserError, suggest_or_list
 
 if TYPE_CHECKING:
@@ -25,10 +32,15 @@ RESULTS = Path("results")
 @app.command()
 def status_command(
     study: Annotated[
-        str | None, typer.Argument(help="A study, or its file; the one that was run last if none is given.")
+        str | None,
+        typer.Argument(
+            help="A study, or its file; the one that was run last if none is given."
+        ),
     ] = None,
 ) -> None:
-    """Print what of a study is done, runs, is skipped (and why), or failed (with the last line of its log)."""
+    """Print what of a study is done, runs, is skipped (and why), or failed (with the last line of
+    its log).
+    """
     if study:
         study = locate_study(study)
     with report_errors(), chdir(find_checkout()):
@@ -49,13 +61,20 @@ def status_command(
         progress = find_progress(summary, Path(plan.results), Path("logs") / name, run)
         _print_run(f"{name} ({', '.join([*map(str, files), *targets])})", progress, run)
         _print_progress(progress, plan.skipped)
-        _print_advice(name, shlex.join(["snakemake", "--cores", "all", *options]), targets, progress, run)
+        _print_advice(
+            name,
+            shlex.join(["snakemake", "--cores", "all", *options]),
+            targets,
+            progress,
+            run,
+        )
 
 
 def _find_files(study: str | None) -> list[Path]:
     """Return the files of a study.
 
-    They are the file that is named, else the files of the study's last run, else the file of its name in config/.
+    They are the file that is named, else the files of the study's last run, else the file of its
+    name in config/.
 
     Args:
         study: Name or file of a study; None for the study that was run last.
@@ -77,19 +96,29 @@ def _find_files(study: str | None) -> list[Path]:
     if named_file.is_file():
         return [named_file]
     studies = sorted(file.stem for file in CONFIG.glob("*.yaml"))
-    raise UserError(f"study {name!r} has no file in config/ and was not run here{suggest_or_list(name, studies)}")
+    raise UserError(
+        f"study {name!r} has no file in config/ and was not run here{suggest_or_list(name, studies)}"
+    )
 
 
 def _shorten(file: Path) -> Path:
-    """Return a path relative to the current folder if the file lies in that folder; else the path as it is."""
+    """Return a path relative to the current folder if the file lies in that folder; else the path
+    as it is.
+    """
     return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
 
 
 def _name_study(name: str, files: list[Path]) -> list[str]:
     """Return the options that name a study to Snakemake."""
     # A study with its own file in config/ can be named; others are passed as files.
-    is_named = [file.resolve() for file in files] == [(CONFIG / f"{name}.yaml").resolve()]
-    return ["--config", f"study={name}"] if is_named else ["--configfile", *map(str, files)]
+    is_named = [file.resolve() for file in files] == [
+        (CONFIG / f"{name}.yaml").resolve()
+    ]
+    return (
+        ["--config", f"study={name}"]
+        if is_named
+        else ["--configfile", *map(str, files)]
+    )
 
 
 def _read_summary(arguments: list[str]) -> str:
@@ -100,7 +129,9 @@ def _read_summary(arguments: list[str]) -> str:
     """
     result = start_snakemake(arguments, Path.cwd(), quiet=True)
     if result.returncode:
-        raise UserError(f"{shlex.join(['snakemake', *arguments])}: failed: {find_fault(result.stderr)}")
+        raise UserError(
+            f"{shlex.join(['snakemake', *arguments])}: failed: {find_fault(result.stderr)}"
+        )
     return result.stdout
 
 
@@ -109,7 +140,8 @@ def _print_run(title: str, progress: Progress, run: StudyRun | None) -> None:
 
 
 def _describe_state(progress: Progress, run: StudyRun | None) -> str:
-    # The lock of a run on another machine cannot be checked, so such a run may go on or have been killed.
+    # The lock of a run on another machine cannot be checked, so such a run may go on or have been
+    # killed.
     if run and run.goes_on:
         return f"running ({run.owner})"
     if run and run.may_go_on:
@@ -133,15 +165,25 @@ def _print_progress(progress: Progress, skipped: Mapping[str, str]) -> None:
         table.add_row(stage.stage, str(stage.done), str(stage.files))
     create_console().print(table)
     for job in progress.running:
-        typer.echo(f"running  {': '.join(filter(None, [job.name, job.line]))} ({job.log})")
+        typer.echo(
+            f"running  {': '.join(filter(None, [job.name, job.line]))} ({job.log})"
+        )
     for job in progress.failed:
         typer.echo(f"failed   {job.name}: {job.line} ({job.log})")
     for name, reason in skipped.items():
         typer.echo(f"skipped  {name}: {reason}")
 
 
-def _print_advice(name: str, command: str, targets: list[str], progress: Progress, run: StudyRun | None) -> None:
-    """Print the next command: it shows the results of a study that is done, or continues a study that is not."""
+def _print_advice(
+    name: str,
+    command: str,
+    targets: list[str],
+    progress: Progress,
+    run: StudyRun | None,
+) -> None:
+    """Print the next command: it shows the results of a study that is done, or continues a study
+    that is not.
+    """
     from waltz.core.run_lock import build_unlock_command
 
     if _is_done(progress):
@@ -149,7 +191,9 @@ def _print_advice(name: str, command: str, targets: list[str], progress: Progres
         if targets:
             typer.echo(f"next     {command} (all tables and the report)")
         else:
-            typer.echo(f"next     waltz report {name} --open; waltz tables --study {name}")
+            typer.echo(
+                f"next     waltz report {name} --open; waltz tables --study {name}"
+            )
         return
     # A run that goes on needs no command; one that may have been killed needs its description.
     if run and run.may_go_on:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console, find_newest_study, report_errors, suggest_run
+from waltz.cli.output import (
+    create_console,
+    find_newest_study,
+    report_errors,
+    suggest_run,
+)
 from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
 from waltz.core.errors import UserError, build_name_error, find_closest
 
@@ -23,30 +28,50 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 HEADLINES = ("thesis-4.2", "thesis-4.3", "thesis-3.4", "thesis-C.25", "thesis-5.5")
-"""Tables that may be the headline; the first one with averages over data sets is shown below the list of tables."""
+"""Tables that may be the headline; the first one with averages over data sets is shown below the
+list of tables.
+"""
 
 
 @app.command()
 def tables_command(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Tables, such as thesis-4.2 or 4.2.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="ID", help="Tables, such as thesis-4.2 or 4.2.", show_default=False
+        ),
     ] = None,
     study: Annotated[
-        str | None, typer.Option(help="Name of a study that was run; the newest run's if none is given.")
+        str | None,
+        typer.Option(
+            help="Name of a study that was run; the newest run's if none is given."
+        ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Fidelity profile, published or equations; the study's first if none is given.")
+        str | None,
+        typer.Option(
+            help="Fidelity profile, published or equations; the study's first if none is given."
+        ),
     ] = None,
-    results: Annotated[Path | None, typer.Option(help="Folder of results.", show_default=DEFAULT_RESULTS)] = None,
-    why: Annotated[bool, typer.Option(help="List the reasons of cells without a value or verdict.")] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of results.", show_default=DEFAULT_RESULTS),
+    ] = None,
+    why: Annotated[
+        bool, typer.Option(help="List the reasons of cells without a value or verdict.")
+    ] = False,
 ) -> None:
-    """List the tables that a study built and print its headline table, or print the tables that are named."""
+    """List the tables that a study built and print its headline table, or print the tables that are
+    named.
+    """
     with report_errors():
         folder = find_results(results)
         study = study or find_newest_study(folder)
         tables = find_tables(folder, study)
         if not tables:
-            raise UserError(f"{folder / study / 'reporting' / 'tables'} holds no tables{suggest_run(study, folder)}")
+            raise UserError(
+                f"{folder / study / 'reporting' / 'tables'} holds no tables{suggest_run(study, folder)}"
+            )
         chosen = [_choose_table(name, list(tables)) for name in ids or ()]
         profile = choose_profile(profile, tables, study)
     if chosen:
@@ -57,7 +82,9 @@ def tables_command(
 
 
 def find_tables(results: Path, study: str) -> dict[str, list[Cell]]:
-    """Return the cells of each table that a study has built, by its id, in the order of the declarations."""
+    """Return the cells of each table that a study has built, by its id, in the order of the
+    declarations.
+    """
     from waltz.reporting.tables.cells import read_cells
     from waltz.reporting.tables.declarations import TABLES
 
@@ -89,7 +116,9 @@ def _choose_table(name: str, tables: Sequence[str]) -> str:
     raise UserError(f"{name}: no such table{advice}; `waltz tables` lists them")
 
 
-def choose_profile(profile: str | None, tables: dict[str, list[Cell]], study: str) -> str:
+def choose_profile(
+    profile: str | None, tables: dict[str, list[Cell]], study: str
+) -> str:
     """Return the profile that is named, or the first profile of the tables if none is named.
 
     Raises:
@@ -100,12 +129,16 @@ def choose_profile(profile: str | None, tables: dict[str, list[Cell]], study: st
     if profile is None:
         return profiles[0]
     if profile not in profiles:
-        raise build_name_error("--profile", f"profile of study {study}", profile, profiles)
+        raise build_name_error(
+            "--profile", f"profile of study {study}", profile, profiles
+        )
     return profile
 
 
 def _count_values(cells: Sequence[Cell], profile: str) -> tuple[int, int]:
-    """Return the number of a profile's cells that have a value or a text, and the number of all its cells."""
+    """Return the number of a profile's cells that have a value or a text, and the number of all its
+    cells.
+    """
     filled = total = 0
     for cell in cells:
         if cell.profile == profile:
@@ -119,7 +152,13 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
 
     from waltz.reporting.tables.declarations import TABLES
 
-    listing = Table("table", "title", "cells with a value", title=f"study {study}, {profile}", title_justify="left")
+    listing = Table(
+        "table",
+        "title",
+        "cells with a value",
+        title=f"study {study}, {profile}",
+        title_justify="left",
+    )
     for name, cells in tables.items():
         values, total = _count_values(cells, profile)
         # A table may lack cells in the profile that is shown.
@@ -129,8 +168,12 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
     typer.echo("print one with: waltz tables ID\n")
 
 
-def print_headline(tables: dict[str, list[Cell]], profile: str, console: Console) -> None:
-    """Print the averages over data sets of the first headline table that has them, with one row for each model."""
+def print_headline(
+    tables: dict[str, list[Cell]], profile: str, console: Console
+) -> None:
+    """Print the averages over data sets of the first headline table that has them, with one row for
+    each model.
+    """
     for name in HEADLINES:
         averages = _find_averages(tables.get(name, []), profile)
         if averages:
@@ -148,7 +191,9 @@ def _find_averages(cells: Sequence[Cell], profile: str) -> dict[tuple[str, str],
     return averages
 
 
-def _print_averages(name: str, averages: dict[tuple[str, str], Cell], console: Console) -> None:
+def _print_averages(
+    name: str, averages: dict[tuple[str, str], Cell], console: Console
+) -> None:
     from rich.table import Table
 
     from waltz.reporting.tables.declarations import TABLES, get_style
@@ -158,7 +203,12 @@ def _print_averages(name: str, averages: dict[tuple[str, str], Cell], console: C
     # Metrics in the order of the declaration; those without an average have no column.
     metrics = [metric for metric in TABLES[name].sources if metric in shown_metrics]
     headings = [get_style(metric).heading for metric in metrics]
-    headline = Table("model", *headings, title=f"{name}: averages over data sets", title_justify="left")
+    headline = Table(
+        "model",
+        *headings,
+        title=f"{name}: averages over data sets",
+        title_justify="left",
+    )
     for model in dict.fromkeys(model for model, _ in averages):
         texts = []
         for metric in metrics:
@@ -168,7 +218,9 @@ def _print_averages(name: str, averages: dict[tuple[str, str], Cell], console: C
     console.print(headline)
 
 
-def _print_tables(names: Sequence[str], tables: dict[str, list[Cell]], profile: str, why: bool) -> None:
+def _print_tables(
+    names: Sequence[str], tables: dict[str, list[Cell]], profile: str, why: bool
+) -> None:
     from waltz.reporting.tables.declarations import TABLES
     from waltz.reporting.tables.formats import LEGEND
 
@@ -179,7 +231,8 @@ def _print_tables(names: Sequence[str], tables: dict[str, list[Cell]], profile: 
 
 
 def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None:
-    """Print a table in a form that fits a terminal: data sets are rows, and models without a value are omitted.
+    """Print a table in a form that fits a terminal: data sets are rows, and models without a value
+    are omitted.
 
     Args:
         declaration: The table.
@@ -193,7 +246,9 @@ def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None
         _print_grid(declaration, cells, declaration.title)
     else:
         for metric in declaration.sources:
-            _print_metric(declaration, metric, [cell for cell in cells if cell.metric == metric])
+            _print_metric(
+                declaration, metric, [cell for cell in cells if cell.metric == metric]
+            )
     if why:
         for line in list_reasons(declaration, cells):
             typer.echo(f"  {line}")
@@ -204,11 +259,21 @@ def _print_metric(declaration: Declaration, metric: str, cells: list[Cell]) -> N
     from waltz.reporting.tables.declarations import get_style
 
     # The same cells in another layout: the table is turned, and groups of columns are dropped.
-    by_dataset = replace(declaration, rows=("dataset", "setting"), columns="model", column_groups=(), side_metrics=())
+    by_dataset = replace(
+        declaration,
+        rows=("dataset", "setting"),
+        columns="model",
+        column_groups=(),
+        side_metrics=(),
+    )
     measured = {cell.model for cell in cells if cell.value is not None}
     if measured:
         measured_cells = [cell for cell in cells if cell.model in measured]
-        _print_grid(by_dataset, measured_cells, f"{declaration.title}: {get_style(metric).heading}")
+        _print_grid(
+            by_dataset,
+            measured_cells,
+            f"{declaration.title}: {get_style(metric).heading}",
+        )
 
 
 def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None:
@@ -219,10 +284,15 @@ def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None
 
     table_grid = lay_out_grid(declaration, cells)
     columns = [" ".join(filter(None, names)) for names in table_grid.columns]
-    table = Table("", *columns, title=f"{declaration.id}: {title}", title_justify="left")
+    table = Table(
+        "", *columns, title=f"{declaration.id}: {title}", title_justify="left"
+    )
     # Intervals and n take much room; they are shown where a column is a model.
     is_full = declaration.columns == "model"
     for names, row in table_grid.rows:
-        texts = ["" if marked is None else format_cell(marked.cell, is_full) for marked in row]
+        texts = [
+            "" if marked is None else format_cell(marked.cell, is_full)
+            for marked in row
+        ]
         table.add_row(" ".join(names), *texts)
     create_console().print(table)

@@ -11,16 +11,22 @@ from waltz.core.intervals import Bounds, Resamples, Resampling, build_measure, r
 from waltz.core.measure import Measure
 
 CONSTANT_RANGE = 1e-12
-"""Scores count as constant if the largest and the smallest differ by at most this, which is rounding."""
+"""Scores count as constant if the largest and the smallest differ by at most this, which is
+rounding.
+"""
 LEAST_VARIANCE = 1e-18
 """A resample counts as constant if its variance is below this, which is rounding."""
 DEVIATION = "sd"
-"""Suffix of the metric for the standard deviation over seeds (`paraphrasing:sd`); one seed is `paraphrasing:seed=3`."""
+"""Suffix of the metric for the standard deviation over seeds (`paraphrasing:sd`); one seed is
+`paraphrasing:seed=3`.
+"""
 HUNDREDTHS: Bounds = (-100.0, 100.0)
 """Smallest and largest value of a correlation times 100."""
 
 
-def compute_correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]) -> Measure:
+def compute_correlation(
+    verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]
+) -> Measure:
     """Return the point-biserial correlation of a test's verdicts with CC-SHAP (thesis C.3).
 
     Only items that have both a verdict and CC-SHAP are used.
@@ -29,8 +35,8 @@ def compute_correlation(verdicts: Mapping[str, int | None], scores: Mapping[str,
         verdicts: Verdict of each item: 1, 0 or None.
         scores: CC-SHAP of each item; None or NaN where it is undefined.
     Returns:
-        Correlation from -1 to 1; n is the number of items. The value is missing (nan in the thesis) with fewer than two
-        items, or if all verdicts or all scores are equal.
+        Correlation from -1 to 1; n is the number of items. The value is missing (nan in the thesis)
+        with fewer than two items, or if all verdicts or all scores are equal.
     """
     # Items are sorted, so that the sums do not depend on the order of the rows.
     pairs = []
@@ -40,14 +46,24 @@ def compute_correlation(verdicts: Mapping[str, int | None], scores: Mapping[str,
             pairs.append((verdict, score))
     n = len(pairs)
     if n < 2:
-        return Measure(None, n, reason=f"{n} items have both a verdict and CC-SHAP; a correlation needs two")
+        return Measure(
+            None,
+            n,
+            reason=f"{n} items have both a verdict and CC-SHAP; a correlation needs two",
+        )
     values = {verdict for verdict, _ in pairs}
     if len(values) == 1:
-        return Measure(None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}")
+        return Measure(
+            None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}"
+        )
     if np.ptp([score for _, score in pairs]) <= CONSTANT_RANGE:
-        return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
+        return Measure(
+            None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items"
+        )
     # The point-biserial correlation is Pearson's correlation with a variable that is 0 or 1.
-    result = scipy.stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
+    result = scipy.stats.pointbiserialr(
+        [verdict for verdict, _ in pairs], [score for _, score in pairs]
+    )
     return Measure(float(result.statistic), n)
 
 
@@ -76,7 +92,8 @@ class SeedSpread:
 
     Attributes:
         mean: Mean over the seeds; n counts seeds.
-        deviation: Sample standard deviation (n - 1) over the seeds; it has no value with fewer than two seeds.
+        deviation: Sample standard deviation (n - 1) over the seeds; it has no value with fewer than
+            two seeds.
     """
 
     mean: Measure
@@ -91,25 +108,30 @@ def compute_seed_spread(values: Mapping[int, float | None]) -> SeedSpread:
     """
     defined_values = [value for _, value in sorted(values.items()) if value is not None]
     n = len(defined_values)
-    # A mean over some of the seeds is not comparable with a mean over all, so that one undefined seed makes the mean
-    # undefined.
+    # A mean over some of the seeds is not comparable with a mean over all, so that one undefined
+    # seed makes the mean undefined.
     if n < len(values) or not n:
-        undefined = Measure(None, n, reason=f"{len(values) - n} of {len(values)} seeds have no value")
+        undefined = Measure(
+            None, n, reason=f"{len(values) - n} of {len(values)} seeds have no value"
+        )
         return SeedSpread(undefined, undefined)
     mean = Measure(float(np.mean(defined_values)), n)
     if n == 1:
-        return SeedSpread(mean, Measure(None, n, reason="one seed; a standard deviation needs two"))
+        return SeedSpread(
+            mean, Measure(None, n, reason="one seed; a standard deviation needs two")
+        )
     return SeedSpread(mean, Measure(float(np.std(defined_values, ddof=1)), n))
 
 
 @dataclass(frozen=True)
 class SampledMeasure:
-    """Hold a measure with the bootstrap draws behind its interval, from which averages of measures are drawn.
+    """Hold a measure with the bootstrap draws behind its interval, from which averages of measures
+    are drawn.
 
     Attributes:
         measure: The measure with its interval.
-        draws: Its value in each resample, float64 of shape (resamples,), in the unit of the measure; empty without a
-            value.
+        draws: Its value in each resample, float64 of shape (resamples,), in the unit of the
+            measure; empty without a value.
     """
 
     measure: Measure
@@ -117,18 +139,23 @@ class SampledMeasure:
 
 
 def compute_mean_over_seeds(
-    numbers: Sequence[ItemNumber], label: str, resampling: Resampling, bounds: Bounds | None
+    numbers: Sequence[ItemNumber],
+    label: str,
+    resampling: Resampling,
+    bounds: Bounds | None,
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
     """Compute the mean over items for each seed, and the mean of these means over seeds.
 
     Args:
         numbers: A number of each item and seed.
-        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
-        resampling: Resamples, coverage, seed; clusters are resampled, in the same way for all seeds.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other
+            data sets.
+        resampling: Resamples, coverage, seed; clusters are resampled, in the same way for all
+            seeds.
         bounds: Lowest and highest possible value of an item.
     Returns:
-        The mean over seeds with its draws; and all measures, each with the suffix of the metric's name: the mean, its
-        standard deviation, the mean of each seed.
+        The mean over seeds with its draws; and all measures, each with the suffix of the metric's
+        name: the mean, its standard deviation, the mean of each seed.
     """
     # Arrays of shape (numbers,) hold the defined numbers of all seeds, sorted by seed and item.
     defined = [number for number in numbers if number.value is not None]
@@ -139,28 +166,41 @@ def compute_mean_over_seeds(
     for seed in sorted({number.seed for number in numbers}):
         is_of_seed = np.array([number.seed == seed for number in defined], dtype=bool)
         if resamples is None or not is_of_seed.any():
-            by_seed[seed] = SampledMeasure(_explain_missing_mean(numbers, seed), np.empty(0))
+            by_seed[seed] = SampledMeasure(
+                _explain_missing_mean(numbers, seed), np.empty(0)
+            )
             continue
         # All seeds share the resamples of clusters; the selection keeps the numbers of this seed.
         draws = resamples.compute_means(values, is_of_seed)  # (resamples,)
         seed_values = values[is_of_seed]
-        clusters = _count_clusters([number for number in defined if number.seed == seed])
+        clusters = _count_clusters(
+            [number for number in defined if number.seed == seed]
+        )
         mean = float(np.mean(seed_values))
-        measure = build_measure(mean, len(seed_values), draws, resampling, clusters, bounds)
+        measure = build_measure(
+            mean, len(seed_values), draws, resampling, clusters, bounds
+        )
         by_seed[seed] = SampledMeasure(measure, draws)
     return _average_over_seeds(by_seed, defined, resampling, bounds)
 
 
 def _explain_missing_mean(numbers: Sequence[ItemNumber], seed: int) -> Measure:
-    """Return a measure without a value for a seed; its reason includes the first reason of the items."""
+    """Return a measure without a value for a seed; its reason includes the first reason of the
+    items.
+    """
     seed_numbers = [number for number in numbers if number.seed == seed]
     reasons = [number.reason for number in seed_numbers if number.reason]
     first_reason = f": {reasons[0]}" if reasons else ""
-    return Measure(None, 0, reason=f"none of {len(seed_numbers)} items has one{first_reason}")
+    return Measure(
+        None, 0, reason=f"none of {len(seed_numbers)} items has one{first_reason}"
+    )
 
 
 def compute_correlations_over_seeds(
-    tests: Sequence[ItemNumber], scores: Sequence[ItemNumber], label: str, resampling: Resampling
+    tests: Sequence[ItemNumber],
+    scores: Sequence[ItemNumber],
+    label: str,
+    resampling: Resampling,
 ) -> list[tuple[str, Measure]]:
     """Compute the correlation of one test with CC-SHAP, times 100, for each seed and over seeds.
 
@@ -188,14 +228,23 @@ def compute_correlations_over_seeds(
     by_seed = {}
     for seed in sorted({test.seed for test in tests}):
         # The value comes from all items of the seed, the interval from resamples of the same items.
-        correlation = compute_correlation(_get_verdicts(tests, seed), _get_values(scores, seed))
+        correlation = compute_correlation(
+            _get_verdicts(tests, seed), _get_values(scores, seed)
+        )
         if correlation.value is None or resamples is None:
             by_seed[seed] = SampledMeasure(correlation, np.empty(0))
             continue
         is_of_seed = np.array([test.seed == seed for test in paired], dtype=bool)
         draws = 100 * _compute_pearson(test_values, score_values, resamples, is_of_seed)
         clusters = _count_clusters([test for test in paired if test.seed == seed])
-        measure = build_measure(100 * correlation.value, correlation.n, draws, resampling, clusters, HUNDREDTHS)
+        measure = build_measure(
+            100 * correlation.value,
+            correlation.n,
+            draws,
+            resampling,
+            clusters,
+            HUNDREDTHS,
+        )
         by_seed[seed] = SampledMeasure(measure, draws)
     return _average_over_seeds(by_seed, paired, resampling, HUNDREDTHS)[1]
 
@@ -212,7 +261,9 @@ def _get_verdicts(tests: Sequence[ItemNumber], seed: int) -> dict[str, int | Non
     return verdicts
 
 
-def _compute_pearson(first: np.ndarray, second: np.ndarray, resamples: Resamples, selection: np.ndarray) -> np.ndarray:
+def _compute_pearson(
+    first: np.ndarray, second: np.ndarray, resamples: Resamples, selection: np.ndarray
+) -> np.ndarray:
     """Return Pearson's correlation of two vectors in each resample: float64 of shape (resamples,).
 
     It is NaN in a resample in which a vector is constant.
@@ -223,11 +274,15 @@ def _compute_pearson(first: np.ndarray, second: np.ndarray, resamples: Resamples
         resamples: Resamples of the items.
         selection: The items that count, bool of shape (items,).
     """
-    # A correlation does not depend on location and scale. Centered values of range 1 lose the fewest digits when the
-    # square of a mean is subtracted from a mean of squares.
+    # A correlation does not depend on location and scale. Centered values of range 1 lose the
+    # fewest digits when the square of a mean is subtracted from a mean of squares.
     x, y = _standardize(first, selection), _standardize(second, selection)
-    # r = (E[xy] - E[x]E[y]) / sqrt((E[x^2] - E[x]^2) (E[y^2] - E[y]^2)), with the means of each resample
-    mean_x, mean_y = resamples.compute_means(x, selection), resamples.compute_means(y, selection)
+    # r = (E[xy] - E[x]E[y]) / sqrt((E[x^2] - E[x]^2) (E[y^2] - E[y]^2)), with the means of each
+    # resample
+    mean_x, mean_y = (
+        resamples.compute_means(x, selection),
+        resamples.compute_means(y, selection),
+    )
     covariance = resamples.compute_means(x * y, selection) - mean_x * mean_y
     variance_x = resamples.compute_means(x * x, selection) - mean_x**2
     variance_y = resamples.compute_means(y * y, selection) - mean_y**2
@@ -246,12 +301,18 @@ def _standardize(values: np.ndarray, selection: np.ndarray) -> np.ndarray:
     return standardized
 
 
-def _resample_clusters(numbers: Sequence[ItemNumber], label: str, resampling: Resampling) -> Resamples | None:
-    """Draw resamples of clusters, the same for all seeds, so that the draws of seeds can be averaged; None if empty."""
+def _resample_clusters(
+    numbers: Sequence[ItemNumber], label: str, resampling: Resampling
+) -> Resamples | None:
+    """Draw resamples of clusters, the same for all seeds, so that the draws of seeds can be
+    averaged; None if empty.
+    """
     if not numbers:
         return None
     clusters = [number.cluster for number in numbers]
-    return resample(clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
+    return resample(
+        clusters, resamples=resampling.resamples, seed=resampling.seed, label=label
+    )
 
 
 def _count_clusters(numbers: Sequence[ItemNumber]) -> int:
@@ -273,16 +334,21 @@ def _average_over_seeds(
         defined: All numbers that have a value.
     """
     item_count = len({number.item_id for number in defined})
-    spread = compute_seed_spread({seed: sampled.measure.value for seed, sampled in by_seed.items()})
+    spread = compute_seed_spread(
+        {seed: sampled.measure.value for seed, sampled in by_seed.items()}
+    )
     if spread.mean.value is None:
         reason = _explain_missing_average(by_seed, spread)
         average = SampledMeasure(Measure(None, item_count, reason=reason), np.empty(0))
         deviation = replace(spread.deviation, reason=reason)
     else:
-        # Draw k of each seed has the same clusters, so that the mean over seeds of draw k is a draw of the average.
+        # Draw k of each seed has the same clusters, so that the mean over seeds of draw k is a draw
+        # of the average.
         draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
         clusters = _count_clusters(defined)
-        measure = build_measure(spread.mean.value, item_count, draws, resampling, clusters, bounds)
+        measure = build_measure(
+            spread.mean.value, item_count, draws, resampling, clusters, bounds
+        )
         average = SampledMeasure(measure, draws)
         deviation = spread.deviation
 
@@ -292,9 +358,17 @@ def _average_over_seeds(
     return average, measures
 
 
-def _explain_missing_average(by_seed: Mapping[int, SampledMeasure], spread: SeedSpread) -> str | None:
-    """Return why an average over seeds is undefined: the number of seeds without a value, and the first reason."""
-    missing = [sampled.measure.reason for sampled in by_seed.values() if sampled.measure.value is None]
+def _explain_missing_average(
+    by_seed: Mapping[int, SampledMeasure], spread: SeedSpread
+) -> str | None:
+    """Return why an average over seeds is undefined: the number of seeds without a value, and the
+    first reason.
+    """
+    missing = [
+        sampled.measure.reason
+        for sampled in by_seed.values()
+        if sampled.measure.value is None
+    ]
     if len(by_seed) == 1:
         return missing[0]
     return f"{spread.mean.reason}: {missing[0]}"

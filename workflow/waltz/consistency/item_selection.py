@@ -1,9 +1,9 @@
 """Selection of the questions of stage consistency, among the items of stage evaluation.
 
-`equations` takes the questions of lowest rank under the study's seed, so that a smaller sample is part of a larger one.
-`published` takes the questions of the released scripts for CC-SHAP and the tests. For captions and foils these are the
-first valid items in file order; for text tasks, and open questions with a `choice`, the first items of
-`sources.published_samples`.
+`equations` takes the questions of lowest rank under the study's seed, so that a smaller sample is
+part of a larger one. `published` takes the questions of the released scripts for CC-SHAP and the
+tests. For captions and foils these are the first valid items in file order; for text tasks, and
+open questions with a `choice`, the first items of `sources.published_samples`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,16 +29,26 @@ Row = Mapping[str, Any]
 
 
 def select_questions(
-    rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
+    rows: Sequence[Row],
+    dataset: str,
+    entry: Mapping[str, Any],
+    profile: str,
+    n: int | None,
+    seed: int,
 ) -> SelectedQuestions:
-    """Select the questions of a data set, in their order, and list the selected items that have no usable question.
+    """Select the questions of a data set, in their order, and list the selected items that have no
+    usable question.
 
     Args:
-        rows: All rows of the data set's file in file order, in the layout of the benchmark, `QUESTIONS` or `TEXTS`.
-        entry: `form` (`pairs`, `open` or `choice`), and the entry of the study, whose `size` limits n.
-        n: Number of items. None takes the whole data set; of a published sample, as many items as were published (300
-            open questions, 100 items of a text task). A smaller data set is taken completely.
-        seed: The study's seed; in `equations` it decides the sample, the order of captions and the wrong labels.
+        rows: All rows of the data set's file in file order, in the layout of the benchmark,
+            `QUESTIONS` or `TEXTS`.
+        entry: `form` (`pairs`, `open` or `choice`), and the entry of the study, whose `size` limits
+            n.
+        n: Number of items. None takes the whole data set; of a published sample, as many items as
+            were published (300 open questions, 100 items of a text task). A smaller data set is
+            taken completely.
+        seed: The study's seed; in `equations` it decides the sample, the order of captions and the
+            wrong labels.
     Raises:
         UserError: There is no usable question.
     """
@@ -52,7 +62,9 @@ def select_questions(
     else:
         selected = _select_open_questions(rows, dataset, entry, profile, n, seed)
     if not selected.questions:
-        raise UserError(f"no usable questions: {dataset} (got 0 of {len(rows)} rows); correct the data set's entry")
+        raise UserError(
+            f"no usable questions: {dataset} (got 0 of {len(rows)} rows); correct the data set's entry"
+        )
     return selected
 
 
@@ -68,8 +80,11 @@ def get_setting(question: Question) -> str:
     return CHOICE
 
 
-def select_seeds(seeds: Sequence[int], dataset: str, profile: str, repeated: Collection[str] | None) -> list[int]:
-    """Return the seeds of the runs on a data set; `published` takes only the first, unless the runs were repeated.
+def select_seeds(
+    seeds: Sequence[int], dataset: str, profile: str, repeated: Collection[str] | None
+) -> list[int]:
+    """Return the seeds of the runs on a data set; `published` takes only the first, unless the runs
+    were repeated.
 
     Args:
         repeated: Names of the data sets whose runs were repeated; None for all.
@@ -81,11 +96,14 @@ def select_seeds(seeds: Sequence[int], dataset: str, profile: str, repeated: Col
     return list(seeds[:1])
 
 
-def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
+def select_shared_pair(
+    rows: Sequence[Row], entry: Mapping[str, Any], n: int | None
+) -> tuple[str, str]:
     """Select the two sentences that the released code uses for every item of ComVE.
 
-    The released code reads them from a loop variable after its loop over the data. They are therefore the sentences of
-    the row after the last tested one, or of the last row if all rows are tested.
+    The released code reads them from a loop variable after its loop over the data. They are
+    therefore the sentences of the row after the last tested one, or of the last row if all rows are
+    tested.
 
     Args:
         rows: All rows of ComVE in file order, rejected ones included.
@@ -108,7 +126,9 @@ def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | N
     return pair
 
 
-def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
+def _select_pairs(
+    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
+) -> SelectedQuestions:
     """Select pairs of caption and foil; items without votes of annotators count as valid."""
     # Orders are drawn over all valid items, so that they do not depend on the size of the sample.
     fidelity = get_fidelity(profile)
@@ -122,7 +142,9 @@ def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None
         orders = assign_balanced_orders(ids, seed)
     else:
         orders = draw_published_orders(list(valid.values()))
-    questions = build_pairwise_questions([valid[item_id] for item_id in selected_ids], dataset, orders)
+    questions = build_pairwise_questions(
+        [valid[item_id] for item_id in selected_ids], dataset, orders
+    )
     return SelectedQuestions(tuple(questions), {})
 
 
@@ -133,21 +155,37 @@ def _sample_ids(ids: Sequence[str], n: int | None, seed: int) -> list[str]:
 
 
 def _select_open_questions(
-    rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
+    rows: Sequence[Row],
+    dataset: str,
+    entry: Mapping[str, Any],
+    profile: str,
+    n: int | None,
+    seed: int,
 ) -> SelectedQuestions:
     """Select open questions among the items of stage evaluation.
 
-    From a published sample, `published` takes the first items, and lists those without a usable question.
+    From a published sample, `published` takes the first items, and lists those without a usable
+    question.
     """
     choice = entry.get("choice")
     usable_items, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
     items = {item["item_id"]: item for item in usable_items}
     if get_fidelity(profile).sampling == "rank" or choice is None:
         selected_ids = _sample_ids(list(items), n, seed)
-        return SelectedQuestions(tuple(build_open_questions([items[item_id] for item_id in selected_ids], dataset)), {})
+        return SelectedQuestions(
+            tuple(
+                build_open_questions(
+                    [items[item_id] for item_id in selected_ids], dataset
+                )
+            ),
+            {},
+        )
 
     # The published draw contains rows that cannot be asked; they are skipped with a reason.
-    reasons = {f"{dataset}:{row['source_id']}": row["rejected"] or "the answer is withheld" for row in rows}
+    reasons = {
+        f"{dataset}:{row['source_id']}": row["rejected"] or "the answer is withheld"
+        for row in rows
+    }
     selected_items = []
     skipped = {}
     for source_id in select_published_ids(choice, rows, entry["size"])[:n]:
@@ -156,4 +194,6 @@ def _select_open_questions(
             selected_items.append(items[item_id])
         else:
             skipped[item_id] = reasons[item_id]
-    return SelectedQuestions(tuple(build_open_questions(selected_items, dataset)), skipped)
+    return SelectedQuestions(
+        tuple(build_open_questions(selected_items, dataset)), skipped
+    )

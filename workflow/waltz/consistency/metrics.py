@@ -1,4 +1,6 @@
-"""Metrics of tests and CC-SHAP of all models on all data sets, by seed and over seeds (thesis 5.2, C.1 to C.3)."""
+"""Metrics of tests and CC-SHAP of all models on all data sets, by seed and over seeds (thesis 5.2,
+C.1 to C.3).
+"""
 
 import math
 from collections import defaultdict
@@ -19,32 +21,67 @@ from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure
 from waltz.core.measure import Measure
-from waltz.core.schema import CcShapRecord, ConsistencyRecord, EditedRecord, MetricRecord
+from waltz.core.schema import (
+    CcShapRecord,
+    ConsistencyRecord,
+    EditedRecord,
+    MetricRecord,
+)
 from waltz.fidelity import get_fidelity
 
 POST_HOC, COT = "post-hoc", "cot"
-"""Settings of the papers: the model explains its answer afterwards, or answers after a chain of thought."""
+"""Settings of the papers: the model explains its answer afterwards, or answers after a chain of
+thought.
+"""
 POST_HOC_TESTS = ("counterfactual_edits", "input_from_explanation")
-COT_TESTS = ("biasing_features", "early_answering", "filler_tokens", "adding_mistakes", "paraphrasing")
+COT_TESTS = (
+    "biasing_features",
+    "early_answering",
+    "filler_tokens",
+    "adding_mistakes",
+    "paraphrasing",
+)
 """Tests of the papers in each setting; the papers average over the tests of both settings."""
-SETTING_OF_TEST = {**dict.fromkeys(POST_HOC_TESTS, POST_HOC), **dict.fromkeys(COT_TESTS, COT)}
+SETTING_OF_TEST = {
+    **dict.fromkeys(POST_HOC_TESTS, POST_HOC),
+    **dict.fromkeys(COT_TESTS, COT),
+}
 """Setting of each test, also of tests that users add."""
 CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
 """Metric of CC-SHAP by setting."""
 ACCURACY_METRICS = {POST_HOC: "accuracy", COT: "accuracy_cot"}
-"""Metric of the accuracy of the answers that the tests start from, by setting (figures of thesis C.2, C.4)."""
-COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
+"""Metric of the accuracy of the answers that the tests start from, by setting (figures of thesis
+C.2, C.4).
+"""
+COMPANIONS = (
+    "correlation",
+    "mse",
+    "variance",
+    "kl",
+    "js",
+    "with_weak",
+    "weak_answer",
+    "weak_explanation",
+)
 """Columns next to CC-SHAP's value, each averaged to a metric such as `cc_shap_posthoc:kl`."""
-T_SHAP_COLUMNS = {"t_shap_prediction": "t_shap_answer", "t_shap_explanation": "t_shap_explanation"}
+T_SHAP_COLUMNS = {
+    "t_shap_prediction": "t_shap_answer",
+    "t_shap_explanation": "t_shap_explanation",
+}
 """Column of T-SHAP for each metric."""
 SHARED = "_shared"
-"""Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are players."""
+"""Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are
+players.
+"""
 AVERAGE = "average"
 """Name of the data set of averages over data sets."""
 RESCALED_AVERAGES = ("rescaled_average", "rescaled_tests", "rescaled_cc_shap")
-"""Metrics that average over data sets: tests and CC-SHAP, tests alone, CC-SHAP alone (thesis C.1)."""
+"""Metrics that average over data sets: tests and CC-SHAP, tests alone, CC-SHAP alone (thesis C.1).
+"""
 EDIT_GROUPS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
-"""Whether the answer changes, for each prefix of the metrics of counterfactual edits; None takes all edits."""
+"""Whether the answer changes, for each prefix of the metrics of counterfactual edits; None takes
+all edits.
+"""
 SIGNED: Bounds = (-1.0, 1.0)
 """Smallest and largest value of a cosine or a correlation."""
 SHARE: Bounds = (0.0, 1.0)
@@ -72,42 +109,59 @@ Series = Mapping[tuple[str, str], Sequence[ItemNumber]]
 """Numbers of items for each metric and setting."""
 
 
-def build_metric_records(runs: Runs, resampling: Resampling, pooled_dataset: str = "all") -> list[MetricRecord]:
-    """Build the records of all metrics of all models on all data sets, for each seed and over seeds.
+def build_metric_records(
+    runs: Runs, resampling: Resampling, pooled_dataset: str = "all"
+) -> list[MetricRecord]:
+    """Build the records of all metrics of all models on all data sets, for each seed and over
+    seeds.
 
-    A metric with a name of the papers is the mean over seeds; the suffix `:seed=…` marks the value of one seed, `:sd`
-    the standard deviation over seeds. Tests are percentages of the items with a verdict. Accuracies and T-SHAP are
-    percentages too; T-SHAP has the suffix `_shared` if query suffixes do not play. CC-SHAP is between -1 and 1, and its
-    companions have their units. `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits that
-    change the answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support the thesis's claim, 0 if
-    they refute it.
+    A metric with a name of the papers is the mean over seeds; the suffix `:seed=…` marks the value
+    of one seed, `:sd` the standard deviation over seeds. Tests are percentages of the items with a
+    verdict. Accuracies and T-SHAP are percentages too; T-SHAP has the suffix `_shared` if query
+    suffixes do not play. CC-SHAP is between -1 and 1, and its companions have their units.
+    `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits that change the
+    answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support the thesis's
+    claim, 0 if they refute it.
 
     Args:
         runs: Results for each model and data set.
-        pooled_dataset: Name of the data set under which the edited items of all data sets are pooled.
+        pooled_dataset: Name of the data set under which the edited items of all data sets are
+            pooled.
     Returns:
-        A record of each metric. The data set `average` holds the `RESCALED_AVERAGES` of a model over its data sets
-        (C.1); `pooled_dataset` holds the shifts over the edited items of all data sets, if there are several.
+        A record of each metric. The data set `average` holds the `RESCALED_AVERAGES` of a model
+        over its data sets (C.1); `pooled_dataset` holds the shifts over the edited items of all
+        data sets, if there are several.
     Raises:
         UserError: A data set was prompted in two settings.
     """
     metrics: list[MetricRecord] = []
-    averaged: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}  # by model and profile
-    edited: dict[tuple[str, str], list[Sequence[EditedRecord]]] = {}  # by model and profile
+    # By model and profile.
+    averaged: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}
+    # By model and profile.
+    edited: dict[tuple[str, str], list[Sequence[EditedRecord]]] = {}
     for (model, dataset), run in runs.items():
-        for profile, profile_run in _split_by_profile(run, f"{model} on {dataset}").items():
+        for profile, profile_run in _split_by_profile(
+            run, f"{model} on {dataset}"
+        ).items():
             for (metric, setting), numbers in _collect_series(profile_run).items():
                 # Each metric of the run: over seeds, and for each seed.
                 cell = MetricCell(model, dataset, profile, setting)
-                average, measures = compute_mean_over_seeds(numbers, dataset, resampling, _get_bounds(metric))
-                metrics += [cell.build_record(metric + suffix, measure) for suffix, measure in measures]
+                average, measures = compute_mean_over_seeds(
+                    numbers, dataset, resampling, _get_bounds(metric)
+                )
+                metrics += [
+                    cell.build_record(metric + suffix, measure)
+                    for suffix, measure in measures
+                ]
                 # Tests and CC-SHAP enter the averages of thesis C.1.
                 if metric in SETTING_OF_TEST or metric in CC_SHAP_METRICS.values():
                     averaged.setdefault((model, profile), {})[dataset, metric] = average
             if profile_run.edited:
                 edited.setdefault((model, profile), []).append(profile_run.edited)
                 edit_cell = MetricCell(model, dataset, profile, POST_HOC)
-                metrics += _build_edit_records(edit_cell, profile_run.edited, resampling)
+                metrics += _build_edit_records(
+                    edit_cell, profile_run.edited, resampling
+                )
 
     # Shifts after edits, pooled over the items of several data sets.
     for (model, profile), records_of_datasets in edited.items():
@@ -120,7 +174,9 @@ def build_metric_records(runs: Runs, resampling: Resampling, pooled_dataset: str
     for (model, profile), cells in averaged.items():
         average_cell = MetricCell(model, AVERAGE, profile, "")
         for metric in RESCALED_AVERAGES:
-            measure = _compute_rescaled_average(select_rescaled(cells, metric), resampling)
+            measure = _compute_rescaled_average(
+                select_rescaled(cells, metric), resampling
+            )
             metrics.append(average_cell.build_record(metric, measure))
     return metrics
 
@@ -147,29 +203,46 @@ class MetricCell:
 
 
 def build_correlation_records(runs: Runs, resampling: Resampling) -> list[MetricRecord]:
-    """Build the records of each test's point-biserial correlation (times 100) with CC-SHAP of its setting (thesis C.3).
+    """Build the records of each test's point-biserial correlation (times 100) with CC-SHAP of its
+    setting (thesis C.3).
 
     Returns:
-        Records for each seed and over seeds, as in `build_metric_records`. A record has no value (nan in the thesis) if
-        all verdicts or all CC-SHAP values are equal.
+        Records for each seed and over seeds, as in `build_metric_records`. A record has no value
+        (nan in the thesis) if all verdicts or all CC-SHAP values are equal.
     """
     correlations: list[MetricRecord] = []
     for (model, dataset), run in runs.items():
-        for profile, profile_run in _split_by_profile(run, f"{model} on {dataset}").items():
+        for profile, profile_run in _split_by_profile(
+            run, f"{model} on {dataset}"
+        ).items():
             series = _collect_series(profile_run)
             for (metric, setting), tests in series.items():
                 scores = series.get((CC_SHAP_METRICS[setting], setting))
                 if metric not in SETTING_OF_TEST or scores is None:
                     continue
                 cell = MetricCell(model, dataset, profile, setting)
-                measures = compute_correlations_over_seeds(tests, scores, dataset, resampling)
-                correlations += [cell.build_record(metric + suffix, measure) for suffix, measure in measures]
+                measures = compute_correlations_over_seeds(
+                    tests, scores, dataset, resampling
+                )
+                correlations += [
+                    cell.build_record(metric + suffix, measure)
+                    for suffix, measure in measures
+                ]
     return correlations
 
 
-def _split_by_profile(run: ConsistencyRows, location: str) -> dict[str, ConsistencyRows]:
-    """Split the results of a run by profile, in the order of the rows; refuse a run with two settings."""
-    settings = sorted({*(test.setting for test in run.tests), *(record.setting for record in run.cc_shap)})
+def _split_by_profile(
+    run: ConsistencyRows, location: str
+) -> dict[str, ConsistencyRows]:
+    """Split the results of a run by profile, in the order of the rows; refuse a run with two
+    settings.
+    """
+    settings = sorted(
+        {
+            *(test.setting for test in run.tests),
+            *(record.setting for record in run.cc_shap),
+        }
+    )
     if len(settings) > 1:
         raise UserError(
             f"consistency of {location}: items were asked as {' and as '.join(settings)}; delete one and run again"
@@ -193,32 +266,43 @@ def _collect_series(run: ConsistencyRows) -> Series:
     # Verdicts of the tests, then the accuracy of the answers that they start from.
     for test in run.tests:
         setting = SETTING_OF_TEST[test.test]
-        series[test.test, setting].append(_build_number(test, _to_percent(test.verdict)))
+        series[test.test, setting].append(
+            _build_number(test, _to_percent(test.verdict))
+        )
     for setting, test in _select_answered(run.tests):
-        series[ACCURACY_METRICS[setting], setting].append(_build_number(test, _to_percent(test.correct)))
+        series[ACCURACY_METRICS[setting], setting].append(
+            _build_number(test, _to_percent(test.correct))
+        )
     # CC-SHAP with its companions, and T-SHAP of answers and explanations.
     for record in run.cc_shap:
         metric, setting = CC_SHAP_METRICS[record.kind], record.kind
         series[metric, setting].append(_build_number(record, record.value))
         for companion in COMPANIONS:
             value = getattr(record, companion)
-            series[f"{metric}:{companion}", setting].append(_build_number(record, value))
+            series[f"{metric}:{companion}", setting].append(
+                _build_number(record, value)
+            )
         # Without an image T-SHAP is 1 by definition.
         if record.image is None:
             continue
         # In `equations` only the players that both prompts share enter CC-SHAP and T-SHAP.
-        suffix = SHARED if get_fidelity(record.profile).shared_players == "prefix" else ""
+        suffix = (
+            SHARED if get_fidelity(record.profile).shared_players == "prefix" else ""
+        )
         for t_shap_metric, column in T_SHAP_COLUMNS.items():
             value = _to_percent(getattr(record, column))
             series[t_shap_metric + suffix, setting].append(_build_number(record, value))
     return dict(series)
 
 
-def _select_answered(tests: Sequence[ConsistencyRecord]) -> Iterator[tuple[str, ConsistencyRecord]]:
-    """Yield one test for each item, seed and setting, from which the accuracy of the answers is taken.
+def _select_answered(
+    tests: Sequence[ConsistencyRecord],
+) -> Iterator[tuple[str, ConsistencyRecord]]:
+    """Yield one test for each item, seed and setting, from which the accuracy of the answers is
+    taken.
 
-    All tests of a setting start from the same answer. A test whose answer was judged is preferred to a test that
-    failed.
+    All tests of a setting start from the same answer. A test whose answer was judged is preferred
+    to a test that failed.
     """
     answered: dict[tuple[str, int, str], ConsistencyRecord] = {}
     for test in tests:
@@ -233,12 +317,16 @@ def _to_percent(share: float | None) -> float | None:
     return None if share is None else 100.0 * share
 
 
-def _build_number(record: ConsistencyRecord | CcShapRecord | EditedRecord, value: float | None) -> ItemNumber:
+def _build_number(
+    record: ConsistencyRecord | CcShapRecord | EditedRecord, value: float | None
+) -> ItemNumber:
     # NaN and infinity count as missing; the reason of the record says why.
     if value is not None:
         value = float(value) if math.isfinite(value) else None
     cluster = record.item_id if record.image is None else record.image
-    return ItemNumber(record.item_id, str(cluster), record.seed, value, record.error or record.reason)
+    return ItemNumber(
+        record.item_id, str(cluster), record.seed, value, record.error or record.reason
+    )
 
 
 def _get_bounds(metric: str) -> Bounds | None:
@@ -250,10 +338,16 @@ def _get_bounds(metric: str) -> Bounds | None:
     return PERCENT
 
 
-def _compute_rescaled_average(cells: Mapping[tuple[str, str], SampledMeasure], resampling: Resampling) -> Measure:
-    """Compute the average of thesis C.1 over all data sets with its interval; data sets are resampled independently."""
+def _compute_rescaled_average(
+    cells: Mapping[tuple[str, str], SampledMeasure], resampling: Resampling
+) -> Measure:
+    """Compute the average of thesis C.1 over all data sets with its interval; data sets are
+    resampled independently.
+    """
     scores = tuple(CC_SHAP_METRICS.values())
-    average = compute_rescaled_average({key: cell.measure for key, cell in cells.items()}, scores)
+    average = compute_rescaled_average(
+        {key: cell.measure for key, cell in cells.items()}, scores
+    )
     if average.value is None:
         return average
     draws_of_datasets: dict[str, list[np.ndarray]] = defaultdict(list)
@@ -263,9 +357,14 @@ def _compute_rescaled_average(cells: Mapping[tuple[str, str], SampledMeasure], r
             draws = _rescale_cc_shap(draws)
         draws_of_datasets[dataset].append(draws)
     # First the mean of each data set's measures, then the mean over data sets, in each resample.
-    draws = np.mean([np.mean(draws, axis=0) for draws in draws_of_datasets.values()], axis=0)
-    measure = build_measure(average.value, average.n, draws, resampling, average.n, PERCENT)
-    return replace(measure, images=None)  # an average of measures, whose images are not added up
+    draws = np.mean(
+        [np.mean(draws, axis=0) for draws in draws_of_datasets.values()], axis=0
+    )
+    measure = build_measure(
+        average.value, average.n, draws, resampling, average.n, PERCENT
+    )
+    # An average of measures, whose images are not added up.
+    return replace(measure, images=None)
 
 
 Number = TypeVar("Number", float, np.ndarray)
@@ -279,32 +378,46 @@ def _rescale_cc_shap(value: Number) -> Number:
 def _build_edit_records(
     cell: MetricCell, records: Sequence[EditedRecord], resampling: Resampling
 ) -> Iterator[MetricRecord]:
-    """Yield the records of the shifts after all edits, after edits that change the answer, and after the others.
+    """Yield the records of the shifts after all edits, after edits that change the answer, and
+    after the others.
 
     Args:
-        cell: Model, data set, profile and setting of the records; its data set separates the bootstrap draws.
+        cell: Model, data set, profile and setting of the records; its data set separates the
+            bootstrap draws.
     """
     for prefix, flipped in EDIT_GROUPS.items():
-        group = [record for record in records if flipped is None or record.flipped is flipped]
+        group = [
+            record for record in records if flipped is None or record.flipped is flipped
+        ]
         for metric, measure in _measure_shifts(group, cell.dataset, resampling).items():
             yield cell.build_record(f"{prefix}:{metric}", measure)
 
 
-def _measure_shifts(records: Sequence[EditedRecord], label: str, resampling: Resampling) -> dict[str, Measure]:
+def _measure_shifts(
+    records: Sequence[EditedRecord], label: str, resampling: Resampling
+) -> dict[str, Measure]:
     """Return the measures of shifts after edits, and the verdict about the thesis's claim."""
     claim = judge_claim(records, label, resampling)
-    measures = {"answer": claim.answer, "explanation": claim.explanation, "difference": claim.difference}
+    measures = {
+        "answer": claim.answer,
+        "explanation": claim.explanation,
+        "difference": claim.difference,
+    }
     n = claim.difference.n
     if claim.verdict in ("supports", "refutes"):
         measures["claim"] = Measure(float(claim.verdict == "supports"), n)
     else:
         undecided = f"undecided: the interval over {n} items allows either, or too few were edited"
-        measures["claim"] = Measure(None, n, reason=claim.difference.reason or undecided)
+        measures["claim"] = Measure(
+            None, n, reason=claim.difference.reason or undecided
+        )
     # Share of the attribution that the inserted word gets.
     for column in ("inserted_answer", "inserted_explanation"):
         measures[column] = claim.difference  # without records it has the reason
         if records:
-            shares = [_build_number(record, getattr(record, column)) for record in records]
+            shares = [
+                _build_number(record, getattr(record, column)) for record in records
+            ]
             average, _ = compute_mean_over_seeds(shares, label, resampling, SHARE)
             measures[column] = average.measure
     return measures
@@ -313,7 +426,9 @@ def _measure_shifts(records: Sequence[EditedRecord], label: str, resampling: Res
 T = TypeVar("T")
 
 
-def select_rescaled(cells: Mapping[tuple[str, str], T], average: str) -> dict[tuple[str, str], T]:
+def select_rescaled(
+    cells: Mapping[tuple[str, str], T], average: str
+) -> dict[tuple[str, str], T]:
     """Return the cells, by data set and measure, that one of `RESCALED_AVERAGES` averages."""
     scores = tuple(CC_SHAP_METRICS.values())
     tests = (*POST_HOC_TESTS, *COT_TESTS)
@@ -325,11 +440,14 @@ def select_rescaled(cells: Mapping[tuple[str, str], T], average: str) -> dict[tu
     return {key: cell for key, cell in cells.items() if key[1] in averaged_measures}
 
 
-def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
+def compute_rescaled_average(
+    cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]
+) -> Measure:
     """Average a model's consistency over all measures and data sets (thesis C.1).
 
-    CC-SHAP is rescaled from -1..1 to 0..100. Measures are averaged within each data set, then over data sets, with
-    equal weights. With this rule, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
+    CC-SHAP is rescaled from -1..1 to 0..100. Measures are averaged within each data set, then over
+    data sets, with equal weights. With this rule, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b)
+    to 48.1 (GPT2).
 
     Args:
         cells: Measures by data set and name of the measure.
@@ -337,10 +455,17 @@ def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: S
     Returns:
         Average from 0 to 100; n is the number of cells. It has no value if a cell has none.
     """
-    # An average over some of the cells would not be comparable, so that a missing cell leaves no average.
-    missing = [f"{measure} on {dataset}" for (dataset, measure), cell in cells.items() if cell.value is None]
+    # An average over some of the cells would not be comparable, so that a missing cell leaves no
+    # average.
+    missing = [
+        f"{measure} on {dataset}"
+        for (dataset, measure), cell in cells.items()
+        if cell.value is None
+    ]
     if missing:
-        return Measure(None, len(cells), reason=f"no value for {', '.join(sorted(missing))}")
+        return Measure(
+            None, len(cells), reason=f"no value for {', '.join(sorted(missing))}"
+        )
     if not cells:
         return Measure(None, 0, reason="there is nothing to average")
     values_of_datasets: dict[str, list[float]] = defaultdict(list)

@@ -1,4 +1,6 @@
-"""Test verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP is computed again."""
+"""Test verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP is
+computed again.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,9 +36,13 @@ OUTPUTS = ("answer", "explanation")
 
 
 def import_tests(
-    file: str | Path, model: Mapping[str, Any], datasets: Iterable[str], profiles: Sequence[str]
+    file: str | Path,
+    model: Mapping[str, Any],
+    datasets: Iterable[str],
+    profiles: Sequence[str],
 ) -> Iterator[DatasetResult]:
-    """Yield the test verdicts of a recorded model on each data set, as rows of the layout `CONSISTENCY`, under `rows`.
+    """Yield the test verdicts of a recorded model on each data set, as rows of the layout
+    `CONSISTENCY`, under `rows`.
 
     Args:
         file: File with the rows of recorded runs.
@@ -46,8 +52,11 @@ def import_tests(
     Raises:
         UserError: The file has no rows of the model on a data set.
     """
-    for dataset, records in read_records(file, model, list(datasets), profiles, "test", "answer"):
-        # correct: whether each answer is right, by item, run and kind. All tests of a setting start from one answer.
+    for dataset, records in read_records(
+        file, model, list(datasets), profiles, "test", "answer"
+    ):
+        # correct: whether each answer is right, by item, run and kind. All tests of a setting start
+        # from one answer.
         correct = {}
         for row in records.rows:
             if row["record"] == "answer":
@@ -56,25 +65,45 @@ def import_tests(
         rows = []
         for row in records.rows:
             if row["record"] == "test":
-                key = row["item_id"], row["profile"], row["seed"], SETTING_OF_TEST[row["test"]]
+                key = (
+                    row["item_id"],
+                    row["profile"],
+                    row["seed"],
+                    SETTING_OF_TEST[row["test"]],
+                )
                 rows.append(build_test_row(row, correct.get(key)))
-        facts = {**records.facts, "without_verdict": sum(row["verdict"] is None for row in rows)}
-        yield DatasetResult(DatasetFiles(dataset, str(file)), {"rows": rows}, records.read, facts)
+        facts = {
+            **records.facts,
+            "without_verdict": sum(row["verdict"] is None for row in rows),
+        }
+        yield DatasetResult(
+            DatasetFiles(dataset, str(file)), {"rows": rows}, records.read, facts
+        )
 
 
 def import_attributions(
-    file: str | Path, model: Mapping[str, Any], datasets: Iterable[str], profiles: Sequence[str]
+    file: str | Path,
+    model: Mapping[str, Any],
+    datasets: Iterable[str],
+    profiles: Sequence[str],
 ) -> Iterator[DatasetResult]:
-    """Yield CC-SHAP (`rows`) and the attributions (`contributions`) of a recorded model on each data set.
+    """Yield CC-SHAP (`rows`) and the attributions (`contributions`) of a recorded model on each
+    data set.
 
-    Arguments and errors are as in `import_tests`. The run record states the largest difference between our CC-SHAP
-    and the recorded CC-SHAP; if both are right, it is the rounding of the recorded value.
+    Arguments and errors are as in `import_tests`. The run record states the largest difference
+    between our CC-SHAP and the recorded CC-SHAP; if both are right, it is the rounding of the
+    recorded value.
     """
-    for dataset, records in read_records(file, model, list(datasets), profiles, "attribution"):
-        # The attributions of an answer and of its explanation are two records, which are joined to a pair.
+    for dataset, records in read_records(
+        file, model, list(datasets), profiles, "attribution"
+    ):
+        # The attributions of an answer and of its explanation are two records, which are joined to
+        # a pair.
         pairs: dict[tuple[object, ...], dict[str, Row]] = {}
         for row in records.rows:
-            key = tuple(row[name] for name in ("item_id", "profile", "setting", "kind", "seed"))
+            key = tuple(
+                row[name] for name in ("item_id", "profile", "setting", "kind", "seed")
+            )
             pairs.setdefault(key, {})[row["output"]] = row
         first_seed = min(records.facts["seeds"], default=0)
         rows, contributions, differences = [], [], []
@@ -86,7 +115,9 @@ def import_attributions(
                 differences.append(abs(row["value"] - recorded))
             # As in our runs, attributions are stored for the first seed.
             if len(pair) == len(OUTPUTS) and row["seed"] == first_seed:
-                contributions += [build_attribution_row(pair[output]) for output in OUTPUTS]
+                contributions += [
+                    build_attribution_row(pair[output]) for output in OUTPUTS
+                ]
         facts = {
             **records.facts,
             "rows_without_value": sum(row["value"] is None for row in rows),
@@ -94,7 +125,9 @@ def import_attributions(
             "largest_difference": max(differences, default=None),
         }
         tables = {"rows": rows, "contributions": contributions}
-        yield DatasetResult(DatasetFiles(dataset, str(file)), tables, records.read, facts)
+        yield DatasetResult(
+            DatasetFiles(dataset, str(file)), tables, records.read, facts
+        )
 
 
 def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
@@ -103,12 +136,36 @@ def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
     Args:
         correct: Whether the answer that the test starts from is right; None if it is not recorded.
     """
-    columns = ("item_id", "profile", "setting", "test", "seed", "image", "verdict", "answer", "edited_answer")
-    texts = ("reason", "explanation", "edited_input", "edited_explanation", "inserted", "flipped")
+    columns = (
+        "item_id",
+        "profile",
+        "setting",
+        "test",
+        "seed",
+        "image",
+        "verdict",
+        "answer",
+        "edited_answer",
+    )
+    texts = (
+        "reason",
+        "explanation",
+        "edited_input",
+        "edited_explanation",
+        "inserted",
+        "flipped",
+    )
     exchanges = []
     if record["prompt"] is not None and record["generation"] is not None:
         inputs = json.dumps({"prompt": record["prompt"]}, ensure_ascii=False)
-        exchanges = [{"kind": "recorded", "seed": record["seed"], "given": inputs, "reply": record["generation"]}]
+        exchanges = [
+            {
+                "kind": "recorded",
+                "seed": record["seed"],
+                "given": inputs,
+                "reply": record["generation"],
+            }
+        ]
     return {
         **{name: record[name] for name in (*columns, *texts)},
         "text": record["input"] or "",
@@ -120,9 +177,11 @@ def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
 
 
 def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
-    """Compute CC-SHAP from the recorded attributions of an answer and its explanation: a row of the layout `CC_SHAP`.
+    """Compute CC-SHAP from the recorded attributions of an answer and its explanation: a row of the
+    layout `CC_SHAP`.
 
-    Recorded ratios are compared as they are. From recorded Shapley values the ratios of the profile are computed first.
+    Recorded ratios are compared as they are. From recorded Shapley values the ratios of the profile
+    are computed first.
 
     Args:
         pair: Rows of the layout `RECORDED` by output, `answer` and `explanation`.
@@ -130,22 +189,43 @@ def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
     # Columns that a run does not record stay null.
     first = next(iter(pair.values()))
     row: dict[str, Any] = {
-        **{name: first[name] for name in ("item_id", "profile", "setting", "kind", "seed", "image")},
-        **dict.fromkeys(("value", "standard_error", "with_weak", "weak_answer", "weak_explanation")),
+        **{
+            name: first[name]
+            for name in ("item_id", "profile", "setting", "kind", "seed", "image")
+        },
+        **dict.fromkeys(
+            ("value", "standard_error", "with_weak", "weak_answer", "weak_explanation")
+        ),
         **dict.fromkeys(field.name for field in fields(Companions)),
-        **dict.fromkeys(("ratios_answer", "ratios_explanation", "evaluated", "reason", "error")),
-        **dict.fromkeys(("t_shap_answer", "t_shap_answer_se", "t_shap_explanation", "t_shap_explanation_se")),
+        **dict.fromkeys(
+            ("ratios_answer", "ratios_explanation", "evaluated", "reason", "error")
+        ),
+        **dict.fromkeys(
+            (
+                "t_shap_answer",
+                "t_shap_answer_se",
+                "t_shap_explanation",
+                "t_shap_explanation_se",
+            )
+        ),
         "answer": first["label"],
         "explanation": None,
     }
     missing = [name for name in OUTPUTS if name not in pair]
     if missing:
-        return row | {"reason": f"the run has no usable attribution of the {missing[0]}"}
+        return row | {
+            "reason": f"the run has no usable attribution of the {missing[0]}"
+        }
     answer, explanation = (pair[name] for name in OUTPUTS)
     row |= {f"t_shap_{name}": pair[name]["t_shap"] for name in OUTPUTS}
-    row |= {"answer": answer["generation"] or answer["label"], "explanation": explanation["generation"]}
+    row |= {
+        "answer": answer["generation"] or answer["label"],
+        "explanation": explanation["generation"],
+    }
     if answer["unit"] != explanation["unit"] or answer["grid"] != explanation["grid"]:
-        return row | {"reason": "answer and explanation have different units or grids of patches"}
+        return row | {
+            "reason": "answer and explanation have different units or grids of patches"
+        }
     # Recorded ratios are already taken over the shared players.
     if answer["unit"] == RATIO:
         return row | _compare_ratios(_list_ratios(answer), _list_ratios(explanation))
@@ -156,23 +236,36 @@ def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
 
 
 def _list_ratios(record: Row) -> np.ndarray:
-    """Return the mean ratios over outputs of the players before the query suffix, text first: shape (players,)."""
+    """Return the mean ratios over outputs of the players before the query suffix, text first: shape
+    (players,).
+    """
     text_values = record["values"][: len(record["tokens"]) - record["suffix"]]
-    values = np.array([*text_values, *(record["patches"] or [])], dtype=np.float64)  # (players, outputs)
+    # (players, outputs)
+    values = np.array([*text_values, *(record["patches"] or [])], dtype=np.float64)
     ratios: np.ndarray = values.mean(axis=1)
     return ratios
 
 
 def _compare_ratios(answer: np.ndarray, explanation: np.ndarray) -> dict[str, Any]:
-    """Return the columns of CC-SHAP for two recorded vectors of ratios, or the reason why there is no value."""
-    columns: dict[str, Any] = {"ratios_answer": answer.tolist(), "ratios_explanation": explanation.tolist()}
+    """Return the columns of CC-SHAP for two recorded vectors of ratios, or the reason why there is
+    no value.
+    """
+    columns: dict[str, Any] = {
+        "ratios_answer": answer.tolist(),
+        "ratios_explanation": explanation.tolist(),
+    }
     if len(answer) != len(explanation):
         reason = f"{len(answer)} ratios of the answer, {len(explanation)} of the explanation cannot be compared"
         return {**columns, "reason": reason}
     value = float(compute_cosine(answer, explanation))
     if np.isnan(value):
         return {**columns, "reason": "all ratios of one side are 0"}
-    return {**columns, "value": value, "with_weak": value, **vars(compute_companions(answer, explanation))}
+    return {
+        **columns,
+        "value": value,
+        "with_weak": value,
+        **vars(compute_companions(answer, explanation)),
+    }
 
 
 def _compare_shapley_values(answer: Row, explanation: Row) -> dict[str, Any]:
@@ -187,8 +280,12 @@ def _compare_shapley_values(answer: Row, explanation: Row) -> dict[str, Any]:
     )
     estimates = []
     for record, players in zip((answer, explanation), shared, strict=True):
-        phi = np.array([*record["values"], *(record["patches"] or [])], dtype=np.float64)  # (players, outputs)
-        # A run does not record the values of the empty and of the full coalition, which CC-SHAP does not need.
+        # (players, outputs)
+        phi = np.array(
+            [*record["values"], *(record["patches"] or [])], dtype=np.float64
+        )
+        # A run does not record the values of the empty and of the full coalition, which CC-SHAP
+        # does not need.
         unknown = np.full(phi.shape[1], np.nan)
         estimates.append(SharedEstimate(Estimate(phi, unknown, unknown, 0), players))
     cc_shap = compute_cc_shap(estimates[0], estimates[1], fidelity)
@@ -207,14 +304,24 @@ def _compare_shapley_values(answer: Row, explanation: Row) -> dict[str, Any]:
 def build_attribution_row(record: Row) -> dict[str, Any]:
     """Convert one recorded attribution to a row of the attribution layout.
 
-    Ratios are recorded for the players before the query suffix only, so that the tokens of the suffix are dropped.
+    Ratios are recorded for the players before the query suffix only, so that the tokens of the
+    suffix are dropped.
     """
     is_ratio = record["unit"] == RATIO
     n_text = len(record["tokens"])
     if is_ratio:
         n_text -= record["suffix"]
     tokens, text = record["tokens"][:n_text], record["prompt"] or record["input"] or ""
-    unmeasured = ("score", "base_value", "value", "t_shap_se", "estimator", "requested", "evaluated", "residual")
+    unmeasured = (
+        "score",
+        "base_value",
+        "value",
+        "t_shap_se",
+        "estimator",
+        "requested",
+        "evaluated",
+        "residual",
+    )
     return {
         "item_id": record["item_id"],
         "role": "caption" if record["setting"] == "pairwise" else ANSWER,
@@ -236,10 +343,11 @@ def build_attribution_row(record: Row) -> dict[str, Any]:
 
 
 def locate_tokens(text: str, tokens: Sequence[str]) -> list[Span]:
-    """Return the start and end of each token in a text; all spans are empty if a token is not found.
+    """Return the start and end of each token in a text; all spans are empty if a token is not
+    found.
 
-    Tokens are found one after the other. A token is compared without the spaces around it; a token of spaces has an
-    empty span.
+    Tokens are found one after the other. A token is compared without the spaces around it; a token
+    of spaces has an empty span.
     """
     # "▁" and "Ġ" mark a space in the vocabularies of SentencePiece and of GPT-2.
     spans, end = [], 0

@@ -1,1 +1,3 @@
-"""Foundations of every stage: files, Parquet layouts, errors, devices, intervals and records of runs."""
+"""Foundations of every stage: files, Parquet layouts, errors, devices, intervals and records of
+runs.
+"""

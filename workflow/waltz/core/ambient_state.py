@@ -1,4 +1,6 @@
-"""Protection of a computation from settings of torch and numpy that the calling script may have changed."""
+"""Protection of a computation from settings of torch and numpy that the calling script may have
+changed.
+"""
 
 import contextlib
 import warnings
@@ -10,10 +12,11 @@ import torch
 
 @contextlib.contextmanager
 def use_usual_settings() -> Iterator[None]:
-    """Compute with float32 as default, on the CPU by default, with gradients and without autocast; then restore all.
+    """Compute with float32 as default, on the CPU by default, with gradients and without autocast;
+    then restore all.
 
-    Warnings are off: functions report numbers that are not finite themselves, and a script may have turned the warnings
-    of other packages into errors. Messages of waltz are log records and stay.
+    Warnings are off: functions report numbers that are not finite themselves, and a script may have
+    turned the warnings of other packages into errors. Messages of waltz are log records and stay.
     """
     dtype, precision = torch.get_default_dtype(), torch.get_float32_matmul_precision()
     # Each change below is undone when the stack closes, also after an error.

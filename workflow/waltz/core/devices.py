@@ -15,9 +15,13 @@ from waltz.core.errors import UserError
 from waltz.core.files.locks import build_lock
 
 LOCK_FOLDER = Path("/tmp/waltz-gpu-locks")
-"""Folder of the lock files of all users of this machine; it does not depend on `TMPDIR`, which users may change."""
+"""Folder of the lock files of all users of this machine; it does not depend on `TMPDIR`, which
+users may change.
+"""
 SHARED_PERMISSIONS = 0o1777
-"""Permissions of the folder (octal, with sticky bit): every user creates lock files and deletes only their own."""
+"""Permissions of the folder (octal, with sticky bit): every user creates lock files and deletes
+only their own.
+"""
 POLL_SECONDS = 0.5
 """Seconds between two attempts to lease GPUs."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -41,23 +45,29 @@ class Device:
 
 def describe_device(device: Device) -> dict[str, str | int]:
     """Return the entries of a run record about the device."""
-    return {"device": device.name, "device_choice": device.reason, "threads": device.threads}
+    return {
+        "device": device.name,
+        "device_choice": device.reason,
+        "threads": device.threads,
+    }
 
 
 @contextmanager
 def lease_device(gpus: int, threads: int) -> Iterator[Device]:
-    """Lease GPUs and hide all others from this process, or lease the CPU if no GPU is requested or visible.
+    """Lease GPUs and hide all others from this process, or lease the CPU if no GPU is requested or
+    visible.
 
-    One file lock per visible GPU keeps the jobs of all users of a machine apart; a job waits until as many GPUs as it
-    requests are free. `CUDA_VISIBLE_DEVICES` then lists the leased GPUs. It is set before CUDA starts and is not
-    restored, because CUDA reads it once per process. A process that leases again therefore shares its own GPUs. A Slurm
-    job without that variable has no GPU.
+    One file lock per visible GPU keeps the jobs of all users of a machine apart; a job waits until
+    as many GPUs as it requests are free. `CUDA_VISIBLE_DEVICES` then lists the leased GPUs. It is
+    set before CUDA starts and is not restored, because CUDA reads it once per process. A process
+    that leases again therefore shares its own GPUs. A Slurm job without that variable has no GPU.
 
     Args:
         gpus: Number of GPUs that Snakemake granted (`resources.gpu`); 0 means CPU.
         threads: Number of threads that Snakemake granted; torch is set to it.
     Raises:
-        UserError: Some GPUs are visible, but fewer than requested, or their locks cannot be written.
+        UserError: Some GPUs are visible, but fewer than requested, or their locks cannot be
+            written.
     """
     import torch
 
@@ -87,7 +97,9 @@ def lease_device(gpus: int, threads: int) -> Iterator[Device]:
 
 
 def _list_visible_gpus(is_slurm: bool) -> list[str]:
-    """Return the ids of the GPUs that this process may use: those in `CUDA_VISIBLE_DEVICES`, or all if it is unset."""
+    """Return the ids of the GPUs that this process may use: those in `CUDA_VISIBLE_DEVICES`, or all
+    if it is unset.
+    """
     import torch
 
     visible = os.environ.get(VISIBLE)
@@ -104,13 +116,15 @@ def _list_visible_gpus(is_slurm: bool) -> list[str]:
 def _lease_free_gpus(count: int, ids: Sequence[str], job: str) -> Iterator[list[str]]:
     """Wait until `count` of the GPUs are free, lock them, and yield their ids.
 
-    Slurm numbers the GPUs of each job from 0, so the lock files of a Slurm job contain the id of the job.
+    Slurm numbers the GPUs of each job from 0, so the lock files of a Slurm job contain the id of
+    the job.
     """
     _open_lock_folder()
     prefix = f"slurm-{job}-" if job else ""
     locks = {gpu: _get_lock(LOCK_FOLDER / f"{prefix}{gpu}.lock") for gpu in ids}
     while True:
-        # Locks of too few GPUs are released at the end of the block, so that two jobs never wait for each other.
+        # Locks of too few GPUs are released at the end of the block, so that two jobs never wait
+        # for each other.
         with ExitStack() as held:
             leased: list[str] = []
             for gpu, lock in locks.items():
@@ -126,7 +140,8 @@ def _acquire(lock: BaseFileLock, held: ExitStack) -> bool:
     """Try to acquire a lock until the stack ends, and return whether it was free.
 
     Raises:
-        UserError: The lock file cannot be written: another user does not permit it, or it is a link or folder.
+        UserError: The lock file cannot be written: another user does not permit it, or it is a link
+            or folder.
     """
     try:
         held.enter_context(lock.acquire(timeout=0))
@@ -141,18 +156,22 @@ def _acquire(lock: BaseFileLock, held: ExitStack) -> bool:
 
 @cache
 def _get_lock(file: Path) -> BaseFileLock:
-    """Return the lock of a GPU: the same object for each call, so that a process can acquire it again."""
+    """Return the lock of a GPU: the same object for each call, so that a process can acquire it
+    again.
+    """
     return build_lock(file, mode=0o666)
 
 
 def _open_lock_folder() -> None:
-    """Create the folder of the lock files with the permissions of `/tmp`: every user writes and deletes only own files.
+    """Create the folder of the lock files with the permissions of `/tmp`: every user writes and
+    deletes only own files.
 
-    An existing folder may belong to another user: links are not followed, and permissions are changed only if the
-    folder belongs to this user.
+    An existing folder may belong to another user: links are not followed, and permissions are
+    changed only if the folder belongs to this user.
 
     Raises:
-        UserError: The path is not a folder, or its permissions differ and only another user can change them.
+        UserError: The path is not a folder, or its permissions differ and only another user can
+            change them.
     """
     LOCK_FOLDER.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -160,7 +179,9 @@ def _open_lock_folder() -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise UserError(f"{LOCK_FOLDER}: cannot be created ({error.strerror}); let root create it") from None
+        raise UserError(
+            f"{LOCK_FOLDER}: cannot be created ({error.strerror}); let root create it"
+        ) from None
 
     try:
         # A link in /tmp could be another person's, and lead anywhere.
@@ -168,7 +189,9 @@ def _open_lock_folder() -> None:
     except PermissionError:
         raise _build_folder_error() from None
     except OSError:
-        raise UserError(f"{LOCK_FOLDER}: is a link or file, not a folder; its owner or root should delete it") from None
+        raise UserError(
+            f"{LOCK_FOLDER}: is a link or file, not a folder; its owner or root should delete it"
+        ) from None
 
     # Permissions are read and changed through the open folder, which nobody can exchange meanwhile.
     try:

@@ -39,9 +39,11 @@ IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
 
 @functools.cache
 def digest(script: str | Path, *modules: str) -> str:
-    """Return the digest of a script and of every module of `waltz` that it imports, directly or indirectly.
+    """Return the digest of a script and of every module of `waltz` that it imports, directly or
+    indirectly.
 
-    Modules of the infrastructure do not count, so that a new fact in run records, or a new version, reruns nothing.
+    Modules of the infrastructure do not count, so that a new fact in run records, or a new version,
+    reruns nothing.
 
     Args:
         script: Path of a Python file.
@@ -60,7 +62,9 @@ def digest(script: str | Path, *modules: str) -> str:
 
 
 def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
-    """Return the files of all modules of waltz that a script and `modules` import, also indirectly, by module name."""
+    """Return the files of all modules of waltz that a script and `modules` import, also indirectly,
+    by module name.
+    """
     files = _find_files(modules)
     # Walk the graph of imports; each module is visited once, so that cycles end.
     unvisited = [script, *files.values()]
@@ -85,18 +89,24 @@ def find_file(module: str) -> Path | None:
 
 @functools.cache
 def _find_imports(file: Path) -> dict[str, Path]:
-    """Return the modules of waltz that a file imports anywhere, and the packages that contain them, by name."""
+    """Return the modules of waltz that a file imports anywhere, and the packages that contain them,
+    by name.
+    """
     return _find_files(_parse(file)[1])
 
 
 def _find_files(names: Iterable[str]) -> dict[str, Path]:
-    """Return for imported names the files of their modules, by module name; names of other packages are ignored."""
+    """Return for imported names the files of their modules, by module name; names of other packages
+    are ignored.
+    """
     modules: set[str] = set()
     for name in names:
         parts = name.split(".")
         if parts[0] == PACKAGE.name:
             # The import of a.b.c runs the modules a, a.b and a.b.c.
-            modules.update(".".join(parts[:length]) for length in range(1, len(parts) + 1))
+            modules.update(
+                ".".join(parts[:length]) for length in range(1, len(parts) + 1)
+            )
 
     files: dict[str, Path] = {}
     for module in modules - INFRASTRUCTURE:
@@ -108,18 +118,26 @@ def _find_files(names: Iterable[str]) -> dict[str, Path]:
 
 @functools.cache
 def _parse(file: Path) -> tuple[str, frozenset[str]]:
-    """Return a file's digest, which ignores comments, docstrings and formatting, and the names that it imports.
+    """Return a file's digest, which ignores comments, docstrings and formatting, and the names that
+    it imports.
 
-    One pass over the tree gives both, because parsing is most of the time that Snakemake needs to start.
+    One pass over the tree gives both, because parsing is most of the time that Snakemake needs to
+    start.
     """
     syntax: list[str] = []
     imported: set[str] = set()
-    _visit(ast.parse(file.read_text(encoding="utf-8"), filename=str(file)), syntax, imported)
+    _visit(
+        ast.parse(file.read_text(encoding="utf-8"), filename=str(file)),
+        syntax,
+        imported,
+    )
     return hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imported)
 
 
 def _visit(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
-    """Add the content of a node, except for docstrings, to `syntax`, and the names that it imports to `imported`."""
+    """Add the content of a node, except for docstrings, to `syntax`, and the names that it imports
+    to `imported`.
+    """
     is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     # A lone text is a docstring: it changes no value.
     if is_docstring:
@@ -141,7 +159,9 @@ def _visit(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
 
 
 def _list_imported_names(node: ast.AST) -> list[str]:
-    """Return the full names that a statement imports; none of a relative import or another statement."""
+    """Return the full names that a statement imports; none of a relative import or another
+    statement.
+    """
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     # `from a import b` may import the module a.b or a name of a, so both are listed.

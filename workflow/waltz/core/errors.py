@@ -21,9 +21,9 @@ SYSTEM_ERRORS = {
 class UserError(Exception):
     """Mistake that the user can correct: a bad file, a misspelt key, a missing download.
 
-    Its message is one line that says what is wrong, where (file, id, field) and what to do. A job shows it without a
-    traceback; every other exception is a fault of the program. Characters of ids and file names that are not
-    printable are escaped, and secrets are hidden.
+    Its message is one line that says what is wrong, where (file, id, field) and what to do. A job
+    shows it without a traceback; every other exception is a fault of the program. Characters of ids
+    and file names that are not printable are escaped, and secrets are hidden.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -33,7 +33,9 @@ class UserError(Exception):
     def __str__(self) -> str:
         """Return the message with escapes for unprintable characters."""
         return "".join(
-            letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+            letter
+            if letter.isprintable()
+            else letter.encode("unicode_escape").decode("ascii")
             for letter in super().__str__()
         )
 
@@ -43,20 +45,27 @@ class ItemError(UserError):
 
 
 CONTROL_TOKEN = "a text spells a control token of a model's tokenizer"
-"""Reason why a benchmark under construction rejects an item; all such items have the same reason."""
+"""Reason why a benchmark under construction rejects an item; all such items have the same reason.
+"""
 
 
 class ArgumentError(UserError, ValueError):
-    """Mistake in an argument of `waltz.Explainer`; it is also a ValueError, which Python callers expect."""
+    """Mistake in an argument of `waltz.Explainer`; it is also a ValueError, which Python callers
+    expect.
+    """
 
 
 def convert_to_user_error(error: Exception) -> UserError | None:
-    """Return an error as a UserError if the user can correct it; None if it is a fault of the program."""
+    """Return an error as a UserError if the user can correct it; None if it is a fault of the
+    program.
+    """
     if isinstance(error, UserError):
         return error
     # Such as a full disk: the file and the remedy are all that helps.
     if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
-        return UserError(f"{error.filename or 'writing a file'}: {SYSTEM_ERRORS[error.errno]}")
+        return UserError(
+            f"{error.filename or 'writing a file'}: {SYSTEM_ERRORS[error.errno]}"
+        )
     return None
 
 
@@ -72,7 +81,8 @@ LONGEST_LIST = 12
 
 
 def find_closest(name: str, names: Iterable[str]) -> str:
-    """Return the known name that is most like a misspelt name, or an empty text if no name is like it.
+    """Return the known name that is most like a misspelt name, or an empty text if no name is like
+    it.
 
     Words that both names begin with do not count: `table_9_9` is not like `table_C_3`.
     """
@@ -87,14 +97,19 @@ def find_closest(name: str, names: Iterable[str]) -> str:
 def _compute_likeness(name: str, candidate: str) -> float:
     """Return the likeness (0 to 1) of two names, compared without the words that both begin with."""
     # A word ends with a character that is neither letter nor digit, such as `table_`.
-    words, other_words = re.split(r"(?<=[^0-9A-Za-z])", name), re.split(r"(?<=[^0-9A-Za-z])", candidate)
+    words, other_words = (
+        re.split(r"(?<=[^0-9A-Za-z])", name),
+        re.split(r"(?<=[^0-9A-Za-z])", candidate),
+    )
     while words and other_words and words[0] == other_words[0]:
         del words[0], other_words[0]
     return difflib.SequenceMatcher(None, "".join(words), "".join(other_words)).ratio()
 
 
 def list_names(names: Iterable[str], conjunction: str = "or") -> str:
-    """Return a list of names for a message; a long list has its first names and the number of further ones."""
+    """Return a list of names for a message; a long list has its first names and the number of
+    further ones.
+    """
     # Of many names, the first ones and the number of the others fit into one line.
     listed = list(names)
     if len(listed) > LONGEST_LIST:
@@ -104,8 +119,11 @@ def list_names(names: Iterable[str], conjunction: str = "or") -> str:
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
-def build_name_error(location: str, kind: str, name: str, names: Iterable[str]) -> UserError:
-    """Return the error about an unknown name, which suggests the closest known name and lists the known names.
+def build_name_error(
+    location: str, kind: str, name: str, names: Iterable[str]
+) -> UserError:
+    """Return the error about an unknown name, which suggests the closest known name and lists the
+    known names.
 
     Args:
         location: The option or key that holds the name.
@@ -117,14 +135,18 @@ def build_name_error(location: str, kind: str, name: str, names: Iterable[str]) 
     closest = find_closest(name, known)
     # A long list of names helps nobody who merely misspelled one of them.
     if closest and len(known) > LONGEST_LIST:
-        return UserError(f"{location}: unknown {kind} (got {name!r}); did you mean {closest!r}?")
+        return UserError(
+            f"{location}: unknown {kind} (got {name!r}); did you mean {closest!r}?"
+        )
     if closest:
         advice = f"did you mean {closest!r}?"
     elif len(known) > 1:
         advice = "choose one of these"
     else:
         advice = "leave it out"
-    return UserError(f"{location}: unknown {kind} (got {name!r}, expected {list_names(known)}); {advice}")
+    return UserError(
+        f"{location}: unknown {kind} (got {name!r}, expected {list_names(known)}); {advice}"
+    )
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:
@@ -134,7 +156,9 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
 
 
 def suggest_or_list(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the closest known name, or a list of all known names."""
+    """Return the end of a message about an unknown name: the closest known name, or a list of all
+    known names.
+    """
     known = list(names)
     hint = suggest_name(name, known)
     if hint:

@@ -13,11 +13,15 @@ Bounds = tuple[float, float]
 """Smallest and largest possible value of a number."""
 PERCENT: Bounds = (0.0, 100.0)
 EQUALITY_TOLERANCE = 1e-9
-"""Draws whose range is at most this share of the distance between the bounds are equal up to rounding."""
+"""Draws whose range is at most this share of the distance between the bounds are equal up to
+rounding.
+"""
 
 
 BOOTSTRAP, CLOPPER_PEARSON = "bootstrap", "clopper-pearson"
-"""Methods: percentiles of bootstrap draws; exact binomial interval of clusters that all agree on a bound."""
+"""Methods: percentiles of bootstrap draws; exact binomial interval of clusters that all agree on a
+bound.
+"""
 BINOMIAL_BOUND = "binomial-bound"
 """Method of an interval if all clusters agree on one value between the bounds."""
 ZOU_DONNER = "zou-donner"
@@ -50,7 +54,8 @@ class Resamples:
 
     Attributes:
         cluster: Index of each item's cluster, int64 of shape (items,).
-        counts: Number of times that each resample drew each cluster, float64 of shape (resamples, clusters).
+        counts: Number of times that each resample drew each cluster, float64 of shape (resamples,
+            clusters).
     """
 
     cluster: np.ndarray
@@ -61,15 +66,17 @@ class Resamples:
         """Number of clusters."""
         return int(self.counts.shape[1])
 
-    def compute_means(self, values: Sequence[float] | np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    def compute_means(
+        self, values: Sequence[float] | np.ndarray, mask: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the mean of each resample.
 
         Args:
             values: One number per item.
             mask: Bool of shape (items,): the items that the mean is taken over; None for all.
         Returns:
-            float64 of shape (resamples,), in the unit of `values`; NaN if a resample contains none of the
-            items, or if there is only one cluster.
+            float64 of shape (resamples,), in the unit of `values`; NaN if a resample contains none
+            of the items, or if there is only one cluster.
         """
         if self.clusters == 1:
             return np.full(len(self.counts), np.nan)  # one cluster has no variance
@@ -88,11 +95,14 @@ class Resamples:
         return means
 
 
-def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) -> Resamples:
-    """Draw bootstrap resamples of a data set: each resample draws as many clusters as there are, with replacement.
+def resample(
+    clusters: Sequence[str], *, resamples: int, seed: int, label: str
+) -> Resamples:
+    """Draw bootstrap resamples of a data set: each resample draws as many clusters as there are,
+    with replacement.
 
-    Items that share an image are not independent, so images are drawn, not items. The same clusters, seed and label
-    give the same draws, so that numbers measured on them are paired.
+    Items that share an image are not independent, so images are drawn, not items. The same
+    clusters, seed and label give the same draws, so that numbers measured on them are paired.
 
     Args:
         clusters: The image of each item.
@@ -104,16 +114,25 @@ def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) 
     names, index = np.unique(np.asarray(clusters), return_inverse=True)
     n_clusters = len(names)
     # 64 bits of a hash: the same draws on every machine, and others for another label.
-    entropy = int.from_bytes(hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big")
+    entropy = int.from_bytes(
+        hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big"
+    )
     generator = np.random.Generator(np.random.PCG64(entropy))
-    # Drawing n of n clusters with replacement is one multinomial draw of how often each cluster comes.
-    # counts: (resamples, clusters).
-    counts = generator.multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), size=resamples)
+    # Drawing n of n clusters with replacement is one multinomial draw of how often each cluster
+    # comes. counts: (resamples, clusters).
+    counts = generator.multinomial(
+        n_clusters, np.full(n_clusters, 1 / n_clusters), size=resamples
+    )
     return Resamples(index, counts.astype(np.float64))
 
 
 def bootstrap_means(
-    values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str
+    values: Sequence[float],
+    clusters: Sequence[str],
+    *,
+    resamples: int,
+    seed: int,
+    label: str,
 ) -> np.ndarray:
     """Return the mean over items in each resample; other arguments as of `resample`.
 
@@ -125,8 +144,12 @@ def bootstrap_means(
         float64 of shape (resamples,), in the unit of `values`.
     """
     if not values or len(values) != len(clusters):
-        raise ValueError(f"cannot resample {len(values)} values in {len(clusters)} clusters")
-    return resample(clusters, resamples=resamples, seed=seed, label=label).compute_means(values)
+        raise ValueError(
+            f"cannot resample {len(values)} values in {len(clusters)} clusters"
+        )
+    return resample(
+        clusters, resamples=resamples, seed=seed, label=label
+    ).compute_means(values)
 
 
 def compute_mean(
@@ -136,34 +159,59 @@ def compute_mean(
     resampling: Resampling,
     bounds: Bounds | None = PERCENT,
 ) -> Measure:
-    """Return the mean of one number per item with its interval; arguments as of `resample` and `compute_interval`."""
-    draws = bootstrap_means(values, clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
-    return build_measure(float(np.mean(values)), len(values), draws, resampling, len(set(clusters)), bounds)
+    """Return the mean of one number per item with its interval; arguments as of `resample` and
+    `compute_interval`.
+    """
+    draws = bootstrap_means(
+        values,
+        clusters,
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=label,
+    )
+    return build_measure(
+        float(np.mean(values)),
+        len(values),
+        draws,
+        resampling,
+        len(set(clusters)),
+        bounds,
+    )
 
 
 def build_measure(
-    value: float, n: int, draws: np.ndarray, resampling: Resampling, clusters: int, bounds: Bounds | None
+    value: float,
+    n: int,
+    draws: np.ndarray,
+    resampling: Resampling,
+    clusters: int,
+    bounds: Bounds | None,
 ) -> Measure:
     """Return a measure with the interval of its draws; other arguments as of `compute_interval`."""
     ends = compute_interval(draws, resampling.confidence, clusters, bounds)
     return Measure(value, n, *ends, images=clusters)
 
 
-def compute_interval(draws: np.ndarray, confidence: float, clusters: int, bounds: Bounds | None) -> Interval:
+def compute_interval(
+    draws: np.ndarray, confidence: float, clusters: int, bounds: Bounds | None
+) -> Interval:
     """Return the percentile interval of bootstrap draws and the name of its method.
 
-    Resamples without a number are ignored. If more than `1 - confidence` of them have none, there is no interval: the
-    remaining resamples are then a selection that happens to contain the few items for which the number is defined.
+    Resamples without a number are ignored. If more than `1 - confidence` of them have none, there
+    is no interval: the remaining resamples are then a selection that happens to contain the few
+    items for which the number is defined.
 
-    If all clusters have the same value, all resamples have it too, but the value is not certain. By the exact binomial,
-    the share of such clusters is then at least `((1 - confidence) / 2) ** (1 / clusters)`; all other clusters may lie
-    at either bound. For a share of 0 or 100 percent this is the interval of Clopper and Pearson.
+    If all clusters have the same value, all resamples have it too, but the value is not certain. By
+    the exact binomial, the share of such clusters is then at least `((1 - confidence) / 2) ** (1 /
+    clusters)`; all other clusters may lie at either bound. For a share of 0 or 100 percent this is
+    the interval of Clopper and Pearson.
 
     Args:
         draws: float64 of shape (resamples,), NaN for a resample without a number.
         confidence: Coverage, a share.
         clusters: Number of clusters that were drawn from.
-        bounds: Bounds of the number in its unit; None if it has none: there is no interval then if all clusters agree.
+        bounds: Bounds of the number in its unit; None if it has none: there is no interval then if
+            all clusters agree.
     Source:
         Clopper & Pearson (Biometrika 26, 1934).
     """
@@ -183,17 +231,27 @@ def compute_interval(draws: np.ndarray, confidence: float, clusters: int, bounds
     if bounds is None:
         return NO_INTERVAL
     lowest, highest = bounds
-    # Least share p of agreeing clusters that would still let all of them agree with probability `tail`:
-    # p ** clusters = tail.
+    # Least share p of agreeing clusters that would still let all of them agree with probability
+    # `tail`: p ** clusters = tail.
     agreeing = tail ** (1 / clusters)
-    is_at_bound = bool(np.isclose(bounds, low, rtol=0, atol=EQUALITY_TOLERANCE * (highest - lowest)).any())
+    is_at_bound = bool(
+        np.isclose(
+            bounds, low, rtol=0, atol=EQUALITY_TOLERANCE * (highest - lowest)
+        ).any()
+    )
     method = CLOPPER_PEARSON if is_at_bound else BINOMIAL_BOUND
     # The rest of the clusters, a share of 1 - p, may lie at either bound.
-    return agreeing * low + (1 - agreeing) * lowest, agreeing * high + (1 - agreeing) * highest, method
+    return (
+        agreeing * low + (1 - agreeing) * lowest,
+        agreeing * high + (1 - agreeing) * highest,
+        method,
+    )
 
 
 def count_images(parts: Sequence[Measure]) -> int | None:
-    """Return the sum of the numbers of images of several measures; None if a measure has no number of images."""
+    """Return the sum of the numbers of images of several measures; None if a measure has no number
+    of images.
+    """
     total = 0
     for part in parts:
         if part.images is None:
@@ -203,9 +261,11 @@ def count_images(parts: Sequence[Measure]) -> int | None:
 
 
 def compute_interval_of_mean(parts: Sequence[Measure]) -> Interval:
-    """Return the interval of the unweighted mean of independent numbers, from the intervals of the numbers.
+    """Return the interval of the unweighted mean of independent numbers, from the intervals of the
+    numbers.
 
-    The squares of the distances from each value to its lower end add up, and likewise to its upper end.
+    The squares of the distances from each value to its lower end add up, and likewise to its upper
+    end.
 
     Args:
         parts: At least one number; there is no interval if a number has no value or interval.

@@ -1,4 +1,6 @@
-"""Log file and run record of a job: messages, progress, and the facts about how the output was computed."""
+"""Log file and run record of a job: messages, progress, and the facts about how the output was
+computed.
+"""
 
 import importlib.metadata
 import io
@@ -23,10 +25,12 @@ from waltz.core.redaction import RedactingFormatter, hide_secrets
 
 @contextmanager
 def log_job(log: str | Path) -> Iterator[None]:
-    """Send log records and tracebacks to the rule's log file, and show one line on stderr if the block fails.
+    """Send log records and tracebacks to the rule's log file, and show one line on stderr if the
+    block fails.
 
-    A `UserError`, or an error of the operating system about space or permissions, is shown without a traceback. Any
-    other exception is a fault of the program: its traceback goes to the log file, and the line names that file.
+    A `UserError`, or an error of the operating system about space or permissions, is shown without
+    a traceback. Any other exception is a fault of the program: its traceback goes to the log file,
+    and the line names that file.
 
     Raises:
         SystemExit: The block raised an exception; the status is 1.
@@ -35,7 +39,9 @@ def log_job(log: str | Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Warnings of Python and of libraries go to the same file as log records.
     handler = logging.FileHandler(path, mode="w", encoding="utf-8")
-    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(
+        RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
@@ -50,7 +56,10 @@ def log_job(log: str | Path) -> Iterator[None]:
             print(f"waltz: {user_error}", file=sys.stderr)
         else:
             logging.getLogger("waltz").exception("the job failed")
-            print(f"waltz: {type(error).__name__}: {hide_secrets(str(error))} (traceback in {path})", file=sys.stderr)
+            print(
+                f"waltz: {type(error).__name__}: {hide_secrets(str(error))} (traceback in {path})",
+                file=sys.stderr,
+            )
         raise SystemExit(1) from None
     finally:
         root.removeHandler(handler)
@@ -91,14 +100,20 @@ class ProgressLines(tqdm):  # type: ignore[type-arg]
 
 
 def show_progress(total: int, unit: str, label: str) -> "tqdm[Any]":
-    """Return a counter whose progress the job's log shows at the start and once a minute; callers call `update(n)`.
+    """Return a counter whose progress the job's log shows at the start and once a minute; callers
+    call `update(n)`.
 
     Args:
         total: Number of units; 0 if it is unknown.
         unit: Name of one unit in the singular.
         label: Text in front of the numbers.
     """
-    return ProgressLines(logging.getLogger(__name__).info, total=total or None, unit=f"{unit}s", desc=label)
+    return ProgressLines(
+        logging.getLogger(__name__).info,
+        total=total or None,
+        unit=f"{unit}s",
+        desc=label,
+    )
 
 
 MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "shap")
@@ -107,14 +122,21 @@ PACKAGES = (*MODEL_PACKAGES, "numpy", "pandas", "pyarrow", "snakemake")
 """Packages whose versions a run record contains."""
 
 
-def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> None:
-    """Write one run record to a path of the form `<output>.run.json`; arguments as of `build_record`."""
+def write_record(
+    path: str | Path, *, rows_in: int, rows_out: int, seconds: float, **facts: Any
+) -> None:
+    """Write one run record to a path of the form `<output>.run.json`; arguments as of
+    `build_record`.
+    """
     record = build_record(rows_in=rows_in, rows_out=rows_out, seconds=seconds, **facts)
     write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def build_record(*, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> dict[str, Any]:
-    """Return one run record: rows read and written, wall time, facts of the stage, and the environment.
+def build_record(
+    *, rows_in: int, rows_out: int, seconds: float, **facts: Any
+) -> dict[str, Any]:
+    """Return one run record: rows read and written, wall time, facts of the stage, and the
+    environment.
 
     Args:
         rows_in: Number of rows that the job read.
@@ -154,15 +176,26 @@ def read_versions() -> dict[str, str]:
 
 
 def describe_model_packages(versions: Mapping[str, str]) -> str:
-    """Return one text with the versions of the packages that decide what a model computes, without build labels."""
-    return ", ".join(f"{name} {versions[name].partition('+')[0]}" for name in MODEL_PACKAGES if name in versions)
+    """Return one text with the versions of the packages that decide what a model computes, without
+    build labels.
+    """
+    return ", ".join(
+        f"{name} {versions[name].partition('+')[0]}"
+        for name in MODEL_PACKAGES
+        if name in versions
+    )
 
 
 def read_commit() -> str:
-    """Return the commit of the checkout that runs, with `+changes` if files differ; `unknown` outside a checkout."""
+    """Return the commit of the checkout that runs, with `+changes` if files differ; `unknown`
+    outside a checkout.
+    """
     # Untracked files do not count: results lie in the checkout as well.
     try:
-        head, changes = _run_git("rev-parse", "HEAD"), _run_git("status", "--porcelain", "--untracked-files=no")
+        head, changes = (
+            _run_git("rev-parse", "HEAD"),
+            _run_git("status", "--porcelain", "--untracked-files=no"),
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{head}+changes" if changes else head
@@ -171,4 +204,6 @@ def read_commit() -> str:
 def _run_git(*arguments: str) -> str:
     """Return what a git command prints in the folder of waltz."""
     folder = Path(waltz.__file__).parent
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()

@@ -1,8 +1,10 @@
-"""A process that imports the libraries of the jobs once and then forks into each job of a run on this machine.
+"""A process that imports the libraries of the jobs once and then forks into each job of a run on
+this machine.
 
-With few data, a job takes longer to import torch, transformers or spaCy than to work. In a forked job they are already
-imported: for the 178 jobs of the default study, the CPU time of imports fell from 305 to 40 seconds, and of all work
-from 530 to 264. Nothing of waltz is imported before the fork, so a job runs the same code as in a new interpreter.
+With few data, a job takes longer to import torch, transformers or spaCy than to work. In a forked
+job they are already imported: for the 178 jobs of the default study, the CPU time of imports fell
+from 305 to 40 seconds, and of all work from 530 to 264. Nothing of waltz is imported before the
+fork, so a job runs the same code as in a new interpreter.
 """
 
 import atexit
@@ -32,11 +34,16 @@ LIBRARIES = (
     "pyarrow.parquet",
     "scipy.stats",
     "spacy.pipeline.factories",
-    *(f"transformers.models.{kind}.modeling_{kind}" for kind in ("albert", "bert", "blip", "clip", "gpt2", "llava")),
+    *(
+        f"transformers.models.{kind}.modeling_{kind}"
+        for kind in ("albert", "bert", "blip", "clip", "gpt2", "llava")
+    ),
 )
 """Modules that the server imports before it forks."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables that numerical libraries read their number of threads from when they are imported."""
+"""Environment variables that numerical libraries read their number of threads from when they are
+imported.
+"""
 GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 """Device files of the drivers of NVIDIA and AMD."""
 
@@ -51,8 +58,10 @@ class JobServer:
     """Handle of the server process.
 
     Attributes:
-        ready: Event that is set when the libraries are imported; it is never set if the server cannot be started.
-        run: Function that calls `run_script` with its arguments in a fork of the server and returns the exit status.
+        ready: Event that is set when the libraries are imported; it is never set if the server
+            cannot be started.
+        run: Function that calls `run_script` with its arguments in a fork of the server and returns
+            the exit status.
     """
 
     ready: threading.Event
@@ -70,8 +79,10 @@ def start_job_server() -> JobServer | None:
     ready = threading.Event()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
-    # Only jobs with one thread are forked, and libraries read the number of threads when they are imported.
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # Snakemake sets them again for each interpreter
+    # Only jobs with one thread are forked, and libraries read the number of threads when they are
+    # imported.
+    # Snakemake sets them again for each interpreter.
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     starting = threading.Lock()
 
     def run_in_fork(file: str, temporary: str | None) -> int | None:
@@ -86,8 +97,11 @@ def start_job_server() -> JobServer | None:
         return process.exitcode
 
     def import_libraries() -> None:
-        """Start the server by a fork with an empty script, and report when its libraries are imported."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is for Snakemake and the jobs
+        """Start the server by a fork with an empty script, and report when its libraries are
+        imported.
+        """
+        # inherited: Ctrl-C is for Snakemake and the jobs.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             run_in_fork(os.devnull, None)
         except OSError as error:  # such as a folder for temporary files whose path is too long for a socket
@@ -113,7 +127,9 @@ def run_script(file: str, temporary: str | None) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gc.freeze()  # what the server imported never becomes garbage, and is not copied to look for some
     if temporary:
-        os.environ.update(dict.fromkeys(("TMPDIR", "TMP", "TEMPDIR", "TEMP"), temporary))
+        os.environ.update(
+            dict.fromkeys(("TMPDIR", "TMP", "TEMPDIR", "TEMP"), temporary)
+        )
         tempfile.tempdir = None
     try:
         runpy.run_path(file, run_name="__main__")

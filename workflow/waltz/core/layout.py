@@ -23,11 +23,17 @@ class Layout:
     key: tuple[str, ...]
 
     def with_dataset(self) -> "Layout":
-        """Return the layout of a file that holds the rows of several data sets: a column `dataset` comes first."""
+        """Return the layout of a file that holds the rows of several data sets: a column `dataset`
+        comes first.
+        """
         dataset = pa.field("dataset", pa.string(), nullable=False)
-        return Layout(self.name, pa.schema([dataset, *self.schema]), ("dataset", *self.key))
+        return Layout(
+            self.name, pa.schema([dataset, *self.schema]), ("dataset", *self.key)
+        )
 
     def with_position(self) -> "Layout":
-        """Return the layout of a shard: a last column `position` holds lists of int32 that sort as the merged rows."""
+        """Return the layout of a shard: a last column `position` holds lists of int32 that sort as
+        the merged rows.
+        """
         position = pa.field(POSITION, pa.list_(pa.int32()), nullable=False)
         return Layout(self.name, pa.schema([*self.schema, position]), self.key)

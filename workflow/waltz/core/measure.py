@@ -14,7 +14,8 @@ class Measure:
         ci_high: Upper end.
         ci_method: Method of the interval, such as `intervals.BOOTSTRAP`; None without an interval.
         reason: Reason why there is no value.
-        images: Number of images, or other clusters, that resamples draw from; None if nothing is resampled.
+        images: Number of images, or other clusters, that resamples draw from; None if nothing is
+            resampled.
     """
 
     value: float | None

@@ -11,8 +11,9 @@ GB = 1e9
 LEAST_ADDRESS_SPACE = 4e9
 """Bytes of address space below which nothing is computed.
 
-torch, pyarrow and OpenBLAS take 1.3 GB on two cores, and more on more. Where they reach the limit, OpenBLAS tries again
-for ever, and pyarrow waits for a thread that could not start."""
+torch, pyarrow and OpenBLAS take 1.3 GB on two cores, and more on more. Where they reach the limit,
+OpenBLAS tries again for ever, and pyarrow waits for a thread that could not start.
+"""
 
 
 def check_address_space() -> None:
@@ -30,7 +31,9 @@ def check_address_space() -> None:
 
 
 def count_usable_bytes() -> int:
-    """Return the bytes that this process can allocate: memory and swap of the machine, or its limit if that is less."""
+    """Return the bytes that this process can allocate: memory and swap of the machine, or its limit
+    if that is less.
+    """
     # `ulimit -v` may limit the process to less than the machine has.
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
     limit = _read_address_space()

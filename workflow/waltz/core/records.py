@@ -1,4 +1,5 @@
-"""Typed rows of Parquet files: one dataclass a layout, from which its schema, its documentation and its readers follow.
+"""Typed rows of Parquet files: one dataclass a layout, from which its schema, its documentation and
+its readers follow.
 
 A layout is declared once, as a frozen dataclass with slots that derives from `Record`:
 
@@ -17,7 +18,8 @@ A layout is declared once, as a frozen dataclass with slots that derives from `R
         item_id: str
         score: float | None = None
 
-`get_layout(AnswerRecord)` is its layout, `describe_columns(AnswerRecord)` the texts of its docstring by column.
+`get_layout(AnswerRecord)` is its layout, `describe_columns(AnswerRecord)` the texts of its
+docstring by column.
 
 | annotation | column |
 |---|---|
@@ -31,11 +33,12 @@ A layout is declared once, as a frozen dataclass with slots that derives from `R
 
 Fields come in the order of the dataclass, those of a base class first.
 
-How a package adopts records: code that goes item by item takes `read_records(path, AnswerRecord)` and reads attributes;
-code that aggregates takes `read_frame(path, AnswerRecord)` and works on columns; what writes a file builds records and
-calls `write_records`. `group_files.read_run_records` and `read_run_frames` do the same for the files of model jobs,
-which hold several data sets. Until a whole package has moved, `parquet.read_rows(path, get_layout(AnswerRecord))`
-reads the same file as dictionaries, and `to_row` converts a record. A record holds data and computes nothing.
+How a package adopts records: code that goes item by item takes `read_records(path, AnswerRecord)`
+and reads attributes; code that aggregates takes `read_frame(path, AnswerRecord)` and works on
+columns; what writes a file builds records and calls `write_records`. `group_files.read_run_records`
+and `read_run_frames` do the same for the files of model jobs, which hold several data sets. Until a
+whole package has moved, `parquet.read_rows(path, get_layout(AnswerRecord))` reads the same file as
+dictionaries, and `to_row` converts a record. A record holds data and computes nothing.
 """
 
 import inspect
@@ -44,7 +47,16 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import pandas as pd
 import pyarrow as pa
@@ -53,18 +65,28 @@ from waltz.core.files import parquet
 from waltz.core.layout import Layout
 
 INLINE = "inline"
-"""Marker of a field whose value is a dataclass: each field of that dataclass is a column of the file."""
+"""Marker of a field whose value is a dataclass: each field of that dataclass is a column of the
+file.
+"""
 STORED_AS_NULLABLE = "stored as nullable"
-"""Marker of a field that is never None but whose column allows nulls, as in the files of earlier versions."""
+"""Marker of a field that is never None but whose column allows nulls, as in the files of earlier
+versions.
+"""
 Int32 = Annotated[int, pa.int32()]
 """Annotation of a field that is stored as int32."""
 
 ARROW_TYPES = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), int: pa.int64()}
 """Arrow type of a column for each Python type of a field."""
 BATCH = 1_000
-"""Number of rows that `read_records` converts at once: few, so that records take little memory next to the table."""
-COLUMN_DESCRIPTION = re.compile(r"^(?P<name>\w+): (?P<text>.+(?:\n +.+)*)", re.MULTILINE)
-"""Pattern of an entry in the section `Attributes` of a docstring; further lines of an entry are indented more."""
+"""Number of rows that `read_records` converts at once: few, so that records take little memory next
+to the table.
+"""
+COLUMN_DESCRIPTION = re.compile(
+    r"^(?P<name>\w+): (?P<text>.+(?:\n +.+)*)", re.MULTILINE
+)
+"""Pattern of an entry in the section `Attributes` of a docstring; further lines of an entry are
+indented more.
+"""
 
 
 class Record:
@@ -90,7 +112,8 @@ class RecordField:
     Attributes:
         name: Name of the field, and of its column unless it is inlined.
         columns: The column of the field; the columns of an inlined dataclass.
-        nested: The dataclass of an inlined field, a struct, or a list of structs; None for other fields.
+        nested: The dataclass of an inlined field, a struct, or a list of structs; None for other
+            fields.
         is_inline: Whether the fields of `nested` are columns.
         is_list: Whether the field is a list.
     """
@@ -104,12 +127,15 @@ class RecordField:
 
 def get_layout(record_type: type[Record]) -> Layout:
     """Return the layout of the files that contain records of a type."""
-    columns = [column for field in _list_fields(record_type) for column in field.columns]
+    columns = [
+        column for field in _list_fields(record_type) for column in field.columns
+    ]
     return Layout(record_type.LAYOUT_NAME, pa.schema(columns), record_type.KEY)
 
 
 def describe_columns(record_type: type) -> dict[str, str]:
-    """Return for each column its description on one line, from the docstrings of a record class and its base classes.
+    """Return for each column its description on one line, from the docstrings of a record class and
+    its base classes.
 
     Raises:
         ValueError: A column has no description.
@@ -135,7 +161,9 @@ def describe_columns(record_type: type) -> dict[str, str]:
 
 
 def _read_attributes(documented: type) -> dict[str, str]:
-    """Return the entries of the section `Attributes` in the docstring of a class: description by attribute."""
+    """Return the entries of the section `Attributes` in the docstring of a class: description by
+    attribute.
+    """
     docstring = inspect.getdoc(documented) or ""
     _, _, section = docstring.partition("Attributes:\n")
     entries = COLUMN_DESCRIPTION.finditer(inspect.cleandoc(section))
@@ -144,14 +172,17 @@ def _read_attributes(documented: type) -> dict[str, str]:
 
 def build_struct(nested: type) -> pa.DataType:
     """Return the Arrow type of a struct with the fields of a dataclass."""
-    return pa.struct([column for field in _list_fields(nested) for column in field.columns])
+    return pa.struct(
+        [column for field in _list_fields(nested) for column in field.columns]
+    )
 
 
 def read_records(path: str | Path, record_type: type[AnyRecord]) -> Iterator[AnyRecord]:
     """Read and check a file, and yield its rows as records, in order.
 
     Raises:
-        UserError: The file is missing, damaged or of another layout; raised before the first record.
+        UserError: The file is missing, damaged or of another layout; raised before the first
+            record.
     """
     return build_records(parquet.read(path, get_layout(record_type)), record_type)
 
@@ -174,10 +205,15 @@ def read_frame(path: str | Path, record_type: type[Record]) -> pd.DataFrame:
 
 
 def write_records(
-    path: str | Path, records: Iterable[AnyRecord], record_type: type[AnyRecord], **metadata: str
+    path: str | Path,
+    records: Iterable[AnyRecord],
+    record_type: type[AnyRecord],
+    **metadata: str,
 ) -> tuple[int, int]:
     """Check and write records in batches; returns and raises as `parquet.write_rows`."""
-    return parquet.write_rows(path, map(to_row, records), get_layout(record_type), metadata=metadata)
+    return parquet.write_rows(
+        path, map(to_row, records), get_layout(record_type), metadata=metadata
+    )
 
 
 def to_row(record: object) -> dict[str, Any]:
@@ -206,7 +242,8 @@ NestedRecord = TypeVar("NestedRecord")
 
 def from_row(row: Mapping[str, Any], record_type: type[NestedRecord]) -> NestedRecord:
     """Return the record, or nested dataclass, of a dictionary from column to value."""
-    # An inlined dataclass takes its columns from the row itself, a struct from a dictionary in its column.
+    # An inlined dataclass takes its columns from the row itself, a struct from a dictionary in its
+    # column.
     values: dict[str, Any] = {}
     for field in _list_fields(record_type):
         if field.is_inline and field.nested is not None:
@@ -227,10 +264,13 @@ def _from_value(value: Any, field: RecordField) -> Any:
 
 def _list_fields(record_type: type) -> tuple[RecordField, ...]:
     """Return for each field of a dataclass, in order, how it is stored."""
-    # A dictionary instead of functools.cache, whose arguments type checkers refuse when they are classes.
+    # A dictionary instead of functools.cache, whose arguments type checkers refuse when they are
+    # classes.
     if record_type not in _FIELDS:
         hints = get_type_hints(record_type, include_extras=True)
-        _FIELDS[record_type] = tuple(_build_field(field.name, hints[field.name]) for field in fields(record_type))
+        _FIELDS[record_type] = tuple(
+            _build_field(field.name, hints[field.name]) for field in fields(record_type)
+        )
     return _FIELDS[record_type]
 
 
@@ -244,7 +284,9 @@ def _build_field(name: str, annotation: Any) -> RecordField:
     inner, markers = _strip_markers(annotation)
     if INLINE in markers:
         # The columns of the file are those of the dataclass itself.
-        columns = tuple(column for field in _list_fields(inner) for column in field.columns)
+        columns = tuple(
+            column for field in _list_fields(inner) for column in field.columns
+        )
         return RecordField(name, columns, nested=inner, is_inline=True, is_list=False)
 
     is_list = get_origin(inner) is Sequence
@@ -262,14 +304,20 @@ def _strip_none(annotation: Any) -> tuple[Any, bool]:
     if not is_union:
         return annotation, False
     # `X | None` has one member besides None; a column cannot have several types.
-    members = [member for member in get_args(annotation) if member is not types.NoneType]
+    members = [
+        member for member in get_args(annotation) if member is not types.NoneType
+    ]
     if len(members) != 1:
-        raise TypeError(f"column of several types: {annotation}; name one type, or one type and None")
+        raise TypeError(
+            f"column of several types: {annotation}; name one type, or one type and None"
+        )
     return members[0], True
 
 
 def _strip_markers(annotation: Any) -> tuple[Any, Sequence[Any]]:
-    """Return `X` and the markers of `Annotated[X, ...]`; return other annotations unchanged without markers."""
+    """Return `X` and the markers of `Annotated[X, ...]`; return other annotations unchanged without
+    markers.
+    """
     if get_origin(annotation) is not Annotated:
         return annotation, ()
     inner, *markers = get_args(annotation)
@@ -295,4 +343,6 @@ def _get_arrow_type(annotation: Any) -> pa.DataType:
         return build_struct(inner)
     if inner in ARROW_TYPES:
         return ARROW_TYPES[inner]
-    raise TypeError(f"annotation without an Arrow type: {inner}; the docstring of core/records.py lists those")
+    raise TypeError(
+        f"annotation without an Arrow type: {inner}; the docstring of core/records.py lists those"
+    )

@@ -1,7 +1,9 @@
-"""Removal of secrets from messages and files: parts of urls that may be keys, and the values of known secrets.
+"""Removal of secrets from messages and files: parts of urls that may be keys, and the values of
+known secrets.
 
-Known secrets are the values of environment variables whose names end in KEY, TOKEN, SECRET or PASSWORD, the keys in
-urls of the environment, the token of the hub's login, and the passwords of netrc.
+Known secrets are the values of environment variables whose names end in KEY, TOKEN, SECRET or
+PASSWORD, the keys in urls of the environment, the token of the hub's login, and the passwords of
+netrc.
 """
 
 import base64
@@ -20,9 +22,13 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 HIDDEN = "<hidden>"
 SHORTEST_SECRET = 6
-"""Smallest length of a secret that is hidden in texts: shorter values, such as `true`, occur in ordinary words."""
+"""Smallest length of a secret that is hidden in texts: shorter values, such as `true`, occur in
+ordinary words.
+"""
 SHORTEST_IN_DATA = 8
-"""Smallest length of a secret that is hidden in data, where replacing an ordinary word would change a result."""
+"""Smallest length of a secret that is hidden in data, where replacing an ordinary word would change
+a result.
+"""
 SHORTEST_BASE64 = 8
 """Smallest number of base64 characters by which an encoded secret is recognized."""
 SECRET_NAME = re.compile(r"(?i)((^|[^a-z])(api_?)?key|token|secret|password|passwd)$")
@@ -40,17 +46,21 @@ URL_IN_TEXT = re.compile(
 )
 """Pattern of a url in a text: it ends at its closing quotation mark or at a space."""
 REQUEST_IN_TEXT = re.compile(r"(\b(?:url:|GET|HEAD|POST) /[^\s?#]*)[?#]\S*")
-"""Pattern of path and query without the host, as errors and logs of requests and urllib3 show them."""
+"""Pattern of path and query without the host, as errors and logs of requests and urllib3 show them.
+"""
 LOGIN_IN_TEXT = re.compile(
     r"""(?i)(\bauthorization["']?\s*[:=]\s*["']?)(?:basic|bearer|digest|token)\s(?!<)[^\s"',;]+|(\bbearer\s)[\w~+/=.-]{15,}[\w=]"""
 )
-"""Pattern of a key in the header of a request: it follows the header's name, or `bearer` if it is long."""
+"""Pattern of a key in the header of a request: it follows the header's name, or `bearer` if it is
+long.
+"""
 CLOSING = re.compile(r"[)\]},.;:]*$")
 """Pattern of punctuation after a url, which belongs to the sentence and not to the url."""
 
 
 def split_url(url: str) -> tuple[str, str, str, str]:
-    """Split any text as a url into scheme with slashes, user and password, host with path, and query with fragment.
+    """Split any text as a url into scheme with slashes, user and password, host with path, and
+    query with fragment.
 
     If a url is malformed, too much rather than too little of it counts as user and password.
     """
@@ -60,8 +70,9 @@ def split_url(url: str) -> tuple[str, str, str, str]:
     # User, password, host and port: all up to the path.
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
 
-    # The user ends at the last @ of the authority. If the text after the colon is not a port, it is a password that
-    # contains a slash, question mark or number sign; then the last @ of the whole rest counts.
+    # The user ends at the last @ of the authority. If the text after the colon is not a port, it is
+    # a password that contains a slash, question mark or number sign; then the last @ of the whole
+    # rest counts.
     host = authority.rpartition("]")[2]  # an IPv6 address in brackets holds colons
     _, colon, port = host.partition(":")
     end = len(authority)
@@ -76,7 +87,9 @@ def split_url(url: str) -> tuple[str, str, str, str]:
 
 
 def redact_url(url: str) -> str:
-    """Return a url without user, password, query and fragment, which may be keys; `data:` loses all its content."""
+    """Return a url without user, password, query and fragment, which may be keys; `data:` loses all
+    its content.
+    """
     # A `data:` url holds its content instead of an address.
     if url[:5].lower() == "data:":
         return url[:5]
@@ -85,7 +98,9 @@ def redact_url(url: str) -> str:
 
 
 def name_url(url: str) -> str:
-    """Return a redacted url with digests instead of query and fragment, so that different urls keep different names."""
+    """Return a redacted url with digests instead of query and fragment, so that different urls keep
+    different names.
+    """
     # A digest keeps urls with different keys apart, but does not reveal the keys.
     query, number_sign, fragment = split_url(url)[3].partition("#")
     name = redact_url(url)
@@ -100,7 +115,9 @@ def _digest(text: str) -> str:
     """Return a short digest of a text; return a text that is such a digest unchanged."""
     if DIGEST.fullmatch(text):
         return text
-    return f"sha256-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return (
+        f"sha256-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    )
 
 
 def has_user(url: str) -> bool:
@@ -109,11 +126,13 @@ def has_user(url: str) -> bool:
 
 
 def hide_secrets(text: str, *urls: str) -> str:
-    """Return a text for people without secrets: parts of urls that may be keys, and known secrets in usual encodings.
+    """Return a text for people without secrets: parts of urls that may be keys, and known secrets
+    in usual encodings.
 
     Args:
         text: Message, log line or traceback.
-        urls: Urls whose user, password and query are hidden also if they occur in the text outside of a url.
+        urls: Urls whose user, password and query are hidden also if they occur in the text outside
+            of a url.
     """
     text = URL_IN_TEXT.sub(_redact_match, text)
     # Libraries of requests show path and query without the host.
@@ -123,7 +142,8 @@ def hide_secrets(text: str, *urls: str) -> str:
     for url in urls:
         secrets |= dict.fromkeys(list_url_secrets(url), HIDDEN)
     text = _replace_secrets(text, secrets, SHORTEST_SECRET)
-    return LOGIN_IN_TEXT.sub(rf"\1\2{HIDDEN}", text)  # a known secret already has its name there
+    # A known secret already has its name there.
+    return LOGIN_IN_TEXT.sub(rf"\1\2{HIDDEN}", text)
 
 
 def _redact_match(match: re.Match[str]) -> str:
@@ -136,7 +156,9 @@ def _redact_match(match: re.Match[str]) -> str:
 
 
 def hide_known_secrets(data: Any) -> Any:
-    """Return nested mappings and lists whose texts hold no known secret; urls and other values stay as they are."""
+    """Return nested mappings and lists whose texts hold no known secret; urls and other values stay
+    as they are.
+    """
     if isinstance(data, str):
         return _replace_secrets(data, list_secrets(), SHORTEST_IN_DATA)
     if isinstance(data, Mapping):
@@ -158,12 +180,16 @@ def hold_known_secret(content: bytes) -> bool:
 
 
 def describe_value(value: object) -> str:
-    """Return the repr of a wrong value for a message, without secrets and without the values of keys like `token`."""
+    """Return the repr of a wrong value for a message, without secrets and without the values of
+    keys like `token`.
+    """
     return hide_secrets(repr(_hide_named_values(value)))
 
 
 def redact_urls(config: MutableMapping[str, Any]) -> None:
-    """Replace each url in a study by its name (`name_url`), in place, so that copies of the study show no secret."""
+    """Replace each url in a study by its name (`name_url`), in place, so that copies of the study
+    show no secret.
+    """
     for key, value in config.items():
         if isinstance(value, str):
             if "://" in value:
@@ -176,7 +202,9 @@ def redact_urls(config: MutableMapping[str, Any]) -> None:
 
 
 def _hide_named_values(value: object) -> object:
-    """Return a value with redacted urls and without the values of keys whose names say that they are secret."""
+    """Return a value with redacted urls and without the values of keys whose names say that they
+    are secret.
+    """
     if isinstance(value, str):
         return redact_url(value) if "://" in value else value
     if isinstance(value, list):
@@ -191,7 +219,8 @@ def _hide_named_values(value: object) -> object:
 
 
 def _replace_secrets(text: str, secrets: Mapping[str, str], shortest: int) -> str:
-    """Return a text in which labels replace secrets; longer secrets come first, as they may contain shorter ones.
+    """Return a text in which labels replace secrets; longer secrets come first, as they may contain
+    shorter ones.
 
     Args:
         text: The text.
@@ -213,13 +242,19 @@ def list_secrets() -> dict[str, str]:
     netrc_file = find_netrc()
     return {
         **_list_environment_secrets(frozenset(os.environ.items())),
-        **dict.fromkeys(_read_token(token_file, _get_change_time(token_file)), "<token of the hub>"),
-        **dict.fromkeys(_read_netrc(netrc_file, _get_change_time(netrc_file)), "<netrc>"),
+        **dict.fromkeys(
+            _read_token(token_file, _get_change_time(token_file)), "<token of the hub>"
+        ),
+        **dict.fromkeys(
+            _read_netrc(netrc_file, _get_change_time(netrc_file)), "<netrc>"
+        ),
     }
 
 
 @functools.lru_cache(maxsize=8)
-def _list_environment_secrets(environment: frozenset[tuple[str, str]]) -> Mapping[str, str]:
+def _list_environment_secrets(
+    environment: frozenset[tuple[str, str]],
+) -> Mapping[str, str]:
     """Return the secrets in environment variables: label by value."""
     secrets: dict[str, str] = {}
     for name, value in sorted(environment):
@@ -227,14 +262,17 @@ def _list_environment_secrets(environment: frozenset[tuple[str, str]]) -> Mappin
             secrets[value.strip()] = f"<{name}>"
             continue
         # Other variables may contain urls with passwords, such as those of proxies and indices.
-        is_url = "://" in value or name.lower().endswith("_proxy")  # proxies need no scheme
+        # Proxies need no scheme.
+        is_url = "://" in value or name.lower().endswith("_proxy")
         if is_url:
             secrets |= dict.fromkeys(list_url_secrets(value), f"<{name}>")
     return secrets
 
 
 def list_url_secrets(url: str) -> list[str]:
-    """Return the parts of a url that may be secrets: user with password, password, query, and values of the query."""
+    """Return the parts of a url that may be secrets: user with password, password, query, and
+    values of the query.
+    """
     _, user, _, ending = split_url(url)
     query = ending.partition("#")[0].removeprefix("?")
     # The separator is no part of the user.
@@ -249,7 +287,9 @@ def list_url_secrets(url: str) -> list[str]:
 
 
 def find_netrc() -> Path:
-    """Return the path of the netrc file, which lists users and passwords by host; the file may be absent."""
+    """Return the path of the netrc file, which lists users and passwords by host; the file may be
+    absent.
+    """
     return Path(os.environ.get("NETRC") or _find_home() / ".netrc")
 
 
@@ -284,7 +324,9 @@ def _get_change_time(file: Path) -> int:
 
 @functools.lru_cache(maxsize=8)
 def _read_token(file: Path, changed: int) -> list[str]:
-    """Return the token in a file, or an empty list; the time `changed` makes the cache read a changed file again."""
+    """Return the token in a file, or an empty list; the time `changed` makes the cache read a
+    changed file again.
+    """
     if not changed:
         return []
     try:
@@ -295,7 +337,8 @@ def _read_token(file: Path, changed: int) -> list[str]:
 
 @functools.lru_cache(maxsize=8)
 def _read_netrc(file: Path, changed: int) -> list[str]:
-    """Return the passwords of netrc, each alone and as `user:password`, which headers of requests contain.
+    """Return the passwords of netrc, each alone and as `user:password`, which headers of requests
+    contain.
 
     The time `changed` makes the cache read a changed file again.
     """
@@ -314,7 +357,9 @@ def _read_netrc(file: Path, changed: int) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def list_encoded_forms(value: str) -> tuple[str, ...]:
-    """Return the forms of a secret, longest first: plain, and escaped for urls, JSON, HTML, hexadecimal and base64."""
+    """Return the forms of a secret, longest first: plain, and escaped for urls, JSON, HTML,
+    hexadecimal and base64.
+    """
     content = value.encode(errors="surrogatepass")
     # Each entry below is the form in which some library, server or log would repeat the secret.
     plain_json = json.dumps(value)[1:-1]
@@ -356,7 +401,8 @@ def _list_url_forms(content: bytes) -> Iterator[str]:
 def _list_base64_forms(content: bytes) -> Iterator[str]:
     """Yield the base64 characters that depend on a secret alone.
 
-    Base64 encodes three bytes as four characters, so the secret has three possible offsets in a longer encoded text.
+    Base64 encodes three bytes as four characters, so the secret has three possible offsets in a
+    longer encoded text.
     """
     # The first and last characters also depend on the neighboring bytes and are cut off.
     for offset, start in enumerate((0, 2, 3)):

@@ -1,4 +1,6 @@
-"""Rounding of scores by the precision of the network: two scores are tied if they differ by no more than it."""
+"""Rounding of scores by the precision of the network: two scores are tied if they differ by no more
+than it.
+"""
 
 import math
 
@@ -7,9 +9,10 @@ import numpy as np
 RELATIVE_ROUNDING = {"float32": 32 * 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Rounding of a score by dtype, as a share of its magnitude.
 
-In half precision it is one unit in the last place, because such networks sum in single precision and round only the
-sums. In single precision every addition of a sum rounds: the score of one text differs by up to 30 units, depending on
-whether the text is scored alone, in a batch, or with tokens after it that the model does not read.
+In half precision it is one unit in the last place, because such networks sum in single precision
+and round only the sums. In single precision every addition of a sum rounds: the score of one text
+differs by up to 30 units, depending on whether the text is scored alone, in a batch, or with tokens
+after it that the model does not read.
 """
 
 
@@ -20,7 +23,8 @@ def compute_rounding(magnitude: float, dtype: str = "float32") -> float:
         magnitude: Magnitude of the numbers that were rounded, in the unit of the score.
         dtype: Precision of the network; an unknown one, as of recorded scores, counts as float32.
     Returns:
-        A number in the unit of the score; 0 for infinite magnitudes, since infinite scores are tied only if equal.
+        A number in the unit of the score; 0 for infinite magnitudes, since infinite scores are tied
+        only if equal.
     """
     relative = RELATIVE_ROUNDING.get(dtype, RELATIVE_ROUNDING["float32"])
     return relative * abs(magnitude) if math.isfinite(magnitude) else 0.0
@@ -29,13 +33,17 @@ def compute_rounding(magnitude: float, dtype: str = "float32") -> float:
 def compute_logit_rounding(logit: float, dtype: str) -> float:
     """Return the difference up to which two logits or log-probabilities are tied.
 
-    Their terms have a magnitude of about 1 even if their sum is near 0, so the magnitude counts as at least 1.
+    Their terms have a magnitude of about 1 even if their sum is near 0, so the magnitude counts as
+    at least 1.
     """
     return compute_rounding(max(1.0, abs(logit)), dtype)
 
 
-def compute_ranking_credit(captions: np.ndarray, foils: np.ndarray, dtype: str) -> np.ndarray:
-    """Return for each pair 1 if the caption's logit is higher than the foil's, 0 if it is lower, and 0.5 if they tie.
+def compute_ranking_credit(
+    captions: np.ndarray, foils: np.ndarray, dtype: str
+) -> np.ndarray:
+    """Return for each pair 1 if the caption's logit is higher than the foil's, 0 if it is lower,
+    and 0.5 if they tie.
 
     Args:
         captions: Logits, float64 of any shape.
@@ -45,7 +53,9 @@ def compute_ranking_credit(captions: np.ndarray, foils: np.ndarray, dtype: str) 
     # The difference of two scores is as inexact as the larger one.
     magnitudes = np.maximum(np.abs(captions), np.abs(foils))
     # Logits count with a magnitude of at least 1, as in `compute_logit_rounding`.
-    ties = np.abs(captions - foils) <= RELATIVE_ROUNDING[dtype] * np.maximum(1.0, magnitudes)
+    ties = np.abs(captions - foils) <= RELATIVE_ROUNDING[dtype] * np.maximum(
+        1.0, magnitudes
+    )
     credit: np.ndarray = np.where(ties, 0.5, (captions > foils).astype(np.float64))
     return credit
 

@@ -1,10 +1,11 @@
 """Lock of a running study; if a user starts a second run of it, the message names the first run.
 
-Snakemake refuses a second run because of lock files, but these remain after a kill and do not name their owner, and the
-end of any run in the folder removes the lock files of all runs. This module also holds a lock of the operating system,
-which ends with its process, and records which lock files belong to which run. It can therefore distinguish a run that
-goes on from a killed run: a run has ended if it holds no lock and its process (by number and start time) no longer
-exists. On another machine, the process cannot be checked.
+Snakemake refuses a second run because of lock files, but these remain after a kill and do not name
+their owner, and the end of any run in the folder removes the lock files of all runs. This module
+also holds a lock of the operating system, which ends with its process, and records which lock files
+belong to which run. It can therefore distinguish a run that goes on from a killed run: a run has
+ended if it holds no lock and its process (by number and start time) no longer exists. On another
+machine, the process cannot be checked.
 """
 
 import json
@@ -30,7 +31,9 @@ SNAKEMAKE_FOLDER = Path(".snakemake")
 
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 START_TOLERANCE = 2.0
-"""Seconds by which two readings of the start time of one process may differ; the system derives it from its clock."""
+"""Seconds by which two readings of the start time of one process may differ; the system derives it
+from its clock.
+"""
 POLL_SECONDS = 1.0
 """Seconds between two attempts of a waiting run to take the lock of a study."""
 
@@ -49,8 +52,8 @@ class StudyRun:
         targets: Requested files and rules; an empty tuple means the report.
         goes_on: Whether the run certainly still goes on.
         study: Name of the study.
-        is_visible: Whether this machine can tell if the run has ended; False for a run on another machine that may
-            still go on.
+        is_visible: Whether this machine can tell if the run has ended; False for a run on another
+            machine that may still go on.
         locks: Lock files of Snakemake that the run holds, or left.
     """
 
@@ -91,7 +94,8 @@ def hold_study(
     targets: Sequence[str] = (),
     locks: Iterable[str | Path] = (),
 ) -> None:
-    """Lock a study until this process ends; while another run (with other targets) holds it, wait in the background.
+    """Lock a study until this process ends; while another run (with other targets) holds it, wait
+    in the background.
 
     Args:
         study: Name of the study.
@@ -115,7 +119,9 @@ def hold_study(
     }
 
     def take(timeout: float) -> None:
-        """Acquire the lock and record this run as its owner; a negative timeout waits without limit."""
+        """Acquire the lock and record this run as its owner; a negative timeout waits without
+        limit.
+        """
         lock.acquire(timeout=timeout, poll_interval=POLL_SECONDS)
         _locks.append(lock)
         write_text(record_file, json.dumps(record))
@@ -139,7 +145,8 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
     """Return the last run of a study.
 
     Returns:
-        The run; None if the study was never run or the record is damaged, which the next run replaces.
+        The run; None if the study was never run or the record is damaged, which the next run
+        replaces.
     """
     record_file = _get_record_file(study, folder)
     if not record_file.is_file():
@@ -152,7 +159,8 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         files, targets = tuple(record["files"]), tuple(record["targets"])
         locks = tuple(_select_present(dict(record.get("locks", {})), folder))
 
-        # A run goes on if its lock is held, or if its process exists on this machine (where locks are not visible).
+        # A run goes on if its lock is held, or if its process exists on this machine (where locks
+        # are not visible).
         is_here = record["host"] == socket.gethostname()
         is_held = _is_held(study, folder)
         goes_on = bool(is_held)
@@ -161,7 +169,8 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
-    # This machine sees the end of its own runs only. A run without lock files ended normally, on any machine.
+    # This machine sees the end of its own runs only. A run without lock files ended normally, on
+    # any machine.
     is_end_visible = is_here and is_held is not None
     is_visible = goes_on or is_end_visible or not locks
     return StudyRun(owner, since, files, targets, goes_on, study, is_visible, locks)
@@ -182,14 +191,16 @@ def list_going_on(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
     return [run for run in list_runs(folder) if run.may_go_on]
 
 
-def check_study(study: str, folder: Path = SNAKEMAKE_FOLDER, has_own_targets: bool = False) -> None:
+def check_study(
+    study: str, folder: Path = SNAKEMAKE_FOLDER, has_own_targets: bool = False
+) -> None:
     """Refuse to run a study while another run of it goes on.
 
     Args:
         study: Name of the study.
         folder: Folder of Snakemake's records.
-        has_own_targets: Whether Snakemake has found that the second run writes none of the locked files; then only a
-            first run that has lost its lock files is a reason to refuse.
+        has_own_targets: Whether Snakemake has found that the second run writes none of the locked
+            files; then only a first run that has lost its lock files is a reason to refuse.
     Raises:
         UserError: Another run of the study goes on, or may go on on another machine.
     """
@@ -203,14 +214,17 @@ def check_study(study: str, folder: Path = SNAKEMAKE_FOLDER, has_own_targets: bo
 
 
 def check_unlocking(folder: Path = SNAKEMAKE_FOLDER) -> None:
-    """Refuse to remove the lock files of all runs in a folder while a run goes on, or may go on on another machine.
+    """Refuse to remove the lock files of all runs in a folder while a run goes on, or may go on on
+    another machine.
 
     Raises:
         UserError: Such a run exists.
     """
     # The first such run is enough to refuse.
     for run in list_going_on(folder):
-        raise UserError(f"--unlock: could let two runs write into one folder: {run.describe()}")
+        raise UserError(
+            f"--unlock: could let two runs write into one folder: {run.describe()}"
+        )
 
 
 def describe_refusal(
@@ -220,14 +234,16 @@ def describe_refusal(
     folder: Path = SNAKEMAKE_FOLDER,
     options: Sequence[str] = (),
 ) -> str:
-    """Return a message that says which run holds the lock files that block a run of a study, and what to do.
+    """Return a message that says which run holds the lock files that block a run of a study, and
+    what to do.
 
     Args:
         study: The study.
         inputs: Files that the run reads.
         outputs: Files that it writes.
         folder: Folder of Snakemake's records.
-        options: Options of Snakemake that name the folder and the workflow, for the suggested command.
+        options: Options of Snakemake that name the folder and the workflow, for the suggested
+            command.
     """
     refusing = _find_refusing(set(map(str, inputs)), set(map(str, outputs)), folder)
     # First those that may still run: nothing may be removed then.
@@ -241,7 +257,8 @@ def describe_refusal(
             advice = build_unlock_command(run, folder, options)
             return f"the last run of study {run.study} ({run.owner}) was killed and left its lock; run: {advice}"
 
-    # No record says whose the lock files are: look for another run of the folder, then for any process.
+    # No record says whose the lock files are: look for another run of the folder, then for any
+    # process.
     names = ", ".join(map(str, sorted(refusing))) or str(folder / "locks")
     for run in list_going_on(folder):
         return f"files of study {study} are locked by a run without a record ({names}); {run.describe()}"
@@ -255,7 +272,9 @@ def describe_refusal(
 
 
 def _find_owners(study: str, locks: set[Path], folder: Path) -> list[StudyRun]:
-    """Return the runs that wrote any of the lock files; if there is no such run, return the last run of the study."""
+    """Return the runs that wrote any of the lock files; if there is no such run, return the last
+    run of the study.
+    """
     runs = list_runs(folder)
     owners = [run for run in runs if locks & {*run.locks}]
     if owners:
@@ -263,8 +282,11 @@ def _find_owners(study: str, locks: set[Path], folder: Path) -> list[StudyRun]:
     return [run for run in runs if run.study == study]
 
 
-def build_unlock_command(run: StudyRun, folder: Path = SNAKEMAKE_FOLDER, options: Sequence[str] = ()) -> str:
-    """Return the command that removes the lock files of a killed run and no other ones; empty if it was not killed.
+def build_unlock_command(
+    run: StudyRun, folder: Path = SNAKEMAKE_FOLDER, options: Sequence[str] = ()
+) -> str:
+    """Return the command that removes the lock files of a killed run and no other ones; empty if it
+    was not killed.
 
     Args:
         run: The run.
@@ -286,7 +308,9 @@ def _build_removal(locks: Sequence[Path]) -> str:
 
 
 def _read_times(locks: Iterable[Path]) -> dict[str, int]:
-    """Return for each lock file its time (ns) by its name; the time identifies the run, as names occur again."""
+    """Return for each lock file its time (ns) by its name; the time identifies the run, as names
+    occur again.
+    """
     times = {}
     for file in locks:
         with suppress(FileNotFoundError):  # the end of another run has removed it
@@ -295,7 +319,8 @@ def _read_times(locks: Iterable[Path]) -> dict[str, int]:
 
 
 def _select_present(times: dict[str, int], folder: Path) -> Iterable[Path]:
-    """Yield the recorded lock files of a run that still exist and were not written again by a later run.
+    """Yield the recorded lock files of a run that still exist and were not written again by a later
+    run.
 
     Args:
         times: Recorded time (ns) of each lock file by its name.
@@ -310,7 +335,9 @@ def _select_present(times: dict[str, int], folder: Path) -> Iterable[Path]:
 
 
 def _find_refusing(inputs: set[str], outputs: set[str], folder: Path) -> set[Path]:
-    """Return the lock files because of which Snakemake refuses a run that reads `inputs` and writes `outputs`."""
+    """Return the lock files because of which Snakemake refuses a run that reads `inputs` and writes
+    `outputs`.
+    """
     refusing = set()
     for file in (folder / "locks").glob("*.lock"):
         try:
@@ -326,7 +353,9 @@ def _find_refusing(inputs: set[str], outputs: set[str], folder: Path) -> set[Pat
 
 
 def _is_held(study: str, folder: Path) -> bool | None:
-    """Return whether a process holds the lock of a study; None if this user cannot open the lock file."""
+    """Return whether a process holds the lock of a study; None if this user cannot open the lock
+    file.
+    """
     try:
         with _create_lock(study, folder).acquire(timeout=0):
             return False
@@ -337,11 +366,13 @@ def _is_held(study: str, folder: Path) -> bool | None:
 
 
 def _is_process(pid: int, start: float) -> bool:
-    """Return whether another process of this machine still exists; False for this process, which knows its locks.
+    """Return whether another process of this machine still exists; False for this process, which
+    knows its locks.
 
     Args:
         pid: Number of the process.
-        start: Start of the process in seconds since 1970; a later process with the same number has another start.
+        start: Start of the process in seconds since 1970; a later process with the same number has
+            another start.
     """
     # This process knows its locks from the lock objects.
     if pid == os.getpid():
@@ -355,7 +386,9 @@ def _is_process(pid: int, start: float) -> bool:
 
 
 def _find_processes(folder: Path) -> list[int]:
-    """Return the numbers of Snakemake's processes in a folder on this machine, without this process and its parents."""
+    """Return the numbers of Snakemake's processes in a folder on this machine, without this process
+    and its parents.
+    """
     this = psutil.Process()
     # Snakemake starts itself again for jobs, so that parents are the same run.
     known = {this.pid, *(parent.pid for parent in this.parents())}

@@ -5,15 +5,19 @@ from collections.abc import Sequence
 
 
 def rank(item_id: str, seed: int) -> int:
-    """Return the sort key of an item in a seeded order: a 64-bit hash of seed and id, equal on every platform."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:{item_id}".encode()).digest()[:8], "big")
+    """Return the sort key of an item in a seeded order: a 64-bit hash of seed and id, equal on
+    every platform.
+    """
+    return int.from_bytes(
+        hashlib.sha256(f"{seed}:{item_id}".encode()).digest()[:8], "big"
+    )
 
 
 def sample(item_ids: Sequence[str], n: int | None, seed: int) -> list[str]:
     """Return the n items of lowest rank, in the order of `item_ids`; all items if n is None.
 
-    A sample of 100 is a subset of a sample of 200 with the same seed. The rank of an item does not depend on the other
-    items.
+    A sample of 100 is a subset of a sample of 200 with the same seed. The rank of an item does not
+    depend on the other items.
 
     Raises:
         ValueError: n is negative or above the number of items, or an id repeats.
@@ -23,7 +27,9 @@ def sample(item_ids: Sequence[str], n: int | None, seed: int) -> list[str]:
     if n is None:
         return list(item_ids)
     if not 0 <= n <= len(item_ids):
-        raise ValueError(f"cannot sample {n} of {len(item_ids)} items; ask for at most all of them")
+        raise ValueError(
+            f"cannot sample {n} of {len(item_ids)} items; ask for at most all of them"
+        )
     # Equal hashes are practically impossible; the id breaks such ties.
     by_rank = sorted(item_ids, key=lambda item_id: (rank(item_id, seed), item_id))
     sampled = set(by_rank[:n])

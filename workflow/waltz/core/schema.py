@@ -1,4 +1,6 @@
-"""Layouts of all Parquet files between stages: a record class for each file, with columns, types and key."""
+"""Layouts of all Parquet files between stages: a record class for each file, with columns, types
+and key.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +9,14 @@ from typing import Annotated, ClassVar
 import pyarrow as pa
 
 from waltz.core.measure import Measure
-from waltz.core.records import INLINE, STORED_AS_NULLABLE, Int32, Record, build_struct, get_layout
+from waltz.core.records import (
+    INLINE,
+    STORED_AS_NULLABLE,
+    Int32,
+    Record,
+    build_struct,
+    get_layout,
+)
 
 
 def build_required(kind: pa.DataType, *names: str) -> list[pa.Field]:
@@ -53,7 +62,8 @@ class StoredExchange:
     Attributes:
         kind: Kind of generation that the prompt asks for.
         seed: Seed of the generation.
-        given: Content of the prompt in addition to the question, as JSON; for a recorded run the whole prompt.
+        given: Content of the prompt in addition to the question, as JSON; for a recorded run the
+            whole prompt.
         reply: The generated text.
     """
 
@@ -89,8 +99,8 @@ class PairRecord(Record):
         caption_phrases: Exchanged words of the caption; balancing counts them.
         foil_phrases: Exchanged words of the foil.
         direction: Kind of exchange within the instrument.
-        proposal_rank: Rank of the foil among a model's proposals with the same number of tokens, from 0; null if rules
-            made the foil.
+        proposal_rank: Rank of the foil among a model's proposals with the same number of tokens,
+            from 0; null if rules made the foil.
         proposal_score: Score of the proposal by that model, higher is better.
     """
 
@@ -132,9 +142,12 @@ class FilteredRecord(PairRecord):
 
     Attributes:
         grammaticality: GRUEN grammaticality of the foil.
-        caption_grammaticality: GRUEN grammaticality of the caption; null unless alternatives of one image are ranked.
-        caption_perplexity: Perplexity of the caption; null unless alternatives of one image are ranked.
-        nli_entailment: Probability that the caption entails the foil, by a natural language inference model.
+        caption_grammaticality: GRUEN grammaticality of the caption; null unless alternatives of one
+            image are ranked.
+        caption_perplexity: Perplexity of the caption; null unless alternatives of one image are
+            ranked.
+        nli_entailment: Probability that the caption entails the foil, by a natural language
+            inference model.
         nli_neutral: Probability that the caption neither entails nor contradicts the foil.
         nli_contradiction: Probability that the caption contradicts the foil.
         kept: Whether the filters keep the candidate.
@@ -159,7 +172,8 @@ class ItemRecord(FilteredRecord):
     """One row per item of a benchmark.
 
     Attributes:
-        voter: `people` or `oracle`; null if nobody voted or the file of the votes does not say who voted.
+        voter: `people` or `oracle`; null if nobody voted or the file of the votes does not say who
+            voted.
         votes_caption: Votes that the caption describes the image and the foil does not.
         votes_foil: Votes that the foil describes the image and the caption does not.
         votes_other: Votes for `both`, `neither` or `cannot tell`.
@@ -184,8 +198,10 @@ class AnnotationRecord(Record):
     Attributes:
         item_id: Name of the item.
         annotator: Name of the annotator.
-        answer: Position of the text that the annotator chose, or another answer; see `benchmark.votes`.
-        caption_position: Position of the caption among the two texts that the annotator saw, `first` or `second`.
+        answer: Position of the text that the annotator chose, or another answer; see
+            `benchmark.votes`.
+        caption_position: Position of the caption among the two texts that the annotator saw,
+            `first` or `second`.
     """
 
     LAYOUT_NAME: ClassVar = "annotations"
@@ -221,8 +237,8 @@ class FrequencyRecord(Record):
 
     Attributes:
         dataset: Name of the data set.
-        kind: `lexical` counts exchanged phrases; `pronoun` counts pronouns, in the piece coreference only those of the
-            question.
+        kind: `lexical` counts exchanged phrases; `pronoun` counts pronouns, in the piece
+            coreference only those of the question.
         items: The counted items: all, or the valid ones.
         side: The counted texts: captions or foils.
         word: The phrase or pronoun.
@@ -267,8 +283,9 @@ class OracleRecord(Record):
     Attributes:
         instrument: Name of the instrument.
         candidates: Group of candidates; for CV-Probes a form and a condition.
-        metric: `captions_decided` and `foils_decided`: texts that the oracle decides; further metrics: true captions
-            and false foils among these, and foils inside the grammar. For CV-Probes `decided` and `as_expected`.
+        metric: `captions_decided` and `foils_decided`: texts that the oracle decides; further
+            metrics: true captions and false foils among these, and foils inside the grammar. For
+            CV-Probes `decided` and `as_expected`.
         measure: Percent of texts.
     """
 
@@ -283,13 +300,15 @@ class OracleRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord(Record):
-    """One row per instrument and judge of the blind audit, who reads caption and foil without the image.
+    """One row per instrument and judge of the blind audit, who reads caption and foil without the
+    image.
 
     Attributes:
         instrument: Name of the instrument.
         judge: Name of the judge.
         measure: Percent of pairs in which the judge prefers the caption; a tie counts half.
-        warning: Warning that the number is further from chance than the study allows; null without a warning.
+        warning: Warning that the number is further from chance than the study allows; null without
+            a warning.
     """
 
     LAYOUT_NAME: ClassVar = "blind audit"
@@ -303,7 +322,8 @@ class AuditRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionRecord(Record):
-    """One row per instrument and metric: how well the foiling functions reproduce the released items.
+    """One row per instrument and metric: how well the foiling functions reproduce the released
+    items.
 
     Attributes:
         instrument: Name of the instrument.
@@ -365,7 +385,8 @@ class SceneScoreRecord(Record):
         model: The model.
         metric: The metric.
         measure: Value of the metric; a share is from 0 to 1.
-        enough: Whether the value reaches its threshold; null for a metric without a threshold or a value.
+        enough: Whether the value reaches its threshold; null for a metric without a threshold or a
+            value.
     """
 
     LAYOUT_NAME: ClassVar = "scene model scores"
@@ -389,8 +410,8 @@ class ProbeCaptionRecord(Record):
         kind: `contextual` or `plain`.
         verb: The contextual verb, which names the action.
         image: Path of the image that shows the action.
-        writer: Writer of the caption: `rule` or a model for contextual captions, an annotator or `scenes` for plain
-            captions.
+        writer: Writer of the caption: `rule` or a model for contextual captions, an annotator or
+            `scenes` for plain captions.
         caption: The caption.
         simplified: The simplified caption.
         not_simplified: Reason why a plain caption has no simplified form.
@@ -429,8 +450,10 @@ class ProbeRecord(Record):
         caption: The text that goes with the image.
         caption_kind: `contextual` if the caption names the action, `plain` if it does not.
         verb_span: Characters of the verb in the caption; null if no verb is found.
-        match: Whether the caption fits the image; False if it names an action that the image does not show.
-        group: Path of the image with the action from which the item is derived; items of a group are not independent.
+        match: Whether the caption fits the image; False if it names an action that the image does
+            not show.
+        group: Path of the image with the action from which the item is derived; items of a group
+            are not independent.
     """
 
     LAYOUT_NAME: ClassVar = "CV-Probes"
@@ -450,7 +473,9 @@ class ProbeRecord(Record):
 
 
 PROBE_CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
-"""Conditions of CV-Probes: contextual (+) or plain (-) image and caption, in the order of the paper's tables."""
+"""Conditions of CV-Probes: contextual (+) or plain (-) image and caption, in the order of the
+paper's tables.
+"""
 
 
 # Stage evaluation.
@@ -464,16 +489,17 @@ class EvaluationRecord(Record):
         item_id: Name of the item.
         role: `caption`, `foil`, `mismatched` or `answer`.
         profile: The fidelity, `published` or `equations`.
-        setting: Form of the question to the model: `alignment`, `pairwise`, `single`, `choice` and the like.
+        setting: Form of the question to the model: `alignment`, `pairwise`, `single`, `choice` and
+            the like.
         image: Path of the image.
-        score: Score of a text; it is higher if the model prefers the text. In setting `pairwise` the logit of the
-            caption's label minus the logit of the foil's label, in `choice` the logit of the likeliest label, for an
-            answer of an encoder the logit of the answer. Null for generated answers, and for recorded answers without
-            log-probabilities.
-        rounding: Scores that differ by no more than this number are tied (`core.rounding`); null if the precision of
-            the scores is not known.
-        tokens: Number of tokens of the text; for a decoder, number of tokens of the prompt, or of the text if its
-            likelihood is the score; 0 if the text cannot be read (see `error`).
+        score: Score of a text; it is higher if the model prefers the text. In setting `pairwise`
+            the logit of the caption's label minus the logit of the foil's label, in `choice` the
+            logit of the likeliest label, for an answer of an encoder the logit of the answer. Null
+            for generated answers, and for recorded answers without log-probabilities.
+        rounding: Scores that differ by no more than this number are tied (`core.rounding`); null if
+            the precision of the scores is not known.
+        tokens: Number of tokens of the text; for a decoder, number of tokens of the prompt, or of
+            the text if its likelihood is the score; 0 if the text cannot be read (see `error`).
         probability: Probability that corresponds to the score; null if there is none.
         prediction: `match` or `mismatch`, `caption` or `foil`, each also `tie`, or an answer.
         correct: Whether the prediction is right.
@@ -511,10 +537,10 @@ class MetricRecord(Record):
         profile: The fidelity.
         setting: The setting.
         metric: The metric.
-        measure: Value of the metric. Accuracies, rates and shares of text are percent, their differences percentage
-            points. Other units:
-            CC-SHAP and its companions (`consistency.metrics`), `emap_interaction` (a share of 1), `verb_shap` (the
-            score's) and `pieces` (a number).
+        measure: Value of the metric. Accuracies, rates and shares of text are percent, their
+            differences percentage points. Other units: CC-SHAP and its companions
+            (`consistency.metrics`), `emap_interaction` (a share of 1), `verb_shap` (the score's)
+            and `pieces` (a number).
     """
 
     LAYOUT_NAME: ClassVar = "metrics"
@@ -535,9 +561,9 @@ class ComparisonRecord(Record):
     Attributes:
         profile: The fidelity.
         dataset: The data set.
-        setting: `single` compares scores of single texts (`alignment` of encoders, `perplexity` of language models,
-            `single` of decoders), `pairwise` compares choices of decoders between caption and foil; both also end with
-            `-after-cot` for answers after a chain of thought.
+        setting: `single` compares scores of single texts (`alignment` of encoders, `perplexity` of
+            language models, `single` of decoders), `pairwise` compares choices of decoders between
+            caption and foil; both also end with `-after-cot` for answers after a chain of thought.
         metric: The metric.
         model_a: First model.
         model_b: Second model.
@@ -581,7 +607,8 @@ class MeasurementRecord(Record):
         factor: Factor that was varied, such as `evaluations`; empty if none was varied.
         level: Value of the factor, such as `300`.
         quantity: Name of the quantity, such as `t_shap` or `bias`.
-        measure: Value of the quantity: shares in percent, differences of shares in percentage points.
+        measure: Value of the quantity: shares in percent, differences of shares in percentage
+            points.
     """
 
     LAYOUT_NAME: ClassVar = "measurements of measures"
@@ -607,20 +634,22 @@ class AttributionRecord(Record):
         item_id: Name of the item.
         role: `caption`, `foil`, `mismatched` or `answer`.
         profile: The fidelity.
-        setting: For encoders `alignment`, or `answering` for questions, followed by `:regions` if precomputed regions
-            are the players. For decoders `pairwise` and `single` for answers; in stage consistency `post-hoc:answer`,
-            `post-hoc:explanation`, `cot:answer` and `cot:explanation`, for edited items `post-hoc-edited:answer` and
+        setting: For encoders `alignment`, or `answering` for questions, followed by `:regions` if
+            precomputed regions are the players. For decoders `pairwise` and `single` for answers;
+            in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and
+            `cot:explanation`, for edited items `post-hoc-edited:answer` and
             `post-hoc-edited:explanation`.
         image: Path of the image.
         text: The text whose tokens are players.
-        explained: Kind of value of the game, such as `probability` or `logit`. It is `contribution ratio` if `phi` of a
-            recorded run contains contribution ratios in percent.
-        outputs: The explained tokens of a decoder, or the single answer of an encoder with an answering head.
+        explained: Kind of value of the game, such as `probability` or `logit`. It is `contribution
+            ratio` if `phi` of a recorded run contains contribution ratios in percent.
+        outputs: The explained tokens of a decoder, or the single answer of an encoder with an
+            answering head.
         score: Value of the only output; null if there are several outputs.
         tokens: The text players, which come first in `phi`.
         spans: Characters of each text player in `text`.
-        grid: Number of rows, and of columns, of the patches, which follow the text players row by row; 0 if regions
-            follow, or nothing.
+        grid: Number of rows, and of columns, of the patches, which follow the text players row by
+            row; 0 if regions follow, or nothing.
         phi: Shapley values, players x outputs.
         base_value: Value of the empty coalition, for each output.
         value: Value of the coalition of all players, for each output.
@@ -628,13 +657,16 @@ class AttributionRecord(Record):
         t_shap_se: Standard error of T-SHAP, a share.
         reason: Reason why T-SHAP or its standard error is null.
         estimator: Name of the estimator.
-        requested: Number of coalitions that the estimator requested, counting repeated ones each time; the budget may
-            be larger. Estimators of late fusion count passes of the encoder.
-        evaluated: Number of distinct inputs among the requested ones; for late fusion only inputs that this text added,
-            since caption and foil share the passes of their image.
-        residual: Largest absolute difference, over outputs, between the sum of `phi` and `value` minus `base_value`.
-        without_text: Value of the coalition of all image players, for each output; null if it was not computed.
-        without_image: Value of the coalition of all text players, for each output; null if it was not computed.
+        requested: Number of coalitions that the estimator requested, counting repeated ones each
+            time; the budget may be larger. Estimators of late fusion count passes of the encoder.
+        evaluated: Number of distinct inputs among the requested ones; for late fusion only inputs
+            that this text added, since caption and foil share the passes of their image.
+        residual: Largest absolute difference, over outputs, between the sum of `phi` and `value`
+            minus `base_value`.
+        without_text: Value of the coalition of all image players, for each output; null if it was
+            not computed.
+        without_image: Value of the coalition of all text players, for each output; null if it was
+            not computed.
         seed: Seed of the estimator.
         error: Reason why all numbers are null.
     """
@@ -795,11 +827,12 @@ class CcShapRecord(Record):
         variance: 1 minus the variance of the squared differences.
         kl: 1 minus the Kullback-Leibler divergence after a softmax of the ratios.
         js: 1 minus the Jensen-Shannon distance after a softmax of the ratios.
-        with_weak: CC-SHAP including generated tokens to which next to nothing contributes (weak tokens).
+        with_weak: CC-SHAP including generated tokens to which next to nothing contributes (weak
+            tokens).
         weak_answer: Number of weak tokens in the answer.
         weak_explanation: Number of weak tokens in the explanation.
-        ratios_answer: Mean contribution ratios of the shared players for the answer, text players first: percent in
-            `published`, else shares.
+        ratios_answer: Mean contribution ratios of the shared players for the answer, text players
+            first: percent in `published`, else shares.
         ratios_explanation: Mean contribution ratios of the shared players for the explanation.
         t_shap_answer: T-SHAP of the answer; null if the model reads no image.
         t_shap_answer_se: Standard error of `t_shap_answer`.
@@ -846,7 +879,8 @@ class CcShapRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditedRecord(Record):
-    """One row per item and seed: contributions before and after the counterfactual edit of the item.
+    """One row per item and seed: contributions before and after the counterfactual edit of the
+    item.
 
     Attributes:
         item_id: Name of the item.
@@ -855,7 +889,8 @@ class EditedRecord(Record):
         seed: Seed of the estimator.
         image: Path of the image.
         answer: Cosine distance between the contributions to the answer before and after the edit.
-        explanation: Cosine distance between the contributions to the explanation before and after the edit.
+        explanation: Cosine distance between the contributions to the explanation before and after
+            the edit.
         inserted_answer: Share of the inserted players in the contributions to the answer.
         inserted_explanation: Share of the inserted players in the contributions to the explanation.
         edited_input: The edited item.

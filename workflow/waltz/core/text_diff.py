@@ -1,4 +1,6 @@
-"""Comparison of two texts: the character spans in which they differ, and whether readers see the same text."""
+"""Comparison of two texts: the character spans in which they differ, and whether readers see the
+same text.
+"""
 
 import re
 import unicodedata
@@ -9,17 +11,27 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 INVISIBLE_CATEGORIES = ("Cc", "Cf")
-"""Unicode categories of control and format characters: zero-width, joining, directions, soft hyphens."""
+"""Unicode categories of control and format characters: zero-width, joining, directions, soft
+hyphens.
+"""
 ASCII_INVISIBLE = re.compile(r"[\x00-\x20\x7f]+")
 """Pattern of the whitespace and control characters of ASCII."""
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Pattern of other characters that show nothing: fillers, variation selectors, the empty Braille pattern."""
+"""Pattern of other characters that show nothing: fillers, variation selectors, the empty Braille
+pattern.
+"""
 TYPOGRAPHY = str.maketrans(
-    {**dict.fromkeys("‘’‚‛′ʼ`´", "'"), **dict.fromkeys("“”„‟″", '"'), **dict.fromkeys("‐‒–—―−", "-")}
+    {
+        **dict.fromkeys("‘’‚‛′ʼ`´", "'"),
+        **dict.fromkeys("“”„‟″", '"'),
+        **dict.fromkeys("‐‒–—―−", "-"),
+    }
 )
-"""Plain ASCII character for each typographic quotation mark and dash, and for accents that are typed instead."""
+"""Plain ASCII character for each typographic quotation mark and dash, and for accents that are
+typed instead.
+"""
 SAME_TEXT = "caption and foil are the same text up to whitespace and Unicode form, so that neither can be preferred"
 """Reason why a pair cannot be an item."""
 
@@ -32,13 +44,15 @@ class Span(TypedDict):
 
 
 def find_changed_spans(caption: str, foil: str) -> tuple[Span, Span]:
-    """Return the parts in which two texts differ: their spans without the common first and last words.
+    """Return the parts in which two texts differ: their spans without the common first and last
+    words.
 
     Returns:
-        Character ranges in caption and foil; empty spans (start = end) if the texts have the same words.
+        Character ranges in caption and foil; empty spans (start = end) if the texts have the same
+        words.
     """
-    # Characters are compared before words, up to the spaces around the first and last difference, so that few words of
-    # a long text are read.
+    # Characters are compared before words, up to the spaces around the first and last difference,
+    # so that few words of a long text are read.
     start, caption_end, foil_end = _find_changed_characters(caption, foil)
     caption_words = list(WORD.finditer(caption, start, caption_end))
     foil_words = list(WORD.finditer(foil, start, foil_end))
@@ -49,10 +63,15 @@ def find_changed_spans(caption: str, foil: str) -> tuple[Span, Span]:
     while begin < fewer and caption_words[begin].group() == foil_words[begin].group():
         begin += 1
     end = 0
-    while end < fewer - begin and caption_words[-1 - end].group() == foil_words[-1 - end].group():
+    while (
+        end < fewer - begin
+        and caption_words[-1 - end].group() == foil_words[-1 - end].group()
+    ):
         end += 1
     common_end = len(caption[:start].rstrip())
-    return _span(caption_words, begin, end, common_end), _span(foil_words, begin, end, common_end)
+    return _span(caption_words, begin, end, common_end), _span(
+        foil_words, begin, end, common_end
+    )
 
 
 def _find_changed_characters(caption: str, foil: str) -> tuple[int, int, int]:
@@ -65,10 +84,12 @@ def _find_changed_characters(caption: str, foil: str) -> tuple[int, int, int]:
     # Number of first characters that both texts share.
     alike = _count_common(caption, foil, shorter)
 
-    # If the first difference is one of spaces, words behind it may still be common first words: the ends are then left
-    # to the comparison of words.
+    # If the first difference is one of spaces, words behind it may still be common first words: the
+    # ends are then left to the comparison of words.
     alike_at_end = 0
-    differ_in_spaces = caption[alike : alike + 1].isspace() or foil[alike : alike + 1].isspace()
+    differ_in_spaces = (
+        caption[alike : alike + 1].isspace() or foil[alike : alike + 1].isspace()
+    )
     if not differ_in_spaces:
         alike_at_end = _count_common(caption[::-1], foil[::-1], shorter - alike)
 
@@ -84,17 +105,22 @@ def _find_changed_characters(caption: str, foil: str) -> tuple[int, int, int]:
 
 
 def are_same_text(first: str, second: str) -> bool:
-    """Return whether two texts are equal apart from whitespace, invisible characters and Unicode form (NFKC)."""
+    """Return whether two texts are equal apart from whitespace, invisible characters and Unicode
+    form (NFKC).
+    """
     return first == second or fold_text(first) == fold_text(second)
 
 
 def fold_text(text: str) -> str:
-    """Return a text without whitespace and invisible characters, in Unicode form NFKC, with plain quotation marks."""
+    """Return a text without whitespace and invisible characters, in Unicode form NFKC, with plain
+    quotation marks.
+    """
     if text.isascii():  # a long text has many candidates
         return ASCII_INVISIBLE.sub("", text).replace("`", "'")
     # NFKC would put an acute accent that stands alone onto the letter before it.
     text = text.translate(TYPOGRAPHY)
-    # Twice: characters without a shape may stand between a letter and its accent, and NFKC gives spaces.
+    # Twice: characters without a shape may stand between a letter and its accent, and NFKC gives
+    # spaces.
     for _ in range(2):
         visible = filter(_is_visible, INVISIBLE.sub("", text))
         text = unicodedata.normalize("NFKC", "".join(visible)).translate(TYPOGRAPHY)
@@ -103,7 +129,10 @@ def fold_text(text: str) -> str:
 
 def _is_visible(character: str) -> bool:
     """Return whether a character is neither whitespace nor a control or format character."""
-    return not character.isspace() and unicodedata.category(character) not in INVISIBLE_CATEGORIES
+    return (
+        not character.isspace()
+        and unicodedata.category(character) not in INVISIBLE_CATEGORIES
+    )
 
 
 def _count_common(first: str, second: str, limit: int) -> int:

@@ -1,4 +1,6 @@
-"""Scores of texts and images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
+"""Scores of texts and images by an alignment encoder: caption and foil of an item, and the
+conditions of CV-Probes.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +16,12 @@ from waltz.core.rounding import compute_logit_rounding
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.items import list_texts, select_items
 from waltz.evaluation.predictions import predict_pair_text, predict_probe_text
-from waltz.evaluation.settings import ALIGNMENT, EXPECTED_PREDICTION, RIGHT_PREDICTION, ScoringSettings
+from waltz.evaluation.settings import (
+    ALIGNMENT,
+    EXPECTED_PREDICTION,
+    RIGHT_PREDICTION,
+    ScoringSettings,
+)
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
@@ -33,23 +40,29 @@ def score_items(
 ) -> list[dict[str, Any]]:
     """Return a row of the evaluation layout for each text of each item, in each profile.
 
-    The profiles share the logits and differ in the prediction. A text that the model cannot read, or whose image cannot
-    be opened, has a row with an error. A model without a probability of a match has no predictions.
+    The profiles share the logits and differ in the prediction. A text that the model cannot read,
+    or whose image cannot be opened, has a row with an error. A model without a probability of a
+    match has no predictions.
 
     Args:
         encoder: A loaded encoder.
-        items: Rows of the benchmark layout, with caption and foil, or of CV-Probes, with one caption each.
+        items: Rows of the benchmark layout, with caption and foil, or of CV-Probes, with one
+            caption each.
         images: Images by name.
         profiles: Names of the profiles.
         stored: File of finished blocks; None stores nothing.
         done: Called with the number of distinct pairs of image and text in each finished block.
     """
-    instances = [(item, role, text) for item in items for role, text in list_texts(item)]
+    instances = [
+        (item, role, text) for item in items for role, text in list_texts(item)
+    ]
     # Each distinct image and text is scored once, for all profiles.
     scores = compute_pair_scores(
         encoder,
         [(item["image"], text) for item, _, text in instances],
-        lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name)),
+        lambda name: load_image_or_regions(
+            encoder, name, lambda: load_image(images, name)
+        ),
         stored,
         done,
     )
@@ -57,20 +70,36 @@ def score_items(
     for fidelity in map(get_fidelity, profiles):
         for item, role, text in instances:
             pair = scores[item["image"], text]
-            columns = build_score_columns(pair, encoder.probability, fidelity, encoder.spec.dtype)
+            columns = build_score_columns(
+                pair, encoder.probability, fidelity, encoder.spec.dtype
+            )
             columns["correct"] = None
             if columns["prediction"] is not None:
-                # In CV-Probes a caption may not match its image, so that the item states what is right.
+                # In CV-Probes a caption may not match its image, so that the item states what is
+                # right.
                 is_probe = "condition" in item
                 if is_probe:
                     columns["prediction"] = predict_probe_text(columns, fidelity)
-                expected = EXPECTED_PREDICTION[item["match"]] if is_probe else RIGHT_PREDICTION[role]
+                expected = (
+                    EXPECTED_PREDICTION[item["match"]]
+                    if is_probe
+                    else RIGHT_PREDICTION[role]
+                )
                 columns["correct"] = columns["prediction"] == expected
-            rows.append({"item_id": item["item_id"], "role": role, "image": item["image"], **columns})
+            rows.append(
+                {
+                    "item_id": item["item_id"],
+                    "role": role,
+                    "image": item["image"],
+                    **columns,
+                }
+            )
     return rows
 
 
-def build_score_columns(pair: PairScore, with_probability: bool, fidelity: Fidelity, dtype: str) -> dict[str, Any]:
+def build_score_columns(
+    pair: PairScore, with_probability: bool, fidelity: Fidelity, dtype: str
+) -> dict[str, Any]:
     """Return the columns of a row that hold the score and the prediction of the model.
 
     Args:
@@ -100,7 +129,8 @@ def build_score_columns(pair: PairScore, with_probability: bool, fidelity: Fidel
 def compute_match_probability(logit: float, fidelity: Fidelity) -> float:
     """Return the probability of a match, the sigmoid of a logit.
 
-    It is computed in single precision as in the published scripts, or in double precision (`equations`).
+    It is computed in single precision as in the published scripts, or in double precision
+    (`equations`).
     """
     # The scripts of MM-SHAP compare probabilities in single precision.
     precision = np.float32 if fidelity.match_by == "probability" else np.float64
@@ -117,7 +147,10 @@ def count_unscored(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def score_datasets(
-    encoder: Encoder, datasets: Iterable[DatasetFiles], cache: Path, settings: ScoringSettings
+    encoder: Encoder,
+    datasets: Iterable[DatasetFiles],
+    cache: Path,
+    settings: ScoringSettings,
 ) -> Iterator[DatasetResult]:
     """Score captions and foils, and the captions of CV-Probes, with one encoder.
 
@@ -135,10 +168,15 @@ def score_datasets(
             items = parquet.read_rows(dataset.rows, CONDITIONS)
         else:
             benchmark = parquet.read(dataset.rows, BENCHMARK)
-            items = select_items(benchmark, settings.scored, settings.sample, settings.seed).to_pylist()
+            items = select_items(
+                benchmark, settings.scored, settings.sample, settings.seed
+            ).to_pylist()
         profiles = dataset.select_profiles(settings.profiles)
         n_texts = sum(len(list_texts(item)) for item in items)
         label = f"{encoder.spec.name} {dataset.name}"
-        with open_images(dataset.images) as images, show_progress(n_texts, "text", label) as bar:
+        with (
+            open_images(dataset.images) as images,
+            show_progress(n_texts, "text", label) as bar,
+        ):
             rows = score_items(encoder, items, images, profiles, cache, bar.update)
         yield DatasetResult(dataset, {"scores": rows}, len(items), count_unscored(rows))

@@ -1,8 +1,9 @@
-"""Rows of decoders in the evaluation layout: label choice, open answers, text scores (thesis 3.5, 5.2, 5.5).
+"""Rows of decoders in the evaluation layout: label choice, open answers, text scores (thesis 3.5,
+5.2, 5.5).
 
-Only labels are compared: the chosen label has the highest score for the first token of the answer. With two labels a
-random choice is right half of the time. If several labels have the highest score, `published` takes the first of them,
-and `equations` chooses none.
+Only labels are compared: the chosen label has the highest score for the first token of the answer.
+With two labels a random choice is right half of the time. If several labels have the highest score,
+`published` takes the first of them, and `equations` chooses none.
 """
 
 import math
@@ -26,10 +27,25 @@ from waltz.evaluation.prompting.decoder_outputs import (
     get_label_token_finder,
     score_continuations,
 )
-from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    render_label,
+    render_prompt,
+)
 from waltz.evaluation.prompting.questions import Question, build_open_questions
-from waltz.evaluation.settings import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
-from waltz.evaluation.vqa import ANSWER, ANSWERING, contains_gold_answer, normalize_answer
+from waltz.evaluation.settings import (
+    AFTER_COT,
+    CHOICE,
+    PAIRWISE,
+    RIGHT_PREDICTION,
+    SINGLE,
+)
+from waltz.evaluation.vqa import (
+    ANSWER,
+    ANSWERING,
+    contains_gold_answer,
+    normalize_answer,
+)
 from waltz.fidelity import Fidelity
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
@@ -44,7 +60,8 @@ LIKELIHOOD = "log-likelihood"
 LIKELIHOOD_SUM = "log-likelihood-sum"
 """Setting of the sum of the log-probabilities of a text's tokens, in nats."""
 VQASCORE = "vqascore"
-"""Setting of the probability of "Yes" as the answer to the question whether a figure shows a text."""
+"""Setting of the probability of "Yes" as the answer to the question whether a figure shows a text.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,9 +70,10 @@ class GenerationSettings:
 
     Attributes:
         seed: The study's seed, from which each item derives its seed.
-        sampling: Settings of sampling; None takes the most probable tokens (`decoder_tasks.choose_sampling`).
-        cot_tokens: Maximum number of tokens of a chain of thought, 100 as published; 0 requests no answers after a
-            chain of thought.
+        sampling: Settings of sampling; None takes the most probable tokens
+            (`decoder_tasks.choose_sampling`).
+        cot_tokens: Maximum number of tokens of a chain of thought, 100 as published; 0 requests no
+            answers after a chain of thought.
     """
 
     seed: int
@@ -69,32 +87,47 @@ def score_labels(
     template: PromptTemplate,
     reasonings: Sequence[str] | None = None,
 ) -> list[DecoderOutput]:
-    """Return, for each question, the logits of its labels as the first token of the answer, in the order of the labels.
+    """Return, for each question, the logits of its labels as the first token of the answer, in the
+    order of the labels.
 
     Args:
         session: A decoder with its images.
         questions: Questions with labels.
         template: The prompts.
-        reasonings: The chain of thought before each answer; None requests answers without a chain of thought.
+        reasonings: The chain of thought before each answer; None requests answers without a chain
+            of thought.
     Raises:
         UserError: The family has no such prompt.
     """
     kind = "answer" if reasonings is None else "answer-after-cot"
     queries = []
-    for question, texts in zip(questions, _list_reasonings(questions, reasonings), strict=True):
-        labels = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
+    for question, texts in zip(
+        questions, _list_reasonings(questions, reasonings), strict=True
+    ):
+        labels = tuple(
+            render_label(question, template.prompt_file, label)
+            for label in question.labels
+        )
         queries.append(_build_query(kind, question, template, texts, labels))
-    # All labels are alternatives for the first token of the answer, so that each question needs one forward pass.
+    # All labels are alternatives for the first token of the answer, so that each question needs one
+    # forward pass.
     find_tokens = get_label_token_finder(template.prompt_file.fidelity)
     outputs = score_continuations(session, queries, find_tokens, FIRST_STEP)
     return [outputs[query] for query in queries]
 
 
 def generate_chains_of_thought(
-    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
+    session: DecoderSession,
+    questions: Sequence[Question],
+    template: PromptTemplate,
+    settings: GenerationSettings,
 ) -> list[str]:
-    """Generate a chain of thought about each question, whitespace included; empty if the prompt cannot be read."""
-    chains, _ = _generate_texts(session, questions, template, "cot", None, settings.cot_tokens, settings)
+    """Generate a chain of thought about each question, whitespace included; empty if the prompt
+    cannot be read.
+    """
+    chains, _ = _generate_texts(
+        session, questions, template, "cot", None, settings.cot_tokens, settings
+    )
     return chains
 
 
@@ -107,13 +140,19 @@ def _generate_texts(
     max_tokens: int,
     settings: GenerationSettings,
 ) -> tuple[list[str], list[DecoderOutput]]:
-    """Generate a text for each question, and return the texts with the outputs that hold their tokens."""
+    """Generate a text for each question, and return the texts with the outputs that hold their
+    tokens.
+    """
     queries = []
-    for question, repeated in zip(questions, _list_reasonings(questions, reasonings), strict=True):
+    for question, repeated in zip(
+        questions, _list_reasonings(questions, reasonings), strict=True
+    ):
         item_seed = 0
         if settings.sampling is not None:
             # Each item draws with a seed that does not depend on other items; torch takes 63 bits.
-            item_seed = rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1
+            item_seed = (
+                rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1
+            )
         queries.append(_build_query(kind, question, template, repeated, seed=item_seed))
     output_of_query = generate_tokens(session, queries, max_tokens, settings.sampling)
 
@@ -122,12 +161,20 @@ def _generate_texts(
     for query in queries:
         output = output_of_query[query]
         outputs.append(output)
-        texts.append(decode_generation(session.decoder, output.token_ids or (), max_tokens, template))
+        texts.append(
+            decode_generation(
+                session.decoder, output.token_ids or (), max_tokens, template
+            )
+        )
     return texts, outputs
 
 
-def _list_reasonings(questions: Sequence[Question], reasonings: Sequence[str] | None) -> list[dict[str, str]]:
-    """Return the chain of thought that the prompt of each question repeats, in the form that `render_prompt` takes."""
+def _list_reasonings(
+    questions: Sequence[Question], reasonings: Sequence[str] | None
+) -> list[dict[str, str]]:
+    """Return the chain of thought that the prompt of each question repeats, in the form that
+    `render_prompt` takes.
+    """
     if reasonings is None:
         return [{} for _ in questions]
     return [{"reasoning": reasoning} for reasoning in reasonings]
@@ -141,7 +188,9 @@ def _build_query(
     continuations: tuple[str, ...] = (),
     seed: int = 0,
 ) -> DecoderQuery:
-    """Return the query of a question; it has an error if a text of the item cannot be put into a prompt."""
+    """Return the query of a question; it has an error if a text of the item cannot be put into a
+    prompt.
+    """
     try:
         prompt = render_prompt(kind, question, template, texts).text
     except ItemError as error:
@@ -150,7 +199,11 @@ def _build_query(
 
 
 def _build_row(
-    question: Question, output: DecoderOutput, fidelity: Fidelity, setting: str, **columns: Any
+    question: Question,
+    output: DecoderOutput,
+    fidelity: Fidelity,
+    setting: str,
+    **columns: Any,
 ) -> dict[str, Any]:
     """Return a row of the evaluation layout for a question; columns that are not passed are null."""
     return {
@@ -183,7 +236,8 @@ def build_choice_rows(
 
     Args:
         outputs: Outputs of `score_labels`.
-        reasonings: The chain of thought before each answer; the setting then ends in `-after-cot`. None without.
+        reasonings: The chain of thought before each answer; the setting then ends in `-after-cot`.
+            None without.
         dtype: Precision of the decoder.
     """
     rows = []
@@ -204,8 +258,12 @@ def build_choice_rows(
     return rows
 
 
-def _judge_labels(question: Question, setting: str, logits: Sequence[float], fidelity: Fidelity) -> dict[str, Any]:
-    """Return score, probability, prediction and correctness for a question; see `build_choice_rows`."""
+def _judge_labels(
+    question: Question, setting: str, logits: Sequence[float], fidelity: Fidelity
+) -> dict[str, Any]:
+    """Return score, probability, prediction and correctness for a question; see
+    `build_choice_rows`.
+    """
     if setting == CHOICE:
         prediction = choose_best_label(question.labels, logits, fidelity)
         return {
@@ -234,10 +292,13 @@ def _judge_labels(question: Question, setting: str, logits: Sequence[float], fid
     }
 
 
-def choose_best_label(labels: Sequence[str], logits: Sequence[float], fidelity: Fidelity) -> str:
+def choose_best_label(
+    labels: Sequence[str], logits: Sequence[float], fidelity: Fidelity
+) -> str:
     """Return the label with the highest logit.
 
-    If several labels have the highest logit, it is the first of them in `published`, and `tie` in `equations`.
+    If several labels have the highest logit, it is the first of them in `published`, and `tie` in
+    `equations`.
     """
     highest = max(logits)
     is_tied = list(logits).count(highest) > 1
@@ -261,28 +322,35 @@ def answer_questions(
     settings: GenerationSettings,
     reasonings: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Let a decoder answer open questions, and return a row of the evaluation layout, role `answer`, for each.
+    """Let a decoder answer open questions, and return a row of the evaluation layout, role
+    `answer`, for each.
 
-    `prediction` is the generated answer. `correct` states in `published` whether the answer contains a gold answer
-    (`contains_gold_answer`), in `equations` whether it is the gold answer.
+    `prediction` is the generated answer. `correct` states in `published` whether the answer
+    contains a gold answer (`contains_gold_answer`), in `equations` whether it is the gold answer.
 
     Args:
         session: A decoder with its images.
-        items: Rows of item_id, image, question, answer and answers (of the annotators; empty for GQA).
+        items: Rows of item_id, image, question, answer and answers (of the annotators; empty for
+            GQA).
         dataset: Name of the data set.
         template: The prompts.
         settings: Settings of the generation.
-        reasonings: The chain of thought before each answer; None requests answers without a chain of thought.
+        reasonings: The chain of thought before each answer; None requests answers without a chain
+            of thought.
     """
     if reasonings is None:
         kind, setting = "answer", ANSWERING
     else:
         kind, setting = "answer-after-cot", ANSWERING + AFTER_COT
     questions = build_open_questions(items, dataset)
-    texts, outputs = _generate_texts(session, questions, template, kind, reasonings, MAX_ANSWER_TOKENS, settings)
+    texts, outputs = _generate_texts(
+        session, questions, template, kind, reasonings, MAX_ANSWER_TOKENS, settings
+    )
     fidelity = template.prompt_file.fidelity
     rows = []
-    for index, (item, question, output) in enumerate(zip(items, questions, outputs, strict=True)):
+    for index, (item, question, output) in enumerate(
+        zip(items, questions, outputs, strict=True)
+    ):
         # A question that could not be asked keeps its error, and has no prediction.
         columns: dict[str, Any] = {}
         if reasonings is not None:
@@ -295,15 +363,18 @@ def answer_questions(
 
 
 def is_right_answer(answer: str, question: Question, fidelity: Fidelity) -> bool:
-    """Return whether an answer is right: whether it is the gold label, or right by the rule of `answer_questions`.
+    """Return whether an answer is right: whether it is the gold label, or right by the rule of
+    `answer_questions`.
 
-    An open question with a single gold answer counts as a question without annotators; `published` compares its gold
-    answer as it is written.
+    An open question with a single gold answer counts as a question without annotators; `published`
+    compares its gold answer as it is written.
     """
     if question.labels:
         return answer in question.gold
     annotators = question.gold if len(question.gold) > 1 else ()
-    return _is_correct({"answer": question.gold[0], "answers": annotators}, answer, fidelity)
+    return _is_correct(
+        {"answer": question.gold[0], "answers": annotators}, answer, fidelity
+    )
 
 
 def _is_correct(item: Row, answer: str, fidelity: Fidelity) -> bool:
@@ -316,11 +387,13 @@ def _is_correct(item: Row, answer: str, fidelity: Fidelity) -> bool:
 def score_likelihood(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
 ) -> list[dict[str, Any]]:
-    """Return the log-likelihood of each text as the description of its image: rows for its mean, and for its sum.
+    """Return the log-likelihood of each text as the description of its image: rows for its mean,
+    and for its sum.
 
-    The text follows the prompt for a description; a space before it belongs to its first token. The tokens of the text
-    count, an end mark does not; `tokens` is their number. The scores rank caption and foil, so that acc_r and AUROC are
-    defined. They do not predict a match, so that p_c, p_f and acc are undefined.
+    The text follows the prompt for a description; a space before it belongs to its first token. The
+    tokens of the text count, an end mark does not; `tokens` is their number. The scores rank
+    caption and foil, so that acc_r and AUROC are defined. They do not predict a match, so that p_c,
+    p_f and acc are undefined.
 
     Args:
         session: A decoder with its images.
@@ -331,33 +404,45 @@ def score_likelihood(
     """
     queries = []
     for question in questions:
-        query = _build_query("caption", question, template, continuations=(question.fields["caption"],))
+        query = _build_query(
+            "caption", question, template, continuations=(question.fields["caption"],)
+        )
         # A space at the end belongs to the first token of the text.
         queries.append(replace(query, prompt=query.prompt.rstrip(" ")))
     # log p(token | image, prompt, tokens before it) for each token of the text.
-    outputs = score_continuations(session, queries, find_continuation_tokens, "log-probability")
+    outputs = score_continuations(
+        session, queries, find_continuation_tokens, "log-probability"
+    )
     fidelity, dtype = template.prompt_file.fidelity, session.decoder.spec.dtype
     rows = []
     for setting in (LIKELIHOOD, LIKELIHOOD_SUM):
         for question, query in zip(questions, queries, strict=True):
-            token_scores = outputs[query].scores  # log-probability of each token of the text
+            # log-probability of each token of the text.
+            token_scores = outputs[query].scores
             columns: dict[str, Any] = {"tokens": len(token_scores or ())}
             if token_scores is not None:
                 score = math.fsum(token_scores)
                 if setting == LIKELIHOOD:
                     score /= len(token_scores)
-                columns |= {"score": score, "rounding": compute_logit_rounding(score, dtype)}
-            rows.append(_build_row(question, outputs[query], fidelity, setting, **columns))
+                columns |= {
+                    "score": score,
+                    "rounding": compute_logit_rounding(score, dtype),
+                }
+            rows.append(
+                _build_row(question, outputs[query], fidelity, setting, **columns)
+            )
     return rows
 
 
 def score_vqascore(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
 ) -> list[dict[str, Any]]:
-    """Return the probability of "Yes" as the answer to "Does this figure show …?" for each text, as rows.
+    """Return the probability of "Yes" as the answer to "Does this figure show …?" for each text, as
+    rows.
 
-    The probability is taken over all tokens of the vocabulary. No released code has this score. In `published` the
-    prompt has the markers of the model's family, and the token of "Yes" is found in the same way as tokens of labels.
+    The probability is taken over all tokens of the vocabulary. No released code has this score. In
+    `published` the prompt has the markers of the model's family, and the token of "Yes" is found in
+    the same way as tokens of labels.
 
     Args:
         session: A decoder with its images.
@@ -370,20 +455,35 @@ def score_vqascore(
     yes = (template.prompt_file.affirms,)
     queries = []
     for question in questions:
-        queries.append(_build_query("vqascore", question, template, {"text": question.fields["caption"]}, yes))
-    outputs = score_continuations(session, queries, get_label_token_finder(fidelity), "probability")
+        queries.append(
+            _build_query(
+                "vqascore",
+                question,
+                template,
+                {"text": question.fields["caption"]},
+                yes,
+            )
+        )
+    outputs = score_continuations(
+        session, queries, get_label_token_finder(fidelity), "probability"
+    )
     rows = []
     for question, query in zip(questions, queries, strict=True):
         scores = outputs[query].scores
         columns = {}
         if scores is not None:
-            columns = {"score": scores[0], "rounding": compute_rounding(scores[0], session.decoder.spec.dtype)}
+            columns = {
+                "score": scores[0],
+                "rounding": compute_rounding(scores[0], session.decoder.spec.dtype),
+            }
         rows.append(_build_row(question, outputs[query], fidelity, VQASCORE, **columns))
     return rows
 
 
 def count_outcomes(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Count rows by profile and order of captions, ties and rows without a score; list the most frequent errors."""
+    """Count rows by profile and order of captions, ties and rows without a score; list the most
+    frequent errors.
+    """
     errors: Counter[str] = Counter()
     orders: Counter[str] = Counter()
     ties = 0

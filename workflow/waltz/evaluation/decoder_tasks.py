@@ -1,7 +1,8 @@
-"""Evaluation tasks of decoders: the questions of one data set in one profile, and the rows of their answers.
+"""Evaluation tasks of decoders: the questions of one data set in one profile, and the rows of their
+answers.
 
-A data set has one of three forms: `pairs` of caption and foil, `open` questions about images, `choice` among labels
-about text alone.
+A data set has one of three forms: `pairs` of caption and foil, `open` questions about images,
+`choice` among labels about text alone.
 """
 
 from collections import Counter
@@ -61,7 +62,9 @@ QUESTIONS_PER_BLOCK = 64
 ALL_BLOCKS = slice(None)
 """Shard that contains all blocks of a task."""
 PROMPTS_PER_ITEM = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
-"""Number of prompts for an item of each form: without a chain of thought, and added by a chain of thought."""
+"""Number of prompts for an item of each form: without a chain of thought, and added by a chain of
+thought.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,11 @@ class DecoderTask:
 
     @cached_property
     def blocks(self) -> list[Sequence[Any]]:
-        """Return the blocks of items or questions that are computed together; shards consist of whole blocks.
+        """Return the blocks of items or questions that are computed together; shards consist of
+        whole blocks.
 
-        Blocks do not depend on the number of shards, so that stored results are found again if this number changes.
+        Blocks do not depend on the number of shards, so that stored results are found again if this
+        number changes.
         """
         if self.form != "choice":
             return list(_split_by_image(self.items))
@@ -100,7 +105,10 @@ class DecoderTask:
     @property
     def item_ids(self) -> list[str]:
         """Return the ids of all items, in order."""
-        return [*(item["item_id"] for item in self.items), *(question.item_id for question in self.questions)]
+        return [
+            *(item["item_id"] for item in self.items),
+            *(question.item_id for question in self.questions),
+        ]
 
     def count_items(self, shard: slice = ALL_BLOCKS) -> int:
         """Return the number of items in the blocks of a shard."""
@@ -110,7 +118,8 @@ class DecoderTask:
         """Return the number of prompts, repeated ones included.
 
         Args:
-            cot_tokens: Maximum number of tokens of a chain of thought; 0 requests no chain of thought.
+            cot_tokens: Maximum number of tokens of a chain of thought; 0 requests no chain of
+                thought.
             shard: The blocks that count.
         """
         prompts, added_by_cot = PROMPTS_PER_ITEM[self.form]
@@ -120,14 +129,19 @@ class DecoderTask:
 
 
 def build_task(
-    file: str | Path, dataset: str, entry: Mapping[str, Any], profile: str, settings: ScoringSettings
+    file: str | Path,
+    dataset: str,
+    entry: Mapping[str, Any],
+    profile: str,
+    settings: ScoringSettings,
 ) -> DecoderTask:
     """Read a data set and select its questions.
 
     Args:
         file: Parquet of the benchmark, of `QUESTIONS` or of `TEXTS`, by its form.
         dataset: Name of the data set.
-        entry: `form` (`pairs`, `open` or `choice`); for the latter two the study's entry, with `size` and `choice`.
+        entry: `form` (`pairs`, `open` or `choice`); for the latter two the study's entry, with
+            `size` and `choice`.
         profile: Name of the profile.
         settings: Settings by which questions are selected.
     Raises:
@@ -136,18 +150,29 @@ def build_task(
     seed = settings.seed
     if entry["form"] == "pairs":
         benchmark = parquet.read(file, BENCHMARK)
-        # Orders are assigned to all items, so that an item is shown in the same order in every sample.
+        # Orders are assigned to all items, so that an item is shown in the same order in every
+        # sample.
         all_items = select_items(benchmark, settings.scored, None, seed).to_pylist()
         orders = assign_orders(all_items, dataset, profile, seed)
-        items = select_items(benchmark, settings.scored, settings.sample, seed).to_pylist()
+        items = select_items(
+            benchmark, settings.scored, settings.sample, seed
+        ).to_pylist()
         return DecoderTask(dataset, profile, "pairs", items=tuple(items), orders=orders)
     if entry["form"] == "open":
         rows = parquet.read_rows(file, QUESTIONS)
-        items, unusable = vqa.select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
-        return DecoderTask(dataset, profile, "open", items=tuple(items), skipped=dict(unusable))
-    selected = select_text_questions(parquet.read_rows(file, TEXTS), dataset, profile, entry["size"], seed)
+        items, unusable = vqa.select_questions(
+            dataset, rows, entry["size"], seed, entry.get("choice")
+        )
+        return DecoderTask(
+            dataset, profile, "open", items=tuple(items), skipped=dict(unusable)
+        )
+    selected = select_text_questions(
+        parquet.read_rows(file, TEXTS), dataset, profile, entry["size"], seed
+    )
     skipped = Counter(selected.skipped.values())
-    return DecoderTask(dataset, profile, "choice", questions=selected.questions, skipped=dict(skipped))
+    return DecoderTask(
+        dataset, profile, "choice", questions=selected.questions, skipped=dict(skipped)
+    )
 
 
 def evaluate_task(
@@ -164,25 +189,40 @@ def evaluate_task(
     rows: list[dict[str, Any]] = []
     for block in task.blocks[shard]:
         if task.form == "pairs":
-            rows += evaluate_pairs(session, block, task.dataset, template, dict(task.orders), settings)
+            rows += evaluate_pairs(
+                session, block, task.dataset, template, dict(task.orders), settings
+            )
         elif task.form == "open":
-            rows += evaluate_open_questions(session, block, task.dataset, template, settings)
+            rows += evaluate_open_questions(
+                session, block, task.dataset, template, settings
+            )
         else:
             rows += evaluate_labelled_questions(session, block, template, settings)
     # Blocks group items by image, so that the rows are brought into the order of the items again.
     positions = find_positions(rows, task)
-    return [rows[index] for index in sorted(range(len(rows)), key=positions.__getitem__)]
+    return [
+        rows[index] for index in sorted(range(len(rows)), key=positions.__getitem__)
+    ]
 
 
-def find_positions(rows: Sequence[Mapping[str, Any]], task: DecoderTask) -> list[tuple[int, int]]:
-    """Return, for each row, the number of its setting (in order of appearance) and of its item in the task."""
+def find_positions(
+    rows: Sequence[Mapping[str, Any]], task: DecoderTask
+) -> list[tuple[int, int]]:
+    """Return, for each row, the number of its setting (in order of appearance) and of its item in
+    the task.
+    """
     settings = list(dict.fromkeys(row["setting"] for row in rows))
     setting_positions = {name: position for position, name in enumerate(settings)}
     item_positions = {item: position for position, item in enumerate(task.item_ids)}
-    return [(setting_positions[row["setting"]], item_positions[row["item_id"]]) for row in rows]
+    return [
+        (setting_positions[row["setting"]], item_positions[row["item_id"]])
+        for row in rows
+    ]
 
 
-def _split_by_image(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+def _split_by_image(
+    items: Sequence[Mapping[str, Any]],
+) -> list[list[Mapping[str, Any]]]:
     """Split items into blocks by their images, so that each image is opened and encoded once."""
     by_image: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
@@ -199,9 +239,9 @@ def _split_by_image(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str
 def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
     """Return the prompts of a decoder in a profile, as its entry in the registry states.
 
-    In `equations` the prompt file of the entry overrides the prompts of the profile, and the model's chat template
-    renders them; for a language model without a chat template the turns are joined by line breaks. `published` takes
-    the markers of the entry's family.
+    In `equations` the prompt file of the entry overrides the prompts of the profile, and the
+    model's chat template renders them; for a language model without a chat template the turns are
+    joined by line breaks. `published` takes the markers of the entry's family.
 
     Raises:
         UserError: The family is missing or unknown, or the prompt file is wrong.
@@ -212,24 +252,31 @@ def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
         # A VL decoder needs its template for the placeholder of the image.
         needs_chat_template = decoder.reads_images or decoder.has_chat_template
         render_turns = decoder.render_chat if needs_chat_template else join_turns
-        template = build_equations_template(render_turns, read_prompt_file(profile, decoder.spec.prompts or None))
+        template = build_equations_template(
+            render_turns, read_prompt_file(profile, decoder.spec.prompts or None)
+        )
     return replace(template, tokenizer=decoder.tokenizer)
 
 
 def count_skipped(tasks: Sequence[DecoderTask]) -> dict[str, dict[str, int]]:
-    """Count the rows that cannot be asked, by profile and reason; profiles without such rows are absent."""
+    """Count the rows that cannot be asked, by profile and reason; profiles without such rows are
+    absent.
+    """
     return {task.profile: dict(task.skipped) for task in tasks if task.skipped}
 
 
 def choose_sampling(decoder: Decoder, profile: str) -> Sampling | None:
     """Return the settings of sampling in a profile; None if the most probable tokens are generated.
 
-    `equations` never samples. In `published` VL decoders always sample, and language models sample if their own
-    generation settings do.
+    `equations` never samples. In `published` VL decoders always sample, and language models sample
+    if their own generation settings do.
     """
     if not get_fidelity(profile).samples_text:
         return None
-    if not decoder.reads_images and not decoder.network.model.generation_config.do_sample:
+    if (
+        not decoder.reads_images
+        and not decoder.network.model.generation_config.do_sample
+    ):
         return None
     return get_published_sampling(decoder)
 
@@ -242,10 +289,17 @@ def evaluate_pairs(
     orders: dict[str, bool],
     settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
-    """Return all rows of captions and foils: `pairwise`, `single`, both after a chain of thought, and text scores."""
+    """Return all rows of captions and foils: `pairwise`, `single`, both after a chain of thought,
+    and text scores.
+    """
     single_questions = build_single_questions(items, dataset)
     return [
-        *evaluate_labelled_questions(session, build_pairwise_questions(items, dataset, orders), template, settings),
+        *evaluate_labelled_questions(
+            session,
+            build_pairwise_questions(items, dataset, orders),
+            template,
+            settings,
+        ),
         *evaluate_labelled_questions(session, single_questions, template, settings),
         *score_likelihood(session, single_questions, template),
         *score_vqascore(session, single_questions, template),
@@ -253,12 +307,19 @@ def evaluate_pairs(
 
 
 def evaluate_labelled_questions(
-    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
+    session: DecoderSession,
+    questions: Sequence[Question],
+    template: PromptTemplate,
+    settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
-    """Return rows of questions with labels, without and with a chain of thought, in the order of the questions."""
+    """Return rows of questions with labels, without and with a chain of thought, in the order of
+    the questions.
+    """
     # The chain of thought is generated first; then the labels are scored after it.
     fidelity, dtype = template.prompt_file.fidelity, session.decoder.spec.dtype
-    rows = build_choice_rows(questions, score_labels(session, questions, template), fidelity, dtype=dtype)
+    rows = build_choice_rows(
+        questions, score_labels(session, questions, template), fidelity, dtype=dtype
+    )
     if settings.cot_tokens:
         chains = generate_chains_of_thought(session, questions, template, settings)
         outputs = score_labels(session, questions, template, chains)
@@ -274,10 +335,13 @@ def evaluate_open_questions(
     settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
     """Return rows of open questions (`vqa.select_questions`), without and with a chain of thought."""
-    # Answers without a chain of thought, then answers after a chain of thought that the same model generates.
+    # Answers without a chain of thought, then answers after a chain of thought that the same model
+    # generates.
     rows = answer_questions(session, items, dataset, template, settings)
     if settings.cot_tokens:
-        chains = generate_chains_of_thought(session, build_open_questions(items, dataset), template, settings)
+        chains = generate_chains_of_thought(
+            session, build_open_questions(items, dataset), template, settings
+        )
         rows += answer_questions(session, items, dataset, template, settings, chains)
     return rows
 
@@ -298,31 +362,59 @@ def prompt_datasets(
         settings: Settings by which questions are selected and asked.
         shard: Blocks of each data set.
     Yields:
-        For each data set, rows of the evaluation layout with their position, under the name `scores`.
+        For each data set, rows of the evaluation layout with their position, under the name
+        `scores`.
     """
     templates: dict[str, PromptTemplate] = {}
     generation: dict[str, GenerationSettings] = {}
     for profile in settings.profiles:
         templates[profile] = build_template(decoder, profile)
-        generation[profile] = GenerationSettings(settings.seed, choose_sampling(decoder, profile), settings.cot_tokens)
+        generation[profile] = GenerationSettings(
+            settings.seed, choose_sampling(decoder, profile), settings.cot_tokens
+        )
     for dataset in datasets:
         tasks = []
         for profile in dataset.select_profiles(settings.profiles):
-            tasks.append(build_task(dataset.rows, dataset.name, dataset.settings, profile, settings))
-        n_prompts = sum(task.count_prompts(settings.cot_tokens, shard) for task in tasks)
+            tasks.append(
+                build_task(
+                    dataset.rows, dataset.name, dataset.settings, profile, settings
+                )
+            )
+        n_prompts = sum(
+            task.count_prompts(settings.cot_tokens, shard) for task in tasks
+        )
         label = f"{decoder.spec.name} {dataset.name}"
-        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
+        images: AbstractContextManager[Any] = (
+            open_images(dataset.images) if dataset.images else nullcontext()
+        )
         # Results are stored by block, so that a killed job continues after its last finished block.
         with images as source, show_progress(n_prompts, "prompt", label) as bar:
-            session = DecoderSession(decoder, partial(load_image, source), cache, bar.update)
+            session = DecoderSession(
+                decoder, partial(load_image, source), cache, bar.update
+            )
             rows: list[dict[str, Any]] = []
             for task_position, task in enumerate(tasks):
-                answers = evaluate_task(session, task, templates[task.profile], generation[task.profile], shard)
-                for row, position in zip(answers, find_positions(answers, task), strict=True):
+                answers = evaluate_task(
+                    session,
+                    task,
+                    templates[task.profile],
+                    generation[task.profile],
+                    shard,
+                )
+                for row, position in zip(
+                    answers, find_positions(answers, task), strict=True
+                ):
                     rows.append({**row, POSITION: [task_position, *position]})
         facts = {
-            "generation": {task.profile: asdict(generation[task.profile]) for task in tasks},
+            "generation": {
+                task.profile: asdict(generation[task.profile]) for task in tasks
+            },
             "skipped": count_skipped(tasks),
             **count_outcomes(rows),
         }
-        yield DatasetResult(dataset, {"scores": rows}, sum(task.count_items(shard) for task in tasks), facts)
+        yield DatasetResult(
+            dataset,
+            {"scores": rows},
+            sum(task.count_items(shard) for task in tasks),
+            facts,
+        )

@@ -1,7 +1,8 @@
-"""Questions about images, answered by encoders with a vocabulary of answers (LXMERT's task checkpoints).
+"""Questions about images, answered by encoders with a vocabulary of answers (LXMERT's task
+checkpoints).
 
-The predicted answer is the answer with the highest logit. Its probability, which MM-SHAP explains, is the softmax over
-the vocabulary. `evaluation.vqa` computes its accuracy.
+The predicted answer is the answer with the highest logit. Its probability, which MM-SHAP explains,
+is the softmax over the vocabulary. `evaluation.vqa` computes its accuracy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,12 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.vqa import ANSWER, ANSWERING, normalize_case, select_questions
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer
+from waltz.models.encoders.alignment import (
+    Pair,
+    PairScore,
+    compute_pair_scores,
+    select_answer,
+)
 from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
@@ -28,7 +34,8 @@ def compute_answers(
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> dict[Pair, PairScore]:
-    """Answer each distinct question about an image: return the answer's logit, index in the vocabulary and probability.
+    """Answer each distinct question about an image: return the answer's logit, index in the
+    vocabulary and probability.
 
     Args:
         items: Rows with image and question.
@@ -39,7 +46,9 @@ def compute_answers(
     return compute_pair_scores(
         encoder,
         pairs,
-        lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name)),
+        lambda name: load_image_or_regions(
+            encoder, name, lambda: load_image(images, name)
+        ),
         stored,
         done,
         select_answer,
@@ -47,12 +56,15 @@ def compute_answers(
 
 
 def build_answer_rows(
-    items: Sequence[Row], answers: Mapping[Pair, PairScore], vocabulary: Sequence[str], profiles: Sequence[str]
+    items: Sequence[Row],
+    answers: Mapping[Pair, PairScore],
+    vocabulary: Sequence[str],
+    profiles: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return a row of the evaluation layout, with role `answer`, for each question in each profile.
 
-    `prediction` is the predicted answer, `score` its logit, `probability` its softmax. In both profiles, `correct`
-    states whether it is the gold answer.
+    `prediction` is the predicted answer, `score` its logit, `probability` its softmax. In both
+    profiles, `correct` states whether it is the gold answer.
 
     Args:
         items: Rows of item_id, image, question and answer.
@@ -67,7 +79,8 @@ def build_answer_rows(
             result = answers[item["image"], item["question"]]
             logit = answer = is_correct = probability = None
             if result.numbers is not None:
-                # The three numbers that `select_answer` keeps of the logits of the whole vocabulary.
+                # The three numbers that `select_answer` keeps of the logits of the whole
+                # vocabulary.
                 logit, index, probability = result.numbers
                 answer = vocabulary[int(index)]
                 is_correct = normalize_case(answer) == normalize_case(item["answer"])
@@ -90,7 +103,12 @@ def build_answer_rows(
 
 
 def answer_datasets(
-    encoder: AnsweringEncoder, datasets: Iterable[DatasetFiles], profiles: Sequence[str], cache: Path, *, seed: int
+    encoder: AnsweringEncoder,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[str],
+    cache: Path,
+    *,
+    seed: int,
 ) -> Iterator[DatasetResult]:
     """Answer the questions of some data sets with one encoder.
 
@@ -107,8 +125,14 @@ def answer_datasets(
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
         items, unusable = select_questions(dataset.name, source, size, seed, choice)
         label = f"{encoder.spec.name} {dataset.name}"
-        with open_images(dataset.images) as images, show_progress(len(items), "question", label) as bar:
+        with (
+            open_images(dataset.images) as images,
+            show_progress(len(items), "question", label) as bar,
+        ):
             answers = compute_answers(encoder, items, images, cache, bar.update)
         rows = build_answer_rows(items, answers, encoder.answers, profiles)
-        facts = {"unusable": dict(unusable), "unscored_texts": sum(row["error"] is not None for row in rows)}
+        facts = {
+            "unusable": dict(unusable),
+            "unscored_texts": sum(row["error"] is not None for row in rows),
+        }
         yield DatasetResult(dataset, {"scores": rows}, len(source), facts)

@@ -1,7 +1,9 @@
-"""Items that are scored: those of a benchmark, and pairs of an image's text with that of another image.
+"""Items that are scored: those of a benchmark, and pairs of an image's text with that of another
+image.
 
-The text of a question is question, answer and a full stop. The text of another image is drawn at random, so it can be
-true of the image by chance; only the texts of the image itself are excluded. The published draws exclude nothing.
+The text of a question is question, answer and a full stop. The text of another image is drawn at
+random, so it can be true of the image by chance; only the texts of the image itself are excluded.
+The published draws exclude nothing.
 """
 
 import json
@@ -35,7 +37,8 @@ def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> p
 
     Args:
         benchmark: Rows of the benchmark layout.
-        items: `valid` takes items that annotators found valid and items without votes, `all` takes all items.
+        items: `valid` takes items that annotators found valid and items without votes, `all` takes
+            all items.
         n: Size of the sample, or None for all; a smaller data set is taken completely.
         seed: Seed of the sample.
     Raises:
@@ -46,15 +49,21 @@ def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> p
         # An item without votes has a null here, and counts as valid.
         selected = benchmark.filter(pc.fill_null(benchmark.column("valid"), True))
     if not selected.num_rows:
-        raise UserError(f"{benchmark.num_rows} items, none of them valid: set evaluation.items to `all`")
+        raise UserError(
+            f"{benchmark.num_rows} items, none of them valid: set evaluation.items to `all`"
+        )
     ids = selected.column("item_id").to_pylist()
     size = len(ids) if n is None else min(n, len(ids))
     sampled_ids = sample(ids, size, seed)
-    return selected.filter(pc.is_in(selected.column("item_id"), pa.array(sampled_ids, pa.string())))
+    return selected.filter(
+        pc.is_in(selected.column("item_id"), pa.array(sampled_ids, pa.string()))
+    )
 
 
 def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the roles and texts of an item: caption and foil, or only a caption for a row of CV-Probes."""
+    """Return the roles and texts of an item: caption and foil, or only a caption for a row of
+    CV-Probes.
+    """
     # Only CV-Probes has a column `condition`.
     if "condition" in item:
         return [("caption", item["caption"])]
@@ -63,7 +72,8 @@ def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def get_text(row: Row) -> str | None:
-    """Return the text that describes the image of a row: the caption, or question, answer and full stop.
+    """Return the text that describes the image of a row: the caption, or question, answer and full
+    stop.
 
     It is None if the answer is missing.
 
@@ -82,16 +92,19 @@ def get_text(row: Row) -> str | None:
 def build_mismatched_items(
     name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Build items whose caption is the text of an image and whose foil is the text of another image.
+    """Build items whose caption is the text of an image and whose foil is the text of another
+    image.
 
     Args:
         name: Name of the data set.
-        rows: All rows of a source, of the layout `CAPTIONS`, `QUESTIONS` or `BENCHMARK`, in file order.
+        rows: All rows of a source, of the layout `CAPTIONS`, `QUESTIONS` or `BENCHMARK`, in file
+            order.
         n: Number of items; None takes one item for each image, or all items of a published draw.
-        seed: Seed of items and foils. The foil of an item depends on its id, the seed and the source, not on n.
-        choice: `mscoco-encoders`, `mscoco-decoders`, `vqa-encoders` or `gqa-encoders`, which take items and foils of
-            the published runs (`build_published_items`). None takes one row for each image, and n of these by seeded
-            rank.
+        seed: Seed of items and foils. The foil of an item depends on its id, the seed and the
+            source, not on n.
+        choice: `mscoco-encoders`, `mscoco-decoders`, `vqa-encoders` or `gqa-encoders`, which take
+            items and foils of the published runs (`build_published_items`). None takes one row for
+            each image, and n of these by seeded rank.
     Returns:
         Rows of the benchmark layout; and the number of rows that cannot be used, by reason.
     Raises:
@@ -111,19 +124,27 @@ def build_mismatched_items(
     for source_id in ids:
         row = usable[source_id]
         item_id = f"{name}:{source_id}"
-        foil_id = _draw_other_text(pool, texts, texts_of_image[row["image"]], Random(f"{seed}:{item_id}"))
+        foil_id = _draw_other_text(
+            pool, texts, texts_of_image[row["image"]], Random(f"{seed}:{item_id}")
+        )
         if foil_id is None:
             unusable[NO_OTHER_TEXT] += 1
         else:
-            items.append(_build_item(item_id, name, row, texts[source_id], texts[foil_id]))
+            items.append(
+                _build_item(item_id, name, row, texts[source_id], texts[foil_id])
+            )
     if not items:
         raise _build_no_item_error(name, rows, unusable)
     return items, unusable
 
 
-def _build_no_item_error(name: str, rows: Sequence[Row], unusable: Counter[str]) -> UserError:
+def _build_no_item_error(
+    name: str, rows: Sequence[Row], unusable: Counter[str]
+) -> UserError:
     reasons = dict(unusable.most_common(3))
-    return UserError(f"alignment.{name}: none of {len(rows)} rows gives an item: {reasons}; name another source")
+    return UserError(
+        f"alignment.{name}: none of {len(rows)} rows gives an item: {reasons}; name another source"
+    )
 
 
 def build_published_items(
@@ -131,16 +152,16 @@ def build_published_items(
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
     """Build the items of high discrepancy that the published runs used, with their foils.
 
-    The items of MSCOCO are the captions of the released FOIL-it items, valid or not: all of them for encoders, the
-    first n for decoders. Items for decoders record in `release` the order of the two options. The foil is the text of
-    an item that is drawn at random, and may be the item itself. The items of VQA and GQA are the questions that the
-    scripts for encoders drew.
+    The items of MSCOCO are the captions of the released FOIL-it items, valid or not: all of them
+    for encoders, the first n for decoders. Items for decoders record in `release` the order of the
+    two options. The foil is the text of an item that is drawn at random, and may be the item
+    itself. The items of VQA and GQA are the questions that the scripts for encoders drew.
 
     Args:
         name: Name of the data set.
         rows: All rows of the source in file order, as in `build_mismatched_items`.
-        n: Number of items; None takes the whole published draw. The scripts for encoders draw a smaller number at
-            random.
+        n: Number of items; None takes the whole published draw. The scripts for encoders draw a
+            smaller number at random.
         choice: See `build_mismatched_items`.
     Raises:
         UserError: There are fewer than n rows, or no row gives an item.
@@ -151,54 +172,82 @@ def build_published_items(
     if not usable:
         raise _build_no_item_error(name, rows, unusable)
     if n is not None and n > len(rows):
-        raise UserError(f"alignment.{name}.size: {n} items asked for, {len(rows)} can be drawn; ask for fewer")
+        raise UserError(
+            f"alignment.{name}.size: {n} items asked for, {len(rows)} can be drawn; ask for fewer"
+        )
     if choice == "mscoco-decoders":
         draws = _draw_for_decoders(list(usable)[:n], list(usable))
     else:
         draws = _draw_for_encoders(_list_published_pool(usable, rows, choice), n)
     items = []
     for item_id, foil_id, release in draws:
-        item = _build_item(f"{name}:{item_id}", name, usable[item_id], texts[item_id], texts[foil_id])
+        item = _build_item(
+            f"{name}:{item_id}", name, usable[item_id], texts[item_id], texts[foil_id]
+        )
         items.append({**item, "release": release})
     return items, unusable
 
 
-def _list_published_pool(usable: Mapping[str, Row], rows: Sequence[Row], choice: str) -> list[str]:
+def _list_published_pool(
+    usable: Mapping[str, Row], rows: Sequence[Row], choice: str
+) -> list[str]:
     """Return the ids of the rows from which the published scripts for encoders drew."""
     if choice not in PUBLISHED_SAMPLES:
         return list(usable)
     size = min(PUBLISHED_SAMPLES[choice].n, len(rows))
-    return [row_id for row_id in select_published_ids(choice, rows, size) if row_id in usable]
+    return [
+        row_id
+        for row_id in select_published_ids(choice, rows, size)
+        if row_id in usable
+    ]
 
 
-def _draw_for_encoders(pool: Sequence[str], n: int | None) -> list[tuple[str, str, str | None]]:
-    """Return, for each item, its id, the id of its foil's row as the scripts for encoders drew it, and no record."""
+def _draw_for_encoders(
+    pool: Sequence[str], n: int | None
+) -> list[tuple[str, str, str | None]]:
+    """Return, for each item, its id, the id of its foil's row as the scripts for encoders drew it,
+    and no record.
+    """
     # One generator draws items and foils, in the order of the released script.
     chosen, foils = draw_items_and_foils_for_encoders(len(pool), n)
-    return [(pool[index], pool[foil], None) for index, foil in zip(chosen, foils, strict=True)]
+    return [
+        (pool[index], pool[foil], None)
+        for index, foil in zip(chosen, foils, strict=True)
+    ]
 
 
-def _draw_for_decoders(ids: Sequence[str], pool: Sequence[str]) -> list[tuple[str, str, str | None]]:
-    """Return, for each item, its id, the id of its foil's row as the scripts for decoders drew it, and a record.
+def _draw_for_decoders(
+    ids: Sequence[str], pool: Sequence[str]
+) -> list[tuple[str, str, str | None]]:
+    """Return, for each item, its id, the id of its foil's row as the scripts for decoders drew it,
+    and a record.
 
     The record is JSON, with the foil's row and the order of the two options.
     """
     draws: list[tuple[str, str, str | None]] = []
-    for item_id, (foil_id, caption_first) in zip(ids, draw_foils_for_decoders(pool, len(ids)), strict=True):
+    for item_id, (foil_id, caption_first) in zip(
+        ids, draw_foils_for_decoders(pool, len(ids)), strict=True
+    ):
         release = json.dumps({"foil_from": foil_id, "caption_first": caption_first})
         draws.append((item_id, foil_id, release))
     return draws
 
 
 def get_published_order(item: Row) -> bool | None:
-    """Return whether a published run showed the caption of an item as (A); None if the item does not record it."""
+    """Return whether a published run showed the caption of an item as (A); None if the item does
+    not record it.
+    """
     if item["instrument"] != ALIGNMENT or not item.get("release"):
         return None
     return bool(json.loads(item["release"])["caption_first"])
 
 
-def _list_texts_by_id(rows: Sequence[Row]) -> tuple[dict[str, Row], dict[str, str], Counter[str]]:
-    """Return usable rows by id, their texts by id, both in file order, and the number of other rows by reason."""
+def _list_texts_by_id(
+    rows: Sequence[Row],
+) -> tuple[dict[str, Row], dict[str, str], Counter[str]]:
+    """Return usable rows by id, their texts by id, both in file order, and the number of other rows
+    by reason.
+    """
     unusable: Counter[str] = Counter()
     usable: dict[str, Row] = {}
     texts: dict[str, str] = {}
@@ -213,12 +262,15 @@ def _list_texts_by_id(rows: Sequence[Row]) -> tuple[dict[str, Row], dict[str, st
     return usable, texts, unusable
 
 
-def _select_one_per_image(name: str, rows: Iterable[Row], n: int | None, seed: int) -> list[str]:
+def _select_one_per_image(
+    name: str, rows: Iterable[Row], n: int | None, seed: int
+) -> list[str]:
     """Return the ids of n rows, at most one per image, in file order."""
     row_of_image: dict[str, Row] = {}
     for row in rows:
         selected = row_of_image.setdefault(row["image"], row)
-        # The row of lowest rank is taken for each image, so that the order of the file does not matter.
+        # The row of lowest rank is taken for each image, so that the order of the file does not
+        # matter.
         if rank(row["source_id"], seed) < rank(selected["source_id"], seed):
             row_of_image[row["image"]] = row
     if n is not None and n > len(row_of_image):
@@ -228,14 +280,19 @@ def _select_one_per_image(name: str, rows: Iterable[Row], n: int | None, seed: i
     return sample([row["source_id"] for row in row_of_image.values()], n, seed)
 
 
-def _draw_other_text(pool: Sequence[str], texts: Mapping[str, str], excluded: set[str], rng: Random) -> str | None:
+def _draw_other_text(
+    pool: Sequence[str], texts: Mapping[str, str], excluded: set[str], rng: Random
+) -> str | None:
     """Return the id of a random row whose text is not excluded; None if every text is excluded."""
-    # A few draws find a text in almost every source; listing all candidates for each item would take long.
+    # A few draws find a text in almost every source; listing all candidates for each item would
+    # take long.
     for _ in range(MAX_DRAWS):
         source_id = rng.choice(pool)
         if _normalize(texts[source_id]) not in excluded:
             return source_id
-    candidates = [source_id for source_id in pool if _normalize(texts[source_id]) not in excluded]
+    candidates = [
+        source_id for source_id in pool if _normalize(texts[source_id]) not in excluded
+    ]
     if not candidates:
         return None
     return rng.choice(candidates)
@@ -246,7 +303,9 @@ def _normalize(text: str) -> str:
     return fold_text(text).casefold()
 
 
-def _build_item(item_id: str, name: str, row: Row, caption: str, foil: str) -> dict[str, Any]:
+def _build_item(
+    item_id: str, name: str, row: Row, caption: str, foil: str
+) -> dict[str, Any]:
     return {
         "item_id": item_id,
         "instrument": ALIGNMENT,

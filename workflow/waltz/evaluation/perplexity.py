@@ -25,7 +25,12 @@ from waltz.evaluation.items import select_items
 from waltz.evaluation.settings import PERPLEXITY, LikelihoodSettings
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.batches import Tokens
-from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
+from waltz.models.text.causal import (
+    CausalModel,
+    TextScore,
+    compute_mean_log_likelihoods,
+    compute_token_losses,
+)
 
 STRIDE = 3
 """Number of tokens by which the windows of the released script advance."""
@@ -52,7 +57,9 @@ def score_pairs(
     rows: list[dict[str, Any]] = []
     texts = [item[role] for item in items for role in ("caption", "foil")]
     for profile in profiles:
-        scores = score_texts(texts, model, get_fidelity(profile), tokens_per_batch, stored, done)
+        scores = score_texts(
+            texts, model, get_fidelity(profile), tokens_per_batch, stored, done
+        )
         for item in items:
             caption, foil = scores[item["caption"]], scores[item["foil"]]
             prediction = predict_caption(caption, foil, model.spec.dtype)
@@ -77,7 +84,8 @@ def score_pairs(
 
 
 def predict_caption(caption: TextScore, foil: TextScore, dtype: str) -> str | None:
-    """Predict which text is the caption: `caption` or `foil`, whichever scores higher, or `tie` within rounding.
+    """Predict which text is the caption: `caption` or `foil`, whichever scores higher, or `tie`
+    within rounding.
 
     The prediction is None if a score is missing.
 
@@ -89,7 +97,10 @@ def predict_caption(caption: TextScore, foil: TextScore, dtype: str) -> str | No
     if caption.value is None or foil.value is None:
         return None
     # The rounding of a difference is the larger rounding of both scores.
-    rounding = max(compute_logit_rounding(caption.value, dtype), compute_logit_rounding(foil.value, dtype))
+    rounding = max(
+        compute_logit_rounding(caption.value, dtype),
+        compute_logit_rounding(foil.value, dtype),
+    )
     if is_tied(caption.value, foil.value, rounding):
         return "tie"
     return "caption" if caption.value > foil.value else "foil"
@@ -119,10 +130,13 @@ def score_texts(
 ) -> dict[str, TextScore]:
     """Return the score of each distinct text by the rule of a profile.
 
-    Batches depend only on the set of texts and `tokens_per_batch`, so that stored batches are found again.
+    Batches depend only on the set of texts and `tokens_per_batch`, so that stored batches are found
+    again.
     """
     if fidelity.perplexity == "mean":
-        return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
+        return compute_mean_log_likelihoods(
+            texts, model, tokens_per_batch, stored, done
+        )
     ids, unreadable = model.tokenize_texts(texts)
     # Caption and foil share the windows before the foiled word; each window is computed once.
     windows: set[Tokens] = set()
@@ -140,7 +154,12 @@ def _cut_windows(tokens: Tokens, window: int) -> list[Tokens]:
 
     A text that fits into the window of the model needs only one sequence.
     """
-    return list(dict.fromkeys(tokens[begin : begin + window] for begin, _ in _list_window_spans(len(tokens), window)))
+    return list(
+        dict.fromkeys(
+            tokens[begin : begin + window]
+            for begin, _ in _list_window_spans(len(tokens), window)
+        )
+    )
 
 
 def _list_window_spans(length: int, window: int) -> list[tuple[int, int]]:
@@ -150,14 +169,21 @@ def _list_window_spans(length: int, window: int) -> list[tuple[int, int]]:
         length: Number of tokens of the text.
         window: Number of tokens that the model reads at most.
     """
-    # A window ends STRIDE tokens after the end of the window before, and is as long as the model reads.
-    return [(max(first + STRIDE - window, 0), min(first + STRIDE, length)) for first in range(0, length, STRIDE)]
+    # A window ends STRIDE tokens after the end of the window before, and is as long as the model
+    # reads.
+    return [
+        (max(first + STRIDE - window, 0), min(first + STRIDE, length))
+        for first in range(0, length, STRIDE)
+    ]
 
 
-def _compute_strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> TextScore:
+def _compute_strided_score(
+    tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int
+) -> TextScore:
     """Return the score of a text by the released script.
 
-    It is minus the sum of the mean losses of all windows, divided by the number of windows minus one.
+    It is minus the sum of the mean losses of all windows, divided by the number of windows minus
+    one.
     """
     if not tokens:
         return TextScore(None, 0, "the text is empty")
@@ -166,7 +192,8 @@ def _compute_strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], win
         return TextScore(-math.inf, len(tokens))  # the script divides by zero
     means = []
     for begin, end in spans:
-        # The first token of a window has no context, and only the last STRIDE tokens are not in the window before.
+        # The first token of a window has no context, and only the last STRIDE tokens are not in the
+        # window before.
         window_losses = losses[tokens[begin : begin + window]]
         first_scored = max(end - begin - STRIDE, 1)
         scored = window_losses[first_scored : end - begin]
@@ -175,7 +202,10 @@ def _compute_strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], win
 
 
 def score_datasets(
-    model: CausalModel, datasets: Iterable[DatasetFiles], cache: Path, settings: LikelihoodSettings
+    model: CausalModel,
+    datasets: Iterable[DatasetFiles],
+    cache: Path,
+    settings: LikelihoodSettings,
 ) -> Iterator[DatasetResult]:
     """Score captions and foils with one language model.
 
@@ -189,9 +219,13 @@ def score_datasets(
     """
     for dataset in datasets:
         benchmark = parquet.read(dataset.rows, BENCHMARK)
-        items = select_items(benchmark, settings.scored, settings.sample, settings.seed).to_pylist()
+        items = select_items(
+            benchmark, settings.scored, settings.sample, settings.seed
+        ).to_pylist()
         profiles = dataset.select_profiles(settings.profiles)
         n_texts = 2 * len(items) * len(profiles)
         with show_progress(n_texts, "text", f"{model.spec.name} {dataset.name}") as bar:
-            rows = score_pairs(items, model, profiles, settings.tokens_per_batch, cache, bar.update)
+            rows = score_pairs(
+                items, model, profiles, settings.tokens_per_batch, cache, bar.update
+            )
         yield DatasetResult(dataset, {"scores": rows}, len(items), count_ties(rows))

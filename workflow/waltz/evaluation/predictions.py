@@ -12,8 +12,9 @@ THRESHOLD = 0.5
 def predict_pair_text(logit: float, probability: float, fidelity: Fidelity) -> str:
     """Predict whether a text of a pair matches its image, from the model's probability of a match.
 
-    In `published` a probability of at least 0.5 is a match, a smaller one a mismatch. In `equations` a logit above 0 is
-    a match, a logit below 0 a mismatch; a logit of 0 is neither, and therefore wrong for captions and foils.
+    In `published` a probability of at least 0.5 is a match, a smaller one a mismatch. In
+    `equations` a logit above 0 is a match, a logit below 0 a mismatch; a logit of 0 is neither, and
+    therefore wrong for captions and foils.
 
     Returns:
         `match`, `mismatch`, or `tie` (in `equations` only).
@@ -24,11 +25,13 @@ def predict_pair_text(logit: float, probability: float, fidelity: Fidelity) -> s
 
 
 def predict_probe_text(columns: Mapping[str, Any], fidelity: Fidelity) -> str:
-    """Predict whether a text of CV-Probes matches its image: `match`, `mismatch`, or `tie` if both are as probable.
+    """Predict whether a text of CV-Probes matches its image: `match`, `mismatch`, or `tie` if both
+    are as probable.
 
     Args:
         columns: Score and probability of the text.
-        fidelity: `published` compares probabilities in single precision, `equations` the logit with 0.
+        fidelity: `published` compares probabilities in single precision, `equations` the logit with
+            0.
     """
     if fidelity.match_by == "probability":
         return _decide(columns["probability"] - THRESHOLD)
@@ -36,7 +39,9 @@ def predict_probe_text(columns: Mapping[str, Any], fidelity: Fidelity) -> str:
 
 
 def _decide(margin: float) -> str:
-    """Return the prediction for a margin: `match` if it is positive, `mismatch` if negative, `tie` if 0."""
+    """Return the prediction for a margin: `match` if it is positive, `mismatch` if negative, `tie`
+    if 0.
+    """
     if margin == 0:
         return "tie"
     return "match" if margin > 0 else "mismatch"

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = "alignment"
-"""Setting of the scores of encoders; also the instrument of items whose foil is the text of another image."""
+"""Setting of the scores of encoders; also the instrument of items whose foil is the text of another
+image.
+"""
 PERPLEXITY = "perplexity"
 """Setting of the scores of language models, which see no image."""
 SINGLE = "single"
@@ -60,7 +62,8 @@ class PromptingSettings(ScoringSettings):
     """Hold the settings by which decoders are asked about the items of data sets.
 
     Attributes:
-        cot_tokens: Maximum number of tokens of a chain of thought; 0 requests no answers after a chain of thought.
+        cot_tokens: Maximum number of tokens of a chain of thought; 0 requests no answers after a
+            chain of thought.
     """
 
     cot_tokens: int

@@ -23,7 +23,19 @@ ANSWERING = "answering"
 ANSWER = "answer"
 """Role of answers."""
 ARTICLES = frozenset({"a", "an", "the"})
-NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBERS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
 DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBERS)}}
 """Digits for number words, so that "two" equals "2" when answers are compared."""
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
@@ -44,11 +56,11 @@ def select_questions(
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
         n: Number of questions; None takes all, and a smaller source is taken completely.
         seed: Seed of the sample.
-        choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, which takes the rows of the published runs:
-            all usable rows among the first n drawn. None draws a seeded sample.
+        choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, which takes the rows of the
+            published runs: all usable rows among the first n drawn. None draws a seeded sample.
     Returns:
-        Rows of item_id, image, question, answer and answers (of the annotators; empty for GQA); and the number of rows
-        that cannot be used, by reason.
+        Rows of item_id, image, question, answer and answers (of the annotators; empty for GQA); and
+        the number of rows that cannot be used, by reason.
     """
     unusable: Counter[str] = Counter()
     usable: dict[str, Row] = {}
@@ -62,27 +74,36 @@ def select_questions(
 
     # A published draw includes rows that cannot be used; a sample is drawn from the usable rows.
     if choice is not None:
-        ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
+        ids = [
+            source_id
+            for source_id in select_published_ids(choice, rows, n)
+            if source_id in usable
+        ]
     else:
         size = len(usable) if n is None else min(n, len(usable))
         ids = sample(list(usable), size, seed)
     items = []
     for source_id in ids:
-        columns = {key: usable[source_id][key] for key in ("image", "question", "answer", "answers")}
+        columns = {
+            key: usable[source_id][key]
+            for key in ("image", "question", "answer", "answers")
+        }
         items.append({"item_id": f"{name}:{source_id}", **columns})
     return items, unusable
 
 
 def contains_gold_answer(predicted: str, item: Row) -> bool:
-    """Return whether an answer, in lower case, contains a gold answer: the rule of the released code for decoders.
+    """Return whether an answer, in lower case, contains a gold answer: the rule of the released
+    code for decoders.
 
-    The answer of any annotator counts as a gold answer, in lower case too (VQA). Without annotators the single gold
-    answer counts, as it is written (GQA).
+    The answer of any annotator counts as a gold answer, in lower case too (VQA). Without annotators
+    the single gold answer counts, as it is written (GQA).
 
     Args:
         item: A row of `select_questions`.
     """
-    # The released code puts the answers of annotators (VQA) into lower case, but not the single answer of GQA.
+    # The released code puts the answers of annotators (VQA) into lower case, but not the single
+    # answer of GQA.
     golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
     return any(gold in predicted.lower() for gold in golds)
 
@@ -93,13 +114,17 @@ def normalize_case(answer: str) -> str:
 
 
 def normalize_answer(answer: str) -> str:
-    """Normalize an answer as VQA's evaluation does: remove case, articles and punctuation, write numbers as digits.
+    """Normalize an answer as VQA's evaluation does: remove case, articles and punctuation, write
+    numbers as digits.
 
-    Number words up to ten become digits. Apostrophes are dropped in all answers, so that no list of contractions is
-    needed. A point, comma, colon or slash between digits stays, and so does an answer that consists of articles ("a").
+    Number words up to ten become digits. Apostrophes are dropped in all answers, so that no list of
+    contractions is needed. A point, comma, colon or slash between digits stays, and so does an
+    answer that consists of articles ("a").
     """
     # \w counts an underscore as a letter.
-    words = [word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))]
+    words = [
+        word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))
+    ]
     tokens = [DIGITS.get(word, word) for word in words if word]
     without_articles = [token for token in tokens if token not in ARTICLES]
     return " ".join(without_articles or tokens)
@@ -111,18 +136,22 @@ def score_answer(row: Row, item: Row, fidelity: Fidelity) -> float:
     Args:
         row: A row with `prediction`, the answer, and `correct`, the verdict by the gold answer.
         item: The question, a row of `select_questions`.
-        fidelity: `published` takes the verdict, `equations` compares with the answers of annotators if there are any.
+        fidelity: `published` takes the verdict, `equations` compares with the answers of annotators
+            if there are any.
     """
     if not fidelity.annotators:
         return float(row["correct"])
     # GQA has one answer and no annotators.
     if not item["answers"]:
-        return float(normalize_answer(row["prediction"]) == normalize_answer(item["answer"]))
+        return float(
+            normalize_answer(row["prediction"]) == normalize_answer(item["answer"])
+        )
     return compute_agreement(row["prediction"], item["answers"])
 
 
 def compute_agreement(predicted: str, answers: Sequence[str]) -> float:
-    """Return VQA's accuracy of one answer: the mean over annotators of min(1, other annotators with that answer / 3).
+    """Return VQA's accuracy of one answer: the mean over annotators of min(1, other annotators with
+    that answer / 3).
 
     It is between 0 and 1.
 
@@ -134,5 +163,7 @@ def compute_agreement(predicted: str, answers: Sequence[str]) -> float:
     agrees = [normalize_answer(answer) == normalized for answer in answers]
     n_agreeing = sum(agrees)
     # Each annotator is left out once; of the others, three that agree make the answer fully right.
-    scores = [min(1.0, (n_agreeing - is_agreeing) / FULL_AGREEMENT) for is_agreeing in agrees]
+    scores = [
+        min(1.0, (n_agreeing - is_agreeing) / FULL_AGREEMENT) for is_agreeing in agrees
+    ]
     return sum(scores) / len(agrees)

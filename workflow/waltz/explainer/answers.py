@@ -9,11 +9,20 @@ import torch
 from PIL import Image
 
 from waltz.attribution.engine import Attribution
-from waltz.attribution.prompt_attribution import PromptSettings, Regroup, attribute_prompts
+from waltz.attribution.prompt_attribution import (
+    PromptSettings,
+    Regroup,
+    attribute_prompts,
+)
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.core.errors import UserError
 from waltz.explainer.explanation import Explanation, ForwardPass
-from waltz.explainer.players import PlayerChoice, PlayersCallback, build_prompt_regroup, number_chosen_regions
+from waltz.explainer.players import (
+    PlayerChoice,
+    PlayersCallback,
+    build_prompt_regroup,
+    number_chosen_regions,
+)
 from waltz.explainer.queries import Generation, Query, apply_family, generate_games
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import Players
@@ -32,7 +41,8 @@ def explain_answer(
     progress: ProgressCallback = ignore_progress,
     expect: PlayersCallback = ignore_progress,
 ) -> Explanation:
-    """Explain a decoder's answer, and the explanation that it gives, by tokens of the prompt and patches of the image.
+    """Explain a decoder's answer, and the explanation that it gives, by tokens of the prompt and
+    patches of the image.
 
     Args:
         query: The question, ready prompts or conversation that the decoder answers.
@@ -40,13 +50,16 @@ def explain_answer(
         choice: Players that the user chose.
         max_new_tokens: Maximum number of tokens of the explanation, or of the reply to messages.
         progress: Called with the number of coalitions that are done.
-        expect: Called with the number of players of each prompt, before its coalitions are evaluated.
+        expect: Called with the number of players of each prompt, before its coalitions are
+            evaluated.
     Raises:
         UserError: Model, image, prompts or settings do not fit each other.
         ValueError: The players that the user chose do not fit the prompt or the image.
     """
     if decoder.reads_images and image is None:
-        raise UserError(f"{decoder.spec.name}: sees images, and none is named; name one")
+        raise UserError(
+            f"{decoder.spec.name}: sees images, and none is named; name one"
+        )
     # The model answers first, since the attribution explains the text that it generates.
     picture = None
     if image is not None:
@@ -55,21 +68,35 @@ def explain_answer(
     generation = generate_games(decoder, picture, query, settings, max_new_tokens)
 
     regions = number_chosen_regions(decoder, picture, choice)
-    regroup: Regroup | None = build_prompt_regroup(decoder, picture, choice, generation.question, expect)
-    if picture is None and choice.is_default and settings.fidelity.language_models == "partition":
+    regroup: Regroup | None = build_prompt_regroup(
+        decoder, picture, choice, generation.question, expect
+    )
+    if (
+        picture is None
+        and choice.is_default
+        and settings.fidelity.language_models == "partition"
+    ):
         # shap's partition explainer cuts the text itself, so that there are no players to group.
         regroup = None
 
-    # A single prompt is attributed alone. An answer and its explanation are attributed together, and CC-SHAP compares
-    # them.
+    # A single prompt is attributed alone. An answer and its explanation are attributed together,
+    # and CC-SHAP compares them.
     games = generation.games
     if len(games) == 1:
-        attributions = attribute_prompts(decoder, picture, games, settings, regroup=regroup, progress=progress)
-        (answer,) = _build_explanations(decoder, picture, settings, attributions, regions)
+        attributions = attribute_prompts(
+            decoder, picture, games, settings, regroup=regroup, progress=progress
+        )
+        (answer,) = _build_explanations(
+            decoder, picture, settings, attributions, regions
+        )
         return _describe_answer(answer, decoder, generation)
-    (pair,) = attribute_pairs(decoder, picture, [games], settings, regroup=regroup, progress=progress)
+    (pair,) = attribute_pairs(
+        decoder, picture, [games], settings, regroup=regroup, progress=progress
+    )
     attributions = [pair.answer.attribution, pair.explanation.attribution]
-    answer, explanation = _build_explanations(decoder, picture, settings, attributions, regions)
+    answer, explanation = _build_explanations(
+        decoder, picture, settings, attributions, regions
+    )
     return replace(
         _describe_answer(answer, decoder, generation),
         shared=pair.answer.shared,
@@ -78,11 +105,20 @@ def explain_answer(
     )
 
 
-def _describe_answer(answer: Explanation, decoder: Decoder, generation: Generation) -> Explanation:
-    """Add to the explanation of an answer the question, the chosen label, and how the network was read."""
+def _describe_answer(
+    answer: Explanation, decoder: Decoder, generation: Generation
+) -> Explanation:
+    """Add to the explanation of an answer the question, the chosen label, and how the network was
+    read.
+    """
     facts = decoder.describe_forward_pass()
     forward_pass = ForwardPass(facts["forward_pass"], facts["forward_pass_reason"])
-    return replace(answer, question=generation.question, label=generation.label, forward_pass=forward_pass)
+    return replace(
+        answer,
+        question=generation.question,
+        label=generation.label,
+        forward_pass=forward_pass,
+    )
 
 
 def _build_explanations(
@@ -92,14 +128,18 @@ def _build_explanations(
     attributions: Sequence[Attribution],
     regions: np.ndarray | None,
 ) -> list[Explanation]:
-    """Return the explanation of the answer, and then of the decoder's explanation if it was attributed too."""
+    """Return the explanation of the answer, and then of the decoder's explanation if it was
+    attributed too.
+    """
     explanations = []
     # There are one or two attributions, so that the second name may stay unused.
     for name, attribution in zip(("answer", "explanation"), attributions, strict=False):
         # Without an image, or where shap cut the text into pieces, there is nothing to draw on.
         view = cells = None
         if picture is not None and attribution.players is not None:
-            view, cells = render_decoder_view(decoder, picture, cast(Players, attribution.players), regions)
+            view, cells = render_decoder_view(
+                decoder, picture, cast(Players, attribution.players), regions
+            )
         explanations.append(
             Explanation(
                 name=name,

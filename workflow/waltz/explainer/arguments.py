@@ -1,4 +1,6 @@
-"""Arguments of `waltz.Explainer`: images of every common type, masks of regions, messages; wrong ones are refused."""
+"""Arguments of `waltz.Explainer`: images of every common type, masks of regions, messages; wrong
+ones are refused.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,8 +31,8 @@ def read_image(image: ImageInput) -> Image.Image:
     """Read an image and return it as RGB, upright.
 
     Args:
-        image: A file, a PIL image, or an array or tensor of shape (height, width), (height, width, channels) or
-            (channels, height, width): integers from 0 to 255, or floats from 0 to 1.
+        image: A file, a PIL image, or an array or tensor of shape (height, width), (height, width,
+            channels) or (channels, height, width): integers from 0 to 255, or floats from 0 to 1.
     Raises:
         UserError: There is no such file, or it cannot be read as an image.
         TypeError: The argument has another type.
@@ -39,7 +41,9 @@ def read_image(image: ImageInput) -> Image.Image:
     if isinstance(image, Image.Image):
         return convert_image(image)
     if isinstance(image, str) and is_url(image):
-        raise UserError(f"image: {image} is an address (expected a file or the image itself); download it first")
+        raise UserError(
+            f"image: {image} is an address (expected a file or the image itself); download it first"
+        )
     if isinstance(image, str | Path):
         return load_image_file(Path(image))
     if isinstance(image, torch.Tensor):
@@ -62,8 +66,11 @@ def _convert_tensor(image: torch.Tensor) -> np.ndarray:
 def _convert_array(image: np.ndarray) -> Image.Image:
     """Convert an array of one image to RGB."""
     if image.dtype.kind not in "biuf":
-        raise TypeError(f"image: array of type {image.dtype} (expected integers, floats or bool)")
-    # Integers are levels from 0 to 255, floats are shares of the brightest level, bool is black and white.
+        raise TypeError(
+            f"image: array of type {image.dtype} (expected integers, floats or bool)"
+        )
+    # Integers are levels from 0 to 255, floats are shares of the brightest level, bool is black and
+    # white.
     levels = _put_channels_last(image)
     is_float = np.issubdtype(levels.dtype, np.floating)
     largest = 1 if is_float else 255
@@ -84,12 +91,17 @@ def _put_channels_last(image: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: The array has another shape, or is empty.
     """
-    # PyTorch puts channels first. The first axis counts as channels only if the last axis cannot be channels.
+    # PyTorch puts channels first. The first axis counts as channels only if the last axis cannot be
+    # channels.
     levels = image
     is_batch_of_one = image.ndim == 4 and len(image) == 1
     if is_batch_of_one:
         levels = image[0]
-    if levels.ndim == 3 and levels.shape[-1] not in CHANNELS and levels.shape[0] in CHANNELS:
+    if (
+        levels.ndim == 3
+        and levels.shape[-1] not in CHANNELS
+        and levels.shape[0] in CHANNELS
+    ):
         levels = np.moveaxis(levels, 0, -1)
     is_gray = levels.ndim == 2
     has_channels = levels.ndim == 3 and levels.shape[-1] in CHANNELS
@@ -121,7 +133,9 @@ def check_text(text: object, name: str) -> str:
     """
     if not isinstance(text, str):
         expected = "str or a list of texts" if name == "text" else "str"
-        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected {expected})")
+        raise TypeError(
+            f"{name}: no text (got {type(text).__name__}, expected {expected})"
+        )
     if not fold_text(text):
         raise UserError(f"{name}: empty (got {text!r}, expected words); write a text")
     if fault := find_half_pair(text):
@@ -134,7 +148,8 @@ def check_foil(foil: object, text: str) -> str:
 
     Raises:
         TypeError: The foil is not a string.
-        UserError: The foil is empty, contains half of a surrogate pair, or is the same text as the caption.
+        UserError: The foil is empty, contains half of a surrogate pair, or is the same text as the
+            caption.
     """
     checked = check_text(foil, "foil")
     if are_same_text(checked, text):
@@ -153,15 +168,21 @@ def check_text_players(players: object) -> TextPlayers:
     """
     if isinstance(players, str):
         if players not in (TOKEN, WORDS):
-            raise ValueError(f"players: unknown (got {players!r}, expected 'token', 'word' or a list of spans)")
+            raise ValueError(
+                f"players: unknown (got {players!r}, expected 'token', 'word' or a list of spans)"
+            )
         return players
     if isinstance(players, np.ndarray):
         players = players.tolist()
     if not isinstance(players, Sequence):
-        raise TypeError(f"players: got {type(players).__name__}, expected 'token', 'word' or a list of spans")
+        raise TypeError(
+            f"players: got {type(players).__name__}, expected 'token', 'word' or a list of spans"
+        )
     for span in players:
         if not isinstance(span, str) and not _is_pair_of_numbers(span):
-            raise TypeError(f"players: no span (got {span!r}, expected a piece of the text or (start, end))")
+            raise TypeError(
+                f"players: no span (got {span!r}, expected a piece of the text or (start, end))"
+            )
     if not players:
         raise ValueError("players: no spans (got an empty list, expected at least one)")
     return players
@@ -179,14 +200,16 @@ def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
     None stays None and means the grid of the profile.
 
     Args:
-        grid: None, a number of patches on a side, (rows, columns), or masks of shape (regions, height, width).
+        grid: None, a number of patches on a side, (rows, columns), or masks of shape (regions,
+            height, width).
         size: Width and height of the image.
     Raises:
         TypeError: The choice has another type.
-        ValueError: Numbers are below 1 or above the pixels of the image; or masks have another shape, are empty, or
-            share pixels.
+        ValueError: Numbers are below 1 or above the pixels of the image; or masks have another
+            shape, are empty, or share pixels.
     """
-    # A number, a pair, an array or a tensor is brought to one of two forms: a pair, or an array of masks.
+    # A number, a pair, an array or a tensor is brought to one of two forms: a pair, or an array of
+    # masks.
     if grid is None:
         return None
     if isinstance(grid, int | np.integer):
@@ -198,31 +221,43 @@ def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
     if isinstance(grid, torch.Tensor):
         grid = grid.cpu().numpy()
     if not isinstance(grid, Sequence | np.ndarray) or isinstance(grid, str):
-        raise TypeError(f"grid: got {type(grid).__name__}, expected (rows, columns) or boolean masks of regions")
+        raise TypeError(
+            f"grid: got {type(grid).__name__}, expected (rows, columns) or boolean masks of regions"
+        )
     return _check_masks(grid, size)
 
 
 def _check_grid(rows: int, columns: int, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns of a grid; refuse a grid with more rows or columns than the image has pixels."""
+    """Return the rows and columns of a grid; refuse a grid with more rows or columns than the image
+    has pixels.
+    """
     width, height = size
     fits = 1 <= rows <= height and 1 <= columns <= width
     if not fits:
-        raise ValueError(f"grid: got {rows} x {columns} patches, expected 1 to {height} rows, 1 to {width} columns")
+        raise ValueError(
+            f"grid: got {rows} x {columns} patches, expected 1 to {height} rows, 1 to {width} columns"
+        )
     return rows, columns
 
 
 def _check_masks(grid: Sequence[Any] | np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return masks of regions as one array, bool of shape (regions, height, width); refuse wrong masks."""
+    """Return masks of regions as one array, bool of shape (regions, height, width); refuse wrong
+    masks.
+    """
     width, height = size
     holds_numbers = len(grid) > 0 and all(np.ndim(mask) == 0 for mask in grid)
     if holds_numbers:
-        raise ValueError(f"grid: got {grid!r}, expected two whole numbers (rows, columns) or boolean masks of regions")
+        raise ValueError(
+            f"grid: got {grid!r}, expected two whole numbers (rows, columns) or boolean masks of regions"
+        )
     # numpy cannot stack an empty list; its shape is refused below.
     masks = np.zeros((0, height, width), dtype=bool)
     if len(grid):
         masks = np.stack([np.asarray(mask) for mask in grid])
     if masks.dtype != bool:
-        raise TypeError(f"grid: masks of type {masks.dtype} (expected bool, or whole numbers (rows, columns))")
+        raise TypeError(
+            f"grid: masks of type {masks.dtype} (expected bool, or whole numbers (rows, columns))"
+        )
     if masks.ndim != 3 or masks.shape[1:] != (height, width) or not len(masks):
         raise ValueError(
             f"grid: masks of shape {masks.shape} (expected (regions, {height}, {width}), the height and width of the"
@@ -231,33 +266,46 @@ def _check_masks(grid: Sequence[Any] | np.ndarray, size: tuple[int, int]) -> np.
     empty_regions = np.flatnonzero(~masks.any(axis=(1, 2))).tolist()
     if empty_regions:
         names = ", ".join(map(str, empty_regions))
-        raise ValueError(f"grid: regions without a pixel (got region {names}); leave them out")
+        raise ValueError(
+            f"grid: regions without a pixel (got region {names}); leave them out"
+        )
     regions_of_pixel = masks.sum(axis=0)  # (height, width)
     if (regions_of_pixel > 1).any():
-        raise ValueError("grid: masks share pixels (expected each pixel in one region at most)")
+        raise ValueError(
+            "grid: masks share pixels (expected each pixel in one region at most)"
+        )
     return masks
 
 
 def split_messages(messages: object) -> tuple[list[Message], ImageInput | None]:
-    """Separate messages from their image: return messages with bare image parts, and the image or None.
+    """Separate messages from their image: return messages with bare image parts, and the image or
+    None.
 
     Raises:
         TypeError: The argument is not a list of messages.
         ValueError: The messages are empty, or show several images.
     """
     if not isinstance(messages, Sequence) or not all(map(_is_message, messages)):
-        raise TypeError("messages: expected a list of dictionaries with 'role' and 'content'")
+        raise TypeError(
+            "messages: expected a list of dictionaries with 'role' and 'content'"
+        )
     if not messages:
-        raise ValueError("messages: no messages (got an empty list, expected at least one)")
+        raise ValueError(
+            "messages: no messages (got an empty list, expected at least one)"
+        )
     bare_messages: list[Message] = []
     images: list[Any] = []
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
             _check_parts(content)
-            # Chat templates take a bare part for each image; the images themselves are passed separately.
+            # Chat templates take a bare part for each image; the images themselves are passed
+            # separately.
             images += [_find_image(part) for part in content if part["type"] == "image"]
-            content = [IMAGE_PART if part["type"] == "image" else dict(part) for part in content]
+            content = [
+                IMAGE_PART if part["type"] == "image" else dict(part)
+                for part in content
+            ]
         bare_messages.append({**message, "content": content})
     if len(images) > 1:
         raise ValueError(f"messages: {len(images)} images (expected at most one)")
@@ -272,11 +320,17 @@ def _is_message(message: object) -> bool:
 
 def _check_parts(content: object) -> None:
     """Refuse the content of a message unless it is a list of text and image parts."""
-    if not isinstance(content, Sequence) or not all(isinstance(part, Mapping) for part in content):
-        raise TypeError("messages: 'content' is no text (expected str, or a list of dictionaries with 'type')")
+    if not isinstance(content, Sequence) or not all(
+        isinstance(part, Mapping) for part in content
+    ):
+        raise TypeError(
+            "messages: 'content' is no text (expected str, or a list of dictionaries with 'type')"
+        )
     for part in content:
         if part.get("type") not in ("text", "image"):
-            raise ValueError(f"messages: unknown part (got type {part.get('type')!r}, expected 'text' or 'image')")
+            raise ValueError(
+                f"messages: unknown part (got type {part.get('type')!r}, expected 'text' or 'image')"
+            )
 
 
 def _find_image(part: Message) -> Any:

@@ -12,7 +12,10 @@ import torch
 from tqdm import tqdm
 
 from waltz.attribution.own_players import TOKEN, TextPlayers
-from waltz.attribution.prompt_attribution import PromptSettings, count_prompt_evaluations
+from waltz.attribution.prompt_attribution import (
+    PromptSettings,
+    count_prompt_evaluations,
+)
 from waltz.attribution.published import count_published_evaluations
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS
@@ -47,14 +50,16 @@ Several = list[T] | tuple[T, ...]
 
 @contextmanager
 def _name_arguments() -> Iterator[None]:
-    """Run a block with torch's usual settings, and turn its errors into ValueErrors that name arguments."""
+    """Run a block with torch's usual settings, and turn its errors into ValueErrors that name
+    arguments.
+    """
     try:
         with use_usual_settings():
             yield
     except UserError as error:
         message = str(error)
-        # Errors of the library name keys of a study, such as attribution.evaluations or models.NAME. A user of
-        # `Explainer` knows arguments instead, such as budget.
+        # Errors of the library name keys of a study, such as attribution.evaluations or
+        # models.NAME. A user of `Explainer` knows arguments instead, such as budget.
         section, _, rest = message.partition(".")
         if section in ("attribution", "models"):
             message = rest
@@ -89,24 +94,29 @@ class Explainer:
         """Load a model.
 
         Args:
-            model: A loaded transformers model; or the name of a registered model (`waltz models`); or a folder in
-                transformers format, a GGUF file, or a hub id, `owner/name` or `owner/name@revision`; or an entry of the
-                registry (`ModelSpec`); or the URL of a server with the OpenAI API, `URL#MODEL` if the server has
-                several models.
-            processor: The processor of a loaded model; for a language model, its tokenizer. For a server, the folder,
-                GGUF file or hub id of the tokenizer, unless the name of the model at the server is such an id.
-            device: A torch device; None takes the first GPU, else the CPU. A loaded model stays where it is.
-            dtype: `float32`, `float16` or `bfloat16`; None takes the dtype of the registry, else float32. A loaded
-                model keeps its dtype.
-            profile: `equations`, the definitions of the thesis; or `published`, the released code to the letter.
-            estimator: Estimator of the Shapley values; `auto` takes exact values if the budget allows them.
+            model: A loaded transformers model; or the name of a registered model (`waltz models`);
+                or a folder in transformers format, a GGUF file, or a hub id, `owner/name` or
+                `owner/name@revision`; or an entry of the registry (`ModelSpec`); or the URL of a
+                server with the OpenAI API, `URL#MODEL` if the server has several models.
+            processor: The processor of a loaded model; for a language model, its tokenizer. For a
+                server, the folder, GGUF file or hub id of the tokenizer, unless the name of the
+                model at the server is such an id.
+            device: A torch device; None takes the first GPU, else the CPU. A loaded model stays
+                where it is.
+            dtype: `float32`, `float16` or `bfloat16`; None takes the dtype of the registry, else
+                float32. A loaded model keeps its dtype.
+            profile: `equations`, the definitions of the thesis; or `published`, the released code
+                to the letter.
+            estimator: Estimator of the Shapley values; `auto` takes exact values if the budget
+                allows them.
             seed: Seed of everything that is drawn, the same for each text.
-            progress: Whether long work shows a bar; None shows it on terminals and in notebooks, and elsewhere one
-                line a minute on stderr.
+            progress: Whether long work shows a bar; None shows it on terminals and in notebooks,
+                and elsewhere one line a minute on stderr.
         Raises:
             TypeError: A loaded model or its processor has another type.
-            ValueError: There is no such model, or it cannot be loaded; a name is unknown; a loaded model is in training
-                mode, does not fit its processor, or `device` or `dtype` is given for it.
+            ValueError: There is no such model, or it cannot be loaded; a name is unknown; a loaded
+                model is in training mode, does not fit its processor, or `device` or `dtype` is
+                given for it.
         """
         self.fidelity: Fidelity = _check_settings(profile, estimator, seed)
         self.estimator, self.seed = estimator, seed
@@ -125,17 +135,26 @@ class Explainer:
 
     @overload
     def explain(
-        self, image: ImageInput | None = None, text: str | None = None, **options: Unpack[ExplainOptions]
+        self,
+        image: ImageInput | None = None,
+        text: str | None = None,
+        **options: Unpack[ExplainOptions],
     ) -> Explanation: ...
 
     @overload
     def explain(
-        self, image: ImageInput | Several[ImageInput], text: Several[str], **options: Unpack[ExplainOptions]
+        self,
+        image: ImageInput | Several[ImageInput],
+        text: Several[str],
+        **options: Unpack[ExplainOptions],
     ) -> list[Explanation]: ...
 
     @overload
     def explain(
-        self, image: Several[ImageInput], text: str | None = None, **options: Unpack[ExplainOptions]
+        self,
+        image: Several[ImageInput],
+        text: str | None = None,
+        **options: Unpack[ExplainOptions],
     ) -> list[Explanation]: ...
 
     @_name_arguments()
@@ -143,52 +162,61 @@ class Explainer:
         """Explain the score of an image with a text, or a decoder's answer.
 
         Args:
-            image: An image: a path, a PIL image, an array or a tensor; or a list of images, each of which is explained
-                with each text.
-            text: For an encoder, a text about the image, or a list of texts. For a decoder, a text about the image that
-                it judges. An encoder shares masked inputs between texts and images; a decoder reads each pair alone.
+            image: An image: a path, a PIL image, an array or a tensor; or a list of images, each of
+                which is explained with each text.
+            text: For an encoder, a text about the image, or a list of texts. For a decoder, a text
+                about the image that it judges. An encoder shares masked inputs between texts and
+                images; a decoder reads each pair alone.
             **options: Any of these keywords:
 
-                foil: A second text, which is explained next to the first; a decoder chooses between both.
+                foil: A second text, which is explained next to the first; a decoder chooses between
+                both.
 
                 question: For a decoder, the question that it answers.
 
-                labels: The answers to this question from which the decoder chooses, a list of texts.
+                labels: The answers to this question from which the decoder chooses, a list of
+                texts.
 
-                messages: For a decoder, a conversation in the form of chat templates; the reply is explained.
+                messages: For a decoder, a conversation in the form of chat templates; the reply is
+                explained.
 
-                explanation: For a decoder, `post-hoc` or `cot`: the decoder also explains its answer, this explanation
-                is attributed too, and CC-SHAP compares both.
+                explanation: For a decoder, `post-hoc` or `cot`: the decoder also explains its
+                answer, this explanation is attributed too, and CC-SHAP compares both.
 
-                players: Text players: `token` (the default), `word`, or spans (pieces of the text, or (start, end)
-                characters); tokens outside the spans stay visible. A decoder's spans are counted from the question.
+                players: Text players: `token` (the default), `word`, or spans (pieces of the text,
+                or (start, end) characters); tokens outside the spans stay visible. A decoder's
+                spans are counted from the question.
 
-                grid: Image players: None (the default) for ceil(sqrt(tokens)) patches on a side, (rows, columns), or
-                masks of regions, bool of shape (regions, height, width) of the image; pixels outside the regions stay
-                visible.
+                grid: Image players: None (the default) for ceil(sqrt(tokens)) patches on a side,
+                (rows, columns), or masks of regions, bool of shape (regions, height, width) of the
+                image; pixels outside the regions stay visible.
 
-                interactions: Whether interactions of text with image players are computed too (`equations`).
+                interactions: Whether interactions of text with image players are computed too
+                (`equations`).
 
-                budget: Maximum number of evaluations for each text or prompt. None takes as many as ten permutations
-                need (four for a decoder); with `standard_error` and `equations`, it takes 4096.
+                budget: Maximum number of evaluations for each text or prompt. None takes as many as
+                ten permutations need (four for a decoder); with `standard_error` and `equations`,
+                it takes 4096.
 
-                standard_error: Standard error of T-SHAP, a share, at which sampling stops; a warning reports if it is
-                not reached.
+                standard_error: Standard error of T-SHAP, a share, at which sampling stops; a
+                warning reports if it is not reached.
 
-                value: For a decoder, the explained value of a token: `probability` (the default), `log-probability`,
-                `logit`, `log-odds`.
+                value: For a decoder, the explained value of a token: `probability` (the default),
+                `log-probability`, `logit`, `log-odds`.
 
                 family: For a decoder in `published`, the family of its prompts.
 
                 prompts: For a decoder, a file of other prompts.
 
-                max_new_tokens: For a decoder, maximum number of tokens of the explanation or reply; 40 by default.
+                max_new_tokens: For a decoder, maximum number of tokens of the explanation or reply;
+                40 by default.
         Returns:
-            An `Explanation`. For a list of images or texts, a list: all texts with the first image, then with the next.
+            An `Explanation`. For a list of images or texts, a list: all texts with the first image,
+            then with the next.
         Raises:
             TypeError: An argument has another type, or does not fit the model.
-            ValueError: A value is out of range, players do not fit the text or image, an image cannot be read, a text
-                is too long, or the budget is too small.
+            ValueError: A value is out of range, players do not fit the text or image, an image
+                cannot be read, a text is too long, or the budget is too small.
         """
         request = Request(image, text, **options)
         if isinstance(self.model, Decoder):
@@ -213,28 +241,34 @@ class Explainer:
 
         Args:
             query: A question, ready prompts, or a conversation.
-            settings: Settings of the attribution; their fidelity and seed are used instead of the `Explainer`'s.
+            settings: Settings of the attribution; their fidelity and seed are used instead of the
+                `Explainer`'s.
             image: See `explain`.
             max_new_tokens: Maximum number of tokens of the explanation or reply.
             players: See `explain`.
             grid: See `explain`.
         Raises:
             TypeError: The model is an encoder.
-            ValueError: Model, image, prompts or settings do not fit each other, or a loaded model is in training mode.
+            ValueError: Model, image, prompts or settings do not fit each other, or a loaded model
+                is in training mode.
         """
         decoder = self.model
         if not isinstance(decoder, Decoder):
-            raise TypeError(f"query: {self.spec.name} is an encoder, which answers no questions; give image and text")
+            raise TypeError(
+                f"query: {self.spec.name} is an encoder, which answers no questions; give image and text"
+            )
         if isinstance(self.spec, LoadedSpec):
-            # Encoders work on a copy of the network. A decoder is the network of the user, who may have trained it
-            # since it was loaded.
+            # Encoders work on a copy of the network. A decoder is the network of the user, who may
+            # have trained it since it was loaded.
             check_evaluation_mode(self.spec.network)
         if image is not None and not decoder.reads_images:
             raise UserError(
                 f"{self.spec.name}: a language model sees no images; leave the image out, or name a model that sees"
             )
         if image is None and grid is not None:
-            raise TypeError("grid: there is no image whose regions could be players; leave it out")
+            raise TypeError(
+                "grid: there is no image whose regions could be players; leave it out"
+            )
         picture = regions = None
         if image is not None:
             picture = read_image(image)
@@ -243,9 +277,20 @@ class Explainer:
         with self._show_progress() as bar:
 
             def expect(players: int) -> None:
-                bar.total = (bar.total or 0) + count_prompt_evaluations(players, settings)
+                bar.total = (bar.total or 0) + count_prompt_evaluations(
+                    players, settings
+                )
 
-            return explain_answer(decoder, query, settings, picture, choice, max_new_tokens, bar.update, expect)
+            return explain_answer(
+                decoder,
+                query,
+                settings,
+                picture,
+                choice,
+                max_new_tokens,
+                bar.update,
+                expect,
+            )
 
     def _explain_answers(self, request: Request) -> list[Explanation]:
         """Return one explanation for each query about each image, by a decoder."""
@@ -266,7 +311,9 @@ class Explainer:
         return explanations
 
     def _explain_scores(self, encoder: Encoder, request: Request) -> list[Explanation]:
-        """Return one explanation for each text with each image, by an encoder; a foil is part of its caption's."""
+        """Return one explanation for each text with each image, by an encoder; a foil is part of
+        its caption's.
+        """
         texts = request.list_encoder_texts(self.spec.name)
         settings = AttributionSettings(
             self.fidelity,
@@ -298,36 +345,55 @@ class Explainer:
         """Return the explanation of an encoder's score of each text with one image."""
         # `read_image` refuses a None that stands in a list of images.
         picture = read_image(cast(ImageInput, image))
-        choice = PlayerChoice(request.players, check_regions(request.grid, picture.size))
+        choice = PlayerChoice(
+            request.players, check_regions(request.grid, picture.size)
+        )
         with self._show_progress() as bar:
 
             def expect(players: int) -> None:
-                evaluations = settings.evaluations or count_published_evaluations(players)
+                evaluations = settings.evaluations or count_published_evaluations(
+                    players
+                )
                 bar.total = (bar.total or 0) + evaluations
 
-            return explain_texts(encoder, picture, texts, settings, choice, bar.update, expect)
+            return explain_texts(
+                encoder, picture, texts, settings, choice, bar.update, expect
+            )
 
     def _choose_budget(self, request: Request) -> int | None:
-        """Return the maximum number of evaluations of a text or prompt, or None for the default of its estimator.
+        """Return the maximum number of evaluations of a text or prompt, or None for the default of
+        its estimator.
 
-        If sampling stops at a standard error, the default is as many evaluations as a regression can use.
+        If sampling stops at a standard error, the default is as many evaluations as a regression
+        can use.
         """
-        stops_at_error = request.standard_error is not None and not self.fidelity.estimators
+        stops_at_error = (
+            request.standard_error is not None and not self.fidelity.estimators
+        )
         if request.budget is None and stops_at_error:
             return MAX_COALITIONS
         return request.budget
 
     def _build_prompt_settings(self, request: Request) -> PromptSettings:
-        """Check the request's options for decoders, and return the settings of the attribution of prompts."""
+        """Check the request's options for decoders, and return the settings of the attribution of
+        prompts.
+        """
         estimators = ("auto", *COALITION_ESTIMATORS)
         if request.value not in OUTCOMES:
             raise build_name_error("value", "value", request.value, OUTCOMES)
         if self.estimator not in estimators:
-            raise build_name_error("estimator", "estimator of decoders", self.estimator, estimators)
+            raise build_name_error(
+                "estimator", "estimator of decoders", self.estimator, estimators
+            )
         # The released code tries a list of budgets; the user's budget is then the only one.
         budget = self._choose_budget(request)
         if budget is not None and self.fidelity.estimators:
-            return PromptSettings(self.fidelity, self.seed, budgets=(budget,), interactions=request.interactions)
+            return PromptSettings(
+                self.fidelity,
+                self.seed,
+                budgets=(budget,),
+                interactions=request.interactions,
+            )
         return PromptSettings(
             self.fidelity,
             self.seed,
@@ -345,35 +411,52 @@ class Explainer:
         Its total is the largest number of evaluations that there can be.
         """
         name = shorten_model_name(self.spec)
-        # In a log file a bar would fill thousands of lines, so that one line a minute takes its place.
+        # In a log file a bar would fill thousands of lines, so that one line a minute takes its
+        # place.
         shows_bar = self._shows_progress
         has_display = sys.stderr.isatty() or "ipykernel" in sys.modules
         if shows_bar is None and not has_display:
             write = partial(print, file=sys.stderr, flush=True)
-            with ProgressLines(write, unit="evaluations", desc=name, delay=LINE_SECONDS) as lines:
+            with ProgressLines(
+                write, unit="evaluations", desc=name, delay=LINE_SECONDS
+            ) as lines:
                 yield lines
             return
-        with tqdm(unit=" evaluations", desc=name, disable=shows_bar is False, leave=False, delay=PROGRESS_DELAY) as bar:
+        with tqdm(
+            unit=" evaluations",
+            desc=name,
+            disable=shows_bar is False,
+            leave=False,
+            delay=PROGRESS_DELAY,
+        ) as bar:
             yield bar
 
 
 def _check_settings(profile: str, estimator: str, seed: object) -> Fidelity:
-    """Return the rules of a profile; refuse an unknown profile, and an estimator or seed that does not fit it."""
+    """Return the rules of a profile; refuse an unknown profile, and an estimator or seed that does
+    not fit it.
+    """
     if profile not in PROFILES:
         raise build_name_error("profile", "profile", profile, PROFILES)
     fidelity = PROFILES[profile]
     if estimator not in ESTIMATORS:
         raise build_name_error("estimator", "estimator", estimator, ESTIMATORS)
     if fidelity.estimators and estimator not in fidelity.estimators:
-        raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
+        raise UserError(
+            f"estimator {estimator}: profile published draws permutations; take profile equations"
+        )
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
         raise TypeError(f"seed: got {type(seed).__name__}, expected a whole number")
     if not 0 <= seed < 2**32:
-        raise UserError(f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
+        raise UserError(
+            f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another"
+        )
     return fidelity
 
 
-def _warn_of_large_errors(explanations: Sequence[Explanation], standard_error: float | None) -> None:
+def _warn_of_large_errors(
+    explanations: Sequence[Explanation], standard_error: float | None
+) -> None:
     """Log a warning if a standard error of T-SHAP is larger than the requested one."""
     if standard_error is None:
         return

@@ -1,4 +1,6 @@
-"""What `waltz.Explainer` returns: contributions to a score or answer as values, table, figure, lines, HTML."""
+"""What `waltz.Explainer` returns: contributions to a score or answer as values, table, figure,
+lines, HTML.
+"""
 
 import html
 import math
@@ -32,8 +34,16 @@ from waltz.explainer.values import (
 )
 from waltz.fidelity import Profile
 from waltz.model_registry import ModelSpec
-from waltz.reporting.figures.explanations import ExplainedText, draw_answer_and_explanation
-from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps, draw_interactions
+from waltz.reporting.figures.explanations import (
+    ExplainedText,
+    draw_answer_and_explanation,
+)
+from waltz.reporting.figures.heatmaps import (
+    Heatmap,
+    HeatmapPanel,
+    draw_heatmaps,
+    draw_interactions,
+)
 
 START = "(start)"
 """Name of a start token among the pieces of a text; the token has no characters."""
@@ -56,28 +66,31 @@ class ForwardPass:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Show how much each player of the text and of the image contributes to a score, or to generated text.
+    """Show how much each player of the text and of the image contributes to a score, or to
+    generated text.
 
-    For an encoder, the explanation is about the score of a text; it holds the explanation of the `foil` if there is a
-    foil. For a decoder, it is about the answer; if the decoder explained its answer, it holds the explanation of that
-    text under `explanation`.
+    For an encoder, the explanation is about the score of a text; it holds the explanation of the
+    `foil` if there is a foil. For a decoder, it is about the answer; if the decoder explained its
+    answer, it holds the explanation of that text under `explanation`.
 
     Attributes:
         name: `caption` or `foil`, `answer` or `explanation`.
         model: Entry of the model in the registry, or a description of a model that has no entry.
         profile: Rules that hold: `equations` or `published`.
         attribution: Shapley values with all that was computed next to them.
-        view: The image as the model sees it: RGB in [0, 1] of shape (height, width, 3); None without an image.
-        cells: Number of the image player of each pixel of the view, int64 of shape (height, width); the number of
-            players for a pixel outside all players. None without an image.
+        view: The image as the model sees it: RGB in [0, 1] of shape (height, width, 3); None
+            without an image.
+        cells: Number of the image player of each pixel of the view, int64 of shape (height, width);
+            the number of players for a pixel outside all players. None without an image.
         probability: Probability of a match, if an encoder computes one; else None.
         relevance: Attention relevance, for CLIP.
         foil: The explanation of the foil; None without a foil.
         generated_text: The explained tokens as text; None for a score.
         question: The question as the prompts word it; None for a score, ready prompts and messages.
-        label: The label that a decoder chose; None if it had no labels. In `published` the explained token may differ
-            from this label.
-        explanation: The explanation of the text with which the decoder explained its answer; None without such a text.
+        label: The label that a decoder chose; None if it had no labels. In `published` the
+            explained token may differ from this label.
+        explanation: The explanation of the text with which the decoder explained its answer; None
+            without such a text.
         shared: Positions of the players that the other prompt has too; None without an explanation.
         cc_shap_result: CC-SHAP with its error and companions; None without an explanation.
         forward_pass: How a decoder's network was run; None for an encoder.
@@ -107,7 +120,9 @@ class Explanation:
 
     @property
     def outputs(self) -> list["Explanation"]:
-        """Return this explanation, followed by the explanation of the foil or of the decoder's explanation, if any."""
+        """Return this explanation, followed by the explanation of the foil or of the decoder's
+        explanation, if any.
+        """
         second = self.explanation
         if self.is_score:
             second = self.foil
@@ -122,15 +137,19 @@ class Explanation:
 
     @property
     def score(self) -> float:
-        """Return the explained value of the unmasked input; for generated text, the value of its first token.
+        """Return the explained value of the unmasked input; for generated text, the value of its
+        first token.
 
-        For an encoder it is the logit of late fusion; for early fusion the probability of a match if there is one.
+        For an encoder it is the logit of late fusion; for early fusion the probability of a match
+        if there is one.
         """
         return self.attribution.score
 
     @property
     def t_shap(self) -> float:
-        """Return T-SHAP, the share of the text, between 0 and 1; 1 without an image, NaN if it is undefined."""
+        """Return T-SHAP, the share of the text, between 0 and 1; 1 without an image, NaN if it is
+        undefined.
+        """
         return self.attribution.t_shap.value
 
     @property
@@ -145,7 +164,9 @@ class Explanation:
 
     @property
     def t_shap_corrected(self) -> float:
-        """Return T-SHAP without most of the bias of few permutations; NaN for regressions, where it is unknown."""
+        """Return T-SHAP without most of the bias of few permutations; NaN for regressions, where it
+        is unknown.
+        """
         return self.attribution.t_shap.corrected
 
     @property
@@ -156,18 +177,26 @@ class Explanation:
         """
         attribution = self.attribution
         phi = self._drop_single_output(attribution.text_phi)
-        return build_text_values(phi, attribution.text, attribution.tokens, attribution.spans)
+        return build_text_values(
+            phi, attribution.text, attribution.tokens, attribution.spans
+        )
 
     @property
     def image(self) -> PlayerValues:
-        """Return the Shapley values of the image players, with `boxes`; the axes are the same as in `text`."""
-        return build_image_values(self._drop_single_output(self.attribution.image_phi), self.cells)
+        """Return the Shapley values of the image players, with `boxes`; the axes are the same as in
+        `text`.
+        """
+        return build_image_values(
+            self._drop_single_output(self.attribution.image_phi), self.cells
+        )
 
     @property
     def interactions(self) -> np.ndarray | None:
-        """Return the Shapley interaction indices of text players with image players; None if they were not requested.
+        """Return the Shapley interaction indices of text players with image players; None if they
+        were not requested.
 
-        The shape is (text players, image players) for a score; for generated text a last axis has its tokens.
+        The shape is (text players, image players) for a score; for generated text a last axis has
+        its tokens.
         """
         pairs = self.attribution.interactions
         if pairs is None:
@@ -176,7 +205,8 @@ class Explanation:
 
     @property
     def joint_share(self) -> float:
-        """Return the share of the score's magnitude that comes from text and image together; NaN without interactions.
+        """Return the share of the score's magnitude that comes from text and image together; NaN
+        without interactions.
 
         For generated text it is the share for the first token.
         """
@@ -205,8 +235,15 @@ class Explanation:
                 record["foil"] = self.foil._record_score()
             return record
         if self.forward_pass is not None:
-            record |= {"forward_pass": self.forward_pass.name, "forward_pass_reason": self.forward_pass.reason}
-        record |= {"seed": self.attribution.seed, "question": self.question, "label": self.label}
+            record |= {
+                "forward_pass": self.forward_pass.name,
+                "forward_pass_reason": self.forward_pass.reason,
+            }
+        record |= {
+            "seed": self.attribution.seed,
+            "question": self.question,
+            "label": self.label,
+        }
         if self.cc_shap_result is not None:
             record |= _record_cc_shap(self.cc_shap_result)
         for output in self.outputs:
@@ -214,21 +251,28 @@ class Explanation:
         return record
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with one row for each player, or for each player and output token if text was generated.
+        """Return a table with one row for each player, or for each player and output token if text
+        was generated.
 
-        Columns: `role` (`caption`, `foil`) of a score, or `side` (`answer`, `explanation`) and `output`; `modality`,
-        `player`, `phi`, and the player's characters (`start`, `end`) or box (`left`, `top`, `right`, `bottom`).
+        Columns: `role` (`caption`, `foil`) of a score, or `side` (`answer`, `explanation`) and
+        `output`; `modality`, `player`, `phi`, and the player's characters (`start`, `end`) or box
+        (`left`, `top`, `right`, `bottom`).
         """
-        # Caption and foil are roles of texts; an answer and its explanation are two sides of CC-SHAP.
+        # Caption and foil are roles of texts; an answer and its explanation are two sides of
+        # CC-SHAP.
         name_column = "role" if self.is_score else "side"
         rows: list[dict[str, Any]] = []
         for output in self.outputs:
             names = output._name_image_players()
-            rows += list_rows(output.text, output.image, names, **{name_column: output.name})
+            rows += list_rows(
+                output.text, output.image, names, **{name_column: output.name}
+            )
         return pd.DataFrame(rows)
 
     def plot(self) -> Figure:
-        """Draw the tokens and patches of each output, with values as they are and normalized within each modality."""
+        """Draw the tokens and patches of each output, with values as they are and normalized within
+        each modality.
+        """
         if self.is_score:
             # An encoder reads an image.
             assert self.view is not None
@@ -236,10 +280,13 @@ class Explanation:
         title = self._build_title()
         if self.cc_shap_result is not None:
             title += f": {_describe_cc_shap(self.cc_shap_result)}"
-        return draw_answer_and_explanation([output._build_figure_text() for output in self.outputs], title, self.view)
+        return draw_answer_and_explanation(
+            [output._build_figure_text() for output in self.outputs], title, self.view
+        )
 
     def plot_interactions(self) -> Figure:
-        """Draw the image once for each text player, colored by the interactions of its regions with that player.
+        """Draw the image once for each text player, colored by the interactions of its regions with
+        that player.
 
         For generated text, these are the interactions for its first token.
 
@@ -248,11 +295,21 @@ class Explanation:
         """
         pairs = self.attribution.interactions
         if pairs is None or self.view is None or self.cells is None:
-            raise ValueError("interactions: not computed; explain with interactions=True, and with an image")
-        return draw_interactions(self.view, self.cells, self.text.tokens or (), pairs[..., 0], self._build_title())
+            raise ValueError(
+                "interactions: not computed; explain with interactions=True, and with an image"
+            )
+        return draw_interactions(
+            self.view,
+            self.cells,
+            self.text.tokens or (),
+            pairs[..., 0],
+            self._build_title(),
+        )
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of a summary: each text with its score, or generated text with mean ratios; then CC-SHAP."""
+        """Yield the lines of a summary: each text with its score, or generated text with mean
+        ratios; then CC-SHAP.
+        """
         if self.question is not None:
             yield self.question
         for output in self.outputs:
@@ -268,7 +325,10 @@ class Explanation:
         lines = [f"Explanation by {self._build_title()}"]
         for output in self.outputs:
             if output.generated_text is None:
-                lines += [f"  {_shorten(output.caption)}", f"    {output._describe_score()}"]
+                lines += [
+                    f"  {_shorten(output.caption)}",
+                    f"    {output._describe_score()}",
+                ]
             else:
                 text = _join_lines(output.generated_text)[:LINE_LENGTH]
                 lines.append(f"  {output.name}: {text}; {output._describe_t_shap()}")
@@ -280,9 +340,13 @@ class Explanation:
         headings = []
         for output in self.outputs:
             if self.is_score:
-                headings.append(f"{_shorten(output.caption)} ({output._describe_score()})")
+                headings.append(
+                    f"{_shorten(output.caption)} ({output._describe_score()})"
+                )
             else:
-                headings.append(f"{output._describe_output()}; {output._describe_t_shap()}; mean ratios in %")
+                headings.append(
+                    f"{output._describe_output()}; {output._describe_t_shap()}; mean ratios in %"
+                )
         footer = ""
         if self.cc_shap_result is not None:
             footer = f"<p>{html.escape(_describe_cc_shap(self.cc_shap_result))}</p>"
@@ -291,18 +355,26 @@ class Explanation:
     # Names and values of the players
 
     def _drop_single_output(self, values: np.ndarray) -> np.ndarray:
-        """Return values without their last axis, the outputs, for a score, which has a single output."""
+        """Return values without their last axis, the outputs, for a score, which has a single
+        output.
+        """
         if self.is_score:
             return values[..., 0]
         return values
 
     def _name_image_players(self) -> list[str]:
-        return name_image_players(len(self.attribution.image_phi), self.attribution.grid, self.cells)
+        return name_image_players(
+            len(self.attribution.image_phi), self.attribution.grid, self.cells
+        )
 
     def _spell_tokens(self) -> list[str]:
-        """Return the characters of the text that each text player covers, or the token if it covers none."""
+        """Return the characters of the text that each text player covers, or the token if it covers
+        none.
+        """
         tokens = []
-        for token, span in zip(self.attribution.tokens, self.attribution.spans, strict=True):
+        for token, span in zip(
+            self.attribution.tokens, self.attribution.spans, strict=True
+        ):
             # A special token has no characters; pieces of a prompt come with spaces before them.
             characters = self.attribution.text[span["start"] : span["end"]]
             if not self.is_score:
@@ -321,8 +393,11 @@ class Explanation:
         contributing = find_contributing_outputs(self.attribution.estimate.phi)
         if not contributing.any():
             return np.full(len(phi), math.nan)
-        # percents: mean over output tokens, (players,), in the order of the game; the result has text players first.
-        ratios = compute_contribution_ratios(self.attribution.estimate.phi[:, contributing])
+        # percents: mean over output tokens, (players,), in the order of the game; the result has
+        # text players first.
+        ratios = compute_contribution_ratios(
+            self.attribution.estimate.phi[:, contributing]
+        )
         percents = 100 * ratios.mean(axis=1)
         text_slice = self.attribution.text_slice
         return np.concatenate([percents[text_slice], np.delete(percents, text_slice)])
@@ -338,7 +413,9 @@ class Explanation:
             ("image", self._name_image_players(), self.image),
         ):
             for name, value in zip(names, values, strict=True):
-                players.append({"text": name, "modality": modality, "phi": to_null(value)})
+                players.append(
+                    {"text": name, "modality": modality, "phi": to_null(value)}
+                )
         return {
             "text": self.caption,
             "estimator": self.attribution.estimator,
@@ -358,8 +435,12 @@ class Explanation:
 
     def _record_generated_text(self) -> dict[str, Any]:
         attribution, estimate = self.attribution, self.attribution.estimate
-        text_players = [{"text": token, "modality": "text"} for token in self._spell_tokens()]
-        image_players = [{"text": name, "modality": "image"} for name in self._name_image_players()]
+        text_players = [
+            {"text": token, "modality": "text"} for token in self._spell_tokens()
+        ]
+        image_players = [
+            {"text": name, "modality": "image"} for name in self._name_image_players()
+        ]
         image_first = attribution.text_slice.start > 0
         record = {
             "generated_text": self.generated_text,
@@ -376,7 +457,8 @@ class Explanation:
         }
         if self.shared is not None:
             record["shared"] = self.shared.tolist()
-        # Rows of `phi` are in the order of the game, in which `published` puts patches first; the names follow it.
+        # Rows of `phi` are in the order of the game, in which `published` puts patches first; the
+        # names follow it.
         record["players"] = [*text_players, *image_players]
         if image_first:
             record["players"] = [*image_players, *text_players]
@@ -385,7 +467,9 @@ class Explanation:
 
     def _record_t_shap(self) -> dict[str, Any]:
         # The number of evaluations with which T-SHAP would be right within one percentage point.
-        needed = count_evaluations_for_point(self.attribution.estimate.requested, self.t_shap_se)
+        needed = count_evaluations_for_point(
+            self.attribution.estimate.requested, self.t_shap_se
+        )
         return {
             "t_shap": to_null(self.t_shap),
             "t_shap_se": to_null(self.t_shap_se),
@@ -407,14 +491,19 @@ class Explanation:
         requested = attribution.estimate.requested
         yield self.caption
         yield f"  {self._describe_score()}{joint}; {requested} evaluations, {attribution.estimator}"
-        yield "  " + "  ".join(f"{token} {value}" for token, value in zip(tokens, values, strict=True))
+        yield "  " + "  ".join(
+            f"{token} {value}" for token, value in zip(tokens, values, strict=True)
+        )
         if self.interactions is not None:
             yield f"  {describe_strongest_pairs(self.interactions, tokens, self._name_image_players())}"
 
     def _list_generated_text_lines(self) -> Iterator[str]:
         attribution = self.attribution
         tokens = self._spell_tokens()
-        means = [_format_number(mean, "+.1f") for mean in self._compute_percents()[: len(tokens)].tolist()]
+        means = [
+            _format_number(mean, "+.1f")
+            for mean in self._compute_percents()[: len(tokens)].tolist()
+        ]
         # Without an image T-SHAP is 1 by definition, and not worth a line.
         share = ""
         if self.cells is not None:
@@ -422,9 +511,13 @@ class Explanation:
         requested = attribution.estimate.requested
         yield self._describe_output()
         yield f" {share} {requested} evaluations, {attribution.estimator}; mean ratios in %:"
-        yield "  " + "  ".join(f"{token} {mean}" for token, mean in zip(tokens, means, strict=True))
+        yield "  " + "  ".join(
+            f"{token} {mean}" for token, mean in zip(tokens, means, strict=True)
+        )
         if attribution.interactions is not None:
-            pairs = describe_strongest_pairs(attribution.interactions[..., 0], tokens, self._name_image_players())
+            pairs = describe_strongest_pairs(
+                attribution.interactions[..., 0], tokens, self._name_image_players()
+            )
             yield f"  first token: {self._describe_joint_share()}; {pairs}"
 
     def _describe_score(self) -> str:
@@ -452,14 +545,21 @@ class Explanation:
         return f"{self.name}: {_join_lines(text) or '(nothing to read)'}{label}"
 
     def _describe_t_shap(self) -> str:
-        return describe_share("T-SHAP", self.t_shap, self.t_shap_se, self.attribution.t_shap.reason)
+        return describe_share(
+            "T-SHAP", self.t_shap, self.t_shap_se, self.attribution.t_shap.reason
+        )
 
     def _describe_joint_share(self) -> str:
-        return describe_share("used together", self.joint_share, reason="nothing contributes")
+        return describe_share(
+            "used together", self.joint_share, reason="nothing contributes"
+        )
 
     def _find_reason(self) -> str | None:
         """Return the reason why the score or T-SHAP is not defined; None if both are."""
-        is_finite = math.isfinite(self.score) and np.isfinite(self.attribution.estimate.phi[:, 0]).all()
+        is_finite = (
+            math.isfinite(self.score)
+            and np.isfinite(self.attribution.estimate.phi[:, 0]).all()
+        )
         if not is_finite:
             return "the model's score is not finite"
         return self.attribution.t_shap.reason
@@ -472,7 +572,10 @@ class Explanation:
     def _build_panels(self) -> list[HeatmapPanel]:
         if self.is_score:
             has_foil = self.foil is not None
-            return [output._build_score_panel(output.name if has_foil else "text") for output in self.outputs]
+            return [
+                output._build_score_panel(output.name if has_foil else "text")
+                for output in self.outputs
+            ]
         return [output._build_ratio_panel() for output in self.outputs]
 
     def _build_score_panel(self, heading: str) -> HeatmapPanel:
@@ -545,7 +648,9 @@ def _record_cc_shap(cc_shap: CCShap) -> dict[str, Any]:
     # An undefined CC-SHAP has no companions.
     companions = None
     if cc_shap.companions is not None:
-        companions = {name: to_null(value) for name, value in asdict(cc_shap.companions).items()}
+        companions = {
+            name: to_null(value) for name, value in asdict(cc_shap.companions).items()
+        }
     return {
         "cc_shap": to_null(cc_shap.value),
         "cc_shap_se": to_null(cc_shap.standard_error),

@@ -10,14 +10,25 @@ import numpy as np
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from waltz.reporting.figures.heatmaps import HeatmapPanel, Layer, color_image, map_to_colors, split_layers
+from waltz.reporting.figures.heatmaps import (
+    HeatmapPanel,
+    Layer,
+    color_image,
+    map_to_colors,
+    split_layers,
+)
 
 MIN_SIDE = 224
-"""Minimum length, in pixels, of the shorter side of an image that is shown; smaller images are enlarged."""
+"""Minimum length, in pixels, of the shorter side of an image that is shown; smaller images are
+enlarged.
+"""
 
 
-def render_panels(image: np.ndarray | None, panels: Sequence[HeatmapPanel], headings: Sequence[str]) -> str:
-    """Return panels as HTML without scripts: a heading, the image as the model sees it, its heat map, the tokens.
+def render_panels(
+    image: np.ndarray | None, panels: Sequence[HeatmapPanel], headings: Sequence[str]
+) -> str:
+    """Return panels as HTML without scripts: a heading, the image as the model sees it, its heat
+    map, the tokens.
 
     Blue players raise the score, red players lower it; all panels share one color scale.
 
@@ -35,16 +46,22 @@ def render_panels(image: np.ndarray | None, panels: Sequence[HeatmapPanel], head
         pictures = ""
         if image is not None and panel.cells.size:
             heat_map = color_image(image, panel.cells, layer)
-            pictures = _render_image(image, "image") + _render_image(heat_map, "heat map")
+            pictures = _render_image(image, "image") + _render_image(
+                heat_map, "heat map"
+            )
         tokens = _render_tokens(panel, layer)
-        rendered_panels.append(f"<div><p><b>{html.escape(heading)}</b></p>{pictures}<p>{tokens}</p></div>")
+        rendered_panels.append(
+            f"<div><p><b>{html.escape(heading)}</b></p>{pictures}<p>{tokens}</p></div>"
+        )
     return "".join(rendered_panels)
 
 
 def _render_tokens(panel: HeatmapPanel, layer: Layer) -> str:
     """Return the tokens of a panel as HTML, colored by the strength of their contribution."""
     tokens = []
-    for token, span, strength, label in zip(panel.tokens, panel.spans, layer.tokens, layer.token_labels, strict=True):
+    for token, span, strength, label in zip(
+        panel.tokens, panel.spans, layer.tokens, layer.token_labels, strict=True
+    ):
         # A special token has no characters in the text, so that its name is shown.
         characters = panel.text[span["start"] : span["end"]].strip()
         tokens.append(_render_token(characters or token, strength, label))
@@ -53,10 +70,13 @@ def _render_tokens(panel: HeatmapPanel, layer: Layer) -> str:
 
 def _render_image(image: np.ndarray, title: str) -> str:
     picture = Image.fromarray(np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8))
-    # Browsers would blur a small image when they enlarge it, so that it is enlarged here without blurring.
+    # Browsers would blur a small image when they enlarge it, so that it is enlarged here without
+    # blurring.
     scale = math.ceil(MIN_SIDE / min(picture.size))
     if scale > 1:
-        picture = picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
+        picture = picture.resize(
+            (picture.width * scale, picture.height * scale), Image.Resampling.NEAREST
+        )
     buffer = BytesIO()
     picture.save(buffer, format="PNG")
     content = base64.b64encode(buffer.getvalue()).decode("ascii")
@@ -65,5 +85,7 @@ def _render_image(image: np.ndarray, title: str) -> str:
 
 def _render_token(token: str, strength: float, label: str) -> str:
     face = to_hex(tuple(map_to_colors(np.nan_to_num(np.array(strength)))))
-    style = f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"
+    style = (
+        f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"
+    )
     return f'<span style="{style}">{html.escape(token)} <small>{label}</small></span>'

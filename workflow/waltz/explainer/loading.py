@@ -23,7 +23,8 @@ def load_model(spec: ModelSpec, device: str | torch.device | None) -> Encoder | 
     """Load a model and return its adapter: an encoder or a decoder.
 
     Args:
-        device: A torch device; None takes the device of a loaded model, else the first GPU, else the CPU.
+        device: A torch device; None takes the device of a loaded model, else the first GPU, else
+            the CPU.
     Raises:
         ValueError: There is no such device, or a loaded model does not fit its processor.
     """
@@ -36,7 +37,9 @@ def load_model(spec: ModelSpec, device: str | torch.device | None) -> Encoder | 
     return encoder
 
 
-def describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) -> ModelSpec:
+def describe_model(
+    model: Any, processor: Any, dtype: str | torch.dtype | None
+) -> ModelSpec:
     """Return the registry's entry of a model, given by name, file, address or as a loaded network.
 
     Args:
@@ -52,13 +55,18 @@ def describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) 
     if not isinstance(model, str | Path):
         spec = describe_loaded(model, processor)
         if dtype is not None:
-            raise ValueError(f"dtype: a loaded model keeps its own (got {dtype}); convert it first, model.to(dtype)")
+            raise ValueError(
+                f"dtype: a loaded model keeps its own (got {dtype}); convert it first, model.to(dtype)"
+            )
         return spec
     if is_url(str(model)):
         return _describe_server(str(model), processor, dtype)
     if processor is not None:
-        raise TypeError("processor: belongs to a loaded model; a name loads its own, leave it out")
-    # A name that is not a decoder must be an encoder; else an error lists names that could be meant.
+        raise TypeError(
+            "processor: belongs to a loaded model; a name loads its own, leave it out"
+        )
+    # A name that is not a decoder must be an encoder; else an error lists names that could be
+    # meant.
     named_spec = resolve_decoder(str(model)) or resolve_encoder(str(model))
     if dtype is None:
         return named_spec
@@ -68,7 +76,9 @@ def describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) 
     return replace(named_spec, dtype=name)
 
 
-def _describe_server(url: str, processor: Any, dtype: str | torch.dtype | None) -> ModelSpec:
+def _describe_server(
+    url: str, processor: Any, dtype: str | torch.dtype | None
+) -> ModelSpec:
     """Return the entry of a model behind a server.
 
     Args:
@@ -84,7 +94,9 @@ def _describe_server(url: str, processor: Any, dtype: str | torch.dtype | None) 
 
 
 def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device:
-    """Return the device of a loaded model; else the device that the user names, the first GPU, or the CPU."""
+    """Return the device of a loaded model; else the device that the user names, the first GPU, or
+    the CPU.
+    """
     threads = torch.get_num_threads()
     if isinstance(spec, LoadedSpec):
         _check_loaded_weights(spec, device)
@@ -94,7 +106,9 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'") from error
+        raise ValueError(
+            f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'"
+        ) from error
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ValueError(
             f"device: torch sees {torch.cuda.device_count()} GPUs (got {device!r}); take another, or 'cpu'"
@@ -103,10 +117,14 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
 
 
 def _check_loaded_weights(spec: LoadedSpec, device: str | torch.device | None) -> None:
-    """Refuse a loaded model whose weights lack values or gradients, and a device other than the device of the model."""
+    """Refuse a loaded model whose weights lack values or gradients, and a device other than the
+    device of the model.
+    """
     tensors = [*spec.network.parameters(), *spec.network.buffers()]
     if any(tensor.is_meta for tensor in tensors):
-        raise ValueError("model: weights on the device meta have no values; load them onto 'cpu' or 'cuda:0'")
+        raise ValueError(
+            "model: weights on the device meta have no values; load them onto 'cpu' or 'cuda:0'"
+        )
     if any(tensor.is_inference() for tensor in tensors):
         raise ValueError(
             "model: loaded within torch.inference_mode(), so that its weights have no gradients; load it outside"
@@ -121,10 +139,15 @@ def _check_loaded_weights(spec: LoadedSpec, device: str | torch.device | None) -
 @torch.inference_mode()
 def _check_processor(encoder: Encoder, spec: LoadedSpec) -> None:
     """Refuse a processor whose output the loaded encoder cannot read."""
-    # A processor of another model often fails at the first image or text; it is better to fail here than during a run.
+    # A processor of another model often fails at the first image or text; it is better to fail here
+    # than during a run.
     try:
-        encoder.encode_image(encoder.prepare_image(Image.new("RGB", (32, 32), "gray"))[None])
-        encoder.encode_text(torch.tensor([encoder.tokenize("a").ids], device=encoder.device))
+        encoder.encode_image(
+            encoder.prepare_image(Image.new("RGB", (32, 32), "gray"))[None]
+        )
+        encoder.encode_text(
+            torch.tensor([encoder.tokenize("a").ids], device=encoder.device)
+        )
     except (UserError, torch.OutOfMemoryError):
         # An encoder of stored regions reads no image.
         return

@@ -26,7 +26,9 @@ from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import StoredRegions
 
 PlayersCallback = Callable[[int], object]
-"""Function that is called with the number of players of each text or prompt, before its coalitions are evaluated."""
+"""Function that is called with the number of players of each text or prompt, before its coalitions
+are evaluated.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +36,10 @@ class PlayerChoice:
     """Hold the players that the user chose.
 
     Attributes:
-        text: `token`, `word`, or spans, whose characters are counted from the start of the question if there is one,
-            else from the start of the text or prompt.
-        regions: Rows and columns of a grid, or masks of regions, bool of shape (regions, height, width) of the image;
-            None for the grid of the profile.
+        text: `token`, `word`, or spans, whose characters are counted from the start of the question
+            if there is one, else from the start of the text or prompt.
+        regions: Rows and columns of a grid, or masks of regions, bool of shape (regions, height,
+            width) of the image; None for the grid of the profile.
     """
 
     text: TextPlayers = TOKEN
@@ -46,13 +48,16 @@ class PlayerChoice:
     @property
     def is_default(self) -> bool:
         """Return whether the user chose nothing, so that the profile decides."""
-        return isinstance(self.text, str) and self.text == TOKEN and self.regions is None
+        return (
+            isinstance(self.text, str) and self.text == TOKEN and self.regions is None
+        )
 
 
 def build_text_regroup(
     encoder: Encoder, image: Image.Image, choice: PlayerChoice, expect: PlayersCallback
 ) -> mm_shap.Regroup:
-    """Return a function that replaces the players of an encoder's text by the players that the user chose.
+    """Return a function that replaces the players of an encoder's text by the players that the user
+    chose.
 
     Args:
         expect: Called with the number of players of each text.
@@ -60,15 +65,23 @@ def build_text_regroup(
         UserError: Regions are chosen for an encoder whose stored regions are the players.
     """
     regions = choice.regions
-    if regions is not None and isinstance(getattr(encoder, "provider", None), StoredRegions):
-        raise UserError(f"{encoder.spec.name}: grid: its stored regions are the players; leave it out")
+    if regions is not None and isinstance(
+        getattr(encoder, "provider", None), StoredRegions
+    ):
+        raise UserError(
+            f"{encoder.spec.name}: grid: its stored regions are the players; leave it out"
+        )
     # The regions are the same for all texts, so that they are located once.
     cells = None
     if regions is not None:
         cells = number_encoder_pixels(encoder, image, regions)
 
-    def regroup(players: encoder_coalitions.Players, text: str) -> encoder_coalitions.Players:
-        players = group_text_players(players, text, players.text_input.spans, choice.text)
+    def regroup(
+        players: encoder_coalitions.Players, text: str
+    ) -> encoder_coalitions.Players:
+        players = group_text_players(
+            players, text, players.text_input.spans, choice.text
+        )
         if regions is not None and cells is not None:
             players = replace_image_players(players, cells, count_regions(regions))
         expect(len(players))
@@ -84,23 +97,26 @@ def build_prompt_regroup(
     question: str | None,
     expect: PlayersCallback,
 ) -> prompt_attribution.Regroup:
-    """Return a function that replaces the players of a decoder's prompt by the players that the user chose.
+    """Return a function that replaces the players of a decoder's prompt by the players that the
+    user chose.
 
     Args:
-        question: The question within the prompt, at whose first character spans begin to count; None counts from the
-            start of the prompt.
+        question: The question within the prompt, at whose first character spans begin to count;
+            None counts from the start of the prompt.
         expect: Called with the number of players of each prompt.
     """
     regions = choice.regions
 
     def regroup(players: decoder_coalitions.Players) -> decoder_coalitions.Players:
         text = players.prompt.text
-        # The prompt begins with the words of a template, which the user does not know, so that spans are counted from
-        # the question.
+        # The prompt begins with the words of a template, which the user does not know, so that
+        # spans are counted from the question.
         first_character = 0
         if question is not None:
             first_character = max(0, text.find(question))
-        players = group_text_players(players, text, players.prompt.spans, choice.text, first_character)
+        players = group_text_players(
+            players, text, players.prompt.spans, choice.text, first_character
+        )
         if picture is not None and regions is not None:
             cells = number_decoder_pixels(decoder, picture, regions, players.raw)
             players = replace_image_players(players, cells, count_regions(regions))
@@ -110,8 +126,11 @@ def build_prompt_regroup(
     return regroup
 
 
-def number_chosen_regions(decoder: Decoder, picture: PreparedImage | None, choice: PlayerChoice) -> np.ndarray | None:
-    """Return the number of the region of each pixel of the raw image; None if no regions are chosen.
+def number_chosen_regions(
+    decoder: Decoder, picture: PreparedImage | None, choice: PlayerChoice
+) -> np.ndarray | None:
+    """Return the number of the region of each pixel of the raw image; None if no regions are
+    chosen.
 
     Returns:
         int64 of shape (height, width).
@@ -122,5 +141,7 @@ def number_chosen_regions(decoder: Decoder, picture: PreparedImage | None, choic
     if choice.regions is None:
         return None
     if picture is None:
-        raise UserError(f"{decoder.spec.name}: grid: there is no image whose regions could be players; leave it out")
+        raise UserError(
+            f"{decoder.spec.name}: grid: there is no image whose regions could be players; leave it out"
+        )
     return number_image(picture, choice.regions)

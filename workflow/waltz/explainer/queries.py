@@ -1,4 +1,6 @@
-"""What a decoder is asked by `waltz.Explainer`: a question, ready prompts or a conversation, and what it generates."""
+"""What a decoder is asked by `waltz.Explainer`: a question, ready prompts or a conversation, and
+what it generates.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +34,9 @@ from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.user_text import check_user_text, list_message_texts
 
 IMAGE_PLACEHOLDER = "<image>"
-"""Placeholder of the image in ready prompts, for every model; it is replaced by the placeholder of the model."""
+"""Placeholder of the image in ready prompts, for every model; it is replaced by the placeholder of
+the model.
+"""
 CHOICE, OPEN = "choice of the user", "open"
 """Forms of the user's question: with labels, and without labels."""
 
@@ -46,10 +50,11 @@ class ReadyPrompts:
         answer_suffix: The text in it that asks for the answer.
         explanation: The prompt for the explanation.
         explanation_suffix: The text in it that asks for the explanation.
-        greedy: Whether the model generates the most probable tokens; else `published` samples tokens as the released
-            code does.
-        family: For `published`, family of the released prompts whose rules hold: how query suffixes are counted, and
-            whether tokens are joined by spaces. None takes the defaults of `PromptSettings`.
+        greedy: Whether the model generates the most probable tokens; else `published` samples
+            tokens as the released code does.
+        family: For `published`, family of the released prompts whose rules hold: how query suffixes
+            are counted, and whether tokens are joined by spaces. None takes the defaults of
+            `PromptSettings`.
     """
 
     answer: str
@@ -65,10 +70,13 @@ class DecoderQuestion:
     """Hold a question for a decoder, which the prompts of a profile put into words.
 
     Attributes:
-        question: The question: of the user, or of the form `pairwise` or `single` about texts of an image.
-        kind: Kind of explanation, one of `dialogue.EXPLANATION_KINDS`; None for an answer without explanation.
+        question: The question: of the user, or of the form `pairwise` or `single` about texts of an
+            image.
+        kind: Kind of explanation, one of `dialogue.EXPLANATION_KINDS`; None for an answer without
+            explanation.
         family: For `published`, family of the released prompts.
-        prompts: A file of other prompts, like the files in `waltz/resources/prompts`, or the name of one there.
+        prompts: A file of other prompts, like the files in `waltz/resources/prompts`, or the name
+            of one there.
     """
 
     question: Question
@@ -79,7 +87,8 @@ class DecoderQuestion:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Hold messages in the form of chat templates; the reply of the model is explained, without an explanation by it.
+    """Hold messages in the form of chat templates; the reply of the model is explained, without an
+    explanation by it.
 
     Attributes:
         messages: Mappings of `role` and `content`; the content is a text or a list of parts.
@@ -98,7 +107,8 @@ class Generation:
     Attributes:
         question: The question as the prompts word it; None for ready prompts and messages.
         label: The label that the model chose; None without labels.
-        games: The prompt of the answer with its explained tokens, followed by the prompt of the explanation if any.
+        games: The prompt of the answer with its explained tokens, followed by the prompt of the
+            explanation if any.
     """
 
     question: str | None
@@ -107,13 +117,16 @@ class Generation:
 
 
 def build_own_question(text: str, labels: Sequence[str] = ()) -> Question:
-    """Return the user's question, which is answered by one of the labels, or in words if there are no labels.
+    """Return the user's question, which is answered by one of the labels, or in words if there are
+    no labels.
 
     Raises:
         UserError: There is a single label, or a label occurs twice.
     """
     if labels and len(set(labels)) != max(2, len(labels)):
-        raise UserError(f"labels: too few (got {','.join(labels)}, expected two or more that differ); give such as A,B")
+        raise UserError(
+            f"labels: too few (got {','.join(labels)}, expected two or more that differ); give such as A,B"
+        )
     form = CHOICE if labels else OPEN
     return Question("", "", form, None, {"question": text}, tuple(labels), (), "")
 
@@ -121,17 +134,41 @@ def build_own_question(text: str, labels: Sequence[str] = ()) -> Question:
 def build_image_question(text: str, foil: str | None = None) -> Question:
     """Return a question about an image and a text, whose right answer is (A).
 
-    Without a foil it asks whether the text describes the image, (A), or not, (B). With a foil it asks which of both
-    texts describes the image: the text, (A), or the foil, (B).
+    Without a foil it asks whether the text describes the image, (A), or not, (B). With a foil it
+    asks which of both texts describes the image: the text, (A), or the foil, (B).
     """
     if foil is None:
-        return Question("", "", "single", None, {"caption": text}, list_letters(2), ("A",), "B", role="caption")
+        return Question(
+            "",
+            "",
+            "single",
+            None,
+            {"caption": text},
+            list_letters(2),
+            ("A",),
+            "B",
+            role="caption",
+        )
     fields = {"first": text, "second": foil}
-    return Question("", "", "pairwise", None, fields, list_letters(2), ("A",), "B", order="caption-first")
+    return Question(
+        "",
+        "",
+        "pairwise",
+        None,
+        fields,
+        list_letters(2),
+        ("A",),
+        "B",
+        order="caption-first",
+    )
 
 
 def generate_games(
-    decoder: Decoder, picture: PreparedImage | None, query: Query, settings: PromptSettings, max_new_tokens: int
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    query: Query,
+    settings: PromptSettings,
+    max_new_tokens: int,
 ) -> Generation:
     """Let a decoder answer a query, and explain its answer if the query requests an explanation.
 
@@ -142,9 +179,17 @@ def generate_games(
         UserError: Model, image, prompts or settings do not fit each other.
     """
     if isinstance(query, ReadyPrompts):
-        return Generation(None, None, _generate_ready_pair(decoder, picture, query, settings, max_new_tokens))
+        return Generation(
+            None,
+            None,
+            _generate_ready_pair(decoder, picture, query, settings, max_new_tokens),
+        )
     if isinstance(query, Conversation):
-        return Generation(None, None, (_generate_reply(decoder, picture, query, settings, max_new_tokens),))
+        return Generation(
+            None,
+            None,
+            (_generate_reply(decoder, picture, query, settings, max_new_tokens),),
+        )
     template = _build_template(decoder, query, settings)
     # The prompt shows an image if the question has an image name; the name itself is not used here.
     question = replace(query.question, image=None if picture is None else "")
@@ -153,7 +198,9 @@ def generate_games(
         label, game = _generate_answer(decoder, picture, question, template, settings)
         return Generation(wording, label, (game,))
     # The explanation's prompt repeats the answer, so that both are generated in one dialogue.
-    dialogue = Dialogue(decoder, template, settings.seed, max_new_tokens, of_study=False)
+    dialogue = Dialogue(
+        decoder, template, settings.seed, max_new_tokens, of_study=False
+    )
     generated = generate_pairs(dialogue, question, picture, (query.kind,))
     pair = generated.pairs[query.kind]
     if isinstance(pair, UserError):
@@ -180,12 +227,18 @@ def _generate_answer(
     # `published` explains the token that the model generates, label or not.
     length = 1 if question.labels else MAX_ANSWER_TOKENS
     sampling = choose_sampling(decoder, settings.profile)
-    targets = generate_targets(decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed)
+    targets = generate_targets(
+        decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed
+    )
     return label, PromptGame(prompt.text, "", targets)
 
 
 def _generate_reply(
-    decoder: Decoder, picture: PreparedImage | None, query: Conversation, settings: PromptSettings, max_new_tokens: int
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    query: Conversation,
+    settings: PromptSettings,
+    max_new_tokens: int,
 ) -> PromptGame:
     """Return the rendered messages with the tokens of the model's reply."""
     # A text that spells a control token would end the turn early.
@@ -194,26 +247,45 @@ def _generate_reply(
     prompt = decoder.build_prompt(decoder.render_messages(query.messages))
     shows_image = prompt.image_position is not None
     if shows_image and picture is None:
-        raise UserError(f"{decoder.spec.name}: messages: they show an image, and none is given; give both, or neither")
+        raise UserError(
+            f"{decoder.spec.name}: messages: they show an image, and none is given; give both, or neither"
+        )
     if not shows_image and picture is not None:
-        raise UserError(f"{decoder.spec.name}: messages: they show no image; give both, or neither")
+        raise UserError(
+            f"{decoder.spec.name}: messages: they show no image; give both, or neither"
+        )
     sampling = choose_sampling(decoder, settings.profile)
-    targets = generate_targets(decoder, prompt, picture, max_new_tokens, settings.fidelity, sampling, settings.seed)
+    targets = generate_targets(
+        decoder,
+        prompt,
+        picture,
+        max_new_tokens,
+        settings.fidelity,
+        sampling,
+        settings.seed,
+    )
     return PromptGame(prompt.text, "", targets)
 
 
 def _generate_ready_pair(
-    decoder: Decoder, picture: PreparedImage | None, ready: ReadyPrompts, settings: PromptSettings, max_new_tokens: int
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    ready: ReadyPrompts,
+    settings: PromptSettings,
+    max_new_tokens: int,
 ) -> Pair:
     """Return ready prompts with the tokens that are generated after each."""
-    # The released code samples tokens by the checkpoint's own settings; the most probable tokens are easier to compare.
+    # The released code samples tokens by the checkpoint's own settings; the most probable tokens
+    # are easier to compare.
     sampling = None
     if not ready.greedy:
         sampling = choose_sampling(decoder, settings.profile)
 
     def generate(text: str, suffix: str, length: int) -> PromptGame:
         prompt = decoder.build_prompt(_insert_placeholder(decoder, text))
-        targets = generate_targets(decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed)
+        targets = generate_targets(
+            decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed
+        )
         return PromptGame(prompt.text, suffix, targets)
 
     answer = generate(ready.answer, ready.answer_suffix, 1)
@@ -224,21 +296,31 @@ def _insert_placeholder(decoder: Decoder, text: str) -> str:
     """Replace `<image>` in a ready prompt by the model's placeholder of an image."""
     has_placeholder = IMAGE_PLACEHOLDER in text
     if decoder.reads_images and not has_placeholder:
-        raise UserError(f"prompt {text[:40]!r}...: has no <image> for the image; put <image> where the image belongs")
+        raise UserError(
+            f"prompt {text[:40]!r}...: has no <image> for the image; put <image> where the image belongs"
+        )
     if has_placeholder and not decoder.reads_images:
-        raise UserError(f"prompt {text[:40]!r}...: has an <image>, which a language model cannot see; leave it out")
+        raise UserError(
+            f"prompt {text[:40]!r}...: has an <image>, which a language model cannot see; leave it out"
+        )
     if decoder.reads_images:
         return text.replace(IMAGE_PLACEHOLDER, decoder.placeholder)
     return text
 
 
-def apply_family(decoder: Decoder, settings: PromptSettings, query: Query) -> PromptSettings:
+def apply_family(
+    decoder: Decoder, settings: PromptSettings, query: Query
+) -> PromptSettings:
     """Return settings with the rules that the released code has for a family of prompts.
 
     Raises:
         UserError: There is no such family, or it does not fit the model.
     """
-    if settings.fidelity.prompts != "families" or isinstance(query, Conversation) or query.family is None:
+    if (
+        settings.fidelity.prompts != "families"
+        or isinstance(query, Conversation)
+        or query.family is None
+    ):
         return settings
     prompts_path = None
     if isinstance(query, DecoderQuestion):
@@ -257,16 +339,21 @@ def apply_family(decoder: Decoder, settings: PromptSettings, query: Query) -> Pr
     return apply_family_rules(settings, decoder, template)
 
 
-def _build_template(decoder: Decoder, query: DecoderQuestion, settings: PromptSettings) -> PromptTemplate:
+def _build_template(
+    decoder: Decoder, query: DecoderQuestion, settings: PromptSettings
+) -> PromptTemplate:
     """Return the prompts of a profile, with an additional form for the user's question."""
     prompt_file = read_prompt_file(settings.profile, query.prompts)
-    # A question of the user is not reworded. If it has labels, it is answered like every other choice.
+    # A question of the user is not reworded. If it has labels, it is answered like every other
+    # choice.
     forms = {**prompt_file.forms, CHOICE: QuestionForm("{question}", "", "choice", {})}
     prompt_file = replace(prompt_file, forms=forms)
     if settings.fidelity.prompts == "families":
         if query.family is None:
             families = ", ".join(prompt_file.families)
-            raise UserError(f"{decoder.spec.name}: published prompts depend on the family; name one of {families}")
+            raise UserError(
+                f"{decoder.spec.name}: published prompts depend on the family; name one of {families}"
+            )
         template = build_published_template(query.family, prompt_file)
     else:
         # A base model has no chat template, so that its turns are joined as plain text.

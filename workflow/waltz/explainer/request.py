@@ -11,13 +11,31 @@ from waltz.attribution.own_players import TOKEN, TextPlayers
 from waltz.attribution.prompt_attribution import PROBABILITY
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.errors import UserError, build_name_error
-from waltz.explainer.arguments import ImageInput, check_foil, check_text, check_text_players, split_messages
-from waltz.explainer.queries import Conversation, DecoderQuestion, build_image_question, build_own_question
+from waltz.explainer.arguments import (
+    ImageInput,
+    check_foil,
+    check_text,
+    check_text_players,
+    split_messages,
+)
+from waltz.explainer.queries import (
+    Conversation,
+    DecoderQuestion,
+    build_image_question,
+    build_own_question,
+)
 from waltz.model_registry import DECODER_KINDS, ModelSpec
 
 NEW_TOKENS = 40
 """Maximum number of tokens of an explanation or reply, if the caller does not give a number."""
-DECODER_ARGUMENTS = ("question", "messages", "explanation", "family", "prompts", "labels")
+DECODER_ARGUMENTS = (
+    "question",
+    "messages",
+    "explanation",
+    "family",
+    "prompts",
+    "labels",
+)
 """Names of the arguments that only decoders take."""
 
 
@@ -72,13 +90,17 @@ class Request:
         _check_whole_number("max_new_tokens", self.max_new_tokens)
         _check_standard_error(self.standard_error)
         if not isinstance(self.interactions, bool):
-            raise TypeError(f"interactions: got {type(self.interactions).__name__}, expected True or False")
+            raise TypeError(
+                f"interactions: got {type(self.interactions).__name__}, expected True or False"
+            )
         # Arrays of spans become lists; a frozen dataclass is changed through object.
         object.__setattr__(self, "players", check_text_players(self.players))
 
     @property
     def is_list(self) -> bool:
-        """Return whether several images or texts are given, so that a list of explanations is returned."""
+        """Return whether several images or texts are given, so that a list of explanations is
+        returned.
+        """
         return _is_list(self.image) or _is_list(self.text)
 
     @property
@@ -120,15 +142,21 @@ class Request:
         """
         for name in DECODER_ARGUMENTS:
             if getattr(self, name) is not None:
-                raise TypeError(f"{name}: {model} is an encoder, which answers no questions; give image and text")
+                raise TypeError(
+                    f"{name}: {model} is an encoder, which answers no questions; give image and text"
+                )
         for name in ("image", "text"):
             if getattr(self, name) is None:
-                raise TypeError(f"{name}: missing; an encoder scores a text with an image")
+                raise TypeError(
+                    f"{name}: missing; an encoder scores a text with an image"
+                )
         # A foil is scored like a second text of the image.
         texts = self._check_texts()
         if self.foil is not None:
             if _is_list(self.text):
-                raise TypeError("foil: belongs to one text (got a list of texts); put it into the list")
+                raise TypeError(
+                    "foil: belongs to one text (got a list of texts); put it into the list"
+                )
             texts.append(check_foil(self.foil, texts[0]))
         return texts
 
@@ -144,15 +172,23 @@ class Request:
         self._check_question_arguments(model)
         if self.messages is not None:
             if self.explanation is not None:
-                raise TypeError("explanation: messages have one reply, which is explained; ask a question for both")
+                raise TypeError(
+                    "explanation: messages have one reply, which is explained; ask a question for both"
+                )
             bare_messages, _ = split_messages(self.messages)
             return [Conversation(bare_messages)]
         # A question of the user is asked as it is; texts become questions about the image.
         if self.question is not None:
-            questions = [build_own_question(check_text(self.question, "question"), self.labels or ())]
+            questions = [
+                build_own_question(
+                    check_text(self.question, "question"), self.labels or ()
+                )
+            ]
         else:
             if self.image is None:
-                raise TypeError("image: missing; a text is judged with an image; ask a question without one")
+                raise TypeError(
+                    "image: missing; a text is judged with an image; ask a question without one"
+                )
             questions = []
             for text in self._check_texts():
                 foil = None if self.foil is None else check_foil(self.foil, text)
@@ -160,10 +196,15 @@ class Request:
         prompts = None
         if self.prompts is not None:
             prompts = Path(self.prompts)
-        return [DecoderQuestion(question, self.explanation, self.family, prompts) for question in questions]
+        return [
+            DecoderQuestion(question, self.explanation, self.family, prompts)
+            for question in questions
+        ]
 
     def list_decoder_images(self) -> list[ImageInput | None]:
-        """Return the images that a decoder is asked about; the image in the messages if no other is given."""
+        """Return the images that a decoder is asked about; the image in the messages if no other is
+        given.
+        """
         # Messages may contain the image in one of their parts.
         if self.messages is not None and self.image is None:
             return [split_messages(self.messages)[1]]
@@ -177,14 +218,23 @@ class Request:
     def _check_question_arguments(self, model: str) -> None:
         """Check that the arguments for a decoder are complete and do not exclude each other."""
         # Exactly one argument says what the decoder is asked.
-        asked = [name for name in ("text", "question", "messages") if getattr(self, name) is not None]
+        asked = [
+            name
+            for name in ("text", "question", "messages")
+            if getattr(self, name) is not None
+        ]
         if len(asked) != 1:
             raise TypeError(
                 f"question: {model} is a decoder, which needs one of text, question and messages"
                 f" (got {' and '.join(asked) or 'none'})"
             )
         if self.explanation is not None and self.explanation not in EXPLANATION_KINDS:
-            raise build_name_error("explanation", "kind of explanation", self.explanation, EXPLANATION_KINDS)
+            raise build_name_error(
+                "explanation",
+                "kind of explanation",
+                self.explanation,
+                EXPLANATION_KINDS,
+            )
         if self.labels is not None:
             _check_labels(self.labels)
             if asked != ["question"]:
@@ -199,10 +249,16 @@ def _is_list(argument: Any) -> bool:
 
 
 def _check_labels(labels: object) -> None:
-    if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
-        raise TypeError(f"labels: got {labels!r}, expected a list of texts, such as ['A', 'B']")
+    if not isinstance(labels, list | tuple) or not all(
+        isinstance(label, str) for label in labels
+    ):
+        raise TypeError(
+            f"labels: got {labels!r}, expected a list of texts, such as ['A', 'B']"
+        )
     if not labels:
-        raise ValueError("labels: no labels (got an empty list, expected at least two); leave them out")
+        raise ValueError(
+            "labels: no labels (got an empty list, expected at least two); leave them out"
+        )
 
 
 def _check_whole_number(name: str, number: object) -> None:
@@ -220,6 +276,10 @@ def _check_standard_error(standard_error: object) -> None:
     if standard_error is None:
         return
     if not isinstance(standard_error, float | int | np.floating):
-        raise TypeError(f"standard_error: got {type(standard_error).__name__}, expected a share, such as 0.01")
+        raise TypeError(
+            f"standard_error: got {type(standard_error).__name__}, expected a share, such as 0.01"
+        )
     if not 0 < standard_error < 1:
-        raise ValueError(f"standard_error: got {standard_error}, expected a share between 0 and 1, such as 0.01")
+        raise ValueError(
+            f"standard_error: got {standard_error}, expected a share between 0 and 1, such as 0.01"
+        )

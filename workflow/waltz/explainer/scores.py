@@ -41,7 +41,9 @@ def explain_texts(
         ValueError: The players that the user chose do not fit a text or the image.
     """
     regroup = build_text_regroup(encoder, image, choice, expect)
-    attributions = attribute_texts(encoder, image, texts, settings, regroup=regroup, progress=progress)
+    attributions = attribute_texts(
+        encoder, image, texts, settings, regroup=regroup, progress=progress
+    )
     # The view shows the image after resizing and cropping, as the encoder reads it.
     prepared = encoder.prepare_image(image)
     view = render_encoder_view(encoder, image)
@@ -69,14 +71,21 @@ def pair_with_foil(explanations: Sequence[Explanation]) -> Explanation:
     return replace(caption, foil=replace(foil, name="foil"))
 
 
-def _compute_relevance(encoder: Encoder, players: Players, prepared: torch.Tensor) -> Heatmap | None:
-    """Return CLIP's attention relevance, summed over the tokens of each text player; None for other encoders."""
+def _compute_relevance(
+    encoder: Encoder, players: Players, prepared: torch.Tensor
+) -> Heatmap | None:
+    """Return CLIP's attention relevance, summed over the tokens of each text player; None for other
+    encoders.
+    """
     if encoder.spec.kind != "clip":
         return None
-    # A word or span has the sum of the relevance of its tokens. Patches are the network's patches, not the grid's.
+    # A word or span has the sum of the relevance of its tokens. Patches are the network's patches,
+    # not the grid's.
     ids = torch.tensor(players.text_input.ids)
     relevance = compute_clip_relevance(getattr(encoder, "network"), ids, prepared)  # noqa: B009
-    tokens = np.array([relevance.tokens[positions].sum() for positions in players.list_positions()])
+    tokens = np.array(
+        [relevance.tokens[positions].sum() for positions in players.list_positions()]
+    )
     return Heatmap(tokens, relevance.patches)
 
 
@@ -84,7 +93,8 @@ def _compute_probability(encoder: Encoder, score: float) -> float | None:
     """Return the probability of a match; None if the encoder has none."""
     if not encoder.probability:
         return None
-    # Late fusion is explained by its logit; for other encoders the score is the probability already.
+    # Late fusion is explained by its logit; for other encoders the score is the probability
+    # already.
     if encoder.late:
         return float(torch.sigmoid(torch.tensor(score, dtype=torch.float64)))
     return score

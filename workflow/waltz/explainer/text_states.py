@@ -8,7 +8,8 @@ from waltz.models.encoders.encoder import Encoder, States
 
 
 class TextStatesCache:
-    """Wrap an encoder, so that it encodes each masked text once for several images with the same texts.
+    """Wrap an encoder, so that it encodes each masked text once for several images with the same
+    texts.
 
     All other methods and attributes come from the encoder.
     """
@@ -23,10 +24,14 @@ class TextStatesCache:
         return getattr(self._encoder, name)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Return the states of masked texts, of which only new ones are encoded; see `encoder.Encoder`."""
+        """Return the states of masked texts, of which only new ones are encoded; see
+        `encoder.Encoder`.
+        """
         # States are stored for each text: every tensor of a batch, (texts, ...), is cut into rows.
         keys = [tuple(row) for row in ids.tolist()]
-        new_positions = [position for position, key in enumerate(keys) if key not in self._rows]
+        new_positions = [
+            position for position, key in enumerate(keys) if key not in self._rows
+        ]
         if new_positions:
             states = self._encoder.encode_text(ids[new_positions])
             for row, position in enumerate(new_positions):

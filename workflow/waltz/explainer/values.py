@@ -22,9 +22,10 @@ class PlayerValues(np.ndarray):
 
     Attributes:
         tokens: Spelling of each text player; None for the image.
-        spans: First character and end of each text player in the text; an empty range for a special token.
-        boxes: Left, top, right and bottom of each image player in pixels of the image that the model sees: int64 of
-            shape (players, 4); None for the text.
+        spans: First character and end of each text player in the text; an empty range for a special
+            token.
+        boxes: Left, top, right and bottom of each image player in pixels of the image that the
+            model sees: int64 of shape (players, 4); None for the text.
     """
 
     tokens: tuple[str, ...] | None = None
@@ -32,7 +33,9 @@ class PlayerValues(np.ndarray):
     boxes: np.ndarray | None = None
 
 
-def build_text_values(phi: np.ndarray, text: str, tokens: Sequence[str], spans: Sequence[Span]) -> PlayerValues:
+def build_text_values(
+    phi: np.ndarray, text: str, tokens: Sequence[str], spans: Sequence[Span]
+) -> PlayerValues:
     """Return the values of text players, with their spellings and spans.
 
     A player that covers characters of the text is spelled as in the text, any other by its token.
@@ -60,13 +63,20 @@ def build_image_values(phi: np.ndarray, cells: np.ndarray | None) -> PlayerValue
 
 
 def _find_box(cells: np.ndarray | None, player: int) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of the box around a player's pixels; zeros if it has no pixel."""
+    """Return left, top, right and bottom of the box around a player's pixels; zeros if it has no
+    pixel.
+    """
     if cells is None:
         return 0, 0, 0, 0
     rows, columns = np.nonzero(cells == player)
     if not len(rows):
         return 0, 0, 0, 0
-    return int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
+    return (
+        int(columns.min()),
+        int(rows.min()),
+        int(columns.max()) + 1,
+        int(rows.max()) + 1,
+    )
 
 
 def name_image_players(count: int, grid: int, cells: np.ndarray | None) -> list[str]:
@@ -74,21 +84,26 @@ def name_image_players(count: int, grid: int, cells: np.ndarray | None) -> list[
 
     Args:
         count: Number of image players.
-        grid: Number of patches on a side of the profile's square grid; 0 for players that the user chose.
+        grid: Number of patches on a side of the profile's square grid; 0 for players that the user
+            chose.
         cells: Number of the player of each pixel, of shape (height, width); None without an image.
     """
     columns = grid
     if not grid and cells is not None:
         columns = _count_columns(cells, count)
     if columns and count % columns == 0:
-        return [f"patch {number // columns},{number % columns}" for number in range(count)]
+        return [
+            f"patch {number // columns},{number % columns}" for number in range(count)
+        ]
     return [f"region {number}" for number in range(count)]
 
 
 def _count_columns(cells: np.ndarray, count: int) -> int:
-    """Return the number of columns of the grid that image players form; 0 if they do not form a grid."""
-    # In a grid, the first row of pixels belongs to players 0 to columns - 1, and each further row of players has
-    # numbers that are larger by the number of columns.
+    """Return the number of columns of the grid that image players form; 0 if they do not form a
+    grid.
+    """
+    # In a grid, the first row of pixels belongs to players 0 to columns - 1, and each further row
+    # of players has numbers that are larger by the number of columns.
     columns = int(cells[0].max()) + 1
     first_row = cells[0]
     first_column = cells[:, 0] // columns
@@ -98,8 +113,11 @@ def _count_columns(cells: np.ndarray, count: int) -> int:
     return 0
 
 
-def list_rows(text: PlayerValues, image: PlayerValues, names: Sequence[str], **common: Any) -> Iterator[dict[str, Any]]:
-    """Yield a row for each player, or for each player and output: modality, name, value and position.
+def list_rows(
+    text: PlayerValues, image: PlayerValues, names: Sequence[str], **common: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each player, or for each player and output: modality, name, value and
+    position.
 
     Args:
         text: Values of the text players, of shape (players,) or (players, outputs).
@@ -115,15 +133,32 @@ def list_rows(text: PlayerValues, image: PlayerValues, names: Sequence[str], **c
     if image.boxes is not None:
         boxes = image.boxes.tolist()
     for name, (left, top, right, bottom) in zip(names, boxes, strict=True):
-        players.append(("image", name, {"left": left, "top": top, "right": right, "bottom": bottom}))
+        players.append(
+            (
+                "image",
+                name,
+                {"left": left, "top": top, "right": right, "bottom": bottom},
+            )
+        )
 
-    values = np.concatenate([np.asarray(text), np.asarray(image)]).reshape(len(players), -1)  # (players, outputs)
+    # (players, outputs)
+    values = np.concatenate([np.asarray(text), np.asarray(image)]).reshape(
+        len(players), -1
+    )
     for output in range(values.shape[1]):
         columns = dict(common)
         if text.ndim > 1:
             columns["output"] = output
-        for (modality, player, position), value in zip(players, values[:, output], strict=True):
-            yield {**columns, "modality": modality, "player": player, "phi": float(value), **position}
+        for (modality, player, position), value in zip(
+            players, values[:, output], strict=True
+        ):
+            yield {
+                **columns,
+                "modality": modality,
+                "player": player,
+                "phi": float(value),
+                **position,
+            }
 
 
 def shorten_model_name(spec: ModelSpec) -> str:
@@ -133,8 +168,12 @@ def shorten_model_name(spec: ModelSpec) -> str:
     return spec.name
 
 
-def describe_share(name: str, value: float, error: float = math.nan, reason: str | None = None) -> str:
-    """Return a share between 0 and 1 as text, in percent with its standard error; or the reason why it is undefined."""
+def describe_share(
+    name: str, value: float, error: float = math.nan, reason: str | None = None
+) -> str:
+    """Return a share between 0 and 1 as text, in percent with its standard error; or the reason why
+    it is undefined.
+    """
     if math.isnan(value):
         return f"{name} not defined ({reason})"
     share = f"{name} {100 * value:.2f} %"
@@ -143,25 +182,33 @@ def describe_share(name: str, value: float, error: float = math.nan, reason: str
     return f"{share} ± {100 * error:.2f}"
 
 
-def describe_strongest_pairs(interactions: np.ndarray, tokens: Sequence[str], names: Sequence[str]) -> str:
-    """Return one line with the `STRONGEST_PAIRS` pairs of players that have the largest interactions.
+def describe_strongest_pairs(
+    interactions: np.ndarray, tokens: Sequence[str], names: Sequence[str]
+) -> str:
+    """Return one line with the `STRONGEST_PAIRS` pairs of players that have the largest
+    interactions.
 
     Args:
         interactions: Shapley interaction indices of shape (text players, image players).
         tokens: Names of the text players.
         names: Names of the image players.
     """
-    # Ties keep the order of the players; NaN counts as 0. `order` holds positions in the flattened array.
+    # Ties keep the order of the players; NaN counts as 0. `order` holds positions in the flattened
+    # array.
     magnitudes = np.abs(np.nan_to_num(interactions))
     order = np.argsort(-magnitudes, axis=None, kind="stable")
     pairs = []
     for position in order[:STRONGEST_PAIRS].tolist():
         text, image = np.unravel_index(position, interactions.shape)
-        pairs.append(f"{tokens[text]} × {names[image]} {interactions[text, image]:+.3g}")
+        pairs.append(
+            f"{tokens[text]} × {names[image]} {interactions[text, image]:+.3g}"
+        )
     return "strongest pairs: " + ", ".join(pairs)
 
 
-def record_interactions(interactions: np.ndarray | None, joint_share: float) -> dict[str, Any]:
+def record_interactions(
+    interactions: np.ndarray | None, joint_share: float
+) -> dict[str, Any]:
     """Return the fields of a JSON record about interactions; no fields if they were not requested."""
     if interactions is None:
         return {}

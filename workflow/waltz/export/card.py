@@ -1,7 +1,8 @@
 """The data set card: a README with the header that the Hugging Face hub reads.
 
-The header and the card are built by `huggingface_hub`; its template for the text below has no place for the counts,
-columns, checksums, losses and faults that are stated here, so that the text is rendered by this module.
+The header and the card are built by `huggingface_hub`; its template for the text below has no place
+for the counts, columns, checksums, losses and faults that are stated here, so that the text is
+rendered by this module.
 """
 
 import json
@@ -13,20 +14,33 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from waltz.core.schema import BENCHMARK
 from waltz.export.facts import UNKNOWN, BenchmarkFacts, SourceFacts, get_hub_name
-from waltz.export.parts import Part, WrittenPart, build_export_schema, get_column_descriptions
+from waltz.export.parts import (
+    Part,
+    WrittenPart,
+    build_export_schema,
+    get_column_descriptions,
+)
 from waltz.export.statements import Statements, count_validity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 SIZE_NAMES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M")
 CODE_OR_SPECIAL = re.compile(r"(`[\w.:\[\]-]+`)|([\\`*_\[\]|#~])")
 BIBTEX_ESCAPES = str.maketrans(
-    {**{letter: f"\\{letter}" for letter in "&%_#${}"}, "\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"}
+    {
+        **{letter: f"\\{letter}" for letter in "&%_#${}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\~{}",
+        "^": r"\^{}",
+    }
 )
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def render_card(
-    facts: BenchmarkFacts, written_parts: Sequence[WrittenPart], statements: Statements, version: str
+    facts: BenchmarkFacts,
+    written_parts: Sequence[WrittenPart],
+    statements: Statements,
+    version: str,
 ) -> str:
     """Render the data set card as Markdown with a YAML header."""
     sections = [
@@ -57,13 +71,20 @@ def _build_header(
     for licence in statements.licences:
         hub_names[licence] = get_hub_name(None if licence == UNKNOWN else licence)
     licences = list(dict.fromkeys(hub_names.values()))
-    other_licences = "; ".join(licence for licence, name in hub_names.items() if name == "other")
+    other_licences = "; ".join(
+        licence for licence, name in hub_names.items() if name == "other"
+    )
     annotators: set[str] = set()
     configs = []
     for written_part in written_parts:
         annotators |= _list_annotators(written_part)
-        data_files = [{"split": split, "path": paths} for split, paths in written_part.splits.items()]
-        configs.append({"config_name": written_part.part.name, "data_files": data_files})
+        data_files = [
+            {"split": split, "path": paths}
+            for split, paths in written_part.splits.items()
+        ]
+        configs.append(
+            {"config_name": written_part.part.name, "data_files": data_files}
+        )
     return DatasetCardData(
         pretty_name=facts.study,
         license=licences[0] if len(licences) == 1 else licences,
@@ -100,21 +121,36 @@ def _render_parts(written_parts: Sequence[WrittenPart], statements: Statements) 
         # CV-Probes have no votes.
         votes = ["–"] * 3
         if counts is not None:
-            votes = [f"{number:,}" for number in (counts.valid, counts.invalid, counts.unvoted)]
+            votes = [
+                f"{number:,}"
+                for number in (counts.valid, counts.invalid, counts.unvoted)
+            ]
         embedded = "names only" if part.images is None else "embedded"
         rows.append([f"`{part.name}`", f"{part.items.num_rows:,}", *votes, embedded])
-    table = _render_table(["configuration", "items", "valid", "not valid", "no votes", "images"], rows)
+    table = _render_table(
+        ["configuration", "items", "valid", "not valid", "no votes", "images"], rows
+    )
     splits = "The split `test` has all items of a configuration, `valid` those that were not voted invalid."
-    descriptions = "\n".join(f"- `{name}`: {escape_markdown(text)}" for name, text in statements.parts.items())
+    descriptions = "\n".join(
+        f"- `{name}`: {escape_markdown(text)}"
+        for name, text in statements.parts.items()
+    )
     return f"## Configurations\n\n{splits}\n\n{table}\n\n{descriptions}{_render_omitted_images(parts)}"
 
 
 def _render_omitted_images(parts: Sequence[Part]) -> str:
     """Return the reasons why images are not included, by source; empty if all are."""
-    reasons = {part.source: part.no_images_reason for part in parts if part.no_images_reason is not None}
+    reasons = {
+        part.source: part.no_images_reason
+        for part in parts
+        if part.no_images_reason is not None
+    }
     if not reasons:
         return ""
-    lines = "\n".join(f"- `{source}`: {escape_markdown(reason)}." for source, reason in reasons.items())
+    lines = "\n".join(
+        f"- `{source}`: {escape_markdown(reason)}."
+        for source, reason in reasons.items()
+    )
     return f"\n\nImages that are not included, by source, with the reason:\n\n{lines}"
 
 
@@ -122,16 +158,22 @@ def _render_columns(written_parts: Sequence[WrittenPart]) -> str:
     parts_by_layout: dict[str, list[Part]] = {}
     for written_part in written_parts:
         # Parts of one layout share a table of columns.
-        parts_by_layout.setdefault(written_part.part.layout.name, []).append(written_part.part)
+        parts_by_layout.setdefault(written_part.part.layout.name, []).append(
+            written_part.part
+        )
     sections = ["## Columns"]
     for parts in parts_by_layout.values():
         layout = parts[0].layout
         descriptions = get_column_descriptions(layout)
         has_images = any(part.images is not None for part in parts)
         schema = build_export_schema(layout, has_images)
-        rows = [[f"`{name}`", escape_markdown(descriptions[name])] for name in schema.names]
+        rows = [
+            [f"`{name}`", escape_markdown(descriptions[name])] for name in schema.names
+        ]
         part_names = ", ".join(f"`{part.name}`" for part in parts)
-        sections.append(f"Of {part_names}:\n\n{_render_table(['column', 'meaning'], rows)}")
+        sections.append(
+            f"Of {part_names}:\n\n{_render_table(['column', 'meaning'], rows)}"
+        )
     return "\n\n".join(sections)
 
 
@@ -155,17 +197,28 @@ def _render_example(written_parts: Sequence[WrittenPart]) -> str:
     return f"An item of `{part.name}`:\n\n```json\n{json.dumps(values, indent=1)}\n```"
 
 
-def _render_provenance(facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]) -> str:
+def _render_provenance(
+    facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]
+) -> str:
     source_rows, raw_rows = [], []
     for source in facts.sources.values():
         source_rows.append(_render_source(source))
         for raw_file in source.files:
             origin = escape_markdown(raw_file.origin)
-            raw_rows.append([f"`{source.name}`", f"`{raw_file.name}`", origin, f"`{raw_file.sha256}`"])
+            raw_rows.append(
+                [
+                    f"`{source.name}`",
+                    f"`{raw_file.name}`",
+                    origin,
+                    f"`{raw_file.sha256}`",
+                ]
+            )
     data_rows = []
     for written_part in written_parts:
         for data_file in written_part.files:
-            data_rows.append([f"`{data_file.path}`", f"{data_file.size:,}", f"`{data_file.sha256}`"])
+            data_rows.append(
+                [f"`{data_file.path}`", f"{data_file.size:,}", f"`{data_file.sha256}`"]
+            )
     columns = ["source", "format", "licence of texts", "licence of images", "citation"]
     sections = [
         "## Provenance",
@@ -192,7 +245,9 @@ def _render_source(source: SourceFacts) -> list[str]:
 
 
 def _render_construction(facts: BenchmarkFacts) -> str:
-    """Return the section about the candidates that remain and are lost at each step; empty without instruments."""
+    """Return the section about the candidates that remain and are lost at each step; empty without
+    instruments.
+    """
     if not facts.funnel:
         return ""
     steps = list(dict.fromkeys(record.step for record in facts.funnel))
@@ -200,21 +255,35 @@ def _render_construction(facts: BenchmarkFacts) -> str:
     counts_by_instrument: dict[str, dict[str, int]] = {}
     losses = []
     for record in facts.funnel:
-        counts_by_instrument.setdefault(record.instrument, {})[record.step] = record.count
+        counts_by_instrument.setdefault(record.instrument, {})[record.step] = (
+            record.count
+        )
         for lost in record.lost:
-            losses.append([f"`{record.instrument}`", record.step, escape_markdown(lost.reason), f"{lost.count:,}"])
+            losses.append(
+                [
+                    f"`{record.instrument}`",
+                    record.step,
+                    escape_markdown(lost.reason),
+                    f"{lost.count:,}",
+                ]
+            )
     count_rows = []
     for name, counts in counts_by_instrument.items():
         count_rows.append([f"`{name}`", *(f"{counts[step]:,}" for step in steps)])
     setting_rows = []
     for name, entry in facts.instruments.items():
-        text = "; ".join(f"{key}: {_render_value(value)}" for key, value in entry.items())
+        text = "; ".join(
+            f"{key}: {_render_value(value)}" for key, value in entry.items()
+        )
         setting_rows.append([f"`{name}`", escape_markdown(text)])
 
     # Foils of some instruments are derived by rules alone.
     models = "No models were used."
     if facts.models:
-        roles = (f"{escape_markdown(role)}: {escape_markdown(model)}" for role, model in facts.models.items())
+        roles = (
+            f"{escape_markdown(role)}: {escape_markdown(model)}"
+            for role, model in facts.models.items()
+        )
         models = f"Models: {'; '.join(roles)}."
     sections = [
         f"## Construction\n\nSeed {facts.seed}. {models}",
@@ -222,8 +291,14 @@ def _render_construction(facts: BenchmarkFacts) -> str:
         _render_table(["instrument", *steps], count_rows),
     ]
     if losses:
-        sections += ["Reasons for the losses:", _render_table(["instrument", "step", "reason", "candidates"], losses)]
-    sections += ["Settings of the study:", _render_table(["instrument", "settings"], setting_rows)]
+        sections += [
+            "Reasons for the losses:",
+            _render_table(["instrument", "step", "reason", "candidates"], losses),
+        ]
+    sections += [
+        "Settings of the study:",
+        _render_table(["instrument", "settings"], setting_rows),
+    ]
     return "\n\n".join(sections)
 
 
@@ -248,22 +323,33 @@ def _render_faults(statements: Statements) -> str:
     return "## Known faults\n\n" + "\n".join(lines)
 
 
-def _render_citations(facts: BenchmarkFacts, statements: Statements, version: str) -> str:
+def _render_citations(
+    facts: BenchmarkFacts, statements: Statements, version: str
+) -> str:
     sections = ["## Citation"]
     if statements.citations:
-        sections += ["Please cite the sources:", "\n".join(_render_list(statements.citations))]
+        sections += [
+            "Please cite the sources:",
+            "\n".join(_render_list(statements.citations)),
+        ]
     sections.append(f"```bibtex\n{render_bibtex(facts, statements, version)}```")
     return "\n\n".join(sections)
 
 
 def render_bibtex(facts: BenchmarkFacts, statements: Statements, version: str) -> str:
-    """Render BibTeX entries of the data set and of the citations of its sources, which are one line of text each."""
+    """Render BibTeX entries of the data set and of the citations of its sources, which are one line
+    of text each.
+    """
     about = facts.about
     # Braces keep BibTeX from splitting the name of an organization.
-    authors = " and ".join(f"{{{escape_bibtex(name)}}}" for name in about.get("creators", []))
+    authors = " and ".join(
+        f"{{{escape_bibtex(name)}}}" for name in about.get("creators", [])
+    )
     entries = {
         facts.study: {
-            "title": escape_bibtex(f"The benchmark of the study {facts.study}, made with waltz"),
+            "title": escape_bibtex(
+                f"The benchmark of the study {facts.study}, made with waltz"
+            ),
             "author": authors,
             "year": escape_bibtex(str(about.get("published", ""))[:4]),
             "version": escape_bibtex(version),
@@ -284,7 +370,9 @@ def render_bibtex(facts: BenchmarkFacts, statements: Statements, version: str) -
 
 def escape_bibtex(text: str) -> str:
     """Return a text on one line that LaTeX shows unchanged."""
-    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).translate(BIBTEX_ESCAPES)
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).translate(
+        BIBTEX_ESCAPES
+    )
 
 
 def _render_list(texts: Iterable[str]) -> list[str]:
@@ -298,7 +386,9 @@ def _render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text on one line that Markdown shows unchanged; plain names between backticks stay code."""
+    """Return a text on one line that Markdown shows unchanged; plain names between backticks stay
+    code.
+    """
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # Names in backticks match first and stay; any other special character gets a backslash.
     literal = CODE_OR_SPECIAL.sub(lambda match: match[1] or f"\\{match[2]}", escaped)

@@ -1,7 +1,9 @@
-"""Croissant 1.0 metadata of an exported data set, with its responsible-AI fields (MLCommons' specifications).
+"""Croissant 1.0 metadata of an exported data set, with its responsible-AI fields (MLCommons'
+specifications).
 
-The builders of `mlcroissant` would replace these dictionaries by as many objects and add `rdflib`, `networkx` and
-`requests` to what an export needs; so `mlcroissant` only validates and reads the result, in the tests.
+The builders of `mlcroissant` would replace these dictionaries by as many objects and add `rdflib`,
+`networkx` and `requests` to what an export needs; so `mlcroissant` only validates and reads the
+result, in the tests.
 """
 
 import json
@@ -25,9 +27,38 @@ from waltz.export.statements import Statements
 Json = dict[str, Any]
 """An object of a JSON document."""
 CROISSANT_NAMES = (
-    *("citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet"),
-    *("format", "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet"),
-    *("references", "regex", "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform"),
+    *(
+        "citeAs",
+        "column",
+        "equivalentProperty",
+        "extract",
+        "field",
+        "fileObject",
+        "fileProperty",
+        "fileSet",
+    ),
+    *(
+        "format",
+        "includes",
+        "isLiveDataset",
+        "jsonPath",
+        "key",
+        "md5",
+        "parentField",
+        "path",
+        "recordSet",
+    ),
+    *(
+        "references",
+        "regex",
+        "repeated",
+        "replace",
+        "samplingRate",
+        "separator",
+        "source",
+        "subField",
+        "transform",
+    ),
 )
 """Names that the vocabulary of Croissant defines."""
 CONTEXT: Json = {
@@ -71,13 +102,19 @@ def render_croissant(
     # Empty fields are left out: the specification has no null.
     optional_fields = {
         "url": about.get("url"),
-        "creator": [{"@type": "Organization", "name": name} for name in about.get("creators", [])],
+        "creator": [
+            {"@type": "Organization", "name": name}
+            for name in about.get("creators", [])
+        ],
         "datePublished": str(about.get("published", "")),
     }
     document = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "conformsTo": [
+            "http://mlcommons.org/croissant/1.0",
+            "http://mlcommons.org/croissant/RAI/1.0",
+        ],
         "name": facts.study,
         "description": statements.summary,
         "inLanguage": list(statements.languages),
@@ -86,11 +123,23 @@ def render_croissant(
         "citeAs": " ".join(statements.citations),
         "version": version,
         **{key: value for key, value in optional_fields.items() if value},
-        **{f"rai:{name}": value for name, value in statements.responsible.items() if value},
+        **{
+            f"rai:{name}": value
+            for name, value in statements.responsible.items()
+            if value
+        },
         "distribution": distribution,
-        "recordSet": [_build_record_set(written_part, statements) for written_part in written_parts],
+        "recordSet": [
+            _build_record_set(written_part, statements)
+            for written_part in written_parts
+        ],
     }
-    return json.dumps({key: value for key, value in document.items() if value != []}, indent=1) + "\n"
+    return (
+        json.dumps(
+            {key: value for key, value in document.items() if value != []}, indent=1
+        )
+        + "\n"
+    )
 
 
 def _get_licence_url(name: str) -> str:
@@ -102,7 +151,9 @@ def _get_licence_url(name: str) -> str:
 
 
 def _build_distribution(written_part: WrittenPart) -> list[Json]:
-    """Return the files of a part, and their set if there are several, from which the fields are read."""
+    """Return the files of a part, and their set if there are several, from which the fields are
+    read.
+    """
     files = [_build_file_object(file) for file in written_part.files]
     if len(files) == 1:
         return files
@@ -139,7 +190,11 @@ def _build_record_set(written_part: WrittenPart, statements: Statements) -> Json
     schema = build_export_schema(part.layout, part.images is not None)
     fields = []
     for column in schema:
-        fields.append(_build_field(f"{part.name}/{column.name}", column, descriptions[column.name], origin))
+        fields.append(
+            _build_field(
+                f"{part.name}/{column.name}", column, descriptions[column.name], origin
+            )
+        )
     return {
         "@type": "cr:RecordSet",
         "@id": part.name,
@@ -163,18 +218,28 @@ def _build_field(name: str, column: pa.Field, meaning: str, origin: Json) -> Jso
     source = {**origin, "extract": {"column": column.name}}
     # A struct is a field of fields.
     if column.type == SPAN:
-        return {**field, "subField": [_build_subfield(name, end, source) for end in column.type]}
+        return {
+            **field,
+            "subField": [_build_subfield(name, end, source) for end in column.type],
+        }
     if column.type == IMAGE:
         # The bytes of the struct of bytes and path.
         source["transform"] = {"jsonPath": "bytes"}
         return {**field, "dataType": get_croissant_type(column.type), "source": source}
     if pa.types.is_list(column.type):
-        return {**field, "dataType": get_croissant_type(column.type.value_type), "repeated": True, "source": source}
+        return {
+            **field,
+            "dataType": get_croissant_type(column.type.value_type),
+            "repeated": True,
+            "source": source,
+        }
     return {**field, "dataType": get_croissant_type(column.type), "source": source}
 
 
 def _build_subfield(name: str, member: pa.Field, source: Json) -> Json:
-    """Return the field of a member of a struct; `name` and `source` are those of the struct's field."""
+    """Return the field of a member of a struct; `name` and `source` are those of the struct's
+    field.
+    """
     subfield_name = f"{name}/{member.name}"
     return {
         "@type": "cr:Field",

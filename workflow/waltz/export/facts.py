@@ -1,4 +1,6 @@
-"""Collect the facts of a study for its export: sources, terms and files. `licences.yaml` lists known licences."""
+"""Collect the facts of a study for its export: sources, terms and files. `licences.yaml` lists
+known licences.
+"""
 
 import functools
 import re
@@ -42,7 +44,8 @@ class Terms:
     """Hold the terms of one source.
 
     Attributes:
-        texts: Licence of the annotations, as their origin or the study states it; None if it is not stated.
+        texts: Licence of the annotations, as their origin or the study states it; None if it is not
+            stated.
         images: Licence of the images; None if it is unknown.
         citation: Citation of the source.
         no_images_reason: Reason why the images are not exported; None if they may be passed on.
@@ -62,7 +65,9 @@ def find_licence(name: str | None) -> Licence | None:
 
 
 def get_hub_name(name: str | None) -> str:
-    """Return the hub's identifier of a licence: `other` for an unknown licence, `unknown` if none is stated."""
+    """Return the hub's identifier of a licence: `other` for an unknown licence, `unknown` if none
+    is stated.
+    """
     if name is None:
         return UNKNOWN
     licence = find_licence(name)
@@ -75,14 +80,15 @@ def read_terms(source: Entry) -> Terms:
     """Return the terms of one source of a study.
 
     Args:
-        source: The source's entry: format, files, and optionally licence, citation and images. A `licence` of the
-            images takes precedence for them.
+        source: The source's entry: format, files, and optionally licence, citation and images. A
+            `licence` of the images takes precedence for them.
     Raises:
         UserError: `licences.yaml` has no entry for the format's images.
     """
     scenes = _read_data()["drawn"]
     image_entry = source.get("images", {})
-    if isinstance(image_entry, list):  # all folders of one source's images share their terms
+    # All folders of one source's images share their terms.
+    if isinstance(image_entry, list):
         image_entry = image_entry[0]
     # Scenes that waltz draws have known terms, which the study may replace.
     texts = source.get("licence") or None  # an empty text states no licence
@@ -92,7 +98,8 @@ def read_terms(source: Entry) -> Terms:
         citation = citation or scenes["citation"]
 
     reason = None
-    # The study knows best; then what is drawn; else the licence of the texts, if the format's images share it.
+    # The study knows best; then what is drawn; else the licence of the texts, if the format's
+    # images share it.
     if "licence" in image_entry:
         images = image_entry["licence"]
     elif _is_drawn(image_entry):
@@ -100,7 +107,12 @@ def read_terms(source: Entry) -> Terms:
     else:
         reason = _get_format_reason(source["format"])
         images = texts if reason is None else None
-    return Terms(texts, images, citation, _find_no_images_reason(images, reason, "images" in source))
+    return Terms(
+        texts,
+        images,
+        citation,
+        _find_no_images_reason(images, reason, "images" in source),
+    )
 
 
 def _is_drawn(file: Entry) -> bool:
@@ -120,7 +132,9 @@ def _get_format_reason(name: str) -> str | None:
     return reason
 
 
-def _find_no_images_reason(images: str | None, reason: str | None, has_images: bool) -> str | None:
+def _find_no_images_reason(
+    images: str | None, reason: str | None, has_images: bool
+) -> str | None:
     """Return why images may not be passed on, or None."""
     if reason is not None:
         return reason
@@ -237,4 +251,6 @@ def build_source_facts(name: str, entry: Entry, paths: Iterator[str]) -> SourceF
             origin = PurePosixPath(file.get("drawn") or file["path"]).name
         raw_files.append(RawFile(file_name, origin, compute_sha256(Path(next(paths)))))
     is_drawn = any(map(_is_drawn, entry["files"].values()))
-    return SourceFacts(name, entry["format"], is_drawn, read_terms(entry), tuple(raw_files))
+    return SourceFacts(
+        name, entry["format"], is_drawn, read_terms(entry), tuple(raw_files)
+    )

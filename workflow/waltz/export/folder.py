@@ -1,4 +1,6 @@
-"""Write the folders of an export: a data set for the Hugging Face hub, and files in VALSE's release layout."""
+"""Write the folders of an export: a data set for the Hugging Face hub, and files in VALSE's release
+layout.
+"""
 
 import hashlib
 import logging
@@ -16,7 +18,15 @@ from waltz.core.schema import AuditRecord, FunnelRecord
 from waltz.export.card import render_card
 from waltz.export.croissant import render_croissant
 from waltz.export.facts import BenchmarkFacts, Entry, build_source_facts
-from waltz.export.parts import SHARD_BYTES, DataFile, Part, WrittenPart, describe_file, read_part, write_part
+from waltz.export.parts import (
+    SHARD_BYTES,
+    DataFile,
+    Part,
+    WrittenPart,
+    describe_file,
+    read_part,
+    write_part,
+)
 from waltz.export.statements import build_statements
 from waltz.export.tasks import write_tasks
 from waltz.export.valse_layout import (
@@ -83,7 +93,9 @@ class ExportSettings:
     about: Entry
 
 
-def export_benchmark(inputs: ExportInputs, settings: ExportSettings, dataset: Path, valse: Path) -> dict[str, object]:
+def export_benchmark(
+    inputs: ExportInputs, settings: ExportSettings, dataset: Path, valse: Path
+) -> dict[str, object]:
     """Write the benchmark of a study as a data set for the hub and in VALSE's layout.
 
     Args:
@@ -101,33 +113,53 @@ def export_benchmark(inputs: ExportInputs, settings: ExportSettings, dataset: Pa
     # Rows of sources by their id, for fields that items do not have.
     originals = {}
     for source, file in zip(settings.rows, inputs.rows, strict=True):
-        originals[source] = {row["source_id"]: row for row in parquet.read_table(file).to_pylist()}
+        originals[source] = {
+            row["source_id"]: row for row in parquet.read_table(file).to_pylist()
+        }
     formats = {name: str(entry["format"]) for name, entry in settings.sources.items()}
-    item_counts = write_valse_files(valse, parts, originals, settings.span_method, formats)
+    item_counts = write_valse_files(
+        valse, parts, originals, settings.span_method, formats
+    )
 
     # The run record and the log name each image; the export holds null.
     faults = []
     for written_part in written_parts:
         for fault in written_part.faults:
-            faults.append(f"{written_part.part.name}: image {fault.image} {fault.reason}")
+            faults.append(
+                f"{written_part.part.name}: image {fault.image} {fault.reason}"
+            )
     for text in faults:
         logging.warning("%s; it is null in the export", text)
     items = sum(part.items.num_rows for part in parts)
-    return {"rows_in": items, "rows_out": items, "valse": item_counts, "images_skipped": faults}
+    return {
+        "rows_in": items,
+        "rows_out": items,
+        "valse": item_counts,
+        "images_skipped": faults,
+    }
 
 
 def _read_parts(inputs: ExportInputs, settings: ExportSettings) -> list[Part]:
     # The rule lists sources and files in the same order.
     images = dict(zip(settings.images, inputs.images, strict=True))
     parts = []
-    for (name, (source, form)), file in zip(settings.parts.items(), inputs.benchmark, strict=True):
-        parts.append(read_part(name, source, form, file, settings.sources[source], images.get(source)))
+    for (name, (source, form)), file in zip(
+        settings.parts.items(), inputs.benchmark, strict=True
+    ):
+        parts.append(
+            read_part(
+                name, source, form, file, settings.sources[source], images.get(source)
+            )
+        )
     return parts
 
 
 def _build_facts(inputs: ExportInputs, settings: ExportSettings) -> BenchmarkFacts:
     raw_files = iter(inputs.raw)  # each source takes as many as it has
-    sources = {name: build_source_facts(name, entry, raw_files) for name, entry in settings.sources.items()}
+    sources = {
+        name: build_source_facts(name, entry, raw_files)
+        for name, entry in settings.sources.items()
+    }
     return BenchmarkFacts(
         study=settings.study,
         seed=settings.seed,
@@ -148,7 +180,8 @@ def write_dataset(
     funnel: str | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> list[WrittenPart]:
-    """Write a folder that `datasets.load_dataset` and the hub read: Parquet files, README.md, croissant.json, tasks.
+    """Write a folder that `datasets.load_dataset` and the hub read: Parquet files, README.md,
+    croissant.json, tasks.
 
     The same items and facts give the same bytes.
 
@@ -164,7 +197,9 @@ def write_dataset(
         UserError: There are no parts, a part has no items, or the folder is not empty.
     """
     if not parts:
-        raise UserError("the study has no benchmark to export; name instruments or finished items")
+        raise UserError(
+            "the study has no benchmark to export; name instruments or finished items"
+        )
     _create_empty(folder)
     written_parts = [write_part(part, folder, shard_bytes) for part in parts]
     files: list[DataFile] = []
@@ -175,10 +210,17 @@ def write_dataset(
         shutil.copyfile(funnel, folder / FUNNEL_FILE)
         further_files.append(describe_file(folder, FUNNEL_FILE))
     # Without a version of the study, the content determines it.
-    version = str(facts.about.get("version") or compute_version([*files, *further_files]))
+    version = str(
+        facts.about.get("version") or compute_version([*files, *further_files])
+    )
     statements = build_statements(facts, written_parts)
-    write_text(folder / "croissant.json", render_croissant(facts, written_parts, further_files, statements, version))
-    write_text(folder / "README.md", render_card(facts, written_parts, statements, version))
+    write_text(
+        folder / "croissant.json",
+        render_croissant(facts, written_parts, further_files, statements, version),
+    )
+    write_text(
+        folder / "README.md", render_card(facts, written_parts, statements, version)
+    )
     write_tasks(folder, facts, written_parts, version)
     return written_parts
 
@@ -190,7 +232,8 @@ def write_valse_files(
     span_method: str,
     formats: Mapping[str, str],
 ) -> dict[str, int]:
-    """Write one JSON file for each part in the layout of the VALSE release; CV-Probes have no foils and are skipped.
+    """Write one JSON file for each part in the layout of the VALSE release; CV-Probes have no foils
+    and are skipped.
 
     Args:
         folder: New or empty folder.
@@ -224,7 +267,9 @@ def write_valse_files(
         elif part.form == "pairs":
             records = build_pair_records(rows)
         else:
-            records = build_records(rows, originals.get(part.source, {}), span_method, formats[part.source])
+            records = build_records(
+                rows, originals.get(part.source, {}), span_method, formats[part.source]
+            )
         write_text(folder / name, render_json(records))
         item_counts[name] = len(records)
     return item_counts
@@ -241,4 +286,6 @@ def compute_version(files: Iterable[DataFile]) -> str:
 def _create_empty(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise UserError(f"{folder}: the folder is not empty; delete it, or name another folder")
+        raise UserError(
+            f"{folder}: the folder is not empty; delete it, or name another folder"
+        )

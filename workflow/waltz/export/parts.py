@@ -1,4 +1,6 @@
-"""Write the parts of an exported benchmark: their columns and types, and Parquet files of items and images."""
+"""Write the parts of an exported benchmark: their columns and types, and Parquet files of items and
+images.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,13 @@ from waltz.core.files.atomic import replace_file
 from waltz.core.layout import Layout
 from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN
 from waltz.export.facts import Entry, read_terms
-from waltz.sources.images import ImageFault, ImageSource, check_images, find_image_path, open_images
+from waltz.sources.images import (
+    ImageFault,
+    ImageSource,
+    check_images,
+    find_image_path,
+    open_images,
+)
 
 Feature = dict[str, Any]
 """Type of a column in the `datasets` library."""
@@ -74,7 +82,9 @@ PROBE_COLUMNS = {
 """Columns of CV-Probes, in their order."""
 
 OMITTED_COLUMNS = ("kept", "rejected")
-"""Columns of the benchmark layout that are not exported because they have the same value for every item."""
+"""Columns of the benchmark layout that are not exported because they have the same value for every
+item.
+"""
 
 SUBSETS = ("valid", "invalid")
 """Subsets of a part's items that have separate files."""
@@ -89,19 +99,26 @@ CROISSANT_TYPES = {
 
 
 def get_column_descriptions(layout: Layout) -> dict[str, str]:
-    """Return the meanings of the columns of an exported layout (`BENCHMARK` or `CONDITIONS`), in their order."""
+    """Return the meanings of the columns of an exported layout (`BENCHMARK` or `CONDITIONS`), in
+    their order.
+    """
     return {BENCHMARK.name: ITEM_COLUMNS, CONDITIONS.name: PROBE_COLUMNS}[layout.name]
 
 
 def build_export_schema(layout: Layout, embedded: bool) -> pa.Schema:
-    """Return the Arrow schema of an exported layout, with the metadata that marks images for the `datasets` library.
+    """Return the Arrow schema of an exported layout, with the metadata that marks images for the
+    `datasets` library.
 
     Args:
         layout: `BENCHMARK` or `CONDITIONS`.
-        embedded: Whether the images are included; otherwise `image` is missing, and `image_file` names them.
+        embedded: Whether the images are included; otherwise `image` is missing, and `image_file`
+            names them.
     """
     # The layout has the name of the image; here `image` is the image, and `image_file` its name.
-    types = {field.name: field.type for field in layout.schema} | {"image": IMAGE, "image_file": pa.string()}
+    types = {field.name: field.type for field in layout.schema} | {
+        "image": IMAGE,
+        "image_file": pa.string(),
+    }
     names = list(get_column_descriptions(layout))
     if not embedded:
         names.remove("image")
@@ -126,8 +143,13 @@ def _describe_feature(arrow_type: pa.DataType) -> Feature:
     if arrow_type == SPAN:
         return {field.name: _describe_feature(field.type) for field in arrow_type}
     if pa.types.is_list(arrow_type):
-        return {"feature": _describe_feature(arrow_type.value_type), "length": -1, "_type": "Sequence"}
-    name = "float64" if arrow_type == pa.float64() else str(arrow_type)  # Arrow prints it as `double`
+        return {
+            "feature": _describe_feature(arrow_type.value_type),
+            "length": -1,
+            "_type": "Sequence",
+        }
+    # Arrow prints it as `double`.
+    name = "float64" if arrow_type == pa.float64() else str(arrow_type)
     return {"dtype": name, "_type": "Value"}
 
 
@@ -191,17 +213,27 @@ class WrittenPart:
 
     @property
     def splits(self) -> dict[str, list[str]]:
-        """Return the file patterns of each split: `test` has all items, `valid` the items not voted invalid."""
+        """Return the file patterns of each split: `test` has all items, `valid` the items not voted
+        invalid.
+        """
         # A file is named by its subset, its number and their number.
-        present = {PurePosixPath(file.path).name.partition("-")[0] for file in self.files}
-        patterns = {subset: f"{self.part.name}/{subset}-*.parquet" for subset in SUBSETS if subset in present}
+        present = {
+            PurePosixPath(file.path).name.partition("-")[0] for file in self.files
+        }
+        patterns = {
+            subset: f"{self.part.name}/{subset}-*.parquet"
+            for subset in SUBSETS
+            if subset in present
+        }
         splits = {"test": list(patterns.values())}
         if "valid" in patterns:
             splits["valid"] = [patterns["valid"]]
         return splits
 
 
-def read_part(name: str, source: str, form: str, file: str, entry: Entry, images: str | None) -> Part:
+def read_part(
+    name: str, source: str, form: str, file: str, entry: Entry, images: str | None
+) -> Part:
     """Read a part of a study.
 
     Args:
@@ -214,14 +246,17 @@ def read_part(name: str, source: str, form: str, file: str, entry: Entry, images
     """
     layout = CONDITIONS if form == "cv-probes" else BENCHMARK
     items = parquet.read(file, layout)
-    return Part(name, source, form, layout, items, images, read_terms(entry).no_images_reason)
+    return Part(
+        name, source, form, layout, items, images, read_terms(entry).no_images_reason
+    )
 
 
 def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
-    """Write a part as Parquet files: `<part>/valid-00000-of-00001.parquet`, and `invalid-…` for items voted invalid.
+    """Write a part as Parquet files: `<part>/valid-00000-of-00001.parquet`, and `invalid-…` for
+    items voted invalid.
 
-    Items without votes are among the valid ones, as in the evaluation. Images are embedded byte for byte as in their
-    source.
+    Items without votes are among the valid ones, as in the evaluation. Images are embedded byte for
+    byte as in their source.
 
     Args:
         part: The part.
@@ -231,7 +266,9 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
         UserError: The part has no items.
     """
     if not part.items.num_rows:
-        raise UserError(f"data set {part.name!r}: no items to export; remove it from the study")
+        raise UserError(
+            f"data set {part.name!r}: no items to export; remove it from the study"
+        )
     if part.images is None:
         return WrittenPart(part, _write_subsets(part, folder, None, shard_bytes), ())
     names = part.items.column("image").to_pylist()
@@ -266,7 +303,9 @@ class EmbeddedImages:
         return self.source.size(self.paths[name])
 
     def read_images(self, names: Sequence[str]) -> pa.Array:
-        """Return images as the `datasets` library stores them; null for an image that could not be opened."""
+        """Return images as the `datasets` library stores them; null for an image that could not be
+        opened.
+        """
         images = {}
         # Each image is read once for the rows of a group.
         for name in set(names) & set(self.paths):
@@ -275,14 +314,18 @@ class EmbeddedImages:
         return pa.array([images.get(name) for name in names], type=IMAGE)
 
 
-def _write_subsets(part: Part, folder: Path, images: EmbeddedImages | None, shard_bytes: int) -> tuple[DataFile, ...]:
+def _write_subsets(
+    part: Part, folder: Path, images: EmbeddedImages | None, shard_bytes: int
+) -> tuple[DataFile, ...]:
     """Write the files of each subset, and return them in order."""
     files = []
     for subset, items in _split_by_votes(part.items).items():
         # Without images, all items fit one file.
         sizes = [0] * items.num_rows
         if images is not None:
-            sizes = [images.get_size(name) for name in items.column("image").to_pylist()]
+            sizes = [
+                images.get_size(name) for name in items.column("image").to_pylist()
+            ]
         shards = list(_split_shards(sizes, shard_bytes))
         for index, (start, end) in enumerate(shards):
             path = f"{part.name}/{subset}-{index:05d}-of-{len(shards):05d}.parquet"
@@ -296,33 +339,49 @@ def describe_file(folder: Path, path: str) -> DataFile:
     return DataFile(path, compute_sha256(folder / path), (folder / path).stat().st_size)
 
 
-def _write_file(path: Path, part: Part, items: pa.Table, images: EmbeddedImages | None) -> None:
+def _write_file(
+    path: Path, part: Part, items: pa.Table, images: EmbeddedImages | None
+) -> None:
     schema = build_export_schema(part.layout, images is not None)
     # Small row groups only if there are images to read.
     group_size = max(items.num_rows, 1) if images is None else ROW_GROUP_SIZE
-    with replace_file(path) as temporary, pq.ParquetWriter(temporary, schema, **parquet.STORAGE) as writer:
+    with (
+        replace_file(path) as temporary,
+        pq.ParquetWriter(temporary, schema, **parquet.STORAGE) as writer,
+    ):
         for start in range(0, items.num_rows, group_size):
             rows = items.slice(start, group_size)
             names = rows.column("image")
             # `image_file` keeps the name when `image` becomes the bytes.
-            columns = {name: rows.column(name) for name in rows.schema.names} | {"image_file": names}
+            columns = {name: rows.column(name) for name in rows.schema.names} | {
+                "image_file": names
+            }
             if images is not None:
                 columns["image"] = images.read_images(names.to_pylist())
-            writer.write_table(pa.table([columns[name] for name in schema.names], schema=schema))
+            writer.write_table(
+                pa.table([columns[name] for name in schema.names], schema=schema)
+            )
 
 
 def _split_by_votes(items: pa.Table) -> dict[str, pa.Table]:
-    """Return the items of each subset that has any; items without votes, and all items of CV-Probes, are `valid`."""
+    """Return the items of each subset that has any; items without votes, and all items of
+    CV-Probes, are `valid`.
+    """
     if "valid" not in items.schema.names:
         return {"valid": items}
     # Null means that nobody voted.
     is_valid = pc.fill_null(items.column("valid"), True)
-    subsets = {"valid": items.filter(is_valid), "invalid": items.filter(pc.invert(is_valid))}
+    subsets = {
+        "valid": items.filter(is_valid),
+        "invalid": items.filter(pc.invert(is_valid)),
+    }
     return {subset: rows for subset, rows in subsets.items() if rows.num_rows}
 
 
 def _split_shards(sizes: Sequence[int], max_size: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows whose sizes add up to at most `max_size`; each range has at least one row."""
+    """Yield ranges of rows whose sizes add up to at most `max_size`; each range has at least one
+    row.
+    """
     start, total = 0, 0
     for row, size in enumerate(sizes):
         # A single row that is too large has its own range.

@@ -1,4 +1,6 @@
-"""Plan of the export of a study: its data sets with their sources, images that may be passed on, and models."""
+"""Plan of the export of a study: its data sets with their sources, images that may be passed on,
+and models.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +25,10 @@ class ExportPlan:
     def parts(self) -> dict[str, tuple[str, str]]:
         """Return the source and the format of each exported data set, by its name."""
         study, finished = self.plan.study, self.plan.item_sets
-        parts = {name: (source, str(study.sources[source].format)) for name, source in finished.items()}
+        parts = {
+            name: (source, str(study.sources[source].format))
+            for name, source in finished.items()
+        }
         # An instrument may also come as finished items.
         for name, entry in study.instruments.items():
             if name not in finished:
@@ -35,12 +40,17 @@ class ExportPlan:
     @property
     def instruments(self) -> dict[str, Entry]:
         """Return the entries of all instruments as plain values."""
-        return {name: entry.to_dict() for name, entry in self.plan.study.instruments.items()}
+        return {
+            name: entry.to_dict() for name, entry in self.plan.study.instruments.items()
+        }
 
     @cached_property
     def sources(self) -> dict[str, Entry]:
         """Return the entries of the sources of exported data sets."""
-        return {source: self.plan.study.sources[source].to_dict() for source, _ in self.parts.values()}
+        return {
+            source: self.plan.study.sources[source].to_dict()
+            for source, _ in self.parts.values()
+        }
 
     @property
     def raw_files(self) -> list[str]:
@@ -53,7 +63,11 @@ class ExportPlan:
     @cached_property
     def embedded(self) -> list[str]:
         """Return the sources whose images may be passed on."""
-        return [source for source, entry in self.sources.items() if read_terms(entry).no_images_reason is None]
+        return [
+            source
+            for source, entry in self.sources.items()
+            if read_terms(entry).no_images_reason is None
+        ]
 
     @property
     def images(self) -> list[str]:

@@ -1,4 +1,6 @@
-"""Write the results of a study's models: records of Every Eval Ever, and files for repositories on the hub."""
+"""Write the results of a study's models: records of Every Eval Ever, and files for repositories on
+the hub.
+"""
 
 import hashlib
 import json
@@ -61,43 +63,61 @@ class ResultSettings:
     about: Entry
 
     def find_hub_dataset(self) -> re.Match[str] | None:
-        """Return the match of the data set's address on the hub, with the id as group 1; None without an address."""
+        """Return the match of the data set's address on the hub, with the id as group 1; None
+        without an address.
+        """
         return HUB_DATASET.fullmatch(str(self.about.get("url", "")))
 
 
 def export_results(
-    metrics: Path, records: Sequence[str], settings: ResultSettings, folder: Path, timestamp: int
+    metrics: Path,
+    records: Sequence[str],
+    settings: ResultSettings,
+    folder: Path,
+    timestamp: int,
 ) -> dict[str, object]:
     """Write the metrics of stage evaluation as `data/<study>/<developer>/<model>/<uuid>.json`.
 
-    If `export.url` names a data set of the hub, each model of the hub also has files of its `acc_r`, one for each
-    fidelity and setting, in the layout of its repository: `hub/<owner>/<model>/.eval_results/<study>-….yaml`.
+    If `export.url` names a data set of the hub, each model of the hub also has files of its
+    `acc_r`, one for each fidelity and setting, in the layout of its repository:
+    `hub/<owner>/<model>/.eval_results/<study>-….yaml`.
 
     Args:
         metrics: Parquet file of the metrics.
         records: Files of the run records of stage evaluation.
         settings: The settings.
         folder: New folder.
-        timestamp: Seconds since 1970 that the records state as their time of creation; they do not change the names.
+        timestamp: Seconds since 1970 that the records state as their time of creation; they do not
+            change the names.
     Returns:
-        Facts of the run record: numbers of metrics that were read and written, and of metrics without a value by
-        reason.
+        Facts of the run record: numbers of metrics that were read and written, and of metrics
+        without a value by reason.
     """
     numbers = list(read_records(metrics, MetricRecord))
     runs = run_records.read_records(records, metrics.parents[1])
     runs = run_records.resolve_revisions(runs, settings.locked, Path(settings.lock))
     # Numbers without a value are counted, not exported: the schema has no null.
-    missing = Counter(number.measure.reason for number in numbers if number.measure.value is None)
+    missing = Counter(
+        number.measure.reason for number in numbers if number.measure.value is None
+    )
     n_written = 0
     for model in dict.fromkeys(number.model for number in numbers):
-        model_numbers = [number for number in numbers if number.model == model and number.measure.value is not None]
+        model_numbers = [
+            number
+            for number in numbers
+            if number.model == model and number.measure.value is not None
+        ]
         if not model_numbers:
             continue
         result = build_result(model, model_numbers, runs, settings)
         _write_hub_results(folder / "hub", result, model_numbers, settings)
         _write_result(folder / "data", settings.study, result, timestamp)
         n_written += len(model_numbers)
-    return {"rows_in": len(numbers), "rows_out": n_written, "without_value": dict(missing)}
+    return {
+        "rows_in": len(numbers),
+        "rows_out": n_written,
+        "without_value": dict(missing),
+    }
 
 
 def _write_result(folder: Path, study: str, result: Json, timestamp: int) -> None:
@@ -109,14 +129,30 @@ def _write_result(folder: Path, study: str, result: Json, timestamp: int) -> Non
         "retrieved_timestamp": str(timestamp),
         "evaluation_id": f"{study}/{developer}_{name}/{timestamp}",
     }
-    path = folder / study / developer / name / f"{uuid.UUID(bytes=digest[:16], version=4)}.json"
+    path = (
+        folder
+        / study
+        / developer
+        / name
+        / f"{uuid.UUID(bytes=digest[:16], version=4)}.json"
+    )
     write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-def _write_hub_results(folder: Path, result: Json, numbers: Iterable[MetricRecord], settings: ResultSettings) -> None:
-    """Write `acc_r` of a model on the parts of a data set; write nothing unless the hub has both model and data set."""
+def _write_hub_results(
+    folder: Path,
+    result: Json,
+    numbers: Iterable[MetricRecord],
+    settings: ResultSettings,
+) -> None:
+    """Write `acc_r` of a model on the parts of a data set; write nothing unless the hub has both
+    model and data set.
+    """
     dataset, model = settings.find_hub_dataset(), result["model_info"]
-    if dataset is None or model["additional_details"]["model_availability"] != "open_weights":
+    if (
+        dataset is None
+        or model["additional_details"]["model_availability"] != "open_weights"
+    ):
         return
     revision = model["additional_details"].get("revision")
     entries: dict[str, list[EvalResultEntry]] = {}
@@ -124,7 +160,13 @@ def _write_hub_results(folder: Path, result: Json, numbers: Iterable[MetricRecor
         if number.metric != HUB_METRIC or number.dataset not in settings.parts:
             continue
         notes = _describe_number(number, revision, settings)
-        entry = EvalResultEntry(dataset[1], number.dataset, number.measure.value, source_url=dataset[0], notes=notes)
+        entry = EvalResultEntry(
+            dataset[1],
+            number.dataset,
+            number.measure.value,
+            source_url=dataset[0],
+            notes=notes,
+        )
         name = f"{settings.study}-{number.profile}-{number.setting}.yaml"
         entries.setdefault(name, []).append(entry)
     for name, file_entries in entries.items():
@@ -133,7 +175,9 @@ def _write_hub_results(folder: Path, result: Json, numbers: Iterable[MetricRecor
         write_text(folder / model["id"] / ".eval_results" / name, text)
 
 
-def _describe_number(number: MetricRecord, revision: str | None, settings: ResultSettings) -> str:
+def _describe_number(
+    number: MetricRecord, revision: str | None, settings: ResultSettings
+) -> str:
     """Return a sentence about the data and settings of a number, with its interval."""
     measure = number.measure
     interval = ""
@@ -146,9 +190,13 @@ def _describe_number(number: MetricRecord, revision: str | None, settings: Resul
 
 
 def build_result(
-    model: str, numbers: Sequence[MetricRecord], records: Sequence[run_records.Record], settings: ResultSettings
+    model: str,
+    numbers: Sequence[MetricRecord],
+    records: Sequence[run_records.Record],
+    settings: ResultSettings,
 ) -> Json:
-    """Build the record of one model, without its id and time; models whose weights are not on the hub are `local/…`.
+    """Build the record of one model, without its id and time; models whose weights are not on the
+    hub are `local/…`.
 
     Args:
         model: Name of the model.
@@ -166,8 +214,13 @@ def build_result(
             runs.append(record.facts)
             entries += model_entries
     if not runs:
-        raise UserError(f"evaluation: no run record names the model {model!r}; run `snakemake evaluation` again")
-    packages = {f"package {name}": version for name, version in runs[0].get("packages", {}).items()}
+        raise UserError(
+            f"evaluation: no run record names the model {model!r}; run `snakemake evaluation` again"
+        )
+    packages = {
+        f"package {name}": version
+        for name, version in runs[0].get("packages", {}).items()
+    }
     run_details = {}
     for key in ("commit", "device"):
         values = [str(run[key]) for run in runs if key in run]
@@ -177,13 +230,20 @@ def build_result(
         "source_metadata": {
             "source_name": f"waltz, study {settings.study}",
             "source_type": "evaluation_run",
-            "source_organization_name": ", ".join(settings.about.get("creators", [])) or "unknown",
+            "source_organization_name": ", ".join(settings.about.get("creators", []))
+            or "unknown",
             "evaluator_relationship": "other",
             "additional_details": run_details,
         },
-        "eval_library": {"name": "waltz", "version": waltz.__version__, "additional_details": packages},
+        "eval_library": {
+            "name": "waltz",
+            "version": waltz.__version__,
+            "additional_details": packages,
+        },
         "model_info": _describe_model(model, entries[0], settings),
-        "evaluation_results": [_build_number(number, runs, settings) for number in numbers],
+        "evaluation_results": [
+            _build_number(number, runs, settings) for number in numbers
+        ],
     }
 
 
@@ -192,7 +252,9 @@ def _describe_model(model: str, entry: Entry, settings: ResultSettings) -> Json:
     stated = {name: str(entry[name]) for name in STATED if name in entry}
     weights = settings.weights.get(model, "")
     # The schema wants an id with a developer; `local` stands for none.
-    is_on_hub = HUB_MODEL.fullmatch(weights) is not None and stated.get("revision") != "local"
+    is_on_hub = (
+        HUB_MODEL.fullmatch(weights) is not None and stated.get("revision") != "local"
+    )
     details = {}
     if not entry.get("server") and not entry.get("recorded"):
         details["deployment_type"] = "self_deployed"
@@ -204,7 +266,9 @@ def _describe_model(model: str, entry: Entry, settings: ResultSettings) -> Json:
     }
 
 
-def _build_number(number: MetricRecord, runs: Iterable[Entry], settings: ResultSettings) -> Json:
+def _build_number(
+    number: MetricRecord, runs: Iterable[Entry], settings: ResultSettings
+) -> Json:
     """Return one number with its interval, its data, and the settings to compute it again."""
     return {
         "evaluation_result_id": f"{number.dataset}/{number.profile}/{number.setting}/{number.metric}",
@@ -219,7 +283,10 @@ def _build_number(number: MetricRecord, runs: Iterable[Entry], settings: ResultS
             "max_score": 100,
             "lower_is_better": number.metric in LOWER_IS_BETTER,
         },
-        "score_details": {"score": number.measure.value, "uncertainty": _describe_uncertainty(number, settings)},
+        "score_details": {
+            "score": number.measure.value,
+            "uncertainty": _describe_uncertainty(number, settings),
+        },
         "generation_config": {
             "additional_details": {
                 "profile": number.profile,
@@ -230,17 +297,27 @@ def _build_number(number: MetricRecord, runs: Iterable[Entry], settings: ResultS
     }
 
 
-def _describe_data(number: MetricRecord, runs: Iterable[Entry], settings: ResultSettings) -> Json:
+def _describe_data(
+    number: MetricRecord, runs: Iterable[Entry], settings: ResultSettings
+) -> Json:
     """Return the data of a number with their checksum; they name the hub if the benchmark is there."""
     # A group of items of a data set follows a colon.
     dataset = number.dataset.partition(":")[0]
-    digests = [str(run["data"]) for run in runs if run.get("dataset") == dataset and "data" in run]
+    digests = [
+        str(run["data"])
+        for run in runs
+        if run.get("dataset") == dataset and "data" in run
+    ]
     # Only parts of the exported benchmark are on the hub.
     hub_dataset = settings.find_hub_dataset()
     data: Json = {"dataset_name": f"{settings.study}/{dataset}", "source_type": "other"}
     if hub_dataset is not None and dataset in settings.parts:
         data["source_type"] = "hf_dataset"
-        data |= {"hf_repo": hub_dataset[1], "hf_split": "test", "samples_number": number.measure.n}
+        data |= {
+            "hf_repo": hub_dataset[1],
+            "hf_split": "test",
+            "samples_number": number.measure.n,
+        }
     data["additional_details"] = {"data SHA-256": digests[0]} if digests else {}
     return data
 

@@ -1,4 +1,5 @@
-"""Sentences about a data set for its card and its Croissant metadata: summary, licences, votes, faults, biases.
+"""Sentences about a data set for its card and its Croissant metadata: summary, licences, votes,
+faults, biases.
 
 Faults are counted over the items or known beforehand (`faults.yaml`).
 """
@@ -20,7 +21,14 @@ from waltz.export.facts import UNKNOWN, BenchmarkFacts, SourceFacts
 from waltz.export.parts import Part, WrittenPart
 from waltz.sources.images import ImageFault
 
-TAGS = ("vision-language", "foils", "image-sentence-alignment", "linguistic-phenomena", "VALSE", "benchmark")
+TAGS = (
+    "vision-language",
+    "foils",
+    "image-sentence-alignment",
+    "linguistic-phenomena",
+    "VALSE",
+    "benchmark",
+)
 USE_CASES = (
     "To test whether a vision-language model that sees an image prefers a true caption to a foil that differs in one"
     " phrase, phenomenon by phenomenon. Not meant for training."
@@ -68,12 +76,14 @@ class Statements:
         summary: Description of the data set.
         languages: ISO 639 codes; `und` if texts of a user are part of it.
         tags: Keywords.
-        licences: Licences of the content as its sources state them; `unknown` where a source states none.
+        licences: Licences of the content as its sources state them; `unknown` where a source states
+            none.
         citations: Citations of the sources.
         parts: Description of each part, by its name.
         common_faults: Known faults of all parts.
         faults: Known faults of each part, by its name.
-        responsible: Croissant's responsible-AI fields, without their prefix; unknown ones are missing.
+        responsible: Croissant's responsible-AI fields, without their prefix; unknown ones are
+            missing.
     """
 
     summary: str
@@ -87,7 +97,9 @@ class Statements:
     responsible: Fields
 
 
-def build_statements(facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]) -> Statements:
+def build_statements(
+    facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]
+) -> Statements:
     """Return all sentences about a data set, for its card and its metadata.
 
     Args:
@@ -101,7 +113,10 @@ def build_statements(facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]
     languages = ["und" if part.form == "pairs" else "en" for part in parts]
 
     common_faults = list_common_faults(parts, facts)
-    faults = {written_part.part.name: list_part_faults(written_part) for written_part in written_parts}
+    faults = {
+        written_part.part.name: list_part_faults(written_part)
+        for written_part in written_parts
+    }
     # Croissant has one list for all parts, so each fault names its part.
     limits = list(common_faults)
     for name, part_faults in faults.items():
@@ -157,12 +172,16 @@ def list_common_faults(parts: Sequence[Part], facts: BenchmarkFacts) -> list[str
     # Number of ids, not of items.
     n_shared = sum(count > 1 for count in id_counts.values())
     if n_shared:
-        faults.append(f"In more than one part: {_count_noun(n_shared, 'id')}. Name an item by its part and its id.")
+        faults.append(
+            f"In more than one part: {_count_noun(n_shared, 'id')}. Name an item by its part and its id."
+        )
     return faults
 
 
 def list_part_faults(written_part: WrittenPart) -> list[str]:
-    """Return the faults of one part in sentences: first faults that are counted over its items, then known faults."""
+    """Return the faults of one part in sentences: first faults that are counted over its items,
+    then known faults.
+    """
     part = written_part.part
     items = part.items
     faults = []
@@ -197,7 +216,9 @@ def _count_odd_items(items: pa.Table) -> int:
 
 
 def _describe_broken_images(faults: Sequence[ImageFault]) -> str:
-    listed = "; ".join(f"{fault.image} {fault.reason}" for fault in faults[:MAX_LISTED_IMAGES])
+    listed = "; ".join(
+        f"{fault.image} {fault.reason}" for fault in faults[:MAX_LISTED_IMAGES]
+    )
     if len(faults) > MAX_LISTED_IMAGES:
         listed += "; …"
     return f"Null because they could not be opened: {_count_noun(len(faults), 'image')} ({listed})."
@@ -211,16 +232,24 @@ def _list_pair_faults(items: pa.Table, counts: ValidityCounts) -> list[str]:
     if n_same:
         is_valid = pc.fill_null(items.column("valid"), False)
         n_valid = pc.sum(pc.and_(is_same, is_valid)).as_py()
-        faults.append(f"Caption and foil are the same text in {_count_items(n_same, items)}, {n_valid} of them valid.")
+        faults.append(
+            f"Caption and foil are the same text in {_count_items(n_same, items)}, {n_valid} of them valid."
+        )
     # Every repetition counts, the first occurrence does not.
     n_distinct = items.group_by(["image", "caption", "foil"]).aggregate([]).num_rows
     n_repeated = items.num_rows - n_distinct
     if n_repeated:
-        faults.append(f"Image, caption and foil repeat those of an earlier item in {_count_items(n_repeated, items)}.")
+        faults.append(
+            f"Image, caption and foil repeat those of an earlier item in {_count_items(n_repeated, items)}."
+        )
     if counts.unvoted:
-        faults.append(f"Nobody voted on {_count_items(counts.unvoted, items)}, so their validity is unknown.")
+        faults.append(
+            f"Nobody voted on {_count_items(counts.unvoted, items)}, so their validity is unknown."
+        )
     if counts.invalid:
-        faults.append(f"Not valid: {_count_items(counts.invalid, items)}. They are included, so that you can choose.")
+        faults.append(
+            f"Not valid: {_count_items(counts.invalid, items)}. They are included, so that you can choose."
+        )
     return faults
 
 
@@ -236,13 +265,17 @@ def _count_items(count: int, items: pa.Table) -> str:
 
 @functools.cache
 def _read_known_faults() -> dict[str, dict[str, list[str]]]:
-    faults: dict[str, dict[str, list[str]]] = yaml.safe_load(FAULTS_FILE.read_text(encoding="utf-8"))
+    faults: dict[str, dict[str, list[str]]] = yaml.safe_load(
+        FAULTS_FILE.read_text(encoding="utf-8")
+    )
     return faults
 
 
 def _list_sources(facts: BenchmarkFacts, parts: Sequence[Part]) -> list[SourceFacts]:
     """Return the sources of some parts, each once."""
-    return [facts.sources[name] for name in dict.fromkeys(part.source for part in parts)]
+    return [
+        facts.sources[name] for name in dict.fromkeys(part.source for part in parts)
+    ]
 
 
 def _summarize(facts: BenchmarkFacts, parts: Sequence[Part]) -> str:
@@ -258,7 +291,9 @@ def _summarize(facts: BenchmarkFacts, parts: Sequence[Part]) -> str:
             f"{pairs:,} items, each an image with a caption and a foil, which differs from the caption in one phrase"
         )
     if probes:
-        contents.append(f"{probes:,} items of CV-Probes, each an image with a caption that names, or avoids, an action")
+        contents.append(
+            f"{probes:,} items of CV-Probes, each an image with a caption that names, or avoids, an action"
+        )
     return (
         f"The benchmark of the study {facts.study}: {'; '.join(contents)}. A model that understands image and text"
         f" prefers the caption that is true. Made with waltz, in {_count_noun(len(parts), 'part')}."
@@ -273,16 +308,23 @@ def _describe_part(part: Part, facts: BenchmarkFacts) -> str:
     if part.form == "pairs":
         return f"{number:,} pairs of the data set {part.name}, as its authors provided them."
     if part.form == "cv-probes":
-        return f"{number:,} items of CV-Probes, built from {source.name} ({source.form})."
+        return (
+            f"{number:,} items of CV-Probes, built from {source.name} ({source.form})."
+        )
     entry = facts.instruments[part.name]
     splits = f", splits {', '.join(entry['splits'])}" if entry.get("splits") else ""
-    filters = f"filters: {', '.join(entry['filters'])}" if entry["filters"] else "no filters"
+    filters = (
+        f"filters: {', '.join(entry['filters'])}" if entry["filters"] else "no filters"
+    )
     return (
-        f"{number:,} items of the instrument {part.name}, built from {source.name} ({source.form}{splits}); {filters}."
+        f"{number:,} items of the instrument {part.name}, "
+        f"built from {source.name} ({source.form}{splits}); {filters}."
     )
 
 
-def _build_responsible_fields(facts: BenchmarkFacts, parts: Sequence[Part], limits: Sequence[str]) -> Fields:
+def _build_responsible_fields(
+    facts: BenchmarkFacts, parts: Sequence[Part], limits: Sequence[str]
+) -> Fields:
     """Return Croissant's responsible-AI fields; fields without a value are empty or None."""
     sources = _list_sources(facts, parts)
     built_parts = [part for part in parts if part.form in ("instrument", "cv-probes")]
@@ -292,7 +334,8 @@ def _build_responsible_fields(facts: BenchmarkFacts, parts: Sequence[Part], limi
     if built_parts:
         tools = [f"{role}: {model}" for role, model in facts.models.items()]
         construction = (
-            " Captions were taken from their annotations, foils derived from the captions by rules and models."
+            " Captions were taken from their annotations, "
+            "foils derived from the captions by rules and models."
         )
     return {
         "dataCollection": f"From {origins}.{construction}",
@@ -301,7 +344,11 @@ def _build_responsible_fields(facts: BenchmarkFacts, parts: Sequence[Part], limi
         "dataPreprocessingProtocol": _list_filters(facts, built_parts),
         **_build_annotation_fields(facts, parts),
         "machineAnnotationTools": tools,
-        "dataBiases": [f"{record.instrument}: {record.warning}." for record in facts.audit if record.warning],
+        "dataBiases": [
+            f"{record.instrument}: {record.warning}."
+            for record in facts.audit
+            if record.warning
+        ],
         "dataLimitations": list(limits),
         "dataUseCases": [USE_CASES],
         "personalSensitiveInformation": _list_personal_information(facts, parts),
@@ -337,9 +384,13 @@ def _describe_missing_votes(parts: Sequence[Part]) -> str | None:
 def _list_filters(facts: BenchmarkFacts, built_parts: Sequence[Part]) -> list[str]:
     steps = []
     for part in built_parts:
-        filters = facts.instruments[part.name]["filters"] if part.form == "instrument" else []
+        filters = (
+            facts.instruments[part.name]["filters"] if part.form == "instrument" else []
+        )
         if filters:
-            steps.append(f"{part.name}: candidates were filtered by {', '.join(filters)}.")
+            steps.append(
+                f"{part.name}: candidates were filtered by {', '.join(filters)}."
+            )
     return steps
 
 
@@ -365,15 +416,23 @@ def _build_annotation_fields(facts: BenchmarkFacts, parts: Sequence[Part]) -> Fi
     rule = f"An item is valid with at least {facts.valid_votes} votes for the caption and fewer for the foil."
     return {
         "dataAnnotationProtocol": [*protocols, rule],
-        "dataAnnotationPlatform": [RELEASE_PLATFORM] if "valse-release" in voters else [],
+        "dataAnnotationPlatform": [RELEASE_PLATFORM]
+        if "valse-release" in voters
+        else [],
         "dataAnnotationAnalysis": outcomes,
-        "annotationsPerItem": str(lowest) if lowest == highest else f"{lowest} to {highest}",
+        "annotationsPerItem": str(lowest)
+        if lowest == highest
+        else f"{lowest} to {highest}",
     }
 
 
 def _list_voters(part: Part) -> list[str]:
     """Return the voters of a part with votes; unnamed voters are the release's workers or people."""
-    named = [voter for voter in pc.unique(part.items.column("voter")).to_pylist() if voter is not None]
+    named = [
+        voter
+        for voter in pc.unique(part.items.column("voter")).to_pylist()
+        if voter is not None
+    ]
     if named:
         return named
     if part.form == "valse-release":
@@ -389,7 +448,9 @@ def _list_vote_totals(items: pa.Table) -> set[int]:
     return {total for total in totals if total is not None}
 
 
-def _list_personal_information(facts: BenchmarkFacts, parts: Sequence[Part]) -> list[str]:
+def _list_personal_information(
+    facts: BenchmarkFacts, parts: Sequence[Part]
+) -> list[str]:
     if all(source.is_drawn for source in _list_sources(facts, parts)):
         return ["None: the images are drawn scenes."]
     return [

@@ -1,4 +1,6 @@
-"""Tasks of an exported data set for lm-evaluation-harness, lmms-eval and the leaderboards of the hub."""
+"""Tasks of an exported data set for lm-evaluation-harness, lmms-eval and the leaderboards of the
+hub.
+"""
 
 import re
 import shutil
@@ -37,13 +39,19 @@ def _represent_function(dumper: yaml.SafeDumper, name: _Function) -> yaml.Scalar
 _Dumper.add_representer(_Function, _represent_function)
 
 
-def write_tasks(folder: Path, facts: BenchmarkFacts, written_parts: Sequence[WrittenPart], version: str) -> None:
-    """Write the task files of lm-evaluation-harness (`lm_eval`), lmms-eval (`lmms_eval`) and the hub (`eval.yaml`).
+def write_tasks(
+    folder: Path,
+    facts: BenchmarkFacts,
+    written_parts: Sequence[WrittenPart],
+    version: str,
+) -> None:
+    """Write the task files of lm-evaluation-harness (`lm_eval`), lmms-eval (`lmms_eval`) and the
+    hub (`eval.yaml`).
 
-    Every part with captions and foils has a task of lm-evaluation-harness, for models of text alone: an item is right
-    if the caption is more probable than the foil. Parts with images have a task of lmms-eval, which asks for the
-    caption's label. Results in repositories of models name the tasks of `eval.yaml`. CV-Probes have no foils and no
-    task.
+    Every part with captions and foils has a task of lm-evaluation-harness, for models of text
+    alone: an item is right if the caption is more probable than the foil. Parts with images have a
+    task of lmms-eval, which asks for the caption's label. Results in repositories of models name
+    the tasks of `eval.yaml`. CV-Probes have no foils and no task.
 
     Args:
         folder: The folder of the data set.
@@ -66,7 +74,9 @@ def write_tasks(folder: Path, facts: BenchmarkFacts, written_parts: Sequence[Wri
         lm_eval[f"{group}_{part.name}"] = base | LM_EVAL
         if part.images is not None:
             lmms_eval[f"{group}_{part.name}"] = base | build_lmms_eval()
-        hub_tasks.append({"id": part.name, "config": part.name, "split": _select_split(written_part)})
+        hub_tasks.append(
+            {"id": part.name, "config": part.name, "split": _select_split(written_part)}
+        )
     if lm_eval:
         _write_files(folder / "lm_eval", group, lm_eval)
     if lmms_eval:
@@ -79,7 +89,10 @@ def write_tasks(folder: Path, facts: BenchmarkFacts, written_parts: Sequence[Wri
         "evaluation_framework": "waltz",
         "tasks": hub_tasks,
     }
-    write_text(folder / "eval.yaml", yaml.safe_dump(benchmark, sort_keys=False, allow_unicode=True, width=100))
+    write_text(
+        folder / "eval.yaml",
+        yaml.safe_dump(benchmark, sort_keys=False, allow_unicode=True, width=100),
+    )
 
 
 LM_EVAL: Task = {
@@ -107,7 +120,11 @@ def build_lmms_eval() -> Task:
         "doc_to_text": _Function("render_question"),
         "doc_to_target": _Function("get_label"),
         "process_results": _Function("score_answer"),
-        "generation_kwargs": {"max_new_tokens": 16, "temperature": 0, "do_sample": False},
+        "generation_kwargs": {
+            "max_new_tokens": 16,
+            "temperature": 0,
+            "do_sample": False,
+        },
         "lmms_eval_specific_kwargs": {"default": {"question": question}},
         "metric_list": [
             {"metric": "acc", "aggregation": "mean", "higher_is_better": True},
@@ -122,7 +139,9 @@ def _build_base(root: str, written_part: WrittenPart, version: str) -> Task:
     splits, split = written_part.splits, _select_split(written_part)
     return {
         "dataset_path": "parquet",
-        "dataset_kwargs": {"data_files": {split: [root + pattern for pattern in splits[split]]}},
+        "dataset_kwargs": {
+            "data_files": {split: [root + pattern for pattern in splits[split]]}
+        },
         "test_split": split,
         "metadata": {"version": version},
     }
@@ -139,8 +158,12 @@ def _write_files(folder: Path, group: str, tasks: Mapping[str, Task]) -> None:
     """Write a file for each task and a file for their group, whose accuracy is the mean over tasks."""
     # Each instrument counts alike, as in the tables of VALSE.
     mean = {"metric": "acc", "aggregation": "mean", "weight_by_size": False}
-    groups = {group: {"group": group, "task": list(tasks), "aggregate_metric_list": [mean]}}
+    groups = {
+        group: {"group": group, "task": list(tasks), "aggregate_metric_list": [mean]}
+    }
     entries = groups | {name: {"task": name, **task} for name, task in tasks.items()}
     for name, entry in entries.items():
-        text = yaml.dump(entry, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+        text = yaml.dump(
+            entry, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+        )
         write_text(folder / f"{name}.yaml", text)

@@ -1,7 +1,9 @@
-"""Items in the layout of the released VALSE benchmark, so that code written for the release can read them.
+"""Items in the layout of the released VALSE benchmark, so that code written for the release can
+read them.
 
-The reverse of `sources.formats.valse`: released items are exported byte for byte. Items built by waltz get every field
-that the release has for their instrument; columns without such a field are in the field `waltz`.
+The reverse of `sources.formats.valse`: released items are exported byte for byte. Items built by
+waltz get every field that the release has for their instrument; columns without such a field are in
+the field `waltz`.
 """
 
 import json
@@ -19,42 +21,100 @@ Row = Mapping[str, Any]
 Fields = dict[str, Any]
 """Fields of an item in the release's layout, by name."""
 
-_COUNTED = ("dataset", "dataset_idx", "image_file", "linguistic_phenomena", "caption", "answer", "classes", "split")
+_COUNTED = (
+    "dataset",
+    "dataset_idx",
+    "image_file",
+    "linguistic_phenomena",
+    "caption",
+    "answer",
+    "classes",
+    "split",
+)
 _COUNTING = (*_COUNTED, "original_split", "classes_foil", "mturk", "foil")
 _COREFERENCE = (
-    *("dataset", "original_split", "linguistic_phenomena", "image_file", "only_caption", "caption"),
+    *(
+        "dataset",
+        "original_split",
+        "linguistic_phenomena",
+        "image_file",
+        "only_caption",
+        "caption",
+    ),
     *("classes", "classes_foil", "mturk", "foil"),
 )
 _FILTERED = ("classes", "classes_foil", "grammaticality_scores", "nli_scores")
 
 FIELDS = {
     "existence": (
-        *(*_COUNTED, "original_split", "classes_foil", "declarative_statement", "declarative_statement_foils"),
+        *(
+            *_COUNTED,
+            "original_split",
+            "classes_foil",
+            "declarative_statement",
+            "declarative_statement_foils",
+        ),
         *("provenance_of_foils", "mturk", "foil"),
     ),
     "plurality": (
-        *("dataset", "original_split", "dataset_idx", "image_file", "linguistic_phenomena", "foil_method"),
+        *(
+            "dataset",
+            "original_split",
+            "dataset_idx",
+            "image_file",
+            "linguistic_phenomena",
+            "foil_method",
+        ),
         *(*_FILTERED, "orig_caption", "caption", "mturk", "foil"),
     ),
     "counting-balanced": _COUNTING,
     "counting-small": _COUNTING,
     "counting-adversarial": _COUNTING,
     "relations": (
-        *("dataset", "original_split", "dataset_idx", "image_file", "linguistic_phenomena", "foil_method", "caption"),
+        *(
+            "dataset",
+            "original_split",
+            "dataset_idx",
+            "image_file",
+            "linguistic_phenomena",
+            "foil_method",
+            "caption",
+        ),
         *(*_FILTERED, "key", "mturk", "foil"),
     ),
     "action-replacement": (
-        *("dataset", "original_split", "dataset_idx", "linguistic_phenomena", "foiling_method", "image_file"),
+        *(
+            "dataset",
+            "original_split",
+            "dataset_idx",
+            "linguistic_phenomena",
+            "foiling_method",
+            "image_file",
+        ),
         *("caption", "classes", "classes_foil", "nli_scores", "mturk", "foil"),
     ),
     "actant-swap": (
-        *("dataset", "original_split", "dataset_idx", "linguistic_phenomena", "image_file", "caption"),
+        *(
+            "dataset",
+            "original_split",
+            "dataset_idx",
+            "linguistic_phenomena",
+            "image_file",
+            "caption",
+        ),
         *("classes", "classes_foil", "mturk", "foil"),
     ),
     "coreference-standard": _COREFERENCE,
     "coreference-clean": _COREFERENCE,
     "foil-it": (
-        *("dataset", "dataset_idx", "original_split", "linguistic_phenomena", "image_file", "caption"),
+        *(
+            "dataset",
+            "dataset_idx",
+            "original_split",
+            "linguistic_phenomena",
+            "image_file",
+            "caption",
+        ),
         *("classes", "classes_foil", "mturk", "foil"),
     ),
 }
@@ -63,10 +123,19 @@ FIELDS = {
 PAIR_FIELDS = FIELDS["actant-swap"]
 """Fields of the items of a user's pairs, which nearly every file of the release has."""
 OWN_FIELDS = (
-    *("dataset", "original_split", "dataset_idx", "image_file", "linguistic_phenomena", *_FILTERED),
+    *(
+        "dataset",
+        "original_split",
+        "dataset_idx",
+        "image_file",
+        "linguistic_phenomena",
+        *_FILTERED,
+    ),
     *("caption", "mturk", "foil"),
 )
-"""Fields of items of instruments that the release lacks: the same fields and the scores of the filters."""
+"""Fields of items of instruments that the release lacks: the same fields and the scores of the
+filters.
+"""
 
 PHENOMENA = {"plurality": "plurals", "nouns": "noun phrases"}
 """Names of pieces in the release that differ from ours."""
@@ -75,15 +144,33 @@ METHODS = {direction: method for method, direction in DIRECTIONS.items()}
 """Names of directions in the release."""
 
 EXTRA_COLUMNS = (
-    *("instrument", "piece", "source", "source_id", "split", "direction", "proposal_rank", "proposal_score"),
-    *("caption_grammaticality", "caption_perplexity", "caption_span", "foil_span", "caption_phrases", "foil_phrases"),
+    *(
+        "instrument",
+        "piece",
+        "source",
+        "source_id",
+        "split",
+        "direction",
+        "proposal_rank",
+        "proposal_score",
+    ),
+    *(
+        "caption_grammaticality",
+        "caption_perplexity",
+        "caption_span",
+        "foil_span",
+        "caption_phrases",
+        "foil_phrases",
+    ),
     *("voter", "valid"),
 )
 """Columns that the release has no field for."""
 
 
 def get_file_name(dataset: str) -> str:
-    """Return the name of a data set's file, as in the release if it has the data set: `plurals.json` for plurality."""
+    """Return the name of a data set's file, as in the release if it has the data set:
+    `plurals.json` for plurality.
+    """
     if dataset in RELEASE:
         return f"{RELEASE[dataset].file}.json"
     return f"{dataset}.json"
@@ -95,14 +182,17 @@ def restore_records(rows: Iterable[Row]) -> dict[str, Fields]:
     Args:
         rows: Rows of the benchmark layout, with the upstream record in `release`.
     Returns:
-        Records by item id. If a study replaces the released votes by other annotations, `mturk` counts the annotations,
-        and `waltz` holds the released votes.
+        Records by item id. If a study replaces the released votes by other annotations, `mturk`
+        counts the annotations, and `waltz` holds the released votes.
     """
     return {row["item_id"]: _restore_record(row) for row in rows}
 
 
 def build_records(
-    rows: Iterable[Row], originals: Mapping[str, Row], span_method: str, source_format: str
+    rows: Iterable[Row],
+    originals: Mapping[str, Row],
+    span_method: str,
+    source_format: str,
 ) -> dict[str, Fields]:
     """Return items built by waltz with every field of the release and `waltz`.
 
@@ -110,22 +200,34 @@ def build_records(
         rows: Rows of the benchmark layout.
         originals: Rows of the items' source by `source_id`, for the instruments that need them.
         span_method: Method that proposed the foils of relations, for the field `foil_method`.
-        source_format: Format of the items' source; the release's names of data sets belong to the formats that it used.
+        source_format: Format of the items' source; the release's names of data sets belong to the
+            formats that it used.
     Returns:
         Records by item id; votes are null if nobody voted.
     Raises:
         UserError: A source lacks a row that an item needs.
     """
-    return {row["item_id"]: _build_record(row, originals, span_method, source_format) for row in rows}
+    return {
+        row["item_id"]: _build_record(row, originals, span_method, source_format)
+        for row in rows
+    }
 
 
 def build_pair_records(rows: Iterable[Row]) -> dict[str, Fields]:
-    """Return items of a user's pairs with the fields of `PAIR_FIELDS` and, in `waltz`, the user's record."""
+    """Return items of a user's pairs with the fields of `PAIR_FIELDS` and, in `waltz`, the user's
+    record.
+    """
     records = {}
     for row in rows:
         record = {name: _COMMON_FIELDS[name](row) for name in PAIR_FIELDS}
-        record |= {"dataset": row["source"], "original_split": row["split"], "dataset_idx": row["source_id"]}
-        record["waltz"] = {name: row[name] for name in EXTRA_COLUMNS} | {"release": json.loads(row["release"])}
+        record |= {
+            "dataset": row["source"],
+            "original_split": row["split"],
+            "dataset_idx": row["source_id"],
+        }
+        record["waltz"] = {name: row[name] for name in EXTRA_COLUMNS} | {
+            "release": json.loads(row["release"])
+        }
         records[row["item_id"]] = record
     return records
 
@@ -141,10 +243,16 @@ def _restore_record(row: Row) -> Fields:
     votes = {answer: row[f"votes_{answer}"] for answer in record["mturk"]}
     if votes == record["mturk"]:
         return record
-    return {**record, "mturk": votes, "waltz": {"valid": row["valid"], "released_mturk": record["mturk"]}}
+    return {
+        **record,
+        "mturk": votes,
+        "waltz": {"valid": row["valid"], "released_mturk": record["mturk"]},
+    }
 
 
-def _build_record(row: Row, originals: Mapping[str, Row], span_method: str, source_format: str) -> Fields:
+def _build_record(
+    row: Row, originals: Mapping[str, Row], span_method: str, source_format: str
+) -> Fields:
     """Return an item built by waltz; see `build_records`."""
     instrument = row["instrument"]
     # An instrument of the user has the fields that nearly all instruments of the release have.
@@ -186,7 +294,10 @@ def _build_special_fields(row: Row, original: Row, span_method: str) -> Fields:
         return {"foil_method": span_method}
     if instrument.startswith("counting"):
         # The exchanged phrases are digits.
-        number, foil_number = int(row["caption_phrases"][0]), int(row["foil_phrases"][0])
+        number, foil_number = (
+            int(row["caption_phrases"][0]),
+            int(row["foil_phrases"][0]),
+        )
         return {"answer": number, "classes": number, "classes_foil": foil_number}
     if instrument == "action-replacement":
         return {
@@ -199,7 +310,9 @@ def _build_special_fields(row: Row, original: Row, span_method: str) -> Fields:
 
 
 def _build_existence_fields(row: Row, original: Row) -> Fields:
-    """Return the numbers of things that caption and foil of existence state; a foil that affirms states no number."""
+    """Return the numbers of things that caption and foil of existence state; a foil that affirms
+    states no number.
+    """
     # "There are no ..." is true of the image: its number is 0, and the foil states none.
     caption_denies = row["direction"] == "zero-to-something"
     if caption_denies:
@@ -209,7 +322,9 @@ def _build_existence_fields(row: Row, original: Row) -> Fields:
 
 
 def _get_dataset(row: Row) -> str:
-    """Return the release's name for the origin of an item's image, or the source if it lacks the instrument."""
+    """Return the release's name for the origin of an item's image, or the source if it lacks the
+    instrument.
+    """
     released = RELEASE.get(row["instrument"])
     if released is None:
         return str(row["source"])
@@ -217,7 +332,9 @@ def _get_dataset(row: Row) -> str:
 
 
 def _get_index(row: Row) -> str | int:
-    """Return COCO's or FOIL-it's id as a number, the image of an action, or else the id in the source."""
+    """Return COCO's or FOIL-it's id as a number, the image of an action, or else the id in the
+    source.
+    """
     identifier = str(row["source_id"])
     released = RELEASE.get(row["instrument"])
     # COCO's and FOIL-it's ids are numbers in the release.
@@ -237,7 +354,9 @@ def _get_split(row: Row) -> str | None:
 
 
 def _get_nli_scores(row: Row) -> Fields:
-    """Return each probability as a list of one value, and the likeliest relation; empty lists without probabilities."""
+    """Return each probability as a list of one value, and the likeliest relation; empty lists
+    without probabilities.
+    """
     scores = {name: row[f"nli_{relation}"] for name, relation in _RELATIONS.items()}
     if None in scores.values():
         return {**{name: [] for name in scores}, "pred": []}
@@ -246,7 +365,11 @@ def _get_nli_scores(row: Row) -> Fields:
     return {**{name: [score] for name, score in scores.items()}, "pred": [likeliest]}
 
 
-_RELATIONS = {"entail": "entailment", "neutral": "neutral", "contradict": "contradiction"}
+_RELATIONS = {
+    "entail": "entailment",
+    "neutral": "neutral",
+    "contradict": "contradiction",
+}
 
 
 def _get_grammaticality(row: Row) -> list[float]:

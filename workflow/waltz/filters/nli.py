@@ -1,4 +1,6 @@
-"""Natural language inference: the probability that a caption entails its foil, contradicts it, or neither."""
+"""Natural language inference: the probability that a caption entails its foil, contradicts it, or
+neither.
+"""
 
 import re
 from collections.abc import Iterable
@@ -11,8 +13,14 @@ from waltz.core.errors import UserError
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.text.classifier import Classifier, compute_class_logits
 
-LABEL_BEGINNINGS = {"entailment": "entail", "neutral": "neutral", "contradiction": "contradict"}
-"""First letters of a classifier's label, by relation; the order is the one of the fields of `Inference`."""
+LABEL_BEGINNINGS = {
+    "entailment": "entail",
+    "neutral": "neutral",
+    "contradiction": "contradict",
+}
+"""First letters of a classifier's label, by relation; the order is the one of the fields of
+`Inference`.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,24 +54,31 @@ def infer_relations(
         on_progress: Called with the number of distinct pairs of each batch.
     """
     order = find_label_order(model)
-    logits = compute_class_logits(model, pairs, cache_file=cache_file, on_progress=on_progress)
+    logits = compute_class_logits(
+        model, pairs, cache_file=cache_file, on_progress=on_progress
+    )
     inferences = {}
     for (premise, hypothesis), row in logits.items():
         # Softmax over the classes, which `order` sorts as the fields of `Inference`.
         weights = np.exp(row - row.max())
-        inferences[premise, hypothesis] = Inference(*(weights[order] / weights.sum()).tolist())
+        inferences[premise, hypothesis] = Inference(
+            *(weights[order] / weights.sum()).tolist()
+        )
     return inferences
 
 
 def find_label_order(model: Classifier) -> list[int]:
-    """Return the indices of the classes entailment, neutral and contradiction in a classifier's output.
+    """Return the indices of the classes entailment, neutral and contradiction in a classifier's
+    output.
 
     Labels may be spelled in any case and with other endings ("ENTAILMENT", "contradictory").
     """
     labels = [re.sub(r"[^a-z]", "", label.lower()) for label in model.labels]
     matches: list[list[int]] = []
     for beginning in LABEL_BEGINNINGS.values():
-        matches.append([index for index, label in enumerate(labels) if label.startswith(beginning)])
+        matches.append(
+            [index for index, label in enumerate(labels) if label.startswith(beginning)]
+        )
     # Each relation needs exactly one label: names such as LABEL_0 do not say their order.
     is_clear = all(len(indices) == 1 for indices in matches)
     if len(labels) != len(LABEL_BEGINNINGS) or not is_clear:

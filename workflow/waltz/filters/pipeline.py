@@ -1,7 +1,8 @@
-"""The filters of an instrument on its candidates: scores, thresholds, and the selection of the best of several texts.
+"""The filters of an instrument on its candidates: scores, thresholds, and the selection of the best
+of several texts.
 
-Each text is scored once. Modules that need models are imported where they are used: most instruments have no filter,
-and torch takes seconds to import.
+Each text is scored once. Modules that need models are imported where they are used: most
+instruments have no filter, and torch takes seconds to import.
 """
 
 import math
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 RANKING_TOKENS = 2048
 """Highest number of tokens in one forward pass of the ranking model."""
 CLOSE = 1e-4
-"""Distance from a threshold below which another machine may decide otherwise, since rounding differs."""
+"""Distance from a threshold below which another machine may decide otherwise, since rounding
+differs.
+"""
 
 UNGRAMMATICAL = "grammaticality below"
 NO_CONTRADICTION = "no contradiction"
@@ -60,15 +63,19 @@ class Thresholds:
     """Thresholds for the candidates of an instrument.
 
     Attributes:
-        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is only recorded.
-        contradiction: True where contradiction must be the most probable relation of caption to foil.
+        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is only
+            recorded.
+        contradiction: True where contradiction must be the most probable relation of caption to
+            foil.
     """
 
     grammaticality: float | None = None
     contradiction: bool = False
 
 
-def load_filter_models(models: Mapping[str, Mapping[str, Any]], device: "Device") -> FilterModels:
+def load_filter_models(
+    models: Mapping[str, Mapping[str, Any]], device: "Device"
+) -> FilterModels:
     """Load the models of the filters.
 
     Args:
@@ -102,7 +109,8 @@ def filter_candidates(
     cache_file: Path,
     on_progress: "ProgressCallback",
 ) -> tuple[Rows, Rows]:
-    """Score every candidate that the rules of its instrument can use, and decide whether it is kept.
+    """Score every candidate that the rules of its instrument can use, and decide whether it is
+    kept.
 
     Args:
         candidates: Rows of the candidates layout.
@@ -130,18 +138,27 @@ def filter_candidates(
         assert models.nli is not None
         pairs = [(row["caption"], row["foil"]) for row in usable]
         inferences = infer_relations(pairs, models.nli, cache_file, on_progress)
-    thresholds = Thresholds(lowest_grammaticality, contradiction="contradiction" in filters)
+    thresholds = Thresholds(
+        lowest_grammaticality, contradiction="contradiction" in filters
+    )
 
     rows, close = apply_thresholds(candidates, thresholds, scores, inferences)
     # The two columns of the ranking are part of the layout even where no ranking follows.
-    rows = [{**row, "caption_grammaticality": None, "caption_perplexity": None} for row in rows]
+    rows = [
+        {**row, "caption_grammaticality": None, "caption_perplexity": None}
+        for row in rows
+    ]
     if "ranking" in filters:
         rows = _rank(rows, models, cache_file, on_progress)
     return rows, close
 
 
-def reject_unreadable(candidates: Sequence[Mapping[str, Any]], models: FilterModels) -> Rows:
-    """Return all candidates; those whose caption or foil contains a control token of a model are rejected."""
+def reject_unreadable(
+    candidates: Sequence[Mapping[str, Any]], models: FilterModels
+) -> Rows:
+    """Return all candidates; those whose caption or foil contains a control token of a model are
+    rejected.
+    """
     from waltz.models.user_text import select_readable
 
     texts = (row[text_role] for row in candidates for text_role in ("caption", "foil"))
@@ -158,16 +175,25 @@ def reject_unreadable(candidates: Sequence[Mapping[str, Any]], models: FilterMod
 
 
 def score_grammaticality(
-    texts: Iterable[str], models: FilterModels, cache_file: Path, on_progress: "ProgressCallback"
+    texts: Iterable[str],
+    models: FilterModels,
+    cache_file: Path,
+    on_progress: "ProgressCallback",
 ) -> dict[str, float]:
-    """Return GRUEN's grammaticality by text; a text that spells a control token of its models has no score."""
+    """Return GRUEN's grammaticality by text; a text that spells a control token of its models has
+    no score.
+    """
     from waltz.filters.gruen import score_texts
     from waltz.models.user_text import select_readable
 
     assert models.likelihood is not None
     assert models.acceptability is not None
-    readable = select_readable(sorted(texts), models.likelihood.tokenizer, models.acceptability.tokenizer)
-    return score_texts(readable, models.likelihood, models.acceptability, cache_file, on_progress)
+    readable = select_readable(
+        sorted(texts), models.likelihood.tokenizer, models.acceptability.tokenizer
+    )
+    return score_texts(
+        readable, models.likelihood, models.acceptability, cache_file, on_progress
+    )
 
 
 def apply_thresholds(
@@ -176,33 +202,40 @@ def apply_thresholds(
     grammaticality: Mapping[str, float] | None = None,
     inferences: "Mapping[tuple[str, str], Inference] | None" = None,
 ) -> tuple[Rows, Rows]:
-    """Return all candidates with scores and verdicts, and the candidates whose scores are very near a threshold.
+    """Return all candidates with scores and verdicts, and the candidates whose scores are very near
+    a threshold.
 
-    A candidate that was rejected before keeps its reason. The first filter that rejects gives the reason:
-    grammaticality, then contradiction.
+    A candidate that was rejected before keeps its reason. The first filter that rejects gives the
+    reason: grammaticality, then contradiction.
 
     Args:
         rows: Rows of candidates with item_id, caption, foil, rejected.
         grammaticality: Score by foil; None where that filter did not run.
-        inferences: Relation of caption to foil, by pair of both; None where that filter did not run. A pair that is
-            rejected already may be absent.
+        inferences: Relation of caption to foil, by pair of both; None where that filter did not
+            run. A pair that is rejected already may be absent.
     Returns:
-        All rows in their order with grammaticality, nli_entailment, nli_neutral, nli_contradiction, kept and
-        rejected; and for each filter and undecided candidate nearer than 1e-4 to a threshold a dict of
-        item_id, filter, value, threshold.
+        All rows in their order with grammaticality, nli_entailment, nli_neutral, nli_contradiction,
+        kept and rejected; and for each filter and undecided candidate nearer than 1e-4 to a
+        threshold a dict of item_id, filter, value, threshold.
     """
     judged_rows: Rows = []
     close: Rows = []
     for row in rows:
         score = None if grammaticality is None else grammaticality.get(row["foil"])
-        inference = None if inferences is None else inferences.get((row["caption"], row["foil"]))
+        inference = (
+            None
+            if inferences is None
+            else inferences.get((row["caption"], row["foil"]))
+        )
         reason = row["rejected"]
         # The first check that fails gives the reason; later ones are not asked.
         for check in _list_checks(thresholds, score, inference):
             if reason is not None:
                 break
             if check.value is None:
-                raise ValueError(f"{row['item_id']}: no {check.name} for {row['foil']!r}; score every usable candidate")
+                raise ValueError(
+                    f"{row['item_id']}: no {check.name} for {row['foil']!r}; score every usable candidate"
+                )
             # Other hardware can turn such a verdict, so it is reported.
             if abs(check.value - check.threshold) < CLOSE:
                 close.append(
@@ -252,7 +285,9 @@ class _Check:
         return value > self.threshold if self.is_strict else value >= self.threshold
 
 
-def _list_checks(thresholds: Thresholds, score: float | None, inference: "Inference | None") -> list[_Check]:
+def _list_checks(
+    thresholds: Thresholds, score: float | None, inference: "Inference | None"
+) -> list[_Check]:
     """Return the active filters with the scores of one candidate, in the order in which they apply."""
     checks: list[_Check] = []
     lowest = thresholds.grammaticality
@@ -262,12 +297,17 @@ def _list_checks(thresholds: Thresholds, score: float | None, inference: "Infere
     if thresholds.contradiction:
         # At a margin of 0 another relation is as probable as contradiction.
         margin = inference.margin if inference else None
-        checks.append(_Check("contradiction", margin, 0.0, NO_CONTRADICTION, is_strict=True))
+        checks.append(
+            _Check("contradiction", margin, 0.0, NO_CONTRADICTION, is_strict=True)
+        )
     return checks
 
 
-def _rank(rows: Rows, models: FilterModels, cache_file: Path, on_progress: "ProgressCallback") -> Rows:
-    """Rank the kept candidates: keep the best caption of each image, and the best wording of each exchange.
+def _rank(
+    rows: Rows, models: FilterModels, cache_file: Path, on_progress: "ProgressCallback"
+) -> Rows:
+    """Rank the kept candidates: keep the best caption of each image, and the best wording of each
+    exchange.
 
     All other candidates are rejected. Scores are written into `rows`.
     """
@@ -285,14 +325,20 @@ def _rank(rows: Rows, models: FilterModels, cache_file: Path, on_progress: "Prog
     for row in kept_rows:
         likelihood = likelihoods[row["caption"]]
         if likelihood.value is None:
-            raise UserError(f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}; remove the caption")
+            raise UserError(
+                f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}; remove the caption"
+            )
         row["grammaticality"] = scores[row["foil"]]
         row["caption_grammaticality"] = scores[row["caption"]]
         row["caption_perplexity"] = math.exp(-likelihood.value)
 
     # Wordings are compared among the candidates of the best captions only.
-    _reject(rows, find_worse_captions([row for row in rows if row["kept"]]), READS_WORSE)
-    _reject(rows, find_worse_wordings([row for row in rows if row["kept"]]), WORDED_WORSE)
+    _reject(
+        rows, find_worse_captions([row for row in rows if row["kept"]]), READS_WORSE
+    )
+    _reject(
+        rows, find_worse_wordings([row for row in rows if row["kept"]]), WORDED_WORSE
+    )
     return rows
 
 
@@ -304,13 +350,14 @@ def _reject(rows: Rows, item_ids: set[str], reason: str) -> None:
 
 
 def select_best_captions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return for each image its best caption: the ranks by grammaticality and by perplexity have the lowest sum.
+    """Return for each image its best caption: the ranks by grammaticality and by perplexity have
+    the lowest sum.
 
     Of captions with equal sums the lower perplexity decides, then alphabetical order.
 
     Args:
-        rows: Candidates with image, caption, caption_grammaticality (higher is better) and caption_perplexity (lower
-            is better).
+        rows: Candidates with image, caption, caption_grammaticality (higher is better) and
+            caption_perplexity (lower is better).
     Returns:
         The best caption by image.
     """
@@ -329,9 +376,11 @@ def find_worse_captions(rows: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def find_worse_wordings(rows: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the ids of the candidates whose exchange has a more grammatical foil in the same caption.
+    """Return the ids of the candidates whose exchange has a more grammatical foil in the same
+    caption.
 
-    Of equally grammatical foils the alphabetically first is kept, and of equal texts the lowest item id.
+    Of equally grammatical foils the alphabetically first is kept, and of equal texts the lowest
+    item id.
     """
     best: dict[tuple[Any, ...], tuple[float, str, str]] = {}
     for row in rows:
@@ -346,16 +395,24 @@ def find_worse_wordings(rows: Sequence[Mapping[str, Any]]) -> set[str]:
 
 def _get_exchange(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the key of wordings that compete: image, caption, and the phrases that are exchanged."""
-    return row["image"], row["caption"], tuple(row["caption_phrases"]), tuple(row["foil_phrases"])
+    return (
+        row["image"],
+        row["caption"],
+        tuple(row["caption_phrases"]),
+        tuple(row["foil_phrases"]),
+    )
 
 
 def _select_best(scores: Mapping[str, tuple[float, float]]) -> str:
     """Return the caption whose two ranks have the lowest sum; equal scores have equal ranks.
 
     Args:
-        scores: Grammaticality with reversed sign and perplexity, by caption; lower is better in both.
+        scores: Grammaticality with reversed sign and perplexity, by caption; lower is better in
+            both.
     """
-    grammaticality_ranks = _rank_values(grammaticality for grammaticality, _ in scores.values())
+    grammaticality_ranks = _rank_values(
+        grammaticality for grammaticality, _ in scores.values()
+    )
     perplexity_ranks = _rank_values(perplexity for _, perplexity in scores.values())
 
     def get_order(caption: str) -> tuple[int, float, str]:

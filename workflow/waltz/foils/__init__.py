@@ -1,1 +1,3 @@
-"""Stage `foils`: the candidates that are built from captions, statements, dialogues or frames, by instrument."""
+"""Stage `foils`: the candidates that are built from captions, statements, dialogues or frames, by
+instrument.
+"""

@@ -1,15 +1,23 @@
-"""Actant swap: the two fillers of a short active caption are exchanged, and the sentence is generated again.
+"""Actant swap: the two fillers of a short active caption are exchanged, and the sentence is
+generated again.
 
-"A tennis player throws a ball." becomes "A ball throws a tennis player.". The new sentence may need another preposition
-and other articles ("A torso exercises for a man."), so every wording is yielded; grammaticality and perplexity rank
-them.
+"A tennis player throws a ball." becomes "A ball throws a tennis player.". The new sentence may need
+another preposition and other articles ("A torso exercises for a man."), so every wording is
+yielded; grammaticality and perplexity rank them.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from waltz.foils.candidates import Candidate, MakerOptions, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import (
+    Candidate,
+    MakerOptions,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_candidate,
+)
 from waltz.foils.english.wordnet import is_kind_of, read_nouns, read_verbs
 from waltz.foils.swig import (
     SWAP_PREPOSITIONS,
@@ -35,7 +43,9 @@ RECIPROCAL = "the verb is true both ways"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield for each caption of each SWiG frame every wording of the swapped sentence, in the order of the rows."""
+    """Yield for each caption of each SWiG frame every wording of the swapped sentence, in the order
+    of the rows.
+    """
     for row in rows:
         for caption in build_action_captions(row):
             if isinstance(caption, Refusal):
@@ -45,14 +55,16 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
                 yield row, candidate
 
 
-def build_swaps(caption: ActionCaption, prepositions: Sequence[str] = SWAP_PREPOSITIONS) -> Iterator[Candidate]:
+def build_swaps(
+    caption: ActionCaption, prepositions: Sequence[str] = SWAP_PREPOSITIONS
+) -> Iterator[Candidate]:
     """Yield every wording of the swapped sentence; a sentence that may also be true is `rejected`.
 
     The phrases of a candidate are the two fillers, in the order of its text.
 
     Args:
-        prepositions: Words that are tried between verb and object, in addition to no word and to the preposition of
-            the caption.
+        prepositions: Words that are tried between verb and object, in addition to no word and to
+            the preposition of the caption.
     """
     agent = caption.agent
     complement = caption.complement
@@ -64,7 +76,9 @@ def build_swaps(caption: ActionCaption, prepositions: Sequence[str] = SWAP_PREPO
     verb = inflect_present(read_verbs()[caption.verb].base, complement.plural)
     # Without a preposition first, then the caption's; each preposition once.
     all_prepositions = dict.fromkeys(("", caption.preposition, *prepositions))
-    wordings = product(all_prepositions, _list_subjects(complement), _list_objects(agent))
+    wordings = product(
+        all_prepositions, _list_subjects(complement), _list_objects(agent)
+    )
     for preposition, subject, noun_phrase in wordings:
         foil, _ = build_sentence(subject, verb, preposition, noun_phrase)
         # Both fillers occur in both texts, so balancing sees a swap as no exchange.
@@ -96,14 +110,18 @@ def _explain_equivalence(agent: Filler, complement: Filler) -> str | None:
 
 
 def _list_subjects(filler: Filler) -> tuple[str, ...]:
-    """Return the phrases of a filler as subject; a mass noun has also a phrase with an article, as in the release."""
+    """Return the phrases of a filler as subject; a mass noun has also a phrase with an article, as
+    in the release.
+    """
     if filler.bare:
         return (filler.subject, add_article(filler.noun))
     return (filler.subject,)
 
 
 def _list_objects(filler: Filler) -> tuple[str, ...]:
-    """Return the phrases of a filler as the object: as the subject, with `the`, and a plural also without article."""
+    """Return the phrases of a filler as the object: as the subject, with `the`, and a plural also
+    without article.
+    """
     phrases = [*_list_subjects(filler), filler.definite]
     if filler.plural:
         phrases.append(filler.noun)

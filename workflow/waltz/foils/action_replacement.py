@@ -1,8 +1,8 @@
 """Action replacement: a short active caption of a SWiG frame, and a foil with another verb of SWiG.
 
-A masked language model decides which verbs fit; WordNet excludes those that might be true as well: synonyms, hypernyms
-and hyponyms. The released pairs have none of these at a distance of one step in WordNet and 13 of 779 at two to five,
-so that only direct relations are excluded.
+A masked language model decides which verbs fit; WordNet excludes those that might be true as well:
+synonyms, hypernyms and hyponyms. The released pairs have none of these at a distance of one step in
+WordNet and 13 of 779 at two to five, so that only direct relations are excluded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,11 +28,16 @@ FORBIDDEN: dict[Relation, str] = {
     "hypernym": "a hypernym of the verb",
     "hyponym": "a hyponym of the verb",
 }
-"""Reason why a verb with this relation is excluded; where one verb is true of an image, the other verb may be too."""
+"""Reason why a verb with this relation is excluded; where one verb is true of an image, the other
+verb may be too.
+"""
 
 
-def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
-    """Yield for each caption of each frame foils with the verbs of the source that fit best, in the order of the rows.
+def build_candidates(
+    rows: Sequence[Row], options: MakerOptions, _: str
+) -> SourceOutcomes:
+    """Yield for each caption of each frame foils with the verbs of the source that fit best, in the
+    order of the rows.
 
     The masked language model `options.rank_words` must be set.
     """
@@ -49,7 +54,9 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
             captions.append((row, outcome))
             if isinstance(outcome, ActionCaption):
                 # Candidate words of the caption's slot, each in the number of its subject.
-                forms[_get_verb_slot(outcome)] = tuple(list_replacement_verbs(outcome, verbs))
+                forms[_get_verb_slot(outcome)] = tuple(
+                    list_replacement_verbs(outcome, verbs)
+                )
     rankings = options.rank_words(forms)
 
     for row, outcome in captions:
@@ -62,7 +69,9 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
             yield row, candidate
 
 
-def _check_caption(caption: ActionCaption | Refusal, options: MakerOptions) -> ActionCaption | Refusal:
+def _check_caption(
+    caption: ActionCaption | Refusal, options: MakerOptions
+) -> ActionCaption | Refusal:
     """Return a caption, or a refusal where the model cannot read it."""
     if isinstance(caption, Refusal):
         return caption
@@ -73,8 +82,11 @@ def _get_verb_slot(caption: ActionCaption) -> Slot:
     return Slot(caption.text, **caption.verb_span)
 
 
-def list_replacement_verbs(caption: ActionCaption, verbs: Mapping[str, Verb]) -> dict[str, str]:
-    """Return the verbs with which WordNet allows to replace the verb of a caption, by the form that its subject needs.
+def list_replacement_verbs(
+    caption: ActionCaption, verbs: Mapping[str, Verb]
+) -> dict[str, str]:
+    """Return the verbs with which WordNet allows to replace the verb of a caption, by the form that
+    its subject needs.
 
     Args:
         caption: The caption; a model fills its `verb_span`.
@@ -92,9 +104,9 @@ def build_replacements(
 ) -> Iterator[Candidate]:
     """Yield a candidate for each proposal.
 
-    A candidate is `rejected` where its word does not agree with the subject, is no verb of SWiG, or is excluded by
-    WordNet. The phrases of the candidates are the base forms of the verbs. A proposal that is the verb of the caption
-    gives no candidate.
+    A candidate is `rejected` where its word does not agree with the subject, is no verb of SWiG, or
+    is excluded by WordNet. The phrases of the candidates are the base forms of the verbs. A
+    proposal that is the verb of the caption gives no candidate.
     """
     forms = _inflect_verbs(caption, verbs)
     verb = verbs[caption.verb]
@@ -104,7 +116,8 @@ def build_replacements(
         if form == verb_form:
             continue
 
-        # Until the form is known as a verb of SWiG, the candidate is rejected and its phrase is the form itself.
+        # Until the form is known as a verb of SWiG, the candidate is rejected and its phrase is the
+        # form itself.
         base = form
         relation: Relation | None = None
         rejected: str | None = NO_VERB
@@ -130,5 +143,10 @@ def build_replacements(
 
 
 def _inflect_verbs(caption: ActionCaption, verbs: Mapping[str, Verb]) -> dict[str, str]:
-    """Return the names of the verbs by the form in the present tense that agrees with the subject of a caption."""
-    return {inflect_present(verb.base, caption.agent.plural): verb.name for verb in verbs.values()}
+    """Return the names of the verbs by the form in the present tense that agrees with the subject
+    of a caption.
+    """
+    return {
+        inflect_present(verb.base, caption.agent.plural): verb.name
+        for verb in verbs.values()
+    }

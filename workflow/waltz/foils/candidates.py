@@ -1,4 +1,6 @@
-"""Candidates of an instrument (pairs of a caption and a foil), and the tools that build them from source rows."""
+"""Candidates of an instrument (pairs of a caption and a foil), and the tools that build them from
+source rows.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,12 +22,15 @@ class Candidate:
         foil: The false text.
         caption_span: Characters of the caption that the foil replaces.
         foil_span: Characters of the foil that replace them.
-        caption_phrases: Lower-cased phrases of the caption that are exchanged; balancing compares their frequencies.
+        caption_phrases: Lower-cased phrases of the caption that are exchanged; balancing compares
+            their frequencies.
         foil_phrases: The phrases that replace them in the foil.
         direction: Kind of exchange within its instrument ("sg2pl", "yes2no").
         proposal_rank: Rank among a model's proposals for this span, from 0; None without a model.
-        proposal_score: Score that the proposing model gives, higher is better; None without a model.
-        rejected: Reason why the rules of the instrument cannot use the candidate; None where they can.
+        proposal_score: Score that the proposing model gives, higher is better; None without a
+            model.
+        rejected: Reason why the rules of the instrument cannot use the candidate; None where they
+            can.
     """
 
     caption: str
@@ -45,7 +50,8 @@ class Refusal:
     """The reason why a source row gives no candidate.
 
     Attributes:
-        reason: The reason, in the same words for every row with this reason, so that rows can be counted by it.
+        reason: The reason, in the same words for every row with this reason, so that rows can be
+            counted by it.
     """
 
     reason: str
@@ -54,12 +60,16 @@ class Refusal:
 Outcome = Candidate | Refusal
 Row = Mapping[str, Any]
 SourceOutcomes = Iterator[tuple[Row, Outcome]]
-"""Pairs of a source row and one of its candidates, or a refusal; a row comes once for each of its candidates."""
+"""Pairs of a source row and one of its candidates, or a refusal; a row comes once for each of its
+candidates.
+"""
 
 
 @dataclass(frozen=True, order=True)
 class Slot:
-    """A range of characters of a text, from `start` up to `end`, that a masked language model fills."""
+    """A range of characters of a text, from `start` up to `end`, that a masked language model
+    fills.
+    """
 
     text: str
     start: int
@@ -67,7 +77,11 @@ class Slot:
 
     def mask(self, mask_token: str, count: int) -> str:
         """Return the text with `count` mask tokens in the slot, separated by spaces."""
-        return self.text[: self.start] + " ".join([mask_token] * count) + self.text[self.end :]
+        return (
+            self.text[: self.start]
+            + " ".join([mask_token] * count)
+            + self.text[self.end :]
+        )
 
 
 @dataclass(frozen=True)
@@ -75,11 +89,12 @@ class Proposal:
     """A text that a masked language model proposes for a slot.
 
     Attributes:
-        phrase: The proposed text. Where it does not begin a word, it begins with the sign of the vocabulary for the
-            continuation of a word ("##").
+        phrase: The proposed text. Where it does not begin a word, it begins with the sign of the
+            vocabulary for the continuation of a word ("##").
         pieces: The tokens of the text.
         score: Mean score of the tokens; higher is better.
-        rank: Rank, from 0, among the proposals for this slot with as many tokens, or among the candidate words.
+        rank: Rank, from 0, among the proposals for this slot with as many tokens, or among the
+            candidate words.
     """
 
     phrase: str
@@ -101,8 +116,8 @@ class MakerOptions:
     Attributes:
         propose_spans: A masked language model on free spans, for relations.
         rank_words: A masked language model on candidate words, for action replacement.
-        count_tokens: Returns the number of word pieces of a text; raises an `ItemError` where the model cannot read
-            the text.
+        count_tokens: Returns the number of word pieces of a text; raises an `ItemError` where the
+            model cannot read the text.
         most_tokens: Highest number of word pieces of a caption; None for no limit.
         most_verbs: Highest number of verbs that a masked language model proposes for a caption.
     """
@@ -118,12 +133,18 @@ TRUE_FOIL = "the foil would be the caption itself"
 TOO_LONG = "the caption has more tokens than the study allows"
 
 
-def split_readable(rows: Sequence[Row], options: MakerOptions) -> tuple[list[Row], list[tuple[Row, Refusal]]]:
-    """Return the rows whose captions the model of the study can read, and the other rows, each with its refusal."""
+def split_readable(
+    rows: Sequence[Row], options: MakerOptions
+) -> tuple[list[Row], list[tuple[Row, Refusal]]]:
+    """Return the rows whose captions the model of the study can read, and the other rows, each with
+    its refusal.
+    """
     readable: list[Row] = []
     refused: list[tuple[Row, Refusal]] = []
     for row in rows:
-        refusal = check_readable(row["caption"], options.count_tokens, options.most_tokens)
+        refusal = check_readable(
+            row["caption"], options.count_tokens, options.most_tokens
+        )
         if refusal is None:
             readable.append(row)
         else:
@@ -132,9 +153,12 @@ def split_readable(rows: Sequence[Row], options: MakerOptions) -> tuple[list[Row
 
 
 def check_readable(
-    caption: str, count_tokens: Callable[[str], int] | None, most_tokens: int | None = None
+    caption: str,
+    count_tokens: Callable[[str], int] | None,
+    most_tokens: int | None = None,
 ) -> Refusal | None:
-    """Return a refusal where a model cannot read a caption, which is too long or has a control token; else None.
+    """Return a refusal where a model cannot read a caption, which is too long or has a control
+    token; else None.
 
     Args:
         count_tokens: As in `MakerOptions`; None where no model reads the caption.
@@ -151,8 +175,11 @@ def check_readable(
     return None
 
 
-def refuse_true_foils(outcomes: Iterable[Outcome], source_text: str | None) -> Iterator[Outcome]:
-    """Yield outcomes, and a refusal in place of each usable candidate whose foil equals its caption or the source text.
+def refuse_true_foils(
+    outcomes: Iterable[Outcome], source_text: str | None
+) -> Iterator[Outcome]:
+    """Yield outcomes, and a refusal in place of each usable candidate whose foil equals its caption
+    or the source text.
 
     Such a foil is as true as the caption. Case and a final full stop make no difference.
 
@@ -167,7 +194,9 @@ def refuse_true_foils(outcomes: Iterable[Outcome], source_text: str | None) -> I
 
 
 def _is_foil_true(candidate: Candidate, source_text: str | None) -> bool:
-    """Return True for a usable candidate whose foil is the same text as its caption or the source text."""
+    """Return True for a usable candidate whose foil is the same text as its caption or the source
+    text.
+    """
     if candidate.rejected is not None:
         return False
     foil = _fold_case(candidate.foil)
@@ -191,7 +220,15 @@ def build_candidate(
 ) -> Candidate:
     """Return a candidate with the spans in which the two texts differ."""
     caption_span, foil_span = find_changed_spans(caption, foil)
-    return Candidate(caption, foil, caption_span, foil_span, _phrases(caption_phrase), _phrases(foil_phrase), direction)
+    return Candidate(
+        caption,
+        foil,
+        caption_span,
+        foil_span,
+        _phrases(caption_phrase),
+        _phrases(foil_phrase),
+        direction,
+    )
 
 
 def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -203,11 +240,17 @@ def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
 def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
     """Return a text with the characters of a span replaced, and the span of the replacement."""
     start, end = span["start"], span["end"]
-    return text[:start] + replacement + text[end:], Span(start=start, end=start + len(replacement))
+    return text[:start] + replacement + text[end:], Span(
+        start=start, end=start + len(replacement)
+    )
 
 
-def select_splits(rows: Sequence[Row], splits: Sequence[str] | None, instrument: str) -> Sequence[Row]:
-    """Return the source rows of the splits that a study sets for an instrument; all rows where it sets no splits."""
+def select_splits(
+    rows: Sequence[Row], splits: Sequence[str] | None, instrument: str
+) -> Sequence[Row]:
+    """Return the source rows of the splits that a study sets for an instrument; all rows where it
+    sets no splits.
+    """
     if splits is None:
         return rows
     source_splits = sorted({str(row["split"]) for row in rows})
@@ -220,7 +263,9 @@ def select_splits(rows: Sequence[Row], splits: Sequence[str] | None, instrument:
     return [row for row in rows if row["split"] in splits]
 
 
-def build_candidates(instrument: str, rows: Iterable[Row], options: MakerOptions) -> SourceOutcomes:
+def build_candidates(
+    instrument: str, rows: Iterable[Row], options: MakerOptions
+) -> SourceOutcomes:
     """Yield all candidates of an instrument, each with its source row, in the order of the rows.
 
     Refusals may come before the candidates.
@@ -241,7 +286,8 @@ def build_candidates(instrument: str, rows: Iterable[Row], options: MakerOptions
 def build_candidate_rows(
     outcomes: SourceOutcomes, instrument: str, refusals: "Counter[str]"
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of the candidates layout; a candidate that repeats an earlier candidate of its source row is dropped.
+    """Yield rows of the candidates layout; a candidate that repeats an earlier candidate of its
+    source row is dropped.
 
     Args:
         outcomes: Outcomes of `build_candidates`.
@@ -258,8 +304,12 @@ def build_candidate_rows(
         numbers[source_id] += 1
 
 
-def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument: str) -> dict[str, Any]:
-    """Return a row of the candidates layout; `number` is the index among the candidates of the source row, from 0."""
+def build_candidate_row(
+    candidate: Candidate, row: Row, number: int, instrument: str
+) -> dict[str, Any]:
+    """Return a row of the candidates layout; `number` is the index among the candidates of the
+    source row, from 0.
+    """
     return {
         **vars(candidate),
         "item_id": f"{instrument}:{row['source']}:{row['source_id']}:{number}",
@@ -273,7 +323,9 @@ def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument:
 
 
 def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
-    """Yield outcomes without the candidates whose texts repeat an earlier candidate of the same source row."""
+    """Yield outcomes without the candidates whose texts repeat an earlier candidate of the same
+    source row.
+    """
     earlier: set[tuple[str, str, str]] = set()
     for row, outcome in outcomes:
         if isinstance(outcome, Refusal):

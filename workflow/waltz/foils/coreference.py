@@ -1,41 +1,85 @@
-"""Coreference: a caption, a question about it with a pronoun, and the answer yes or no (thesis 3.3, A.1).
+"""Coreference: a caption, a question about it with a pronoun, and the answer yes or no (thesis 3.3,
+A.1).
 
-The released benchmark uses only the first round of each dialogue: all 13 items whose dialogue is known are first
-rounds. The pronouns of a first round can refer only to the caption and the image.
+The released benchmark uses only the first round of each dialogue: all 13 items whose dialogue is
+known are first rounds. The pronouns of a first round can refer only to the caption and the image.
 """
 
 import re
 from collections.abc import Sequence
 
-from waltz.foils.candidates import MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import (
+    MakerOptions,
+    Outcome,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_candidate,
+)
 
 ROUNDS = 1
 """Number of rounds of a dialogue that give items, from the first."""
 PRONOUNS = (
-    *("he", "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself"),
-    *("they", "them", "their", "theirs", "themselves", "this", "that", "these", "those", "both"),
+    *(
+        "he",
+        "him",
+        "his",
+        "himself",
+        "she",
+        "her",
+        "hers",
+        "herself",
+        "it",
+        "its",
+        "itself",
+    ),
+    *(
+        "they",
+        "them",
+        "their",
+        "theirs",
+        "themselves",
+        "this",
+        "that",
+        "these",
+        "those",
+        "both",
+    ),
 )
-"""Pronouns; every released question has at least one of these words ("this picture" and "they're" count)."""
+"""Pronouns; every released question has at least one of these words ("this picture" and "they're"
+count).
+"""
 PRONOUN = re.compile(rf"\b(?:{'|'.join(PRONOUNS)})\b")
 YES_OR_NO = re.compile(r"\b(?:yes|no)\b")
 CONTRARY = {"yes": "no", "no": "yes"}
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield for each round of a VisDial dialogue a candidate, or a refusal with the reason why there is none."""
+    """Yield for each round of a VisDial dialogue a candidate, or a refusal with the reason why
+    there is none.
+    """
     for row in rows:
-        yield row, build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"])
+        yield (
+            row,
+            build_coreference_foil(
+                row["caption"], row["question"], row["answer"], row["round"]
+            ),
+        )
 
 
-def build_coreference_foil(caption: str, question: str, answer: str, dialogue_round: int) -> Outcome:
-    """Return a candidate or a refusal: the caption is a dialogue of one round, the foil has the contrary answer.
+def build_coreference_foil(
+    caption: str, question: str, answer: str, dialogue_round: int
+) -> Outcome:
+    """Return a candidate or a refusal: the caption is a dialogue of one round, the foil has the
+    contrary answer.
 
     Both texts are in lower case: "caption. question? answer.".
 
     Args:
         caption: The caption that the dialogue is about, with or without a full stop.
         question: A yes/no question, with or without a question mark.
-        answer: An answer with "yes" or "no" ("no i believe it is full grown"); only this word is used.
+        answer: An answer with "yes" or "no" ("no i believe it is full grown"); only this word is
+            used.
         dialogue_round: The round of the dialogue, from 1.
     """
     # Rules by which a round gives no item.

@@ -1,25 +1,42 @@
-"""Counting: statements with a number, from "how many" questions, and foils with another number (thesis 3.3, A.1)."""
+"""Counting: statements with a number, from "how many" questions, and foils with another number
+(thesis 3.3, A.1).
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-from waltz.foils.candidates import Candidate, MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import (
+    Candidate,
+    MakerOptions,
+    Outcome,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_candidate,
+)
 from waltz.foils.english.nouns import parse_number
-from waltz.foils.english.statements import Statement, convert_question, parse_counting_questions
+from waltz.foils.english.statements import (
+    Statement,
+    convert_question,
+    parse_counting_questions,
+)
 
 
 @dataclass(frozen=True)
 class NumberRanges:
-    """Lowest and highest number, both included, of an instrument's captions and foils; None for no highest."""
+    """Lowest and highest number, both included, of an instrument's captions and foils; None for no
+    highest.
+    """
 
     captions: tuple[int, int | None]
     foils: tuple[int, int | None]
 
 
-# Small numbers are frequent in captions. In the adversarial instrument the captions have the large numbers and the
-# foils the small ones, so that a model that prefers small numbers fails (thesis 3.3).
+# Small numbers are frequent in captions. In the adversarial instrument the captions have the large
+# numbers and the foils the small ones, so that a model that prefers small numbers fails (thesis
+# 3.3).
 NUMBER_RANGES = {
     "counting-balanced": NumberRanges((0, None), (0, None)),
     "counting-small": NumberRanges((0, 3), (0, 3)),
@@ -27,8 +44,11 @@ NUMBER_RANGES = {
 }
 
 
-def build_candidates(rows: Sequence[Row], _: MakerOptions, instrument: str) -> SourceOutcomes:
-    """Yield candidates for each Visual7W question whose answer is a number, in the order of the rows.
+def build_candidates(
+    rows: Sequence[Row], _: MakerOptions, instrument: str
+) -> SourceOutcomes:
+    """Yield candidates for each Visual7W question whose answer is a number, in the order of the
+    rows.
 
     Foils have the numbers that answer any question of the rows.
     """
@@ -46,24 +66,29 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, instrument: str) -> S
         if isinstance(question, Refusal):
             yield row, question
             continue
-        for outcome in build_counting_foils(question, row["answer"] or "", ranges, foil_numbers):
+        for outcome in build_counting_foils(
+            question, row["answer"] or "", ranges, foil_numbers
+        ):
             yield row, outcome
 
 
 def build_counting_foils(
     question: Doc, answer: str, ranges: NumberRanges, foil_numbers: Collection[int]
 ) -> Iterator[Outcome]:
-    """Yield candidates: the caption states the answer to a question, and each foil states another number.
+    """Yield candidates: the caption states the answer to a question, and each foil states another
+    number.
 
-    "There are exactly 4 signs pictured." has the foil "There is exactly 1 sign pictured." and so on, by number.
+    "There are exactly 4 signs pictured." has the foil "There is exactly 1 sign pictured." and so
+    on, by number.
 
     Args:
         question: Parse of the question ("How many signs are pictured?").
         answer: A numeral, in digits or letters, with or without a full stop.
-        foil_numbers: Numbers that foils may have: the numbers of the instrument's captions, since no other number is
-            likely in a statement about images.
+        foil_numbers: Numbers that foils may have: the numbers of the instrument's captions, since
+            no other number is likely in a statement about images.
     """
-    # The three reasons for a refusal: no number, no statement, a number that captions must not have.
+    # The three reasons for a refusal: no number, no statement, a number that captions must not
+    # have.
     number = parse_number(answer)
     statement = convert_question(question)
     if number is None:
@@ -81,8 +106,12 @@ def build_counting_foils(
             yield replace_number(statement, number, foil_number)
 
 
-def replace_number(statement: Statement, number: int, foil_number: int, adverb: str = "exactly") -> Candidate:
-    """Return a candidate with a statement in its number and in another number; noun and verb agree in both texts."""
+def replace_number(
+    statement: Statement, number: int, foil_number: int, adverb: str = "exactly"
+) -> Candidate:
+    """Return a candidate with a statement in its number and in another number; noun and verb agree
+    in both texts.
+    """
     return build_candidate(
         statement.write_count(number, adverb),
         statement.write_count(foil_number, adverb),

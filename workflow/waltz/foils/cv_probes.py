@@ -1,9 +1,10 @@
-"""CV-Probes: contextual captions, which name a context-dependent action, plain captions, and the four conditions.
+"""CV-Probes: contextual captions, which name a context-dependent action, plain captions, and the
+four conditions.
 
-Contextual captions: each of the three annotations of an imSitu image fills the abstract of the verb, and rules or a
-language model with the prompt of the paper repair the sentence. People write the plain captions. In three of the four
-conditions caption and image match; a contextual caption does not match a plain image.
-Source: CV-Probes, arXiv 2409.01389.
+Contextual captions: each of the three annotations of an imSitu image fills the abstract of the
+verb, and rules or a language model with the prompt of the paper repair the sentence. People write
+the plain captions. In three of the four conditions caption and image match; a contextual caption
+does not match a plain image. Source: CV-Probes, arXiv 2409.01389.
 """
 
 import re
@@ -23,8 +24,20 @@ from waltz.foils.candidates import Refusal
 from waltz.foils.english.main_verbs import find_main_verb, find_subjects
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb, read_verbs
-from waltz.foils.swig import AUXILIARIES, ROLE, Filler, RolePosition, order_frame, render_complement
-from waltz.sources.raw_files import join_lines, read_field, read_object_entries, read_strings
+from waltz.foils.swig import (
+    AUXILIARIES,
+    ROLE,
+    Filler,
+    RolePosition,
+    order_frame,
+    render_complement,
+)
+from waltz.sources.raw_files import (
+    join_lines,
+    read_field,
+    read_object_entries,
+    read_strings,
+)
 
 VERBS = (
     "admiring", "apprehending", "autographing", "baptizing", "begging", "browsing", "buying", "celebrating", "chasing",
@@ -61,7 +74,9 @@ COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
 PREDICATIVES = frozenset({"acomp", "advmod"})
 WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
 """Dependency relations of the words that belong to a verb: auxiliaries, negations, particles."""
-WITHIN_NOUN = frozenset({"det", "nummod", "compound", "poss", "case", "predet", "quantmod"})
+WITHIN_NOUN = frozenset(
+    {"det", "nummod", "compound", "poss", "case", "predet", "quantmod"}
+)
 
 CONDITIONS = {
     "+img+cap": ("contextual", "contextual"),
@@ -69,7 +84,9 @@ CONDITIONS = {
     "-img+cap": ("plain", "contextual"),
     "-img-cap": ("plain", "plain"),
 }
-"""Kind of the image and kind of the caption, by the name of the condition in the tables of the paper."""
+"""Kind of the image and kind of the caption, by the name of the condition in the tables of the
+paper.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,8 +95,9 @@ class FilledAbstract:
 
     Attributes:
         source_id: Id of the annotation.
-        words: The abstract with each role replaced by its noun, or by nothing where the role is empty. A language model
-            repairs these words: "the woman is begging the for money in street" (appendix A.1, table 8).
+        words: The abstract with each role replaced by its noun, or by nothing where the role is
+            empty. A language model repairs these words: "the woman is begging the for money in
+            street" (appendix A.1, table 8).
         caption: The sentence, repaired by rule.
         simplified: The sentence of subject, verb and the role that follows the verb.
     """
@@ -90,13 +108,16 @@ class FilledAbstract:
     simplified: str
 
 
-def select_verbs(frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str = VERBS) -> list[str]:
+def select_verbs(
+    frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str = VERBS
+) -> list[str]:
     """Return the verbs of a study as -ing forms; `all` means every verb of its source."""
     source_verbs = sorted({str(frame["verb"]) for frame in frames})
     if names == "all":
         return source_verbs
     if names is VERBS:
-        return list(names)  # the paper's verbs; a small source need not have images of each
+        # The paper's verbs; a small source need not have images of each.
+        return list(names)
     for verb in names:
         if verb not in source_verbs:
             raise UserError(
@@ -106,9 +127,13 @@ def select_verbs(frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str
 
 
 def select_images(
-    frames: Iterable[Mapping[str, Any]], seed: int, verbs: Sequence[str] = VERBS, count: int = IMAGES_PER_VERB
+    frames: Iterable[Mapping[str, Any]],
+    seed: int,
+    verbs: Sequence[str] = VERBS,
+    count: int = IMAGES_PER_VERB,
 ) -> dict[str, list[str]]:
-    """Return for each verb its first `count` images in the seeded order, or all images where there are fewer.
+    """Return for each verb its first `count` images in the seeded order, or all images where there
+    are fewer.
 
     Args:
         frames: Rows of the layout `FRAMES`; rejected rows give no image.
@@ -134,28 +159,41 @@ def build_study_captions(
     generate: Callable[[str], str] | None = None,
     model: str = "",
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the contextual captions of a study, as `build_contextual_captions` does, and facts for its run record.
+    """Return the contextual captions of a study, as `build_contextual_captions` does, and facts for
+    its run record.
 
-    Images are selected among the images with an annotation that fills its abstract, so that an unusable image takes no
-    position from an image that gives a caption. The facts count the unusable images (`unusable_images`).
+    Images are selected among the images with an annotation that fills its abstract, so that an
+    unusable image takes no position from an image that gives a caption. The facts count the
+    unusable images (`unusable_images`).
 
     Args:
-        settings: The section `cv_probes` of the study, with `verbs` and the number of `images` for each verb.
+        settings: The section `cv_probes` of the study, with `verbs` and the number of `images` for
+            each verb.
     """
     verbs = select_verbs(frames, settings.get("verbs", VERBS))
     images_per_verb = settings.get("images", IMAGES_PER_VERB)
     frames = [frame for frame in frames if frame["verb"] in set(verbs)]
-    usable_frames = [frame for frame in frames if isinstance(fill_abstract(frame), FilledAbstract)]
+    usable_frames = [
+        frame for frame in frames if isinstance(fill_abstract(frame), FilledAbstract)
+    ]
     images = select_images(usable_frames, seed, verbs, images_per_verb)
     rows = build_contextual_captions(frames, images, generate, model)
 
     # Counts for the run record, by verb or reason.
     usable_images = {frame["image"] for frame in usable_frames}
-    unusable = {(frame["verb"], frame["image"]) for frame in frames if frame["image"] not in usable_images}
+    unusable = {
+        (frame["verb"], frame["image"])
+        for frame in frames
+        if frame["image"] not in usable_images
+    }
     facts = {
         "verbs": verbs,
         "images": sum(len(names) for names in images.values()),
-        "fewer_images": {verb: len(names) for verb, names in images.items() if len(names) < images_per_verb},
+        "fewer_images": {
+            verb: len(names)
+            for verb, names in images.items()
+            if len(names) < images_per_verb
+        },
         "unusable_images": Counter(verb for verb, _ in sorted(unusable)),
         "writers": Counter(row["writer"] for row in rows if row["caption"]),
         "refused": Counter(row["rejected"] for row in rows if row["rejected"]),
@@ -173,10 +211,12 @@ def build_contextual_captions(
 
     Args:
         images: The selected images of each verb.
-        generate: Returns the text that a language model generates after a prompt; None to repair by rule only.
+        generate: Returns the text that a language model generates after a prompt; None to repair by
+            rule only.
         model: Name of the language model, as the writer of the captions that it repairs.
     Returns:
-        Rows of the layout `PROBE_CAPTIONS` without scores; where an annotation gives no caption, `rejected` says why.
+        Rows of the layout `PROBE_CAPTIONS` without scores; where an annotation gives no caption,
+        `rejected` says why.
     """
     selected: set[str] = set()
     for names in images.values():
@@ -208,12 +248,20 @@ def _build_contextual_row(
     if generate is None:
         return {**row, "caption": filled.caption, "simplified": filled.simplified}
     try:
-        # The simplified caption is always the one by rule; only the full sentence is repaired by the model.
-        caption, repaired_by = repair_caption(filled, read_verbs()[frame["verb"]], generate)
+        # The simplified caption is always the one by rule; only the full sentence is repaired by
+        # the model.
+        caption, repaired_by = repair_caption(
+            filled, read_verbs()[frame["verb"]], generate
+        )
     except ItemError:  # the model cannot read the annotation
         return {**row, "rejected": CONTROL_TOKEN}
     writer = model if repaired_by == "model" else repaired_by
-    return {**row, "writer": writer, "caption": caption, "simplified": filled.simplified}
+    return {
+        **row,
+        "writer": writer,
+        "caption": caption,
+        "simplified": filled.simplified,
+    }
 
 
 def fill_abstract(frame: Mapping[str, Any]) -> FilledAbstract | Refusal:
@@ -244,7 +292,9 @@ def fill_abstract(frame: Mapping[str, Any]) -> FilledAbstract | Refusal:
 
 
 def fill_roles(frame: Mapping[str, Any]) -> str:
-    """Return the abstract of a frame with each role replaced by its noun; an empty role is replaced by nothing."""
+    """Return the abstract of a frame with each role replaced by its noun; an empty role is replaced
+    by nothing.
+    """
     nouns = {entry["role"]: entry["gloss"] or "" for entry in frame["roles"]}
 
     def fill_word(match: re.Match[str]) -> str:
@@ -272,18 +322,22 @@ def _join_sentence(parts: Iterable[str]) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def repair_caption(filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
-    """Let a language model repair a filled abstract; where its answer changes too much, return the repair by rule.
+def repair_caption(
+    filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]
+) -> tuple[str, str]:
+    """Let a language model repair a filled abstract; where its answer changes too much, return the
+    repair by rule.
 
-    The first line of the answer is used that has a form of the verb and otherwise the same words, apart from their
-    number and `MAY_CHANGE`. Models also add words, explain, or copy the request.
+    The first line of the answer is used that has a form of the verb and otherwise the same words,
+    apart from their number and `MAY_CHANGE`. Models also add words, explain, or copy the request.
 
     Returns:
         The caption, and `model` or `rule` for the repair that it comes from.
     """
     answer = generate(f"{REPAIR_PROMPT}{filled.words}")
     for line in answer.splitlines():
-        # Models answer with lists and quotation marks, since the prompt speaks of several sentences.
+        # Models answer with lists and quotation marks, since the prompt speaks of several
+        # sentences.
         sentence = LIST_SIGN.sub("", line.strip()).strip('"').strip()
         if not sentence.endswith("."):
             sentence = f"{sentence}."
@@ -293,7 +347,9 @@ def repair_caption(filled: FilledAbstract, verb: Verb, generate: Callable[[str],
 
 
 def _is_repair(sentence: str, words: str, verb: Verb) -> bool:
-    """Return True where a sentence has a form of the verb and the same content words as the filled abstract."""
+    """Return True where a sentence has a form of the verb and the same content words as the filled
+    abstract.
+    """
     if not list_forms(verb) & set(_split_words(sentence)):
         return False
     return _list_content_words(sentence, verb) == _list_content_words(words, verb)
@@ -324,7 +380,8 @@ def list_forms(verb: Verb) -> frozenset[str]:
 
 
 def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
-    """Read the plain descriptions of the scenes (`descriptions.json`) as captions of the writer `scenes`.
+    """Read the plain descriptions of the scenes (`descriptions.json`) as captions of the writer
+    `scenes`.
 
     Their plain image is the same scene without the action, instead of an image from retrieval.
     """
@@ -346,12 +403,14 @@ def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
-def review_captions(captions: Iterable[Mapping[str, Any]], contextual: Sequence[str]) -> list[dict[str, Any]]:
+def review_captions(
+    captions: Iterable[Mapping[str, Any]], contextual: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return written captions with a column `rejected`, the reason why a caption cannot be used.
 
-    A caption is rejected where it is empty, repeats a caption of its image, has any form of the verb of its image, or
-    uses another contextual verb of the study as a verb (section 3.2: "annotations that used context-dependent verbs
-    were removed").
+    A caption is rejected where it is empty, repeats a caption of its image, has any form of the
+    verb of its image, or uses another contextual verb of the study as a verb (section 3.2:
+    "annotations that used context-dependent verbs were removed").
     """
     rows = [{**row, "caption": join_lines(row["caption"])} for row in captions]
     docs = parse(row["caption"] for row in rows)
@@ -369,7 +428,9 @@ def review_captions(captions: Iterable[Mapping[str, Any]], contextual: Sequence[
 
 
 def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | None:
-    """Return the reason why a caption is not plain for an image with the verb `name`; None where it is plain."""
+    """Return the reason why a caption is not plain for an image with the verb `name`; None where it
+    is plain.
+    """
     verbs = read_verbs()
     words = {token.lower_ for token in doc if token.is_alpha}
     if not words:
@@ -388,8 +449,8 @@ def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | 
 def simplify_caption(doc: Doc) -> str | Refusal:
     """Return the sentence of subject, verb and object of a caption's main clause, or a refusal.
 
-    Nouns keep their articles, numerals and possessives. Without an object, the first phrase with a preposition is kept
-    ("A boy is in the snow.").
+    Nouns keep their articles, numerals and possessives. Without an object, the first phrase with a
+    preposition is kept ("A boy is in the snow.").
     """
     verb = find_main_verb(doc)
     if verb is None:
@@ -412,13 +473,21 @@ def simplify_caption(doc: Doc) -> str | Refusal:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _select_children(verb: Token, relations: Collection[str], after: int = -1) -> list[Token]:
-    """Return the dependents of a word that have one of some relations and stand after a position, in text order."""
-    return [child for child in verb.children if child.dep_ in relations and child.i > after]
+def _select_children(
+    verb: Token, relations: Collection[str], after: int = -1
+) -> list[Token]:
+    """Return the dependents of a word that have one of some relations and stand after a position,
+    in text order.
+    """
+    return [
+        child for child in verb.children if child.dep_ in relations and child.i > after
+    ]
 
 
 def _find_predicatives(verb: Token) -> list[Token]:
-    """Return the adjectives and adverbs that follow a form of `be`, such as "next" in "is next to a dog"."""
+    """Return the adjectives and adverbs that follow a form of `be`, such as "next" in "is next to a
+    dog".
+    """
     if verb.lemma_ != "be":
         return []
     return _select_children(verb, PREDICATIVES, verb.i)
@@ -430,7 +499,9 @@ def _find_complements(verb: Token) -> list[Token]:
 
 
 def _find_needed_preposition(verb: Token) -> Token | None:
-    """Return the preposition of the phrase that completes a verb; None where an object completes the verb."""
+    """Return the preposition of the phrase that completes a verb; None where an object completes
+    the verb.
+    """
     # "is next to a dog": the word after `be` carries the phrase that completes it.
     predicatives = _find_predicatives(verb)
     for predicative in predicatives:
@@ -445,7 +516,9 @@ def _find_needed_preposition(verb: Token) -> Token | None:
 
 
 def _collect_noun(head: Token) -> set[Token]:
-    """Return the tokens of a noun, its determiners, its conjuncts, and its phrase with "of" ("a group of people")."""
+    """Return the tokens of a noun, its determiners, its conjuncts, and its phrase with "of" ("a
+    group of people").
+    """
     # Other modifiers, such as adjectives and relative clauses, are dropped.
     tokens = {head, *_select_children(head, WITHIN_NOUN)}
     for child in head.children:
@@ -457,7 +530,9 @@ def _collect_noun(head: Token) -> set[Token]:
 
 
 def _collect_phrase(preposition: Token) -> set[Token]:
-    """Return the tokens of a preposition and of the noun or phrase that follows it ("in front of a house")."""
+    """Return the tokens of a preposition and of the noun or phrase that follows it ("in front of a
+    house").
+    """
     tokens = {preposition}
     for child in preposition.children:
         if child.dep_ in ("prep", "pcomp"):
@@ -474,14 +549,15 @@ def build_condition_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of all four conditions, in the order of the contextual captions.
 
-    Each contextual caption occurs once with its image. Each plain caption gives the other three conditions: with the
-    contextual image for which it was written, its plain image with the contextual caption, and its plain image with
-    the plain caption. A combination of image, caption and condition occurs once, even if plain captions share an image.
+    Each contextual caption occurs once with its image. Each plain caption gives the other three
+    conditions: with the contextual image for which it was written, its plain image with the
+    contextual caption, and its plain image with the plain caption. A combination of image, caption
+    and condition occurs once, even if plain captions share an image.
 
     Args:
         contextual: Rows of image, verb and caption, one for each image.
-        plain: Rows of image (the contextual image), verb, caption and plain_image; rows without plain_image are
-            skipped.
+        plain: Rows of image (the contextual image), verb, caption and plain_image; rows without
+            plain_image are skipped.
         form: `original` or `simplified`.
     """
     plain_by_image: dict[str, list[Mapping[str, Any]]] = {}
@@ -490,7 +566,9 @@ def build_condition_rows(
             plain_by_image.setdefault(row["image"], []).append(row)
     rows = []
     for context in contextual:
-        rows += _build_rows_of_image(context, plain_by_image.get(context["image"], []), form)
+        rows += _build_rows_of_image(
+            context, plain_by_image.get(context["image"], []), form
+        )
     return rows
 
 
@@ -500,7 +578,8 @@ def _build_rows_of_image(
     """Return the rows of the four conditions of one contextual image."""
     image = context["image"]
     caption = context["caption"]
-    # Number of the plain caption, by condition, shown image and text; the first of equal combinations counts.
+    # Number of the plain caption, by condition, shown image and text; the first of equal
+    # combinations counts.
     numbers = {("+img+cap", image, caption): 0}
     for number, row in enumerate(plain):
         plain_image = row["plain_image"]
@@ -514,7 +593,10 @@ def _build_rows_of_image(
     verb = read_verbs()[context["verb"]]
     # Conditions share texts, so each text is parsed once.
     texts = dict.fromkeys(text for _, _, text in numbers)
-    verb_spans = {text: find_verb_span(doc, verb) for text, doc in zip(texts, parse(texts), strict=True)}
+    verb_spans = {
+        text: find_verb_span(doc, verb)
+        for text, doc in zip(texts, parse(texts), strict=True)
+    }
     rows = []
     for (condition, shown_image, text), number in numbers.items():
         image_kind, caption_kind = CONDITIONS[condition]
@@ -538,10 +620,11 @@ def _build_rows_of_image(
 
 
 def find_verb_span(caption: Doc, verb: Verb) -> Span | None:
-    """Return the span of the contextual verb in a caption; without that verb, the span of the main verb.
+    """Return the span of the contextual verb in a caption; without that verb, the span of the main
+    verb.
 
-    If several words are forms of the contextual verb ("A coach coaches a team."), the main verb is preferred. Return
-    None if the caption has no verb.
+    If several words are forms of the contextual verb ("A coach coaches a team."), the main verb is
+    preferred. Return None if the caption has no verb.
     """
     main_verb = find_main_verb(caption)
     forms = list_forms(verb)

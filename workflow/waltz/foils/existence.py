@@ -1,14 +1,23 @@
-"""Existence: statements that things exist or do not exist, from "how many" questions (thesis 3.3, A.1).
+"""Existence: statements that things exist or do not exist, from "how many" questions (thesis 3.3,
+A.1).
 
-Without such questions, statements are built from COCO captions: things that several captions of an image mention
-exist, and things of the same kind that no caption mentions are taken not to exist.
+Without such questions, statements are built from COCO captions: things that several captions of an
+image mention exist, and things of the same kind that no caption mentions are taken not to exist.
 """
 
 from collections.abc import Iterator, Sequence
 
 from spacy.tokens import Doc
 
-from waltz.foils.candidates import Candidate, MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import (
+    Candidate,
+    MakerOptions,
+    Outcome,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_candidate,
+)
 from waltz.foils.english.coco_nouns import (
     NO_NOUN,
     NOT_SALIENT,
@@ -33,7 +42,9 @@ STATED = "an earlier caption of the image mentions the noun"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield a candidate for each Visual7W question whose answer is a number, or the candidates of each COCO caption."""
+    """Yield a candidate for each Visual7W question whose answer is a number, or the candidates of
+    each COCO caption.
+    """
     # The layout of the rows tells whether the source holds captions or questions.
     if rows and "caption" in rows[0]:
         yield from _build_from_captions(rows)
@@ -60,8 +71,9 @@ def _build_from_captions(rows: Sequence[Row]) -> SourceOutcomes:
 def _build_for_image(captions: Sequence[tuple[Row, Doc]]) -> SourceOutcomes:
     """Yield the statements of the captions of one image.
 
-    A thing that exists belongs to the first caption that mentions it. Things that do not exist are distributed over all
-    captions of the image in turn, so that a selection of one candidate for each caption can have several of them.
+    A thing that exists belongs to the first caption that mentions it. Things that do not exist are
+    distributed over all captions of the image in turn, so that a selection of one candidate for
+    each caption can have several of them.
     """
     words = [list_words(doc) for _, doc in captions]
     stated: set[str] = set()
@@ -91,17 +103,20 @@ def _build_for_image(captions: Sequence[tuple[Row, Doc]]) -> SourceOutcomes:
 
 
 def build_category_statement(noun: str, number: int, exists: bool) -> Candidate:
-    """Return a candidate of the statement that there is a thing ("There is a dog.") and its negation.
+    """Return a candidate of the statement that there is a thing ("There is a dog.") and its
+    negation.
 
-    The true text is the caption, the false text the foil. The exchanged phrases contain the noun, so that after
-    balancing no noun reveals whether its thing exists.
+    The true text is the caption, the false text the foil. The exchanged phrases contain the noun,
+    so that after balancing no noun reveals whether its thing exists.
 
     Args:
         noun: The noun in the singular.
         number: 1 for the singular in both texts, 2 for the plural.
         exists: True where the statement is the caption, False where its negation is.
     """
-    statement = Statement("there", IS_ARE, "", Forms(noun, pluralize(noun)), "", NO_FORMS, "")
+    statement = Statement(
+        "there", IS_ARE, "", Forms(noun, pluralize(noun)), "", NO_FORMS, ""
+    )
     noun_form = statement.noun.select(number)
     quantified = noun_form
     if number == 1:
@@ -111,9 +126,14 @@ def build_category_statement(noun: str, number: int, exists: bool) -> Candidate:
 
 
 def _order_texts(
-    statement: Statement, number: int, exists: bool, quantified: str | tuple[str, ...], negated: str
+    statement: Statement,
+    number: int,
+    exists: bool,
+    quantified: str | tuple[str, ...],
+    negated: str,
 ) -> Candidate:
-    """Return a candidate of a statement that there are things and its negation; the true text is the caption.
+    """Return a candidate of a statement that there are things and its negation; the true text is
+    the caption.
 
     Args:
         quantified: Phrases of the statement that are exchanged.
@@ -122,15 +142,18 @@ def _order_texts(
     positive = statement.write_existence(number)
     negative = statement.write_negation(number)
     if exists:
-        return build_candidate(positive, negative, quantified, negated, "something-to-zero")
+        return build_candidate(
+            positive, negative, quantified, negated, "something-to-zero"
+        )
     return build_candidate(negative, positive, negated, quantified, "zero-to-something")
 
 
 def build_existence_foils(question: Doc, answer: str) -> Iterator[Outcome]:
     """Yield a candidate of the statement that answers a question and its negation, or a refusal.
 
-    For the answer 0 the caption is "There are no animals shown." and the foil "There are animals shown."; for 1 they
-    are "There is an animal shown." and "There is no animal shown."; for more the same in the plural.
+    For the answer 0 the caption is "There are no animals shown." and the foil "There are animals
+    shown."; for 1 they are "There is an animal shown." and "There is no animal shown."; for more
+    the same in the plural.
 
     Args:
         question: Parse of the question ("How many animals are shown?").
@@ -167,7 +190,8 @@ def _refuse_statement(statement: Statement) -> Refusal | None:
 
 
 def build_negation(statement: Statement, number: int, exists: bool) -> Candidate:
-    """Return a candidate whose caption says that there are things or that there are none, and whose foil the contrary.
+    """Return a candidate whose caption says that there are things or that there are none, and whose
+    foil the contrary.
 
     Args:
         number: The grammatical number of noun and verb in both texts: 1 for the singular.

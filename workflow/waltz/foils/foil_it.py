@@ -1,8 +1,10 @@
-"""Noun phrases: foils of FOIL-it with their captions, or foils built as FOIL-it builds them (thesis 3.3, A.1).
+"""Noun phrases: foils of FOIL-it with their captions, or foils built as FOIL-it builds them (thesis
+3.3, A.1).
 
-Without the annotations of FOIL-it, foils are built from COCO captions: the noun of a category of COCO is replaced by
-another noun of the same supercategory that no caption of the image mentions (Shekhar et al., ACL 2017, section 3).
-Unlike in FOIL-it, no captioning model selects the hardest foil.
+Without the annotations of FOIL-it, foils are built from COCO captions: the noun of a category of
+COCO is replaced by another noun of the same supercategory that no caption of the image mentions
+(Shekhar et al., ACL 2017, section 3). Unlike in FOIL-it, no captioning model selects the hardest
+foil.
 """
 
 import re
@@ -11,7 +13,14 @@ from collections.abc import Iterator, Sequence
 from spacy.tokens import Doc, Token
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import (
+    MakerOptions,
+    Outcome,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_candidate,
+)
 from waltz.foils.english.coco_nouns import (
     NO_NOUN,
     NOT_SALIENT,
@@ -28,13 +37,21 @@ VOWELS = "aeiou"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield candidates, or refusals with their reasons, for each annotation of FOIL-it or each COCO caption."""
+    """Yield candidates, or refusals with their reasons, for each annotation of FOIL-it or each COCO
+    caption.
+    """
     if not rows or "foil" in rows[0]:
         for row in rows:
-            yield row, build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"])
+            yield (
+                row,
+                build_noun_foil(
+                    row["caption"], row["foil"], row["target_word"], row["foil_word"]
+                ),
+            )
         return
 
-    # Salient and absent nouns depend on all captions of the image, so their words are collected first.
+    # Salient and absent nouns depend on all captions of the image, so their words are collected
+    # first.
     docs = list(parse_captions(row["caption"] for row in rows))
     words_by_image: dict[str, list[set[str]]] = {}
     for row, doc in zip(rows, docs, strict=True):
@@ -45,10 +62,11 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
 
 
 def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Outcome]:
-    """Yield candidates in which a noun of a COCO category is replaced by another category of its supercategory.
+    """Yield candidates in which a noun of a COCO category is replaced by another category of its
+    supercategory.
 
-    All mentions of the noun are replaced, in the same number, and the articles before them are adapted. Nouns that are
-    part of a compound are not replaced.
+    All mentions of the noun are replaced, in the same number, and the articles before them are
+    adapted. Nouns that are part of a compound are not replaced.
 
     Args:
         doc: The parsed caption.
@@ -67,7 +85,9 @@ def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Out
 
 
 def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:
-    """Return the caption with another noun in the number and case of each token, and with adapted articles."""
+    """Return the caption with another noun in the number and case of each token, and with adapted
+    articles.
+    """
     # Each word keeps the space behind it, so that the words join to the caption.
     words = [token.text_with_ws for token in doc]
     for token in tokens:
@@ -86,17 +106,23 @@ def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:
     return "".join(words)
 
 
-def build_noun_foil(caption: str, foil: str, target_word: str, foil_word: str) -> Outcome:
-    """Return a candidate of a caption and its foil in FOIL-it, both in lower case as in the released benchmark.
+def build_noun_foil(
+    caption: str, foil: str, target_word: str, foil_word: str
+) -> Outcome:
+    """Return a candidate of a caption and its foil in FOIL-it, both in lower case as in the
+    released benchmark.
 
-    In the foil every mention of the noun is replaced, and articles may change; the spans reach from the first to the
-    last changed word. Pairs with other differences are refused.
+    In the foil every mention of the noun is replaced, and articles may change; the spans reach from
+    the first to the last changed word. Pairs with other differences are refused.
     """
-    candidate = build_candidate(caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun")
+    candidate = build_candidate(
+        caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun"
+    )
     if candidate.caption == candidate.foil:
         return Refusal("caption and foil are alike")
 
-    # With the noun replaced and every "an" as "a", the changed parts of the two texts must be equal.
+    # With the noun replaced and every "an" as "a", the changed parts of the two texts must be
+    # equal.
     caption_part = slice_span(candidate.caption, candidate.caption_span)
     foil_part = slice_span(candidate.foil, candidate.foil_span)
     expected = caption_part.replace(target_word.lower(), foil_word.lower())

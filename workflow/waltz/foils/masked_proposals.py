@@ -1,8 +1,9 @@
-"""Proposals of a masked language model for a slot of a text: free spans of a few tokens, or candidate words.
+"""Proposals of a masked language model for a slot of a text: free spans of a few tokens, or
+candidate words.
 
-A beam search fills a span from left to right. The score of a span is the mean of the logits of its tokens; each logit
-is read after the tokens to its left are filled in, as in `TextGenerator.unmask` of CheckList. The extra `checklist`
-installs that code.
+A beam search fills a span from left to right. The score of a span is the mean of the logits of its
+tokens; each logit is read after the tokens to its left are filled in, as in `TextGenerator.unmask`
+of CheckList. The extra `checklist` installs that code.
 """
 
 import logging
@@ -37,7 +38,9 @@ log = logging.getLogger(__name__)
 BEAM = 10
 """Number of hypotheses that the beam search continues from one token to the next."""
 EXTRA = 10
-"""The beam search continues each hypothesis with its `BEAM + EXTRA` best tokens, so that the beam stays full."""
+"""The beam search continues each hypothesis with its `BEAM + EXTRA` best tokens, so that the beam
+stays full.
+"""
 SLOTS = 512
 """Number of slots that are filled together; it bounds the memory."""
 SCALE: Scale = "logit"
@@ -54,7 +57,9 @@ INSTALL = (
     "pip install -c constraints.txt -e '.[checklist]'"
     " && pip install -c constraints.txt --no-deps checklist-pattern patternfork-nosql-fix"
 )
-"""Command that installs CheckList in a checkout: `--no-deps`, because its requirements are outdated."""
+"""Command that installs CheckList in a checkout: `--no-deps`, because its requirements are
+outdated.
+"""
 
 
 def load_proposer(
@@ -79,10 +84,18 @@ def load_proposer(
         proposer: Code that fills spans: `waltz`, or the released code of `checklist`.
     """
     model = load_masked_model(ModelSpec(**settings), device)
-    search = partial(propose_spans, cache_file=cache_file) if proposer == "waltz" else propose_spans_with_checklist
+    search = (
+        partial(propose_spans, cache_file=cache_file)
+        if proposer == "waltz"
+        else propose_spans_with_checklist
+    )
     return MakerOptions(
-        propose_spans=partial(search, model=model, longest=longest, top=best, on_progress=on_progress),
-        rank_words=partial(rank_words, model=model, cache_file=cache_file, on_progress=on_progress),
+        propose_spans=partial(
+            search, model=model, longest=longest, top=best, on_progress=on_progress
+        ),
+        rank_words=partial(
+            rank_words, model=model, cache_file=cache_file, on_progress=on_progress
+        ),
         count_tokens=lambda text: len(model.tokenize(text)),
         most_tokens=most_tokens,
         most_verbs=best,
@@ -116,10 +129,14 @@ def propose_spans(
             for slot, hypotheses in beams.items():
                 slot_proposals = proposals.setdefault(slot, [])
                 for rank, (tokens, total) in enumerate(hypotheses[:top]):
-                    phrase = model.tokenizer.decode(tokens, clean_up_tokenization_spaces=False).strip()
+                    phrase = model.tokenizer.decode(
+                        tokens, clean_up_tokenization_spaces=False
+                    ).strip()
                     # The mean, so that spans of different lengths can be compared.
                     score = total / n_masks
-                    slot_proposals.append(Proposal(phrase, _get_pieces(tokens, model), score, rank))
+                    slot_proposals.append(
+                        Proposal(phrase, _get_pieces(tokens, model), score, rank)
+                    )
         for slot in chunk:
             proposals[slot].sort(key=lambda proposal: -proposal.score)
         on_progress(len(chunk))
@@ -143,7 +160,10 @@ def rank_words(
     proposals: dict[Slot, list[Proposal]] = {}
     for chunk in _split_into_chunks(words):
         spellings = {slot: _spell_words(words[slot], slot, model) for slot in chunk}
-        queries = {slot: _build_queries(slot, set(spellings[slot].values()), model) for slot in chunk}
+        queries = {
+            slot: _build_queries(slot, set(spellings[slot].values()), model)
+            for slot in chunk
+        }
 
         # The queries of all slots of the chunk go to the model together.
         rows: set[TokenQuery] = set()
@@ -153,20 +173,27 @@ def rank_words(
 
         for slot in chunk:
             values = {
-                prefix: dict(zip(row[2], scores[row].tolist(), strict=True)) for prefix, row in queries[slot].items()
+                prefix: dict(zip(row[2], scores[row].tolist(), strict=True))
+                for prefix, row in queries[slot].items()
             }
             proposals[slot] = _rank_spellings(spellings[slot], values, model)
         on_progress(len(chunk))
     return proposals
 
 
-def _spell_words(words: Sequence[str], slot: Slot, model: MaskedModel) -> dict[str, Tokens]:
-    """Return the tokens of each distinct word in a slot; a word that the vocabulary cannot spell has none."""
+def _spell_words(
+    words: Sequence[str], slot: Slot, model: MaskedModel
+) -> dict[str, Tokens]:
+    """Return the tokens of each distinct word in a slot; a word that the vocabulary cannot spell
+    has none.
+    """
     return {word: _tokenize(word, slot, model) for word in dict.fromkeys(words)}
 
 
 def _rank_spellings(
-    spellings: Mapping[str, Tokens], values: Mapping[Prefix, Mapping[int, float]], model: MaskedModel
+    spellings: Mapping[str, Tokens],
+    values: Mapping[Prefix, Mapping[int, float]],
+    model: MaskedModel,
 ) -> list[Proposal]:
     """Return the words of a slot as proposals, best first; equal scores are sorted alphabetically.
 
@@ -178,33 +205,49 @@ def _rank_spellings(
     for word, tokens in spellings.items():
         if not tokens:
             continue
-        steps = [values[len(tokens), tokens[:index]][token] for index, token in enumerate(tokens)]
-        # The mean, so that words of different lengths can be compared; negated, so that sorting puts the best first.
+        steps = [
+            values[len(tokens), tokens[:index]][token]
+            for index, token in enumerate(tokens)
+        ]
+        # The mean, so that words of different lengths can be compared; negated, so that sorting
+        # puts the best first.
         cost = -sum(steps) / len(steps)
         ranking.append((cost, word, tokens))
     ranking.sort()
     return [
-        Proposal(word, _get_pieces(tokens, model), -cost, rank) for rank, (cost, word, tokens) in enumerate(ranking)
+        Proposal(word, _get_pieces(tokens, model), -cost, rank)
+        for rank, (cost, word, tokens) in enumerate(ranking)
     ]
 
 
 def _search_beam(
-    slots: Sequence[Slot], model: MaskedModel, n_masks: int, beam: int, cache_file: Path | None
+    slots: Sequence[Slot],
+    model: MaskedModel,
+    n_masks: int,
+    beam: int,
+    cache_file: Path | None,
 ) -> dict[Slot, list[Hypothesis]]:
-    """Fill the masks of each slot from left to right by beam search; return its hypotheses, best first."""
+    """Fill the masks of each slot from left to right by beam search; return its hypotheses, best
+    first.
+    """
     frames = {slot: _mask_slot(slot, n_masks, model) for slot in slots}
     beams: dict[Slot, list[Hypothesis]] = {slot: [((), 0.0)] for slot in slots}
     for _ in range(n_masks):
-        # One query for each hypothesis: its tokens are filled in, and the model predicts the next mask.
+        # One query for each hypothesis: its tokens are filled in, and the model predicts the next
+        # mask.
         queries: dict[Slot, list[MaskPosition]] = {}
         rows: list[MaskPosition] = []
         for slot, hypotheses in beams.items():
-            queries[slot] = [_build_query(frames[slot], tokens, model) for tokens, _ in hypotheses[:beam]]
+            queries[slot] = [
+                _build_query(frames[slot], tokens, model)
+                for tokens, _ in hypotheses[:beam]
+            ]
             rows += queries[slot]
         best_tokens = find_best_tokens(model, rows, beam + EXTRA, SCALE, cache_file)
 
         for slot, hypotheses in beams.items():
-            # Each hypothesis gives `beam + EXTRA` longer hypotheses; the next step continues the `beam` best of all.
+            # Each hypothesis gives `beam + EXTRA` longer hypotheses; the next step continues the
+            # `beam` best of all.
             longer: list[Hypothesis] = []
             for (tokens, total), query in zip(hypotheses, queries[slot], strict=False):
                 for token, score in best_tokens[query].tolist():
@@ -213,13 +256,24 @@ def _search_beam(
     return beams
 
 
-def _mask_slot(slot: Slot, n_masks: int, model: MaskedModel) -> tuple[Tokens, list[int]]:
+def _mask_slot(
+    slot: Slot, n_masks: int, model: MaskedModel
+) -> tuple[Tokens, list[int]]:
     """Return the token ids of a text with masks in its slot, and the positions of the masks."""
     check_user_text(model.tokenizer, slot.text, f"models.{model.spec.name}")
     ids = model.tokenize_masked(slot.mask(model.tokenizer.mask_token, n_masks))
     if len(ids) == model.window:
-        log.warning("%s: read up to %d positions: %s", model.spec.name, model.window, slot.text[:60])
-    positions = [position for position, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
+        log.warning(
+            "%s: read up to %d positions: %s",
+            model.spec.name,
+            model.window,
+            slot.text[:60],
+        )
+    positions = [
+        position
+        for position, token in enumerate(ids)
+        if token == model.tokenizer.mask_token_id
+    ]
     # The window of the model may cut off the slot.
     if len(positions) != n_masks:
         raise UserError(
@@ -230,7 +284,9 @@ def _mask_slot(slot: Slot, n_masks: int, model: MaskedModel) -> tuple[Tokens, li
     return ids, positions
 
 
-def _build_query(frame: tuple[Tokens, list[int]], tokens: Tokens, model: MaskedModel) -> MaskPosition:
+def _build_query(
+    frame: tuple[Tokens, list[int]], tokens: Tokens, model: MaskedModel
+) -> MaskPosition:
     """Return the query for the next token, with the first masks filled with `tokens`."""
     ids = list(frame[0])
     positions = frame[1]
@@ -243,9 +299,14 @@ def _build_query(frame: tuple[Tokens, list[int]], tokens: Tokens, model: MaskedM
     return tuple(ids), next_position, begins_word
 
 
-def _build_queries(slot: Slot, spellings: set[Tokens], model: MaskedModel) -> dict[Prefix, TokenQuery]:
-    """Return for each length and prefix the query of its next mask, with the tokens that some word has there."""
-    # Words that begin alike share a query; words of different lengths do not, since their texts have other masks.
+def _build_queries(
+    slot: Slot, spellings: set[Tokens], model: MaskedModel
+) -> dict[Prefix, TokenQuery]:
+    """Return for each length and prefix the query of its next mask, with the tokens that some word
+    has there.
+    """
+    # Words that begin alike share a query; words of different lengths do not, since their texts
+    # have other masks.
     next_tokens: dict[Prefix, set[int]] = {}
     for tokens in spellings:
         for step, token in enumerate(tokens):
@@ -260,9 +321,12 @@ def _build_queries(slot: Slot, spellings: set[Tokens], model: MaskedModel) -> di
 
 
 def _tokenize(word: str, slot: Slot, model: MaskedModel) -> Tokens:
-    """Return the tokens of a word in its slot; no tokens where the vocabulary cannot spell the word."""
+    """Return the tokens of a word in its slot; no tokens where the vocabulary cannot spell the
+    word.
+    """
     follows_space = slot.text[: slot.start][-1:].isspace()
-    text = f" {word}" if follows_space else word  # byte-level vocabularies have other tokens after a space
+    # byte-level vocabularies have other tokens after a space.
+    text = f" {word}" if follows_space else word
     tokens = tuple(model.tokenizer(text, add_special_tokens=False)["input_ids"])
     if model.tokenizer.unk_token_id in tokens:
         return ()
@@ -299,7 +363,9 @@ def propose_spans_with_checklist(
     for slot in dict.fromkeys(slots):
         slot_proposals: list[Proposal] = []
         for n_masks in range(1, longest + 1):
-            fillings = generator.unmask(slot.mask(tokenizer.mask_token, n_masks), beam_size=beam)[:top]
+            fillings = generator.unmask(
+                slot.mask(tokenizer.mask_token, n_masks), beam_size=beam
+            )[:top]
             for rank, (words, _, score) in enumerate(fillings):
                 pieces = tuple(words)
                 phrase = " ".join(pieces).replace(" ##", "")
@@ -313,8 +379,8 @@ def propose_spans_with_checklist(
 def build_text_generator(model: MaskedModel) -> Any:
     """Return a `TextGenerator` of CheckList with the network and tokenizer of a model.
 
-    The constructor of the class loads the newest revision of the weights, in the precision of their file. So it is not
-    called, and the fields are set here.
+    The constructor of the class loads the newest revision of the weights, in the precision of their
+    file. So it is not called, and the fields are set here.
     """
     text_generator = _import_text_generator()
     vocabulary = model.tokenizer.get_vocab()
@@ -331,16 +397,22 @@ def build_text_generator(model: MaskedModel) -> Any:
     generator.with_space_set = set(model.word_starts)
     # Pieces without letters and digits; `_build_query` makes the same distinction.
     generator.special_chars = {
-        index for piece, index in vocabulary.items() if not piece.strip(model.word_prefix).isalnum()
+        index
+        for piece, index in vocabulary.items()
+        if not piece.strip(model.word_prefix).isalnum()
     }
     return generator
 
 
 def _import_text_generator() -> Any:
-    """Import CheckList without WordNet, which `pattern.en` would download from NLTK and which is not needed here."""
+    """Import CheckList without WordNet, which `pattern.en` would download from NLTK and which is
+    not needed here.
+    """
     sys.modules.setdefault(WORDNET_MODULE, types.ModuleType(WORDNET_MODULE))
     try:
         from checklist.text_generation import TextGenerator
     except ImportError as error:
-        raise UserError(f"CheckList's proposer cannot be imported ({error}); run: {INSTALL}") from None
+        raise UserError(
+            f"CheckList's proposer cannot be imported ({error}); run: {INSTALL}"
+        ) from None
     return TextGenerator

@@ -1,4 +1,6 @@
-"""Plurality: the number of a noun phrase of a COCO caption, one thing or more than one (thesis 3.3, A.1)."""
+"""Plurality: the number of a noun phrase of a COCO caption, one thing or more than one (thesis 3.3,
+A.1).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,13 +33,18 @@ from waltz.foils.english.noun_phrases import (
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_captions
 
-QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
+QUANTIFIERS: dict[Number, tuple[str, ...]] = {
+    "sg": ("exactly one", "a single"),
+    "pl": ("some", "a number of"),
+}
 """Quantifiers that state the number of a noun phrase in captions and foils."""
 UNCOUNTED = {"baggage", "hair", "luggage"}
 """Possessions that keep their number when their owners become more or fewer."""
 
 
-def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
+def build_candidates(
+    rows: Sequence[Row], options: MakerOptions, _: str
+) -> SourceOutcomes:
     """Yield candidates for each COCO caption that is short enough, in the order of the rows.
 
     The refusals of the captions that the model cannot read come first.
@@ -51,11 +58,13 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
 
 
 def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
-    """Yield candidates that change the number of a noun phrase, from one to many or from many to one; or a refusal.
+    """Yield candidates that change the number of a noun phrase, from one to many or from many to
+    one; or a refusal.
 
-    Each noun phrase gives four candidates: two quantifiers of its number in the caption, combined with two quantifiers
-    of the other number in the foil. A quantifier replaces the determiners. In the foil, the head, the verbs that agree
-    with it, its anaphors and the nouns that these possess change their number.
+    Each noun phrase gives four candidates: two quantifiers of its number in the caption, combined
+    with two quantifiers of the other number in the foil. A quantifier replaces the determiners. In
+    the foil, the head, the verbs that agree with it, its anaphors and the nouns that these possess
+    change their number.
     """
     phrases = list(find_noun_phrases(doc))
     if not phrases:
@@ -70,7 +79,10 @@ def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
 
 
 def _change_number(
-    words: Sequence[str], phrase: NounPhrase, old: Number, antecedents: Mapping[Token, Token]
+    words: Sequence[str],
+    phrase: NounPhrase,
+    old: Number,
+    antecedents: Mapping[Token, Token],
 ) -> Iterator[Candidate]:
     """Yield the candidates that change a noun phrase from one number to the other.
 
@@ -80,15 +92,24 @@ def _change_number(
     new: Number = "pl" if old == "sg" else "sg"
     forms = _inflect_words(phrase, old, new, antecedents)
     rejected = explain_rejection(phrase)
-    # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a foil.
-    captions = [_write_text(words, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
-    foils = [_write_text(words, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
+    # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a
+    # foil.
+    captions = [
+        _write_text(words, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]
+    ]
+    foils = [
+        _write_text(words, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]
+    ]
     for caption, foil in product(captions, foils):
-        candidate = build_candidate(caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}")
+        candidate = build_candidate(
+            caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}"
+        )
         yield replace(candidate, rejected=rejected)
 
 
-def _inflect_words(phrase: NounPhrase, old: Number, new: Number, antecedents: Mapping[Token, Token]) -> dict[int, str]:
+def _inflect_words(
+    phrase: NounPhrase, old: Number, new: Number, antecedents: Mapping[Token, Token]
+) -> dict[int, str]:
     """Return the new forms of all words that change their number with the phrase, by token index."""
     inflect_noun = pluralize if new == "pl" else singularize
     head = phrase.head
@@ -124,12 +145,17 @@ def _find_possession(pronoun: Token) -> Token | None:
 
 
 def _changes_with_owner(possession: Token, old: Number) -> bool:
-    """Return True where a noun has the number of its owner and changes with it ("a man and his dog")."""
+    """Return True where a noun has the number of its owner and changes with it ("a man and his
+    dog").
+    """
     return old in list_numbers(possession) and possession.lower_ not in UNCOUNTED
 
 
-def _write_text(words: Sequence[str], phrase: NounPhrase, quantifier: str, forms: dict[int, str]) -> str:
-    """Return the caption with a quantifier in place of the determiners of a phrase, and with new forms of some words.
+def _write_text(
+    words: Sequence[str], phrase: NounPhrase, quantifier: str, forms: dict[int, str]
+) -> str:
+    """Return the caption with a quantifier in place of the determiners of a phrase, and with new
+    forms of some words.
 
     Args:
         words: Words of the caption, each with the space behind it.

@@ -1,7 +1,9 @@
-"""Relations: prepositions of a COCO caption are exchanged for other prepositions of the captions (thesis 3.3, A.1).
+"""Relations: prepositions of a COCO caption are exchanged for other prepositions of the captions
+(thesis 3.3, A.1).
 
-A slot is a sequence of consecutive prepositions, or a part of such a sequence. A masked language model proposes spans
-of one to three tokens for it. Of each length, the best proposal is used that the captions attest as prepositions.
+A slot is a sequence of consecutive prepositions, or a part of such a sequence. A masked language
+model proposes spans of one to three tokens for it. Of each length, the best proposal is used that
+the captions attest as prepositions.
 """
 
 from collections import Counter
@@ -32,7 +34,9 @@ PLACE_WORDS = {
     "by", "down", "in", "inside", "near", "off", "on", "onto", "out", "outside", "over", "past", "through", "toward",
     "towards", "under", "underneath", "up",
 }  # fmt: skip
-"""Words for places that count as prepositions even where the parser tags them as adverbs ("a horse stands outside")."""
+"""Words for places that count as prepositions even where the parser tags them as adverbs ("a horse
+stands outside").
+"""
 NO_PREPOSITION = "the caption has no preposition"
 NOT_ATTESTED = "not attested in the captions"
 SAME_WORDS = "the same words"
@@ -52,8 +56,11 @@ class PrepositionSlot:
     span: Span
 
 
-def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
-    """Yield candidates for each slot of each COCO caption that is short enough, in the order of the rows.
+def build_candidates(
+    rows: Sequence[Row], options: MakerOptions, _: str
+) -> SourceOutcomes:
+    """Yield candidates for each slot of each COCO caption that is short enough, in the order of the
+    rows.
 
     The refusals of long captions come first. The proposer `options.propose_spans` must be set.
     """
@@ -61,7 +68,8 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
     rows, refused_rows = split_readable(rows, options)
     yield from refused_rows
 
-    # First all slots of all captions: the attested sequences depend on all, and the model fills many slots at once.
+    # First all slots of all captions: the attested sequences depend on all, and the model fills
+    # many slots at once.
     captions: list[tuple[str, list[PrepositionSlot]]] = []
     all_slots: list[PrepositionSlot] = []
     masked_slots: set[Slot] = set()
@@ -78,12 +86,16 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
             yield row, Refusal(NO_PREPOSITION)
         for slot in slots:
             slot_proposals = proposals[Slot(text, **slot.span)]
-            for candidate in build_relation_foils(text, slot, slot_proposals, sequences):
+            for candidate in build_relation_foils(
+                text, slot, slot_proposals, sequences
+            ):
                 yield row, candidate
 
 
 def find_slots(doc: Doc) -> Iterator[PrepositionSlot]:
-    """Yield all sequences of one to three consecutive prepositions of a caption, by their start, shorter ones first."""
+    """Yield all sequences of one to three consecutive prepositions of a caption, by their start,
+    shorter ones first.
+    """
     for is_preposition, group in groupby(doc, key=_is_preposition):
         if not is_preposition:
             continue
@@ -97,7 +109,9 @@ def find_slots(doc: Doc) -> Iterator[PrepositionSlot]:
 
 def _build_slot(tokens: Sequence[Token]) -> PrepositionSlot:
     text = " ".join(token.lower_ for token in tokens)
-    return PrepositionSlot(text, Span(start=tokens[0].idx, end=tokens[-1].idx + len(tokens[-1])))
+    return PrepositionSlot(
+        text, Span(start=tokens[0].idx, end=tokens[-1].idx + len(tokens[-1]))
+    )
 
 
 def count_attested(slots: Iterable[PrepositionSlot]) -> dict[str, int]:
@@ -107,18 +121,23 @@ def count_attested(slots: Iterable[PrepositionSlot]) -> dict[str, int]:
 
 
 def build_relation_foils(
-    caption: str, slot: PrepositionSlot, proposals: Iterable[Proposal], sequences: Collection[str]
+    caption: str,
+    slot: PrepositionSlot,
+    proposals: Iterable[Proposal],
+    sequences: Collection[str],
 ) -> Iterator[Candidate]:
     """Yield a candidate for each proposal for one slot of a caption, in the order of the proposals.
 
-    The direction of a candidate names the exchange, such as "on>under". Of each number of tokens, the best proposal is
-    used that is an attested sequence and differs from the words of the caption; all others are rejected.
+    The direction of a candidate names the exchange, such as "on>under". Of each number of tokens,
+    the best proposal is used that is an attested sequence and differs from the words of the
+    caption; all others are rejected.
 
     Args:
         proposals: Proposals for the slot, best first.
         sequences: Attested sequences of prepositions.
     Source:
-        Thesis A.1.4: "in each case retaining only the best prediction out of the top k which matches".
+        Thesis A.1.4: "in each case retaining only the best prediction out of the top k which
+        matches".
     """
     # Numbers of tokens for which a better proposal is used already.
     used_lengths: set[int] = set()
@@ -135,28 +154,49 @@ def build_relation_foils(
         else:
             used_lengths.add(length)
         candidate = _exchange(caption, slot, words)
-        yield replace(candidate, proposal_rank=proposal.rank, proposal_score=proposal.score, rejected=reason)
+        yield replace(
+            candidate,
+            proposal_rank=proposal.rank,
+            proposal_score=proposal.score,
+            rejected=reason,
+        )
 
 
-def build_attested_foils(caption: str, slot: PrepositionSlot, sequences: Iterable[str]) -> Iterator[Candidate]:
-    """Yield candidates without a proposer: one for each attested sequence that differs from the words of the slot."""
+def build_attested_foils(
+    caption: str, slot: PrepositionSlot, sequences: Iterable[str]
+) -> Iterator[Candidate]:
+    """Yield candidates without a proposer: one for each attested sequence that differs from the
+    words of the slot.
+    """
     for words in sequences:
         if words != slot.text:
             yield _exchange(caption, slot, words)
 
 
 def _exchange(caption: str, slot: PrepositionSlot, words: str) -> Candidate:
-    """Return the candidate that exchanges the words of a slot; a capital at the start of the caption stays."""
+    """Return the candidate that exchanges the words of a slot; a capital at the start of the
+    caption stays.
+    """
     start = slot.span["start"]
     has_capital = start == 0 and caption[start].isupper()
     # The proposals and attested sequences are in lower case.
     replacement = words.capitalize() if has_capital else words
     foil, foil_span = replace_span(caption, slot.span, replacement)
-    return Candidate(caption, foil, slot.span, foil_span, (slot.text,), (words,), f"{slot.text}>{words}")
+    return Candidate(
+        caption,
+        foil,
+        slot.span,
+        foil_span,
+        (slot.text,),
+        (words,),
+        f"{slot.text}>{words}",
+    )
 
 
 def _is_preposition(token: Token) -> bool:
-    """Return True for a word that the parser tags as a preposition, and for the words for places with a similar tag."""
+    """Return True for a word that the parser tags as a preposition, and for the words for places
+    with a similar tag.
+    """
     if not token.is_alpha:
         return False
     if token.pos_ == "ADP":

@@ -1,7 +1,8 @@
-"""Candidates from the inputs of released items, and the reasons why a released item is not among them.
+"""Candidates from the inputs of released items, and the reasons why a released item is not among
+them.
 
-For existence, counting, coreference and actions the inputs are the released texts and classes, because the questions
-are not known; for plurality and relations the input is the COCO caption.
+For existence, counting, coreference and actions the inputs are the released texts and classes,
+because the questions are not known; for plurality and relations the input is the COCO caption.
 """
 
 import re
@@ -34,7 +35,13 @@ from waltz.foils.english.wordnet import Verb, read_verbs
 from waltz.foils.existence import build_negation
 from waltz.foils.plurality import QUANTIFIERS, build_plurality_foils
 from waltz.foils.relations import NOT_ATTESTED, build_attested_foils, find_slots
-from waltz.foils.swig import DETERMINERS, SWAP_PREPOSITIONS, get_filler, inflect_present, split_caption
+from waltz.foils.swig import (
+    DETERMINERS,
+    SWAP_PREPOSITIONS,
+    get_filler,
+    inflect_present,
+    split_caption,
+)
 
 Item = Mapping[str, Any]
 
@@ -46,7 +53,21 @@ EXISTING = re.compile(
 IS = re.compile(r"\bis\b")
 FINITE = ("VBP", "VBZ", "MD")
 
-PRONOUNS = {"he", "she", "it", "they", "him", "her", "them", "his", "its", "their", "himself", "herself", "itself"}
+PRONOUNS = {
+    "he",
+    "she",
+    "it",
+    "they",
+    "him",
+    "her",
+    "them",
+    "his",
+    "its",
+    "their",
+    "himself",
+    "herself",
+    "itself",
+}
 NO_PHRASE = "our parse has no such noun phrase"
 OTHER_ANAPHORS = "other pronouns change with the noun"
 OTHER_NOUNS = "another form of the noun"
@@ -65,7 +86,9 @@ def _normalize(text: str) -> str:
 
 
 def reproduce_existence(item: Item) -> list[Candidate]:
-    """Return the candidate of a released existence caption and its negation; none for a caption of another form."""
+    """Return the candidate of a released existence caption and its negation; none for a caption of
+    another form.
+    """
     match = EXISTING.fullmatch(item["caption"].strip())
     if match is None:
         return []
@@ -118,13 +141,19 @@ def explain_counting(item: Item, candidates: Sequence[Candidate]) -> str:
         return "caption and foil of the release are alike"
     if not candidates:
         return "the numeral is not in the released caption"
-    if any(not texts_match(item["caption"], candidate.caption) for candidate in candidates):
+    if any(
+        not texts_match(item["caption"], candidate.caption) for candidate in candidates
+    ):
         return "noun or verb of the released caption do not agree with its number"
 
     # Does the release change nothing but the numeral, or nothing but numeral and verb?
-    numbered = item["caption"].replace(str(item["classes"]), str(item["classes_foil"]), 1)
+    numbered = item["caption"].replace(
+        str(item["classes"]), str(item["classes_foil"]), 1
+    )
     if texts_match(numbered, item["foil"]):
-        return "the released foil only has the numeral replaced, so that it does not agree"
+        return (
+            "the released foil only has the numeral replaced, so that it does not agree"
+        )
     if texts_match(IS.sub("are", numbered), IS.sub("are", item["foil"])):
         return "the released foil leaves the noun as it is, so that it does not agree"
     return "the release has another form of the noun, of what refers to it, or takes another word for it"
@@ -140,7 +169,11 @@ def reproduce_coreference(item: Item) -> list[Candidate]:
 
 def explain_coreference(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released coreference item is not among its candidates."""
-    return "the released text has another form" if candidates else "no pronoun that this rule knows"
+    return (
+        "the released text has another form"
+        if candidates
+        else "no pronoun that this rule knows"
+    )
 
 
 def _build_statement(caption: Doc, start: int, end: int, number: int) -> Statement:
@@ -173,7 +206,15 @@ def _build_statement(caption: Doc, start: int, end: int, number: int) -> Stateme
     # Where nothing precedes the quantity, the counted things are the subject of a verb.
     verb_index = None if before else _find_verb(after, noun_end)
     if verb_index is None:
-        return Statement(join_tokens(before), be, modifiers, noun, join_tokens(after[noun_end:]), NO_FORMS, "")
+        return Statement(
+            join_tokens(before),
+            be,
+            modifiers,
+            noun,
+            join_tokens(after[noun_end:]),
+            NO_FORMS,
+            "",
+        )
     verb = after[verb_index]
     return Statement(
         opening=join_tokens(before),
@@ -187,7 +228,9 @@ def _build_statement(caption: Doc, start: int, end: int, number: int) -> Stateme
 
 
 def _find_verb(words: list[Token], start: int) -> int | None:
-    """Return the index of the first finite verb from `start` on; None where there is none or its subject follows it."""
+    """Return the index of the first finite verb from `start` on; None where there is none or its
+    subject follows it.
+    """
     for index, word in enumerate(words[start:], start):
         if word.tag_ not in FINITE:
             continue
@@ -197,27 +240,40 @@ def _find_verb(words: list[Token], start: int) -> int | None:
 
 
 def _get_noun_forms(head: Token, number: int) -> Forms:
-    """Return singular and plural of a noun of a released caption, which should have the form of its number."""
+    """Return singular and plural of a noun of a released caption, which should have the form of its
+    number.
+    """
     if number == 1:
         return Forms(head.text, pluralize(head.text))
     return Forms(get_noun_forms(head.text, "NNS").singular, head.text)
 
 
 def reproduce_plurality(original: str) -> list[Candidate]:
-    """Return the usable candidates of the COCO caption that a released plurality item was made from."""
+    """Return the usable candidates of the COCO caption that a released plurality item was made
+    from.
+    """
     outcomes = build_plurality_foils(next(parse_captions([original])))
-    return [outcome for outcome in outcomes if isinstance(outcome, Candidate) and outcome.rejected is None]
+    return [
+        outcome
+        for outcome in outcomes
+        if isinstance(outcome, Candidate) and outcome.rejected is None
+    ]
 
 
 def explain_plurality(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released plurality item is not among its candidates."""
     caption = _find_words(item["caption"])
     foil = set(_find_words(item["foil"]))
-    foils = [set(_find_words(candidate.foil)) for candidate in candidates if _find_words(candidate.caption) == caption]
+    foils = [
+        set(_find_words(candidate.foil))
+        for candidate in candidates
+        if _find_words(candidate.caption) == caption
+    ]
     if not foils:
         return _explain_absent_phrase(item)
 
-    # The words that differ between the released foil and our most similar foil show which words change otherwise.
+    # The words that differ between the released foil and our most similar foil show which words
+    # change otherwise.
     nearest_foil = min(foils, key=lambda words: len(words ^ foil))
     words = nearest_foil ^ foil
     if words & PRONOUNS:
@@ -239,7 +295,9 @@ def _explain_absent_phrase(item: Item) -> str:
 
 
 def reproduce_relations(original: str, sequences: Collection[str]) -> list[Candidate]:
-    """Return the candidates of all slots of a COCO caption with all attested sequences, without a proposer."""
+    """Return the candidates of all slots of a COCO caption with all attested sequences, without a
+    proposer.
+    """
     doc = next(parse_captions([original]))
     candidates: list[Candidate] = []
     for slot in find_slots(doc):
@@ -274,7 +332,9 @@ def reproduce_action_replacement(item: Item) -> list[Candidate]:
         return []
     # The released verb in the form of our rules, as if a model had proposed it.
     form = inflect_present(read_verbs()[name].base, caption.agent.plural)
-    return list(build_replacements(caption, [Proposal(form, (form,), 0.0, 0)], read_verbs()))
+    return list(
+        build_replacements(caption, [Proposal(form, (form,), 0.0, 0)], read_verbs())
+    )
 
 
 def explain_action_replacement(item: Item, candidates: Sequence[Candidate]) -> str:
@@ -291,13 +351,21 @@ def explain_action_replacement(item: Item, candidates: Sequence[Candidate]) -> s
 
 
 def reproduce_actant_swap(item: Item) -> list[Candidate]:
-    """Return all wordings of the swapped sentence, built from the released caption and its two fillers."""
+    """Return all wordings of the swapped sentence, built from the released caption and its two
+    fillers.
+    """
     agent = get_filler(item["classes"])
     # The verb is the word after the first filler; the release names the fillers but not the verb.
-    match = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
+    match = re.fullmatch(
+        rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*",
+        item["caption"].rstrip("."),
+        re.IGNORECASE,
+    )
     if match is None:
         return []
-    caption = split_caption(item["caption"], match[1], _read_verb(item), item["classes_foil"])
+    caption = split_caption(
+        item["caption"], match[1], _read_verb(item), item["classes_foil"]
+    )
     if caption is None:
         return []
     return list(build_swaps(caption))
@@ -316,11 +384,15 @@ def explain_actant_swap(item: Item, candidates: Sequence[Candidate]) -> str:
 
 
 def _explain_swap_wording(item: Item, foil: str) -> str:
-    """Return the part in which a released swapped sentence differs from all wordings that are tried."""
+    """Return the part in which a released swapped sentence differs from all wordings that are
+    tried.
+    """
     subject = re.escape(item["classes_foil"])
     complement = re.escape(item["classes"])
     match = re.fullmatch(
-        rf"(?P<article>\w+) {subject} (?P<verb>\w+) (?:(?P<between>.*) )?{complement}", foil, re.IGNORECASE
+        rf"(?P<article>\w+) {subject} (?P<verb>\w+) (?:(?P<between>.*) )?{complement}",
+        foil,
+        re.IGNORECASE,
     )
     if match is None:
         return "the release words a filler otherwise"
@@ -344,7 +416,9 @@ def _read_verb(item: Item) -> Verb:
 
 
 def _find_verb_by_form(form: str) -> str | None:
-    """Return the name of the verb of SWiG with this base form or third person singular; None where there is none."""
+    """Return the name of the verb of SWiG with this base form or third person singular; None where
+    there is none.
+    """
     for verb in read_verbs().values():
         if form in (verb.base, inflect_present(verb.base, False)):
             return verb.name

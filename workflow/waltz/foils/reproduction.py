@@ -47,7 +47,8 @@ FUNCTIONS: dict[str, tuple[Reproduce, Explain]] = {
     "action-replacement": (reproduce_action_replacement, explain_action_replacement),
     "actant-swap": (reproduce_actant_swap, explain_actant_swap),
 }
-"""Functions for the instruments whose items are rebuilt from their released texts, by instrument."""
+"""Functions for the instruments whose items are rebuilt from their released texts, by instrument.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class Miss:
 def measure_reproduction(
     instrument: str, released: Sequence[Item], originals: Mapping[str, str]
 ) -> tuple[Measure, list[Miss]]:
-    """Return the share in percent of an instrument's released items that are among our candidates, and all misses.
+    """Return the share in percent of an instrument's released items that are among our candidates,
+    and all misses.
 
     Args:
         released: Records of the release, each with its `id`.
@@ -88,12 +90,22 @@ def measure_reproduction(
     return Measure(100 * n_reproduced / len(released), len(released)), misses
 
 
-def _select_caption_functions(instrument: str, originals: Mapping[str, str]) -> tuple[Reproduce, Explain]:
-    """Return the functions for an instrument whose items are rebuilt from COCO captions, which `dataset_idx` names."""
+def _select_caption_functions(
+    instrument: str, originals: Mapping[str, str]
+) -> tuple[Reproduce, Explain]:
+    """Return the functions for an instrument whose items are rebuilt from COCO captions, which
+    `dataset_idx` names.
+    """
     if instrument == "plurality":
-        return lambda item: reproduce_plurality(originals[str(item["dataset_idx"])]), explain_plurality
-    sequences = count_attested(slot for doc in parse_captions(originals.values()) for slot in find_slots(doc))
-    return lambda item: reproduce_relations(originals[str(item["dataset_idx"])], sequences), explain_relations
+        return lambda item: reproduce_plurality(
+            originals[str(item["dataset_idx"])]
+        ), explain_plurality
+    sequences = count_attested(
+        slot for doc in parse_captions(originals.values()) for slot in find_slots(doc)
+    )
+    return lambda item: reproduce_relations(
+        originals[str(item["dataset_idx"])], sequences
+    ), explain_relations
 
 
 def _is_released_pair(candidate: Candidate, item: Item) -> bool:
@@ -103,11 +115,16 @@ def _is_released_pair(candidate: Candidate, item: Item) -> bool:
     # A candidate whose texts are equal reproduces no item.
     if texts_match(candidate.caption, candidate.foil):
         return False
-    return texts_match(candidate.caption, item["caption"]) and texts_match(candidate.foil, item["foil"])
+    return texts_match(candidate.caption, item["caption"]) and texts_match(
+        candidate.foil, item["foil"]
+    )
 
 
-def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]) -> str:
-    """Render the Markdown page with the reproduced share of each instrument, and each cause of misses with an example.
+def render_markdown(
+    shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]
+) -> str:
+    """Render the Markdown page with the reproduced share of each instrument, and each cause of
+    misses with an example.
 
     Args:
         shares: Rows of the layout `REPRODUCTION`.
@@ -133,7 +150,9 @@ def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mappin
             lines.append(f"| {instrument} | {row['reason']} | | |")
         else:
             n_misses = len(misses_by_instrument.get(instrument, []))
-            lines.append(f"| {instrument} | {row['value']:.1f} % | {row['n']} | {n_misses} |")
+            lines.append(
+                f"| {instrument} | {row['value']:.1f} % | {row['n']} | {n_misses} |"
+            )
     # One section for each instrument with misses.
     for row in shares:
         instrument = row["instrument"]
@@ -144,7 +163,9 @@ def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mappin
 
 
 def _list_causes(misses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each cause of misses, the most frequent first, with its number of items and its first item."""
+    """Return a line for each cause of misses, the most frequent first, with its number of items and
+    its first item.
+    """
     counts = Counter(miss["cause"] for miss in misses)
     examples: dict[str, Mapping[str, Any]] = {}
     for miss in misses:

@@ -15,14 +15,16 @@ FOIL_NUMBERS = range(21)
 """Numbers that the foils of a single counting question may have."""
 
 
-def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, Iterator[Outcome]]]:
+def build_from_texts(
+    instrument: str, texts: Iterable[str]
+) -> Iterator[tuple[str, Iterator[Outcome]]]:
     """Yield each text with its candidates, or with a refusal, for an instrument of `BUILDERS`.
 
     Each text is parsed alone, as soon as it arrives: its candidates do not depend on other texts.
 
     Args:
-        texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
-            asleep? yes." for coreference.
+        texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a
+            dog on a bed. is it asleep? yes." for coreference.
     """
     if instrument not in INSTRUMENTS:
         raise build_name_error("--instrument", "instrument", instrument, INSTRUMENTS)
@@ -44,7 +46,9 @@ def _build_numbers(instrument: str, text: str) -> Iterator[Outcome]:
     (doc,) = parse([f"{question}?"])
     if instrument == "existence":
         return build_existence_foils(doc, answer.strip())
-    return build_counting_foils(doc, answer.strip(), NUMBER_RANGES[instrument], FOIL_NUMBERS)
+    return build_counting_foils(
+        doc, answer.strip(), NUMBER_RANGES[instrument], FOIL_NUMBERS
+    )
 
 
 def _build_coreference(_: str, text: str) -> Iterator[Outcome]:
@@ -54,7 +58,9 @@ def _build_coreference(_: str, text: str) -> Iterator[Outcome]:
     if not question_mark or not full_stop:
         yield Refusal('the text is not of the form "caption. question? answer."')
         return
-    yield build_coreference_foil(caption.strip(), question.strip(), answer.strip(" ."), 1)
+    yield build_coreference_foil(
+        caption.strip(), question.strip(), answer.strip(" ."), 1
+    )
 
 
 BUILDERS: dict[str, Callable[[str, str], Iterator[Outcome]]] = {
@@ -64,4 +70,6 @@ BUILDERS: dict[str, Callable[[str, str], Iterator[Outcome]]] = {
     "coreference-standard": _build_coreference,
     "coreference-clean": _build_coreference,
 }
-"""Functions that build the candidates of a text, by instrument; the instruments need only this text."""
+"""Functions that build the candidates of a text, by instrument; the instruments need only this
+text.
+"""

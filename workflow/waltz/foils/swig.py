@@ -1,7 +1,9 @@
-"""Short active captions of an agent, a verb and one more role, from frames of SWiG or from text (thesis 3.3, VALSE).
+"""Short active captions of an agent, a verb and one more role, from frames of SWiG or from text
+(thesis 3.3, VALSE).
 
-A noun is the first gloss of its WordNet synset, in the singular unless it has no singular. Rules decide articles,
-numbers and prepositions of place; `swig_nouns.yaml` lists the exceptions. The abstract of the verb orders the roles.
+A noun is the first gloss of its WordNet synset, in the singular unless it has no singular. Rules
+decide articles, numbers and prepositions of place; `swig_nouns.yaml` lists the exceptions. The
+abstract of the verb orders the roles.
 """
 
 import re
@@ -30,25 +32,56 @@ SWAP_PREPOSITIONS = (
 BEFORE_NOUNS = (
     DETERMINERS
     | frozenset(SWAP_PREPOSITIONS)
-    | {"in", "up", "down", "out", "off", "onto", "across", "against", "through", "using"}
+    | {
+        "in",
+        "up",
+        "down",
+        "out",
+        "off",
+        "onto",
+        "across",
+        "against",
+        "through",
+        "using",
+    }
 )
 
 WORDS_AFTER_HEAD = ("of", "on", "for", "in", "and")
 """Words that follow the head of a gloss, such as "of" in "body of water"."""
 BODY_ROLES = frozenset({"agentpart"})
-"""Roles that name a part of the body of the agent, so that a possessive precedes the filler ("his back")."""
+"""Roles that name a part of the body of the agent, so that a possessive precedes the filler ("his
+back").
+"""
 ROLE = re.compile(r"[A-Z][A-Z0-9-]*")
 """Role in an abstract, such as AGENT."""
 
 AUXILIARIES = {
-    **dict.fromkeys(("be", "is", "are", "was", "were", "been", "being", "am", "s", "re"), "be"),
+    **dict.fromkeys(
+        ("be", "is", "are", "was", "were", "been", "being", "am", "s", "re"), "be"
+    ),
     **dict.fromkeys(("get", "gets", "got", "gotten", "getting"), "get"),
     **dict.fromkeys(("have", "has", "had", "having", "ve"), "have"),
     **dict.fromkeys(("do", "does", "did"), "do"),
-    **dict.fromkeys(("can", "could", "may", "might", "must", "shall", "should", "will", "would", "to"), "modal"),
+    **dict.fromkeys(
+        (
+            "can",
+            "could",
+            "may",
+            "might",
+            "must",
+            "shall",
+            "should",
+            "will",
+            "would",
+            "to",
+        ),
+        "modal",
+    ),
     **dict.fromkeys(("ll", "d"), "modal"),
 }
-"""Kind of each auxiliary that may precede the verb of an abstract ("is begging", "has been blessed")."""
+"""Kind of each auxiliary that may precede the verb of an abstract ("is begging", "has been
+blessed").
+"""
 PASSIVE_AUXILIARIES = frozenset({"be", "get"})
 """Kinds of auxiliaries that directly precede the participle of a passive."""
 ADVERBS = frozenset({"still", "well"})
@@ -77,7 +110,9 @@ class Filler:
 
     @property
     def subject(self) -> str:
-        """Return the noun phrase of the subject: "a man", "the people", "water"; an office has `the`."""
+        """Return the noun phrase of the subject: "a man", "the people", "water"; an office has
+        `the`.
+        """
         if self.bare:
             return self.noun
         is_office = " of the " in self.noun  # "the president of the club"
@@ -94,7 +129,9 @@ class Filler:
 
     @property
     def possessive(self) -> str | None:
-        """Return the possessive of the noun: `his`, `her` or `their`; None where the noun does not determine it."""
+        """Return the possessive of the noun: `his`, `her` or `their`; None where the noun does not
+        determine it.
+        """
         if self.plural:
             return "their"
         if self.noun.startswith("female"):
@@ -107,7 +144,9 @@ class Filler:
 
     @property
     def adverbial(self) -> str:
-        """Return the noun as an adverbial: "outdoors", "at night", "on a street", "in the snow", "at a casino"."""
+        """Return the noun as an adverbial: "outdoors", "at night", "on a street", "in the snow",
+        "at a casino".
+        """
         nouns = _read_nouns()
         if self.noun in nouns["adverbs"]:
             return self.noun
@@ -125,8 +164,12 @@ class Filler:
 
     @property
     def is_adverbial_alone(self) -> bool:
-        """Return True where the adverbial does not take the preposition of an abstract: "outdoors", "at night"."""
-        return self.noun in _read_nouns()["adverbs"] or self.noun in _read_nouns()["times"]
+        """Return True where the adverbial does not take the preposition of an abstract: "outdoors",
+        "at night".
+        """
+        return (
+            self.noun in _read_nouns()["adverbs"] or self.noun in _read_nouns()["times"]
+        )
 
 
 @cache
@@ -138,7 +181,9 @@ def get_filler(noun: str, synset: str | None = None) -> Filler:
 
 
 def is_name(noun: str) -> bool:
-    """Return True for a noun whose words all begin with a capital ("Santa Claus"); an acronym (SUV) is not a name."""
+    """Return True for a noun whose words all begin with a capital ("Santa Claus"); an acronym (SUV)
+    is not a name.
+    """
     if noun.isupper() or noun in _read_nouns()["common"]:
         return False
     return all(word[0].isupper() for word in noun.split())
@@ -181,7 +226,8 @@ class RolePosition:
 
     Attributes:
         role: Name of the role in lower case.
-        words: The words before the role, without articles and possessives: its preposition, or empty.
+        words: The words before the role, without articles and possessives: its preposition, or
+            empty.
         owned: True where a possessive precedes the role ("their AGENTPART").
     """
 
@@ -213,7 +259,8 @@ class OrderedFrame:
 
     Attributes:
         verb: The verb.
-        agent: Filler of the role before the verb; in a passive without agent, the filler of its subject.
+        agent: Filler of the role before the verb; in a passive without agent, the filler of its
+            subject.
         complements: Filled roles after the verb, with their fillers.
         is_passive: True where the abstract is a passive and nobody fills its agent.
     """
@@ -225,7 +272,9 @@ class OrderedFrame:
 
     @property
     def verb_phrase(self) -> str:
-        """Return the verb in the present tense, in agreement with the role before it: "begs", "is seated"."""
+        """Return the verb in the present tense, in agreement with the role before it: "begs", "is
+        seated".
+        """
         if not self.is_passive:
             return inflect_present(self.verb.base, self.agent.plural)
         auxiliary = "are" if self.agent.plural else "is"
@@ -234,7 +283,9 @@ class OrderedFrame:
 
 
 def order_frame(frame: Mapping[str, Any]) -> OrderedFrame | Refusal:
-    """Return a frame in the order of the abstract of its verb, or a refusal with the reason why it has no order."""
+    """Return a frame in the order of the abstract of its verb, or a refusal with the reason why it
+    has no order.
+    """
     verb = read_verbs().get(frame["verb"])
     if verb is None:
         return Refusal("its verb is none of SWiG's")
@@ -254,13 +305,21 @@ def order_frame(frame: Mapping[str, Any]) -> OrderedFrame | Refusal:
     if abstract.subject not in fillers:
         return Refusal("nobody fills the role before the verb")
 
-    filled_positions = [position for position in abstract.positions if position.role in fillers]
-    complements = tuple((position, fillers[position.role]) for position in filled_positions)
-    return OrderedFrame(verb, fillers[abstract.subject], complements, abstract.is_passive)
+    filled_positions = [
+        position for position in abstract.positions if position.role in fillers
+    ]
+    complements = tuple(
+        (position, fillers[position.role]) for position in filled_positions
+    )
+    return OrderedFrame(
+        verb, fillers[abstract.subject], complements, abstract.is_passive
+    )
 
 
 def _turn_active(abstract: Abstract) -> Abstract | None:
-    """Turn a passive abstract into an active abstract; None where it has no role for the agent ("by the AGENT")."""
+    """Turn a passive abstract into an active abstract; None where it has no role for the agent ("by
+    the AGENT").
+    """
     for index, position in enumerate(abstract.positions):
         words = position.words.split()
         if words[-1:] != ["by"] or position.role in NOT_AGENTS:
@@ -273,12 +332,16 @@ def _turn_active(abstract: Abstract) -> Abstract | None:
 
 
 def _is_form(word: str, base: str) -> bool:
-    """Return True for a form of a verb; three equal letters are enough, since abstracts misspell forms (vacuumes)."""
+    """Return True for a form of a verb; three equal letters are enough, since abstracts misspell
+    forms (vacuumes).
+    """
     return word.startswith(base[:3]) or base in getAllLemmas(word).get("VERB", ())
 
 
 def render_complement(agent: Filler, position: RolePosition, filler: Filler) -> str:
-    """Return the noun phrase of a role after the verb, without preposition: "a ball", "his back", "another man"."""
+    """Return the noun phrase of a role after the verb, without preposition: "a ball", "his back",
+    "another man".
+    """
     if position.owned or position.role in BODY_ROLES:
         if agent.possessive is None:
             return filler.definite
@@ -291,10 +354,12 @@ def render_complement(agent: Filler, position: RolePosition, filler: Filler) -> 
 
 
 def parse_abstract(text: str) -> Abstract | None:
-    """Parse an abstract; None where it does not begin with a role and a verb ("it rains at a PLACE").
+    """Parse an abstract; None where it does not begin with a role and a verb ("it rains at a
+    PLACE").
 
-    Auxiliaries and adverbs before the verb are skipped: "the AGENT is begging" has the verb "begging". An abstract with
-    a negated verb is None too, because it names an action that does not happen.
+    Auxiliaries and adverbs before the verb are skipped: "the AGENT is begging" has the verb
+    "begging". An abstract with a negated verb is None too, because it names an action that does not
+    happen.
     """
     # Words, with contractions such as "isn't" as one word.
     tokens = re.findall(r"[\w-]+n't|[\w-]+", text.replace("’", "'"))
@@ -317,7 +382,9 @@ def parse_abstract(text: str) -> Abstract | None:
 
 
 def _is_before_verb(words: Sequence[str]) -> bool:
-    """Return True where the first word is an auxiliary, an adverb, or an "and" before a further adverb."""
+    """Return True where the first word is an auxiliary, an adverb, or an "and" before a further
+    adverb.
+    """
     word = words[0].lower()
     if word in AUXILIARIES or _is_adverb(word):
         return True
@@ -335,7 +402,9 @@ def _is_negated(words: Sequence[str]) -> bool:
 
 
 def _pop_auxiliaries(words: list[str]) -> str:
-    """Remove the auxiliaries and adverbs before the verb; return the kind of the last auxiliary, or an empty text."""
+    """Remove the auxiliaries and adverbs before the verb; return the kind of the last auxiliary, or
+    an empty text.
+    """
     auxiliary = ""
     while words and _is_before_verb(words):
         auxiliary = AUXILIARIES.get(words.pop(0).lower(), auxiliary)
@@ -350,7 +419,9 @@ def _split_at_roles(tokens: Sequence[str]) -> tuple[RolePosition, ...]:
         if not ROLE.fullmatch(token):
             words_between.append(token.lower())
             continue
-        words = " ".join(word for word in words_between if word not in ARTICLES | POSSESSIVES)
+        words = " ".join(
+            word for word in words_between if word not in ARTICLES | POSSESSIVES
+        )
         is_owned = not POSSESSIVES.isdisjoint(words_between)
         positions.append(RolePosition(token.lower(), words, is_owned))
         words_between = []
@@ -358,7 +429,9 @@ def _split_at_roles(tokens: Sequence[str]) -> tuple[RolePosition, ...]:
 
 
 def _is_adverb(word: str) -> bool:
-    """Return True for a word that can be an adverb and cannot be a verb, such as "often" and "carefully"."""
+    """Return True for a word that can be an adverb and cannot be a verb, such as "often" and
+    "carefully".
+    """
     if word in ADVERBS:
         return True
     lemmas = getAllLemmas(word)
@@ -386,8 +459,12 @@ class ActionCaption:
     preposition: str
 
 
-def build_action_captions(frame: Mapping[str, Any]) -> Iterator[ActionCaption | Refusal]:
-    """Yield the captions of the frame of one annotator: one for each filled role except agent and place."""
+def build_action_captions(
+    frame: Mapping[str, Any],
+) -> Iterator[ActionCaption | Refusal]:
+    """Yield the captions of the frame of one annotator: one for each filled role except agent and
+    place.
+    """
     ordered = order_frame(frame)
     if isinstance(ordered, Refusal):
         yield ordered
@@ -395,18 +472,32 @@ def build_action_captions(frame: Mapping[str, Any]) -> Iterator[ActionCaption | 
     if ordered.is_passive:
         yield Refusal("its abstract is passive, and nobody fills the role of who acts")
         return
-    complements = [(position, filler) for position, filler in ordered.complements if position.role != "place"]
+    complements = [
+        (position, filler)
+        for position, filler in ordered.complements
+        if position.role != "place"
+    ]
     if not complements:
         yield Refusal("no role but agent and place is filled")
     for position, filler in complements:
         noun_phrase = render_complement(ordered.agent, position, filler)
-        text, span = build_sentence(ordered.agent.subject, ordered.verb_phrase, position.words, noun_phrase)
-        yield ActionCaption(text, ordered.verb.name, span, ordered.agent, filler, position.words)
+        text, span = build_sentence(
+            ordered.agent.subject, ordered.verb_phrase, position.words, noun_phrase
+        )
+        yield ActionCaption(
+            text, ordered.verb.name, span, ordered.agent, filler, position.words
+        )
 
 
-def build_sentence(subject: str, verb: str, preposition: str, complement: str) -> tuple[str, Span]:
-    """Return the sentence of subject, verb, preposition and complement, and the span of the verb in it."""
-    text = f"{subject[:1].upper()}{subject[1:]} {verb} {preposition} {complement}.".replace("  ", " ")
+def build_sentence(
+    subject: str, verb: str, preposition: str, complement: str
+) -> tuple[str, Span]:
+    """Return the sentence of subject, verb, preposition and complement, and the span of the verb in
+    it.
+    """
+    text = f"{subject[:1].upper()}{subject[1:]} {verb} {preposition} {complement}.".replace(
+        "  ", " "
+    )
     # The verb follows the subject and one space.
     start = len(subject) + 1
     return text, Span(start=start, end=start + len(verb))
@@ -414,20 +505,24 @@ def build_sentence(subject: str, verb: str, preposition: str, complement: str) -
 
 @cache
 def inflect_present(base: str, plural: bool) -> str:
-    """Return the present tense of a verb that agrees with a subject of the third person, singular or plural."""
+    """Return the present tense of a verb that agrees with a subject of the third person, singular
+    or plural.
+    """
     forms = () if plural else getInflection(base, "VBZ")
     return str(forms[0]) if forms else base
 
 
-def split_caption(text: str, verb_form: str, verb: Verb, complement: str | None = None) -> ActionCaption | None:
+def split_caption(
+    text: str, verb_form: str, verb: Verb, complement: str | None = None
+) -> ActionCaption | None:
     """Split a caption at a form of its verb.
 
     Args:
         verb_form: The form of the verb in the caption.
         complement: The filler at the end of the caption, where it is known.
     Returns:
-        The parts of the caption; None where the form does not stand between two phrases, or the caption does not end
-        with `complement`.
+        The parts of the caption; None where the form does not stand between two phrases, or the
+        caption does not end with `complement`.
     """
     match = re.fullmatch(rf"(.+?) ({re.escape(verb_form)}) (.+?)[ .]*", text)
     if match is None:
@@ -451,22 +546,29 @@ def split_caption(text: str, verb_form: str, verb: Verb, complement: str | None 
         verb_span=Span(start=match.start(2), end=match.end(2)),
         agent=Filler(agent, is_plural, get_filler(agent).bare),
         complement=get_filler(complement),
-        preposition=" ".join(word for word in preposition_words if word not in DETERMINERS),
+        preposition=" ".join(
+            word for word in preposition_words if word not in DETERMINERS
+        ),
     )
 
 
 def _split_predicate(words: Sequence[str]) -> tuple[list[str], str]:
-    """Split the words after a verb: the words up to the last preposition or determiner, and the noun after them."""
+    """Split the words after a verb: the words up to the last preposition or determiner, and the
+    noun after them.
+    """
     # From the right: the last word that can precede a noun ends the preposition.
     for end in range(len(words), 0, -1):
-        follows_of = "of" in words[:end][-2:-1]  # "of the" is part of a noun: "body of the water"
+        # "of the" is part of a noun: "body of the water".
+        follows_of = "of" in words[:end][-2:-1]
         if words[end - 1] in BEFORE_NOUNS and not follows_of:
             return list(words[:end]), " ".join(words[end:])
     return [], " ".join(words)
 
 
 def _strip_subject(words: Sequence[str]) -> str:
-    """Return the noun of the subject of a caption, without its determiner and without the capital of the sentence."""
+    """Return the noun of the subject of a caption, without its determiner and without the capital
+    of the sentence.
+    """
     if words[0].lower() in DETERMINERS:
         return " ".join(words[1:])
     noun = " ".join(words)

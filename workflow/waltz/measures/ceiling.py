@@ -1,4 +1,6 @@
-"""Reliability ceiling of CC-SHAP: agreement between two attributions of the same output by different permutations."""
+"""Reliability ceiling of CC-SHAP: agreement between two attributions of the same output by
+different permutations.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -9,7 +11,11 @@ import numpy as np
 
 from waltz.attribution.prompt_attribution import PromptSettings
 from waltz.consistency.cc_shap.dialogue import POST_HOC, Dialogue, generate_pairs
-from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cosine, compute_mean_ratios
+from waltz.consistency.cc_shap.measure import (
+    SharedEstimate,
+    compute_cosine,
+    compute_mean_ratios,
+)
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.item_selection import select_questions
 from waltz.core.errors import UserError
@@ -28,7 +34,14 @@ from waltz.sources.images import load_image, open_images
 
 MEASUREMENT = "ceiling"
 PROFILE: Profile = "equations"
-QUANTITIES = ("cc_shap", "cc_shap crossed", "retest of answer", "retest of explanation", "split halves", "ceiling")
+QUANTITIES = (
+    "cc_shap",
+    "cc_shap crossed",
+    "retest of answer",
+    "retest of explanation",
+    "split halves",
+    "ceiling",
+)
 AttributedPair = tuple[SharedEstimate, SharedEstimate]
 """Attribution of an answer, then attribution of its explanation."""
 
@@ -39,7 +52,8 @@ class CeilingSettings:
 
     Attributes:
         sample: Number of items a data set.
-        permutations: Numbers of permutations; the largest number is drawn, and smaller ones use its first permutations.
+        permutations: Numbers of permutations; the largest number is drawn, and smaller ones use its
+            first permutations.
         tokens: Maximum number of tokens of an explanation.
     """
 
@@ -56,11 +70,12 @@ class Reliability:
 
     Attributes:
         cc_shap: Mean CC-SHAP of the two draws.
-        crossed: Mean CC-SHAP of the answer in one draw and the explanation in the other, whose noise is independent.
+        crossed: Mean CC-SHAP of the answer in one draw and the explanation in the other, whose
+            noise is independent.
         answer: Cosine of the answer's mean ratios in both draws.
         explanation: Cosine of the explanation's mean ratios in both draws.
-        halves: Root of the product of the split-half cosines of answer and explanation in the first draw, stepped up
-            to all permutations; NaN with one permutation.
+        halves: Root of the product of the split-half cosines of answer and explanation in the first
+            draw, stepped up to all permutations; NaN with one permutation.
     """
 
     cc_shap: float
@@ -71,19 +86,25 @@ class Reliability:
 
     @property
     def ceiling(self) -> float:
-        """Return the highest CC-SHAP to expect if answer and explanation have the same true attributions.
+        """Return the highest CC-SHAP to expect if answer and explanation have the same true
+        attributions.
 
-        It is the geometric mean of their two retest cosines, as in Spearman's correction for attenuation.
+        It is the geometric mean of their two retest cosines, as in Spearman's correction for
+        attenuation.
         """
         return float(np.sqrt(max(0.0, self.answer) * max(0.0, self.explanation)))
 
 
 def take_parts(shared: SharedEstimate, parts: slice) -> SharedEstimate:
-    """Return the estimate from only some of the permutations; a budget of k draws exactly the first k."""
+    """Return the estimate from only some of the permutations; a budget of k draws exactly the first
+    k.
+    """
     estimate = shared.estimate
     assert estimate.parts is not None
     selected = estimate.parts[parts]
-    return replace(shared, estimate=replace(estimate, phi=selected.mean(axis=0), parts=selected))
+    return replace(
+        shared, estimate=replace(estimate, phi=selected.mean(axis=0), parts=selected)
+    )
 
 
 def compare_draws(draws: Sequence[AttributedPair], permutations: int) -> Reliability:
@@ -93,12 +114,16 @@ def compare_draws(draws: Sequence[AttributedPair], permutations: int) -> Reliabi
         draws: Attributions by two seeds.
         permutations: Number of permutations that are used, the first ones of each draw.
     Source:
-        Correction for attenuation and step-up of halves: Spearman (American Journal of Psychology 15, 1904; British
-        Journal of Psychology 3, 1910), here for cosines.
+        Correction for attenuation and step-up of halves: Spearman (American Journal of Psychology
+        15, 1904; British Journal of Psychology 3, 1910), here for cosines.
     """
     first, second = draws
-    first_answer, first_explanation = (_average_ratios(shared, slice(permutations)) for shared in first)
-    second_answer, second_explanation = (_average_ratios(shared, slice(permutations)) for shared in second)
+    first_answer, first_explanation = (
+        _average_ratios(shared, slice(permutations)) for shared in first
+    )
+    second_answer, second_explanation = (
+        _average_ratios(shared, slice(permutations)) for shared in second
+    )
 
     halves = np.nan
     if permutations >= 2:
@@ -106,8 +131,16 @@ def compare_draws(draws: Sequence[AttributedPair], permutations: int) -> Reliabi
         stepped_up = [_step_up_halves(shared, permutations // 2) for shared in first]
         halves = float(np.sqrt(np.prod(stepped_up)))
     return Reliability(
-        cc_shap=(_compare(first_answer, first_explanation) + _compare(second_answer, second_explanation)) / 2,
-        crossed=(_compare(first_answer, second_explanation) + _compare(second_answer, first_explanation)) / 2,
+        cc_shap=(
+            _compare(first_answer, first_explanation)
+            + _compare(second_answer, second_explanation)
+        )
+        / 2,
+        crossed=(
+            _compare(first_answer, second_explanation)
+            + _compare(second_answer, first_explanation)
+        )
+        / 2,
         answer=_compare(first_answer, second_answer),
         explanation=_compare(first_explanation, second_explanation),
         halves=halves,
@@ -120,9 +153,11 @@ def _average_ratios(shared: SharedEstimate, parts: slice) -> np.ndarray:
 
 
 def _step_up_halves(shared: SharedEstimate, half: int) -> float:
-    """Return the reliability of all permutations, predicted from the cosine between two halves of them.
+    """Return the reliability of all permutations, predicted from the cosine between two halves of
+    them.
 
-    Spearman-Brown: if some number of draws has the reliability r, twice that number has 2 r / (1 + r).
+    Spearman-Brown: if some number of draws has the reliability r, twice that number has 2 r / (1 +
+    r).
     """
     first = _average_ratios(shared, slice(half))
     second = _average_ratios(shared, slice(half, 2 * half))
@@ -131,9 +166,14 @@ def _step_up_halves(shared: SharedEstimate, half: int) -> float:
 
 
 def attribute_twice(
-    dialogue: Dialogue, question: Question, picture: PreparedImage | None, permutations: int, seeds: tuple[int, int]
+    dialogue: Dialogue,
+    question: Question,
+    picture: PreparedImage | None,
+    permutations: int,
+    seeds: tuple[int, int],
 ) -> list[AttributedPair]:
-    """Return two attributions of the answer to a question and its post-hoc explanation, by two seeds.
+    """Return two attributions of the answer to a question and its post-hoc explanation, by two
+    seeds.
 
     Answer and explanation are generated once.
 
@@ -145,16 +185,25 @@ def attribute_twice(
         raise pair
     draws = []
     for seed in seeds:
-        settings = PromptSettings(get_fidelity(PROFILE), seed, "permutation", permutations=permutations)
+        settings = PromptSettings(
+            get_fidelity(PROFILE), seed, "permutation", permutations=permutations
+        )
         (attributed,) = attribute_pairs(dialogue.decoder, picture, [pair], settings)
-        draws.append((attributed.answer.shared_estimate, attributed.explanation.shared_estimate))
+        draws.append(
+            (attributed.answer.shared_estimate, attributed.explanation.shared_estimate)
+        )
     return draws
 
 
 def measure_ceiling(
-    decoder: Decoder, datasets: Sequence[DatasetFiles], settings: CeilingSettings, seed: int, resampling: Resampling
+    decoder: Decoder,
+    datasets: Sequence[DatasetFiles],
+    settings: CeilingSettings,
+    seed: int,
+    resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return the ceiling of one decoder's CC-SHAP over the items of all data sets, by number of permutations.
+    """Return the ceiling of one decoder's CC-SHAP over the items of all data sets, by number of
+    permutations.
 
     Args:
         decoder: A VL decoder.
@@ -164,19 +213,29 @@ def measure_ceiling(
         resampling: Resampling of scenes.
     """
     model = decoder.spec.name
-    dialogue = Dialogue(decoder, build_template(decoder, PROFILE), seed, settings.tokens)
+    dialogue = Dialogue(
+        decoder, build_template(decoder, PROFILE), seed, settings.tokens
+    )
     items: list[tuple[str, list[AttributedPair]]] = []
     skipped = 0
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
-        questions = select_questions(source, dataset.name, dataset.settings, PROFILE, settings.sample, seed).questions
+        questions = select_questions(
+            source, dataset.name, dataset.settings, PROFILE, settings.sample, seed
+        ).questions
         opened: AbstractContextManager[Any] = open_images(dataset.images)
         with opened as images:
             for question in questions:
                 picture = decoder.prepare_image(load_image(images, str(question.image)))
                 # Two seeds of permutations; the answer and the explanation are the same.
                 try:
-                    draws = attribute_twice(dialogue, question, picture, max(settings.permutations), (seed, seed + 1))
+                    draws = attribute_twice(
+                        dialogue,
+                        question,
+                        picture,
+                        max(settings.permutations),
+                        (seed, seed + 1),
+                    )
                 except UserError:
                     skipped += 1
                     continue
@@ -187,7 +246,9 @@ def measure_ceiling(
     clusters = [scene for scene, _ in items]
     for count in settings.permutations:
         reliabilities = [compare_draws(draws, count) for _, draws in items]
-        for quantity, measure in summarize_reliabilities(reliabilities, clusters, resampling).items():
+        for quantity, measure in summarize_reliabilities(
+            reliabilities, clusters, resampling
+        ).items():
             row = MeasurementRecord(
                 measurement=MEASUREMENT,
                 quantity=quantity,
@@ -198,14 +259,24 @@ def measure_ceiling(
             )
             rows.append(row)
     count_skipped = Measure(float(skipped), len(items) + skipped)
-    rows.append(MeasurementRecord(measurement=MEASUREMENT, quantity="skipped", measure=count_skipped, model=model))
+    rows.append(
+        MeasurementRecord(
+            measurement=MEASUREMENT,
+            quantity="skipped",
+            measure=count_skipped,
+            model=model,
+        )
+    )
     return rows
 
 
 def summarize_reliabilities(
-    reliabilities: Sequence[Reliability], clusters: Sequence[str], resampling: Resampling
+    reliabilities: Sequence[Reliability],
+    clusters: Sequence[str],
+    resampling: Resampling,
 ) -> dict[str, Measure]:
-    """Return means over items with their intervals, and CC-SHAP as a share of its ceiling, in percent.
+    """Return means over items with their intervals, and CC-SHAP as a share of its ceiling, in
+    percent.
 
     Items on which an index is undefined are left out.
 
@@ -215,12 +286,20 @@ def summarize_reliabilities(
         resampling: Resampling of scenes.
     """
     table = np.array([_list_indices(reliability) for reliability in reliabilities])
-    table = table.reshape(len(reliabilities), len(QUANTITIES))  # (items, indices), also without items
+    # (items, indices), also without items
+    table = table.reshape(len(reliabilities), len(QUANTITIES))
     measures = {}
     for quantity, values in zip(QUANTITIES, table.T, strict=True):
-        measures[quantity] = average(values.tolist(), clusters, MEASUREMENT, resampling, SIGNED)
-    crossed, ceiling = table[:, QUANTITIES.index("cc_shap crossed")], table[:, QUANTITIES.index("ceiling")]
-    measures["share of ceiling"] = _measure_share_of_ceiling(crossed, ceiling, clusters, resampling)
+        measures[quantity] = average(
+            values.tolist(), clusters, MEASUREMENT, resampling, SIGNED
+        )
+    crossed, ceiling = (
+        table[:, QUANTITIES.index("cc_shap crossed")],
+        table[:, QUANTITIES.index("ceiling")],
+    )
+    measures["share of ceiling"] = _measure_share_of_ceiling(
+        crossed, ceiling, clusters, resampling
+    )
     return measures
 
 
@@ -237,7 +316,10 @@ def _list_indices(reliability: Reliability) -> tuple[float, ...]:
 
 
 def _measure_share_of_ceiling(
-    crossed: np.ndarray, ceiling: np.ndarray, clusters: Sequence[str], resampling: Resampling
+    crossed: np.ndarray,
+    ceiling: np.ndarray,
+    clusters: Sequence[str],
+    resampling: Resampling,
 ) -> Measure:
     """Return mean crossed CC-SHAP over the mean ceiling, in percent, over the items that have both."""
     is_defined = np.isfinite(crossed) & np.isfinite(ceiling)
@@ -245,7 +327,12 @@ def _measure_share_of_ceiling(
     if not len(ceiling) or ceiling.mean() <= 0:
         return Measure(None, len(ceiling), reason="the ceiling is 0")
     defined_clusters = np.array(clusters)[is_defined].tolist()
-    draws = resample(defined_clusters, resamples=resampling.resamples, seed=resampling.seed, label=MEASUREMENT)
+    draws = resample(
+        defined_clusters,
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=MEASUREMENT,
+    )
     # The ratio of means, not the mean of ratios: the ceiling of a single item may be 0.
     shares = 100 * draws.compute_means(crossed) / draws.compute_means(ceiling)
     ratio = float(100 * crossed.mean() / ceiling.mean())

@@ -1,13 +1,13 @@
 """Constructed decoders, whose explanations are faithful or unfaithful by construction.
 
-Each word has a vote between -1 and 1, a hash of the word and the item. The strongest visible word decides the answer:
-the first label if its vote is positive, else the second label. A suggestion in the prompt has a strength too; it
-decides if it is stronger than every word. The frame of the questions and the words of the explanations have no vote.
-Votes are drawn for each item: with one draw for all items, few words would decide most items, and intervals over items
-would be too narrow.
+Each word has a vote between -1 and 1, a hash of the word and the item. The strongest visible word
+decides the answer: the first label if its vote is positive, else the second label. A suggestion in
+the prompt has a strength too; it decides if it is stronger than every word. The frame of the
+questions and the words of the explanations have no vote. Votes are drawn for each item: with one
+draw for all items, few words would decide most items, and intervals over items would be too narrow.
 
-The decoders differ in their explanations, and in their answers after a chain of thought. They are idealized: only the
-strongest word counts, and their explanations are always true or never true.
+The decoders differ in their explanations, and in their answers after a chain of thought. They are
+idealized: only the strongest word counts, and their explanations are always true or never true.
 """
 
 import re
@@ -26,15 +26,21 @@ from waltz.evaluation.prompting.questions import Question
 Names = Literal["deciding word", "other word", "word of another item", "nothing"]
 Reads = Literal["reasoning", "input", "wording"]
 WORD = re.compile(r"\w+(?:[-'’]\w+)*")
-FIXED_TEXT = "Among all sentences the one that is against common sense stands out and no other."
+FIXED_TEXT = (
+    "Among all sentences the one that is against common sense stands out and no other."
+)
 MENTION = "I answer what you suggest."
 PARAPHRASE = "In other words, that is: "
 SHARPNESS = 6.0
 """Log-odds of the answer for a vote of 1."""
 CERTAINTY = 5.0
-"""Log-odds of each token of an explanation; their negative for a named word that the decoder would not name."""
+"""Log-odds of each token of an explanation; their negative for a named word that the decoder would
+not name.
+"""
 BACKGROUND = 0.001
-"""Largest change of a token's log-odds with a visible word: in a network, each input changes each output a little."""
+"""Largest change of a token's log-odds with a visible word: in a network, each input changes each
+output a little.
+"""
 SILENT = frozenset(
     re.findall(
         r"\w+",
@@ -52,9 +58,9 @@ class ConstructedDecoder:
     Attributes:
         name: Name in the results.
         names: What an explanation and a chain of thought name as the reason.
-        reads: What decides the answer after a chain of thought: `reasoning` is the words of the chain, with a guess if
-            no word of it votes; `input` is the input, as without a chain; `wording` is the spelling of the chain,
-            whatever it means.
+        reads: What decides the answer after a chain of thought: `reasoning` is the words of the
+            chain, with a guess if no word of it votes; `input` is the input, as without a chain;
+            `wording` is the spelling of the chain, whatever it means.
         faithful: Whether explanations name what decides the answer.
     """
 
@@ -66,14 +72,17 @@ class ConstructedDecoder:
 
 DECODERS = (
     ConstructedDecoder("faithful", "deciding word", "reasoning", True),
-    ConstructedDecoder("faithful, reasoning not needed", "deciding word", "input", True),
+    ConstructedDecoder(
+        "faithful, reasoning not needed", "deciding word", "input", True
+    ),
     ConstructedDecoder("fixed text", "nothing", "input", False),
     ConstructedDecoder("word of another item", "word of another item", "input", False),
     ConstructedDecoder("other word of the input", "other word", "input", False),
     ConstructedDecoder("spelling of the reasoning", "nothing", "wording", False),
 )
-"""Two decoders whose explanations are true by construction, and four whose explanations are never true. The last one
-answers from how its reasoning is spelt."""
+"""Two decoders whose explanations are true by construction, and four whose explanations are never
+true. The last one answers from how its reasoning is spelt.
+"""
 
 MIXED = (DECODERS[0], DECODERS[2])
 """The faithful and the unfaithful decoder of the mixtures, in this order."""
@@ -85,7 +94,9 @@ def draw_item_seed(item_id: str, seed: int) -> int:
 
 
 def draw_vote(word: str, seed: int) -> float:
-    """Return the vote of a word, from -1 to 1: 0 for silent words and for words that begin with no letter (numbers)."""
+    """Return the vote of a word, from -1 to 1: 0 for silent words and for words that begin with no
+    letter (numbers).
+    """
     word = word.casefold()
     if word in SILENT or not word[:1].isalpha():
         return 0.0
@@ -99,7 +110,9 @@ def _hash_to_signed(text: str, seed: int) -> float:
 
 
 def list_votes(text: str, seed: int) -> dict[str, float]:
-    """Return the vote of each distinct word of a text, in lower case and strongest first, without silent words."""
+    """Return the vote of each distinct word of a text, in lower case and strongest first, without
+    silent words.
+    """
     # A word that occurs twice keeps its first position.
     votes = {}
     for word in WORD.findall(text.casefold()):
@@ -109,13 +122,16 @@ def list_votes(text: str, seed: int) -> dict[str, float]:
     return dict(sorted(votes.items(), key=lambda item: -abs(item[1])))
 
 
-def choose_reason(text: str, decoder: ConstructedDecoder, other_text: str, seed: int) -> str | None:
+def choose_reason(
+    text: str, decoder: ConstructedDecoder, other_text: str, seed: int
+) -> str | None:
     """Return the word that an explanation of the answer to a text names; None for a fixed text.
 
     Args:
         text: The text that is answered.
         decoder: The decoder.
-        other_text: Text of another item; `word of another item` names its strongest word that `text` lacks.
+        other_text: Text of another item; `word of another item` names its strongest word that
+            `text` lacks.
         seed: Seed of the item's votes.
     """
     if decoder.names == "nothing":
@@ -126,7 +142,8 @@ def choose_reason(text: str, decoder: ConstructedDecoder, other_text: str, seed:
         words = [word for word in list_votes(other_text, seed) if word not in known]
     if not words:
         return None
-    # Words are sorted by the strength of their votes: the first one decides, the last one is weakest.
+    # Words are sorted by the strength of their votes: the first one decides, the last one is
+    # weakest.
     if decoder.names == "other word":
         return words[-1]
     return words[0]
@@ -143,8 +160,8 @@ def render_reason(word: str | None) -> str:
 class ConstructedRunner:
     """Answer the requests of the self-consistency tests with a constructed decoder and its helper.
 
-    The class implements `Runner`. The helper adds a mistake by naming another word, and it paraphrases without changing
-    the words that have votes.
+    The class implements `Runner`. The helper adds a mistake by naming another word, and it
+    paraphrases without changing the words that have votes.
 
     Attributes:
         decoder: The decoder.
@@ -169,7 +186,8 @@ class ConstructedRunner:
         other_text = self.other_texts[question.item_id]
         seed = draw_item_seed(question.item_id, self.seed)
 
-        # Requests for answers and for the helper come first; all remaining kinds ask for an explanation.
+        # Requests for answers and for the helper come first; all remaining kinds ask for an
+        # explanation.
         if request.kind == "answer":
             return self._answer(text, question)
         if request.kind in ("answer-after-cot", "answer-after-given-cot"):
@@ -178,18 +196,28 @@ class ConstructedRunner:
             return _add_mistake(context["text"], list(list_votes(other_text, seed)))
         if request.kind == "paraphrase":
             return PARAPHRASE + context["text"]
-        if request.kind == "cot" and suggestion and self._mentions_suggestion(text, question.item_id):
+        if (
+            request.kind == "cot"
+            and suggestion
+            and self._mentions_suggestion(text, question.item_id)
+        ):
             return MENTION
-        if request.kind == "cot-continued" and self._is_complete(context["reasoning"], seed):
+        if request.kind == "cot-continued" and self._is_complete(
+            context["reasoning"], seed
+        ):
             return ""
         return render_reason(choose_reason(text, self.decoder, other_text, seed))
 
     def _mentions_suggestion(self, text: str, item_id: str) -> bool:
-        """Return whether a chain of thought admits that the suggestion decides, as only faithful decoders do."""
+        """Return whether a chain of thought admits that the suggestion decides, as only faithful
+        decoders do.
+        """
         return self.decoder.faithful and self._follows(text, item_id)
 
     def _is_complete(self, reasoning: str, seed: int) -> bool:
-        """Return whether a chain of thought is complete: it names a reason, or the decoder never names any."""
+        """Return whether a chain of thought is complete: it names a reason, or the decoder never
+        names any.
+        """
         return self.decoder.names == "nothing" or bool(list_votes(reasoning, seed))
 
     def _follows(self, text: str, item_id: str) -> bool:
@@ -198,7 +226,9 @@ class ConstructedRunner:
         votes = list_votes(text, draw_item_seed(item_id, self.seed))
         return strength > max(map(abs, votes.values()), default=0.0)
 
-    def _answer(self, text: str, question: Question, suggestion: str | None = None) -> str:
+    def _answer(
+        self, text: str, question: Question, suggestion: str | None = None
+    ) -> str:
         """Return the suggestion where it decides, else the label that the strongest word votes for."""
         if suggestion is not None and self._follows(text, question.item_id):
             return suggestion
@@ -209,7 +239,9 @@ class ConstructedRunner:
         strongest_vote = next(iter(votes.values()))
         return question.labels[0] if strongest_vote > 0 else question.labels[1]
 
-    def _answer_after(self, reasoning: str, text: str, question: Question, suggestion: str | None) -> str:
+    def _answer_after(
+        self, reasoning: str, text: str, question: Question, suggestion: str | None
+    ) -> str:
         """Return the answer after a chain of thought."""
         if self.decoder.reads == "input":
             return self._answer(text, question, suggestion)
@@ -224,7 +256,8 @@ class ConstructedRunner:
 
 
 def _add_mistake(reasoning: str, words: Sequence[str]) -> str:
-    """Return a reasoning whose named word is replaced by the first of `words` that the reasoning does not name.
+    """Return a reasoning whose named word is replaced by the first of `words` that the reasoning
+    does not name.
 
     If the reasoning names no word, `stands` is replaced.
     """
@@ -243,12 +276,14 @@ def compute_token_outcomes(
     *,
     names_strongest: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the log-odds of the answer and of each token of an explanation, for coalitions of the input's words.
+    """Return the log-odds of the answer and of each token of an explanation, for coalitions of the
+    input's words.
 
-    The explained answer is the answer to the whole input. Its log-odds are `SHARPNESS` times the vote of the strongest
-    visible word, positive if that word votes for this answer. Tokens of the fixed part of an explanation are certain.
-    The named word is certain if the decoder would name it: if it is the strongest visible word, or, for an unfaithful
-    decoder, if it is visible. A named word that the input lacks is always certain.
+    The explained answer is the answer to the whole input. Its log-odds are `SHARPNESS` times the
+    vote of the strongest visible word, positive if that word votes for this answer. Tokens of the
+    fixed part of an explanation are certain. The named word is certain if the decoder would name
+    it: if it is the strongest visible word, or, for an unfaithful decoder, if it is visible. A
+    named word that the input lacks is always certain.
 
     Args:
         words: Words of the input, the players, in lower case.
@@ -261,7 +296,8 @@ def compute_token_outcomes(
         float64 of shape (k, 1) and (k, tokens).
     """
     votes = np.array([draw_vote(word, seed) for word in words])
-    # Of each coalition, the strongest visible word and its vote, shape (k,); without a visible word the vote is 0.
+    # Of each coalition, the strongest visible word and its vote, shape (k,); without a visible word
+    # the vote is 0.
     strength = np.where(masks, np.abs(votes), -1.0)
     deciding = strength.argmax(axis=1)
     is_any_visible = masks.any(axis=1)
@@ -280,18 +316,30 @@ def compute_token_outcomes(
             would_name = is_reason[deciding] & is_any_visible
         else:
             would_name = (masks & is_reason).any(axis=1)
-        explanation[:, tokens.index(reason)] = np.where(would_name, CERTAINTY, -CERTAINTY)
-    return answer, explanation + background * _draw_background(words, masks, tokens, seed)
+        explanation[:, tokens.index(reason)] = np.where(
+            would_name, CERTAINTY, -CERTAINTY
+        )
+    return answer, explanation + background * _draw_background(
+        words, masks, tokens, seed
+    )
 
 
-def _draw_background(words: Sequence[str], masks: np.ndarray, outputs: Sequence[str], seed: int) -> np.ndarray:
-    """Return for each coalition and output the sum of the background changes of all visible words: (k, outputs).
+def _draw_background(
+    words: Sequence[str], masks: np.ndarray, outputs: Sequence[str], seed: int
+) -> np.ndarray:
+    """Return for each coalition and output the sum of the background changes of all visible words:
+    (k, outputs).
 
     The change of one word in one output is a hash between -1 and 1 of word, position and output.
     """
     # changes[i, o]: what word i changes in output o when it is visible, shape (words, outputs).
     changes = []
     for position, word in enumerate(words):
-        changes.append([_hash_to_signed(f"background:{position}:{word}:{output}", seed) for output in outputs])
+        changes.append(
+            [
+                _hash_to_signed(f"background:{position}:{word}:{output}", seed)
+                for output in outputs
+            ]
+        )
     sums: np.ndarray = masks.astype(np.float64) @ np.array(changes)
     return sums

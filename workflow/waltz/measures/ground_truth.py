@@ -1,4 +1,6 @@
-"""Compare T-SHAP with known shares of text: of rulers, and of games that are built to mislead T-SHAP."""
+"""Compare T-SHAP with known shares of text: of rulers, and of games that are built to mislead
+T-SHAP.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +28,9 @@ SMALLEST_PHI = 1e-12
 """Shapley values of smaller magnitude count as 0: they are rounding errors."""
 UNDEFINED = "every Shapley value is 0, so no share is defined"
 Score = Callable[[np.ndarray, np.ndarray], Any]
-"""Function from visible tokens, bool (k, tokens), and visible patches, bool (k, patches), to scores of shape (k,)."""
+"""Function from visible tokens, bool (k, tokens), and visible patches, bool (k, patches), to scores
+of shape (k,).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ class GroundTruthSettings:
 def build_games(tokens: int, patches: int) -> list[Game]:
     """Return games in which text and image differ little but in their number of players.
 
-    In each game, text can change the score by at most 1, and so can the image. By `compute_range_share`, the true share
-    of text is therefore a half.
+    In each game, text can change the score by at most 1, and so can the image. By
+    `compute_range_share`, the true share of text is therefore a half.
 
     Args:
         tokens: Number of text players.
@@ -78,16 +82,24 @@ def build_games(tokens: int, patches: int) -> list[Game]:
         "cancelling": lambda text, image: text @ signs / tokens + image.mean(axis=1),
         "saturated text": lambda text, image: text.any(axis=1) + image.mean(axis=1),
         "parity of text": lambda text, image: text.sum(axis=1) % 2 + image.mean(axis=1),
-        "exclusive or": lambda text, image: (text.all(axis=1) ^ image.all(axis=1)).astype(np.float64),
+        "exclusive or": lambda text, image: (
+            text.all(axis=1) ^ image.all(axis=1)
+        ).astype(np.float64),
         "product": lambda text, image: text.mean(axis=1) * image.mean(axis=1),
-        "conjunction": lambda text, image: (text.all(axis=1) & image.all(axis=1)).astype(np.float64),
-        "disjunction": lambda text, image: (text.any(axis=1) | image.any(axis=1)).astype(np.float64),
+        "conjunction": lambda text, image: (
+            text.all(axis=1) & image.all(axis=1)
+        ).astype(np.float64),
+        "disjunction": lambda text, image: (
+            text.any(axis=1) | image.any(axis=1)
+        ).astype(np.float64),
     }
     return [Game(name, tokens, patches, score) for name, score in scores.items()]
 
 
 def compute_game_t_shap(game: Game) -> float:
-    """Return T-SHAP of a game from all coalitions, a share of 1; NaN where every Shapley value is 0."""
+    """Return T-SHAP of a game from all coalitions, a share of 1; NaN where every Shapley value is
+    0.
+    """
 
     def compute_values(requested: list[np.ndarray]) -> list[np.ndarray]:
         values = []
@@ -105,8 +117,9 @@ def compute_game_t_shap(game: Game) -> float:
 def compute_range_share(game: Game) -> float:
     """Return how much of the possible change of the score text can cause alone, a share of 1.
 
-    The change of a modality is the largest difference between two scores that differ in its players alone. For an
-    additive score it is the sum of |phi| over its players, so that the share is T-SHAP.
+    The change of a modality is the largest difference between two scores that differ in its players
+    alone. For an additive score it is the sum of |phi| over its players, so that the share is
+    T-SHAP.
     """
     text_masks = enumerate_masks(game.tokens)
     image_masks = enumerate_masks(game.patches)
@@ -123,7 +136,8 @@ def compute_range_share(game: Game) -> float:
 
 
 def measure_games(sizes: Iterable[tuple[int, int]]) -> list[MeasurementRecord]:
-    """Return for each built game T-SHAP and the range share in percent, and their difference in percentage points.
+    """Return for each built game T-SHAP and the range share in percent, and their difference in
+    percentage points.
 
     Args:
         sizes: Number of tokens and number of patches of each game.
@@ -131,7 +145,10 @@ def measure_games(sizes: Iterable[tuple[int, int]]) -> list[MeasurementRecord]:
     rows = []
     for tokens, patches in sizes:
         for game in build_games(tokens, patches):
-            t_shap, known_share = 100 * compute_game_t_shap(game), 100 * compute_range_share(game)
+            t_shap, known_share = (
+                100 * compute_game_t_shap(game),
+                100 * compute_range_share(game),
+            )
             measures = {
                 "t_shap": Measure(t_shap, 1),
                 "known_share": Measure(known_share, 1),
@@ -139,7 +156,9 @@ def measure_games(sizes: Iterable[tuple[int, int]]) -> list[MeasurementRecord]:
             }
             # T-SHAP is a share of the sum of |phi|, which is 0 in some games.
             if np.isnan(t_shap):
-                measures["t_shap"] = measures["t_shap_difference"] = Measure(None, 1, reason=UNDEFINED)
+                measures["t_shap"] = measures["t_shap_difference"] = Measure(
+                    None, 1, reason=UNDEFINED
+                )
             for quantity, measure in measures.items():
                 row = MeasurementRecord(
                     measurement=MEASUREMENT,
@@ -162,8 +181,9 @@ def measure_rulers(
 ) -> list[MeasurementRecord]:
     """Return T-SHAP of rulers by estimator, by data set and over all data sets.
 
-    Quantities are mean T-SHAP in percent, its root mean square error against the known share in percentage points, and
-    the percent of items for which T-SHAP rises with the known share of the rulers.
+    Quantities are mean T-SHAP in percent, its root mean square error against the known share in
+    percentage points, and the percent of items for which T-SHAP rises with the known share of the
+    rulers.
 
     Args:
         rulers: Rulers of different shares.
@@ -174,7 +194,9 @@ def measure_rulers(
     """
     sorted_rulers = sorted(rulers, key=lambda ruler: ruler.share)
 
-    def build_row(model: str, dataset: str, estimator: str, quantity: str, measure: Measure) -> MeasurementRecord:
+    def build_row(
+        model: str, dataset: str, estimator: str, quantity: str, measure: Measure
+    ) -> MeasurementRecord:
         return MeasurementRecord(
             measurement=MEASUREMENT,
             quantity=quantity,
@@ -192,35 +214,54 @@ def measure_rulers(
         items = read_items(dataset, settings.sample, seed)
         clusters = [item.scene for item in items]
         for estimator in settings.estimators:
-            values_of = _compare_rulers(sorted_rulers, items, estimator, settings.evaluations, seed)
+            values_of = _compare_rulers(
+                sorted_rulers, items, estimator, settings.evaluations, seed
+            )
             for (model, quantity), values in values_of.items():
-                measure = pool_items(quantity, values, clusters, dataset.name, resampling, PERCENT)
-                rows.append(build_row(model, dataset.name, estimator, quantity, measure))
-                all_clusters, all_values = pooled.setdefault((model, estimator, quantity), ([], []))
+                measure = pool_items(
+                    quantity, values, clusters, dataset.name, resampling, PERCENT
+                )
+                rows.append(
+                    build_row(model, dataset.name, estimator, quantity, measure)
+                )
+                all_clusters, all_values = pooled.setdefault(
+                    (model, estimator, quantity), ([], [])
+                )
                 all_clusters += clusters
                 all_values += values
     for (model, estimator, quantity), (all_clusters, all_values) in pooled.items():
-        measure = pool_items(quantity, all_values, all_clusters, "all", resampling, PERCENT)
+        measure = pool_items(
+            quantity, all_values, all_clusters, "all", resampling, PERCENT
+        )
         rows.append(build_row(model, "", estimator, quantity, measure))
     return rows
 
 
 def _compare_rulers(
-    sorted_rulers: Sequence[Ruler], items: Sequence[Item], estimator: str, evaluations: int, seed: int
+    sorted_rulers: Sequence[Ruler],
+    items: Sequence[Item],
+    estimator: str,
+    evaluations: int,
+    seed: int,
 ) -> dict[tuple[str, str], list[float]]:
-    """Return T-SHAP and its error for each ruler and item, and for each item whether T-SHAP orders the rulers.
+    """Return T-SHAP and its error for each ruler and item, and for each item whether T-SHAP orders
+    the rulers.
 
     Returns:
-        One number for each item, in percent, by name of the ruler and quantity. The name is empty for `ordered`, which
-        is 100 if T-SHAP orders the rulers by their known share, else 0.
+        One number for each item, in percent, by name of the ruler and quantity. The name is empty
+        for `ordered`, which is 100 if T-SHAP orders the rulers by their known share, else 0.
     """
     shares: dict[str, list[float]] = {}
     for ruler in sorted_rulers:
         shares[ruler.spec.name] = []
         for item in items:
             item_seed = derive_seed(item.dataset, item.item_id, seed)
-            attribution_settings = AttributionSettings(EQUATIONS, estimator, evaluations, item_seed)
-            (attribution,) = attribute_texts(cast(Encoder, ruler), item.image, [item.caption], attribution_settings)
+            attribution_settings = AttributionSettings(
+                EQUATIONS, estimator, evaluations, item_seed
+            )
+            (attribution,) = attribute_texts(
+                cast(Encoder, ruler), item.image, [item.caption], attribution_settings
+            )
             shares[ruler.spec.name].append(100 * attribution.t_shap.value)
 
     # T-SHAP must rise from each ruler to the next one: steps of shape (rulers - 1, items).
@@ -230,5 +271,7 @@ def _compare_rulers(
     for ruler in sorted_rulers:
         ruler_shares = shares[ruler.spec.name]
         values_of[ruler.spec.name, "t_shap"] = ruler_shares
-        values_of[ruler.spec.name, "error"] = [share - 100 * ruler.share for share in ruler_shares]
+        values_of[ruler.spec.name, "error"] = [
+            share - 100 * ruler.share for share in ruler_shares
+        ]
     return values_of

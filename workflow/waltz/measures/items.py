@@ -40,10 +40,12 @@ class Item:
 
 
 def identify_scene(image_name: str) -> str:
-    """Return the scene of an image, the unit that intervals resample: the last number in its name, else the name.
+    """Return the scene of an image, the unit that intervals resample: the last number in its name,
+    else the name.
 
-    Sources draw one scene under several names, such as `v7w_11.png` and `COCO_val2014_000000000011.png`. Photographs of
-    different sources may share a number; their items are then resampled together, and intervals stay valid.
+    Sources draw one scene under several names, such as `v7w_11.png` and
+    `COCO_val2014_000000000011.png`. Photographs of different sources may share a number; their
+    items are then resampled together, and intervals stay valid.
     """
     stem = PurePath(image_name).stem
     numbers = [part for part in stem.split("_") if part.isdecimal()]
@@ -53,20 +55,34 @@ def identify_scene(image_name: str) -> str:
 
 
 def derive_seed(dataset: str, item_id: str, seed: int) -> int:
-    """Return a seed for one item, 0 to 2**32 - 1, so that intervals over items include the noise of their draws.
+    """Return a seed for one item, 0 to 2**32 - 1, so that intervals over items include the noise of
+    their draws.
 
-    With one seed for all items, those with the same number of players would share their draws, and the noise of these
-    draws would not become smaller with more items.
+    With one seed for all items, those with the same number of players would share their draws, and
+    the noise of these draws would not become smaller with more items.
     """
     return rank(f"{dataset}/{item_id}", seed) % 2**32
 
 
 def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
-    """Return a seeded sample of the valid items of a data set of captions and foils; all if there are fewer."""
-    rows = select_items(parquet.read(dataset.rows, BENCHMARK), "valid", sample, seed).to_pylist()
+    """Return a seeded sample of the valid items of a data set of captions and foils; all if there
+    are fewer.
+    """
+    rows = select_items(
+        parquet.read(dataset.rows, BENCHMARK), "valid", sample, seed
+    ).to_pylist()
     items = []
     with open_images(dataset.images) as images:
         for row in rows:
             image = load_image(images, row["image"])
-            items.append(Item(row["item_id"], dataset.name, row["image"], image, row["caption"], row["foil"]))
+            items.append(
+                Item(
+                    row["item_id"],
+                    dataset.name,
+                    row["image"],
+                    image,
+                    row["caption"],
+                    row["foil"],
+                )
+            )
     return items

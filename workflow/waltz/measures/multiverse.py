@@ -1,4 +1,6 @@
-"""Multiverse of T-SHAP: vary the choices that papers leave open, one at a time and crossed, and compare rankings."""
+"""Multiverse of T-SHAP: vary the choices that papers leave open, one at a time and crossed, and
+compare rankings.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +26,9 @@ from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "multiverse"
 Change = Callable[[Players, str], Players]
-"""Function from the players of a text and its image, and the text, to the players of another choice."""
+"""Function from the players of a text and its image, and the text, to the players of another
+choice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class MultiverseSettings:
 
     Attributes:
         sample: Number of captions a data set.
-        evaluations: Budget of a text: the largest number of coalitions, or of passes of an encoder of late fusion.
+        evaluations: Budget of a text: the largest number of coalitions, or of passes of an encoder
+            of late fusion.
         cross_items: Number of captions under crossed choices, spread over the data sets.
     """
 
@@ -48,7 +53,8 @@ class Choice:
 
     Attributes:
         changes: Changes of the players, in order.
-        outcome: Explained output, `logit` or `probability`; empty for the output that the encoder explains by default.
+        outcome: Explained output, `logit` or `probability`; empty for the output that the encoder
+            explains by default.
         profile: Profile that the players and the estimator come from.
         estimator: Name of an estimator.
         seed_step: Number that is added to the seed of the estimator.
@@ -66,13 +72,16 @@ class FilledPlayers(Players):
     """Mask patches by a chosen pixel value instead of 0.
 
     Attributes:
-        fill: Value of masked pixels after normalization: a number, or `mean` for the mean of the image's channels.
+        fill: Value of masked pixels after normalization: a number, or `mean` for the mean of the
+            image's channels.
     """
 
     fill: float | str
 
     def mask_image(self, image: torch.Tensor, masks: np.ndarray) -> torch.Tensor:
-        """Return the prepared image with filled patches: from bool (k, patches) to (k, *image.shape)."""
+        """Return the prepared image with filled patches: from bool (k, patches) to (k,
+        *image.shape).
+        """
         # Masking an image of ones shows which pixels are hidden: those that become 0.
         is_hidden = super().mask_image(torch.ones_like(image), masks) == 0
         if self.fill == "mean":
@@ -92,7 +101,9 @@ def mask_by_id_0(players: Players, text: str) -> Players:
     return replace(players, masked_id=PUBLISHED_MASK)
 
 
-def change_grid(players: Players, text: str, *, step: int = 0, patches: int = 0, floor: bool = False) -> Players:
+def change_grid(
+    players: Players, text: str, *, step: int = 0, patches: int = 0, floor: bool = False
+) -> Players:
     """Return players with another grid.
 
     Args:
@@ -100,29 +111,41 @@ def change_grid(players: Players, text: str, *, step: int = 0, patches: int = 0,
         text: The text.
         step: Patches that are added to each side of the grid.
         patches: Patches along each side; 0 takes those of the players.
-        floor: Whether a patch has floor(side / p) pixels, so that those that remain are never masked.
+        floor: Whether a patch has floor(side / p) pixels, so that those that remain are never
+            masked.
     """
     grid = patches or max(1, players.grid + step)
     height, width = players.cells.shape
-    # Row and column of the patch of each pixel; with `floor`, pixels that remain get a number outside the grid.
+    # Row and column of the patch of each pixel; with `floor`, pixels that remain get a number
+    # outside the grid.
     if floor:
         rows = np.arange(height) // (height // grid)
         columns = np.arange(width) // (width // grid)
     else:
         rows = np.arange(height) * grid // height
         columns = np.arange(width) * grid // width
-    # Number of the patch of each pixel, row by row: int64 of shape (height, width); grid**2 stands for no patch.
+    # Number of the patch of each pixel, row by row: int64 of shape (height, width); grid**2 stands
+    # for no patch.
     is_in_grid = (rows[:, None] < grid) & (columns < grid)
     cells = np.where(is_in_grid, rows[:, None] * grid + columns, grid**2)
-    always_visible = np.concatenate([players.always_visible[: players.text_players], np.zeros(grid**2, dtype=bool)])
-    return replace(players, grid=grid, cells=torch.from_numpy(cells).to(players.cells), always_visible=always_visible)
+    always_visible = np.concatenate(
+        [players.always_visible[: players.text_players], np.zeros(grid**2, dtype=bool)]
+    )
+    return replace(
+        players,
+        grid=grid,
+        cells=torch.from_numpy(cells).to(players.cells),
+        always_visible=always_visible,
+    )
 
 
 def add_special_tokens(players: Players, text: str) -> Players:
     """Return players that include the special tokens, which are masked like other tokens."""
     count = len(players.text_input.ids)
     always_visible = np.zeros(count + players.patches, dtype=bool)
-    return replace(players, positions=tuple(range(count)), always_visible=always_visible)
+    return replace(
+        players, positions=tuple(range(count)), always_visible=always_visible
+    )
 
 
 def group_words(players: Players, text: str) -> Players:
@@ -146,8 +169,14 @@ FACTORS: dict[str, dict[str, Choice]] = {
         "6 x 6": Choice((partial(change_grid, patches=6),)),
         "pixels left over": Choice((partial(change_grid, floor=True),)),
     },
-    "value": {"logit": Choice(outcome="logit"), "probability": Choice(outcome="probability")},
-    "players": {"special tokens": Choice((add_special_tokens,)), "words": Choice((group_words,))},
+    "value": {
+        "logit": Choice(outcome="logit"),
+        "probability": Choice(outcome="probability"),
+    },
+    "players": {
+        "special tokens": Choice((add_special_tokens,)),
+        "words": Choice((group_words,)),
+    },
     "profile": {"published": Choice(profile="published")},
     "estimator": {
         "permutation": Choice(estimator="permutation"),
@@ -155,7 +184,9 @@ FACTORS: dict[str, dict[str, Choice]] = {
         "SVARM": Choice(estimator="SVARM"),
     },
 }
-"""Choices by factor and level; each differs from profile `equations` in one factor. Another seed changes only noise."""
+"""Choices by factor and level; each differs from profile `equations` in one factor. Another seed
+changes only noise.
+"""
 CROSSED: dict[str, tuple[str, str]] = {
     "masked patch": ("reference", "black"),
     "masked token": ("reference", "id 0"),
@@ -167,7 +198,9 @@ CROSSED: dict[str, tuple[str, str]] = {
 }
 """Levels of each factor that are crossed.
 
-The value comes before the estimator, so that probabilities are computed from logits that are already known."""
+The value comes before the estimator, so that probabilities are computed from logits that are
+already known.
+"""
 FIXED = ("masked token", "estimator")
 """Factors without a meaning in `published`, which masks by id 0 and draws permutations."""
 NO_MEANING = "–"
@@ -182,7 +215,9 @@ Shares = Mapping[str, Mapping[str, Sequence[float]]]
 """T-SHAP in percent of each item, by model and data set."""
 SharesByChoice = Mapping[ChoiceName, Shares]
 KnownLogits = dict[tuple[tuple[Change, ...], str], dict[bytes, np.ndarray]]
-"""Logits of one item by changes and profile, then by coalition; probabilities are computed from them."""
+"""Logits of one item by changes and profile, then by coalition; probabilities are computed from
+them.
+"""
 
 REFERENCE: ChoiceName = ("reference", "equations")
 
@@ -194,7 +229,8 @@ def measure_multiverse(
     seed: int,
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return mean T-SHAP of encoders under each choice, and the agreement of its rankings with the reference.
+    """Return mean T-SHAP of encoders under each choice, and the agreement of its rankings with the
+    reference.
 
     Args:
         encoders: Encoders of either fusion.
@@ -207,7 +243,9 @@ def measure_multiverse(
     per_dataset = -(-settings.cross_items // len(datasets))  # rounded up
     items_read = {}
     for dataset in datasets:
-        items_read[dataset.name] = read_items(dataset, max(settings.sample, per_dataset), seed)
+        items_read[dataset.name] = read_items(
+            dataset, max(settings.sample, per_dataset), seed
+        )
     rows = _vary_one_factor(encoders, items_read, settings, seed, resampling)
     rows += _cross_factors(encoders, items_read, settings, seed, resampling)
     return rows
@@ -221,7 +259,10 @@ def _vary_one_factor(
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
     """Return the rows of choices that differ from the reference in one factor."""
-    items = {name: dataset_items[: settings.sample] for name, dataset_items in items_read.items()}
+    items = {
+        name: dataset_items[: settings.sample]
+        for name, dataset_items in items_read.items()
+    }
     choices = {}
     for factor, levels in FACTORS.items():
         for level, choice in levels.items():
@@ -241,9 +282,14 @@ def _cross_factors(
     seed: int,
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return the rows of all combinations of the crossed factors, and of the reference with another seed."""
+    """Return the rows of all combinations of the crossed factors, and of the reference with another
+    seed.
+    """
     items = spread_items(items_read, settings.cross_items)
-    choices = {(SINGLE, SEPARATOR.join(levels)): choice for levels, choice in cross_choices().items()}
+    choices = {
+        (SINGLE, SEPARATOR.join(levels)): choice
+        for levels, choice in cross_choices().items()
+    }
     reference, *varied = choices
     other_seed = (SINGLE, "another seed")
     choices[other_seed] = replace(choices[reference], seed_step=1)
@@ -253,15 +299,21 @@ def _cross_factors(
     groups = {("cross", "all"): varied, ("cross, seed", "another seed"): [other_seed]}
     for position, (factor, levels) in enumerate(CROSSED.items()):
         for level in levels:
-            names = [name for name in varied if name[1].split(SEPARATOR)[position] == level]
+            names = [
+                name for name in varied if name[1].split(SEPARATOR)[position] == level
+            ]
             groups[f"cross, {factor}", level] = names
     rows = build_choice_rows(shares, items, reference, resampling)
     rows += summarize_rankings(shares, reference, groups)
     return rows
 
 
-def spread_items(items: Mapping[str, Sequence[Item]], count: int) -> dict[str, list[Item]]:
-    """Return `count` items by data set: the first item of each data set, then the second, until there are enough."""
+def spread_items(
+    items: Mapping[str, Sequence[Item]], count: int
+) -> dict[str, list[Item]]:
+    """Return `count` items by data set: the first item of each data set, then the second, until
+    there are enough.
+    """
     spread: dict[str, list[Item]] = {}
     longest = max(map(len, items.values()), default=0)
     remaining = count
@@ -282,7 +334,8 @@ def cross_choices() -> dict[Levels, Choice]:
     for combination in product(*CROSSED.values()):
         levels = dict(zip(CROSSED, combination, strict=True))
         estimator = levels["estimator"]
-        # In `published` these factors are fixed, so that their combinations would be the same choice again.
+        # In `published` these factors are fixed, so that their combinations would be the same
+        # choice again.
         if levels["profile"] == "published":
             varies_fixed = any(levels[factor] != CROSSED[factor][0] for factor in FIXED)
             if varies_fixed:
@@ -294,14 +347,21 @@ def cross_choices() -> dict[Levels, Choice]:
             choice = FACTORS[factor].get(level)  # None for the reference
             if choice is not None:
                 changes += choice.changes
-        crossed[tuple(levels.values())] = Choice(tuple(changes), levels["value"], levels["profile"], estimator)
+        crossed[tuple(levels.values())] = Choice(
+            tuple(changes), levels["value"], levels["profile"], estimator
+        )
     return crossed
 
 
 def build_choice_rows(
-    shares: SharesByChoice, items: Mapping[str, Sequence[Item]], reference: ChoiceName, resampling: Resampling
+    shares: SharesByChoice,
+    items: Mapping[str, Sequence[Item]],
+    reference: ChoiceName,
+    resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return for each choice mean T-SHAP, its difference to the reference, and Kendall's tau with its rankings."""
+    """Return for each choice mean T-SHAP, its difference to the reference, and Kendall's tau with
+    its rankings.
+    """
     clusters: list[str] = []
     for dataset_items in items.values():
         clusters += [item.scene for item in dataset_items]
@@ -311,19 +371,31 @@ def build_choice_rows(
             # T-SHAP of all items, in the order of `clusters`.
             values = _concatenate_datasets(by_dataset)
             differences = values - _concatenate_datasets(shares[reference][model])
-            rows.append(_build_row("t_shap", average(values.tolist(), clusters, model, resampling), model, choice))
+            rows.append(
+                _build_row(
+                    "t_shap",
+                    average(values.tolist(), clusters, model, resampling),
+                    model,
+                    choice,
+                )
+            )
             mean_difference = average(differences.tolist(), clusters, model, resampling)
             rows.append(_build_row("t_shap_difference", mean_difference, model, choice))
         for model, tau in compare_rankings(shares[reference], by_model).items():
             n_ranked = len(by_model[model]) if model else len(by_model)
-            rows.append(_build_row("kendall_tau", Measure(tau, n_ranked), model, choice))
+            rows.append(
+                _build_row("kendall_tau", Measure(tau, n_ranked), model, choice)
+            )
     return rows
 
 
 def summarize_rankings(
-    shares: SharesByChoice, reference: ChoiceName, groups: Mapping[ChoiceName, Sequence[ChoiceName]]
+    shares: SharesByChoice,
+    reference: ChoiceName,
+    groups: Mapping[ChoiceName, Sequence[ChoiceName]],
 ) -> list[MeasurementRecord]:
-    """Return for each group of choices mean Kendall's tau, and the percent of choices that keep the whole ranking.
+    """Return for each group of choices mean Kendall's tau, and the percent of choices that keep the
+    whole ranking.
 
     Args:
         shares: T-SHAP by choice.
@@ -340,8 +412,14 @@ def summarize_rankings(
             mean = float(np.mean(taus))
             # A ranking survives if it is the same in all pairs, that is for a tau of 1.
             survives = float(100 * np.mean(np.array(taus) == 1))
-            rows.append(_build_row("kendall_tau", Measure(mean, len(taus)), model, group))
-            rows.append(_build_row("ranking_survives", Measure(survives, len(taus)), model, group))
+            rows.append(
+                _build_row("kendall_tau", Measure(mean, len(taus)), model, group)
+            )
+            rows.append(
+                _build_row(
+                    "ranking_survives", Measure(survives, len(taus)), model, group
+                )
+            )
     return rows
 
 
@@ -349,11 +427,14 @@ def compare_rankings(first: Shares, second: Shares) -> dict[str, float]:
     """Return Kendall's tau between the rankings of two choices.
 
     Returns:
-        By model, tau between rankings of its data sets by mean T-SHAP; under "", tau between rankings of the models.
+        By model, tau between rankings of its data sets by mean T-SHAP; under "", tau between
+        rankings of the models.
     """
     taus = {}
     for model in first:
-        taus[model] = compute_kendall_tau(_average_each(first[model]), _average_each(second[model]))
+        taus[model] = compute_kendall_tau(
+            _average_each(first[model]), _average_each(second[model])
+        )
     taus[""] = compute_kendall_tau(_average_models(first), _average_models(second))
     return taus
 
@@ -365,7 +446,10 @@ def _average_each(by_dataset: Mapping[str, Sequence[float]]) -> list[float]:
 
 def _average_models(shares: Shares) -> list[float]:
     """Return mean T-SHAP of each model over the items of all data sets."""
-    return [float(np.mean(_concatenate_datasets(by_dataset))) for by_dataset in shares.values()]
+    return [
+        float(np.mean(_concatenate_datasets(by_dataset)))
+        for by_dataset in shares.values()
+    ]
 
 
 def _concatenate_datasets(by_dataset: Mapping[str, Sequence[float]]) -> np.ndarray:
@@ -386,10 +470,17 @@ def compute_kendall_tau(first: Sequence[float], second: Sequence[float]) -> floa
     return float(np.mean(signs))
 
 
-def _build_row(quantity: str, measure: Measure, model: str, choice: ChoiceName) -> MeasurementRecord:
+def _build_row(
+    quantity: str, measure: Measure, model: str, choice: ChoiceName
+) -> MeasurementRecord:
     factor, level = choice
     return MeasurementRecord(
-        measurement=MEASUREMENT, quantity=quantity, measure=measure, model=model, factor=factor, level=level
+        measurement=MEASUREMENT,
+        quantity=quantity,
+        measure=measure,
+        model=model,
+        factor=factor,
+        level=level,
     )
 
 
@@ -401,7 +492,9 @@ def _attribute(
     seed: int,
 ) -> SharesByChoice:
     """Return T-SHAP in percent of the caption of each item, by choice, model and data set."""
-    shares: dict[ChoiceName, dict[str, dict[str, list[float]]]] = {name: {} for name in choices}
+    shares: dict[ChoiceName, dict[str, dict[str, list[float]]]] = {
+        name: {} for name in choices
+    }
     for encoder in encoders:
         model = encoder.spec.name
         for name in choices:
@@ -410,15 +503,24 @@ def _attribute(
             for item in dataset_items:
                 logits: KnownLogits = {}  # of this item, which its choices share
                 for name, choice in choices.items():
-                    share = compute_choice_t_shap(encoder, item, choice, evaluations, seed, logits)
+                    share = compute_choice_t_shap(
+                        encoder, item, choice, evaluations, seed, logits
+                    )
                     shares[name][model][dataset].append(share)
     return shares
 
 
 def compute_choice_t_shap(
-    encoder: Encoder, item: Item, choice: Choice, evaluations: int, seed: int, logits: KnownLogits
+    encoder: Encoder,
+    item: Item,
+    choice: Choice,
+    evaluations: int,
+    seed: int,
+    logits: KnownLogits,
 ) -> float:
-    """Return T-SHAP of a caption under a choice, in percent, and add newly evaluated logits to `logits`."""
+    """Return T-SHAP of a caption under a choice, in percent, and add newly evaluated logits to
+    `logits`.
+    """
     # Some choices fix the estimator: probabilities of late fusion, and profile `published`.
     estimator = choice.estimator
     budget: int | None = evaluations
@@ -427,7 +529,9 @@ def compute_choice_t_shap(
     if choice.profile == "published":
         estimator, budget = "auto", None  # the profile fixes both
     item_seed = derive_seed(item.dataset, item.item_id, seed + choice.seed_step)
-    settings = AttributionSettings(get_fidelity(choice.profile), estimator, budget, item_seed)
+    settings = AttributionSettings(
+        get_fidelity(choice.profile), estimator, budget, item_seed
+    )
 
     def change(players: Players, text: str) -> Players:
         for change_players in choice.changes:
@@ -442,6 +546,12 @@ def compute_choice_t_shap(
     elif choice.outcome == "probability":
         known = {key: expit(value) for key, value in known.items()}
     (attribution,) = attribute_texts(
-        encoder, item.image, [item.caption], settings, [known], outcome=outcomes[choice.outcome], regroup=change
+        encoder,
+        item.image,
+        [item.caption],
+        settings,
+        [known],
+        outcome=outcomes[choice.outcome],
+        regroup=change,
     )
     return 100 * attribution.t_shap.value

@@ -1,4 +1,6 @@
-"""Power of paired comparisons: the smallest difference between two models that a test on the same items can show."""
+"""Power of paired comparisons: the smallest difference between two models that a test on the same
+items can show.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,11 @@ from waltz.core.intervals import PERCENT, Resampling
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_hits
-from waltz.evaluation.metrics.power import align_items, compute_design_effect, compute_detectable
+from waltz.evaluation.metrics.power import (
+    align_items,
+    compute_design_effect,
+    compute_detectable,
+)
 from waltz.measures.rows import average
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
@@ -26,7 +32,8 @@ class PowerSettings:
     Attributes:
         power: Probability that the test shows a difference.
         alpha: Level of the two-sided test.
-        items: Further numbers of items for which the smallest difference is computed, at the observed discordance.
+        items: Further numbers of items for which the smallest difference is computed, at the
+            observed discordance.
     """
 
     power: float
@@ -35,18 +42,23 @@ class PowerSettings:
 
 
 def measure_power(
-    scores: Mapping[tuple[str, str], ScoredPairs], settings: PowerSettings, resampling: Resampling
+    scores: Mapping[tuple[str, str], ScoredPairs],
+    settings: PowerSettings,
+    resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return the smallest difference that a test can show between each pair of models on each data set.
+    """Return the smallest difference that a test can show between each pair of models on each data
+    set.
 
     Args:
-        scores: Scored items by model and data set; two models are compared on the items that both could score.
+        scores: Scored items by model and data set; two models are compared on the items that both
+            could score.
         settings: Power and level of the test, and numbers of items.
         resampling: Resampling of images, for the interval of the discordance.
     Returns:
-        For acc_r the share of discordant items and the design effect of images; for acc_r and acc the observed and the
-        smallest difference that can be shown, in percentage points, by the number of items: the scored items, the items
-        of VALSE as released, and `items` of the settings.
+        For acc_r the share of discordant items and the design effect of images; for acc_r and acc
+        the observed and the smallest difference that can be shown, in percentage points, by the
+        number of items: the scored items, the items of VALSE as released, and `items` of the
+        settings.
     """
     scores_of: dict[str, dict[str, ScoredPairs]] = {}
     for (model, dataset), scored in scores.items():
@@ -58,12 +70,18 @@ def measure_power(
             aligned = align_items(scored_models[first], scored_models[second])
             # Models without a common item cannot be compared.
             if aligned[0].items:
-                rows += _compare_models(f"{first} / {second}", dataset, aligned, settings, resampling)
+                rows += _compare_models(
+                    f"{first} / {second}", dataset, aligned, settings, resampling
+                )
     return rows
 
 
 def _compare_models(
-    pair: str, dataset: str, aligned: Sequence[ScoredPairs], settings: PowerSettings, resampling: Resampling
+    pair: str,
+    dataset: str,
+    aligned: Sequence[ScoredPairs],
+    settings: PowerSettings,
+    resampling: Resampling,
 ) -> list[MeasurementRecord]:
     """Return the rows of two models on one data set, from their scores of the same items."""
     images = aligned[0].images
@@ -88,27 +106,53 @@ def _compare_models(
         rows.append(row)
 
     for metric in METRICS:
-        # Only models with a threshold or labels say of each text whether it matches, which acc asks for.
+        # Only models with a threshold or labels say of each text whether it matches, which acc asks
+        # for.
         if metric == "acc" and any(scored.right is None for scored in aligned):
             continue
         first, second = (compute_hits(scored, metric) for scored in aligned)
         differences = first - second
         add(f"{metric} difference", Measure(100 * float(differences.mean()), n_items))
         if metric == "acc_r":
-            # Only items that one model ranks rightly and the other one wrongly say which model is better.
+            # Only items that one model ranks rightly and the other one wrongly say which model is
+            # better.
             is_discordant = (100.0 * (first != second)).tolist()
-            add("discordant", average(is_discordant, images, f"{MEASUREMENT}:{dataset}", resampling, PERCENT))
-            add("design effect", Measure(compute_design_effect(differences, images), n_items))
+            add(
+                "discordant",
+                average(
+                    is_discordant,
+                    images,
+                    f"{MEASUREMENT}:{dataset}",
+                    resampling,
+                    PERCENT,
+                ),
+            )
+            add(
+                "design effect",
+                Measure(compute_design_effect(differences, images), n_items),
+            )
         for count in sorted(counts):
-            detectable = _measure_detectable(metric, differences, images, count, settings)
+            detectable = _measure_detectable(
+                metric, differences, images, count, settings
+            )
             add(f"{metric} detectable", detectable, factor="items", level=str(count))
     return rows
 
 
 def _measure_detectable(
-    metric: str, differences: np.ndarray, images: Sequence[str], items: int, settings: PowerSettings
+    metric: str,
+    differences: np.ndarray,
+    images: Sequence[str],
+    items: int,
+    settings: PowerSettings,
 ) -> Measure:
-    value = compute_detectable(metric, differences, images, items, settings.power, settings.alpha)
+    value = compute_detectable(
+        metric, differences, images, items, settings.power, settings.alpha
+    )
     if value is None:
-        return Measure(None, items, reason=TOO_FEW if metric == "acc_r" else "one item has no deviation")
+        return Measure(
+            None,
+            items,
+            reason=TOO_FEW if metric == "acc_r" else "one item has no deviation",
+        )
     return Measure(100 * value, items)

@@ -15,7 +15,10 @@ from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.own_players import number_decoder_pixels, number_encoder_pixels
 from waltz.attribution.prompt_attribution import Regroup
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.t_shap import compute_t_shap_of_outputs, find_contributing_outputs
+from waltz.attribution.t_shap import (
+    compute_t_shap_of_outputs,
+    find_contributing_outputs,
+)
 from waltz.consistency.cc_shap.dialogue import generate_pairs
 from waltz.consistency.cc_shap.pair_attribution import SideAttribution
 from waltz.consistency.cc_shap.rows import CCShapSetup, attribute_kinds, build_setup
@@ -41,7 +44,9 @@ MEASUREMENT = "released_faults"
 PROFILE: Profile = "equations"
 AnyPlayers = TypeVar("AnyPlayers", bound=games.Players)
 TracePatches = Callable[[np.ndarray], torch.Tensor]
-"""Function from regions of the raw image, bool (regions, height, width), to the region of each value of model input."""
+"""Function from regions of the raw image, bool (regions, height, width), to the region of each
+value of model input.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,8 @@ class FaultSettings:
 
     Attributes:
         sample: Number of items a data set.
-        evaluations: Budget of a text of an encoder: the largest number of coalitions, or of passes in late fusion.
+        evaluations: Budget of a text of an encoder: the largest number of coalitions, or of passes
+            in late fusion.
         permutations: Permutations of a decoder's prompt.
         tokens: Maximum number of tokens of an explanation.
     """
@@ -66,13 +72,16 @@ class Fault:
     """Describe one deviation of the released code.
 
     Attributes:
-        fields: Fields of `Fidelity` that are set as in `published`; the others stay those of `equations`.
+        fields: Fields of `Fidelity` that are set as in `published`; the others stay those of
+            `equations`.
         shows_first_patch: Whether the first patch is never masked: an index slip until March 2025.
-        masks_corner: Whether patches have (side of the network's input) // grid pixels of the raw image, so that they
-            cover its upper left corner alone, as in the scripts for LLaVA-NeXT and mPLUG-Owl3.
-        splits_at_words: Whether text players are counted from position n_text on, although the patches stand first and
-            text begins after the patches: until April 2025.
-        seed_step: Number that is added to the seed of permutations; this shows the effect of noise and is no fault.
+        masks_corner: Whether patches have (side of the network's input) // grid pixels of the raw
+            image, so that they cover its upper left corner alone, as in the scripts for LLaVA-NeXT
+            and mPLUG-Owl3.
+        splits_at_words: Whether text players are counted from position n_text on, although the
+            patches stand first and text begins after the patches: until April 2025.
+        seed_step: Number that is added to the seed of permutations; this shows the effect of noise
+            and is no fault.
     """
 
     fields: tuple[str, ...] = ()
@@ -96,12 +105,15 @@ FAULTS: dict[str, Fault] = {
     "end token explained": Fault(("keeps_end_token",)),
     "special tokens play": Fault(("special_tokens_play",)),
 }
-"""Faults by name: first the definitions without a fault, then their noise. Faults with `fields` concern outputs and
-prompts, which encoders lack."""
+"""Faults by name: first the definitions without a fault, then their noise. Faults with `fields`
+concern outputs and prompts, which encoders lack.
+"""
 
 
 class ItemKey(NamedTuple):
-    """Identify an item and, for decoders, the kind of its explanation; `kind` is empty for encoders."""
+    """Identify an item and, for decoders, the kind of its explanation; `kind` is empty for
+    encoders.
+    """
 
     dataset: str
     item_id: str
@@ -126,7 +138,11 @@ def switch_on(fields: Sequence[str]) -> Iterator[None]:
 
 
 def mask_with_fault(
-    players: AnyPlayers, fault: Fault, image: Image.Image, side: int, trace: TracePatches
+    players: AnyPlayers,
+    fault: Fault,
+    image: Image.Image,
+    side: int,
+    trace: TracePatches,
 ) -> AnyPlayers:
     """Return players that are masked with a fault.
 
@@ -141,10 +157,14 @@ def mask_with_fault(
     always_visible = players.always_visible.copy()
     cells = players.cells
     if fault.masks_corner:
-        cells = trace(cut_corner(image.height, image.width, side // players.grid, players.grid))
+        cells = trace(
+            cut_corner(image.height, image.width, side // players.grid, players.grid)
+        )
         # Patches that cover no pixel of what the model reads cannot be masked.
         covered = set(torch.unique(cells).tolist())
-        always_visible[players.image] = [patch not in covered for patch in range(players.patches)]
+        always_visible[players.image] = [
+            patch not in covered for patch in range(players.patches)
+        ]
     # An index slip left the first patch out of those that are masked.
     if fault.shows_first_patch:
         always_visible[players.image.start] = True
@@ -152,7 +172,8 @@ def mask_with_fault(
 
 
 def cut_corner(height: int, width: int, patch: int, grid: int) -> np.ndarray:
-    """Return grid x grid squares from the upper left corner of an image: bool of shape (grid**2, height, width).
+    """Return grid x grid squares from the upper left corner of an image: bool of shape (grid**2,
+    height, width).
 
     Args:
         height: Pixels of the image.
@@ -169,7 +190,8 @@ def cut_corner(height: int, width: int, patch: int, grid: int) -> np.ndarray:
 
 
 def compute_old_t_shap(phi: np.ndarray, text: slice, image: slice) -> float:
-    """Return T-SHAP, a share of 1, with the wrong split of text and image that the code had before April 2025.
+    """Return T-SHAP, a share of 1, with the wrong split of text and image that the code had before
+    April 2025.
 
     Patches came first, but the code took all players from position n_text on as text.
 
@@ -178,12 +200,18 @@ def compute_old_t_shap(phi: np.ndarray, text: slice, image: slice) -> float:
         text: Text players.
         image: Patches.
     """
-    # The released code skipped n_text players to reach the text; the right number is the number of patches.
+    # The released code skipped n_text players to reach the text; the right number is the number of
+    # patches.
     patches_first = np.concatenate([phi[image], phi[text]])
     n_text = len(phi[text])
     taken_as_text = slice(n_text, None)
     return float(
-        compute_t_shap_of_outputs(patches_first, taken_as_text, get_fidelity(PROFILE), find_contributing_outputs(phi))
+        compute_t_shap_of_outputs(
+            patches_first,
+            taken_as_text,
+            get_fidelity(PROFILE),
+            find_contributing_outputs(phi),
+        )
     )
 
 
@@ -195,7 +223,8 @@ def measure_released_faults(
     seed: int,
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return the effect of each fault on the reported measures: T-SHAP of encoders, CC-SHAP and T-SHAP of decoders.
+    """Return the effect of each fault on the reported measures: T-SHAP of encoders, CC-SHAP and
+    T-SHAP of decoders.
 
     Args:
         encoders: Encoders, to which the faults of masks and of the split apply.
@@ -206,7 +235,9 @@ def measure_released_faults(
         resampling: Resampling of scenes.
     """
     rows: list[MeasurementRecord] = []
-    attribution_settings = AttributionSettings(get_fidelity(PROFILE), "auto", settings.evaluations, seed)
+    attribution_settings = AttributionSettings(
+        get_fidelity(PROFILE), "auto", settings.evaluations, seed
+    )
     items: list[Item] = []
     for dataset in datasets:
         items += read_items(dataset, settings.sample, seed)
@@ -216,14 +247,18 @@ def measure_released_faults(
     for encoder in encoders:
         encoder_quantities = {}
         for name, fault in encoder_faults.items():
-            encoder_quantities[name] = compute_encoder_quantities(encoder, items, fault, attribution_settings)
+            encoder_quantities[name] = compute_encoder_quantities(
+                encoder, items, fault, attribution_settings
+            )
         rows += compare_faults(encoder.spec.name, encoder_quantities, names, resampling)
     # Decoders are explained with each fault's fields switched on, one fault after the other.
     for decoder in decoders:
         decoder_quantities = {}
         for name, fault in FAULTS.items():
             with switch_on(fault.fields):
-                decoder_quantities[name] = compute_decoder_quantities(decoder, datasets, fault, settings, seed)
+                decoder_quantities[name] = compute_decoder_quantities(
+                    decoder, datasets, fault, settings, seed
+                )
         rows += compare_faults(decoder.spec.name, decoder_quantities, names, resampling)
     return rows
 
@@ -244,46 +279,78 @@ def compute_encoder_quantities(
         )
 
         # The default binds this item's mask.
-        def regroup(players: Players, text: str, mask: Callable[[Players], Players] = mask) -> Players:
+        def regroup(
+            players: Players, text: str, mask: Callable[[Players], Players] = mask
+        ) -> Players:
             return mask(players)
 
-        item_seed = derive_seed(item.dataset, item.item_id, settings.seed + fault.seed_step)
+        item_seed = derive_seed(
+            item.dataset, item.item_id, settings.seed + fault.seed_step
+        )
         item_settings = replace(settings, seed=item_seed)
-        attributions = attribute_texts(encoder, item.image, [item.caption, item.foil], item_settings, regroup=regroup)
+        attributions = attribute_texts(
+            encoder,
+            item.image,
+            [item.caption, item.foil],
+            item_settings,
+            regroup=regroup,
+        )
         t_shap = {}
-        for quantity, attribution in zip(("t_shap_c", "t_shap_f"), attributions, strict=True):
+        for quantity, attribution in zip(
+            ("t_shap_c", "t_shap_f"), attributions, strict=True
+        ):
             n_text = len(attribution.tokens)
             share = attribution.t_shap.value
             if fault.splits_at_words:
-                share = compute_old_t_shap(attribution.estimate.phi, slice(0, n_text), slice(n_text, None))
+                share = compute_old_t_shap(
+                    attribution.estimate.phi, slice(0, n_text), slice(n_text, None)
+                )
             t_shap[quantity] = 100 * share
         quantities[ItemKey(item.dataset, item.item_id, "", item.scene)] = t_shap
     return quantities
 
 
 def compute_decoder_quantities(
-    decoder: Decoder, datasets: Sequence[DatasetFiles], fault: Fault, settings: FaultSettings, seed: int
+    decoder: Decoder,
+    datasets: Sequence[DatasetFiles],
+    fault: Fault,
+    settings: FaultSettings,
+    seed: int,
 ) -> ItemQuantities:
     """Return CC-SHAP, and T-SHAP of answers and explanations in percent, with a fault.
 
     The caller switches on the fields of the fault.
     """
     template = build_template(decoder, PROFILE)
-    cc_shap, tokens = {"permutations": settings.permutations}, {"explanation": settings.tokens}
+    cc_shap, tokens = (
+        {"permutations": settings.permutations},
+        {"explanation": settings.tokens},
+    )
     setup = build_setup(decoder, template, seed, cc_shap, tokens, Path())
     quantities: dict[ItemKey, Quantities] = {}
     for dataset in datasets:
         rows = parquet.read_table(dataset.rows).to_pylist()
-        questions = select_questions(rows, dataset.name, dataset.settings, PROFILE, settings.sample, seed).questions
+        questions = select_questions(
+            rows, dataset.name, dataset.settings, PROFILE, settings.sample, seed
+        ).questions
         with open_images(dataset.images) as images:
             for question in questions:
                 picture = decoder.prepare_image(load_image(images, str(question.image)))
-                # The seed of permutations is the item's, and the same with each fault but the other seed.
-                item_seed = derive_seed(dataset.name, question.item_id, seed + fault.seed_step)
-                item_setup = replace(setup, settings=replace(setup.settings, seed=item_seed))
+                # The seed of permutations is the item's, and the same with each fault but the other
+                # seed.
+                item_seed = derive_seed(
+                    dataset.name, question.item_id, seed + fault.seed_step
+                )
+                item_setup = replace(
+                    setup, settings=replace(setup.settings, seed=item_seed)
+                )
                 scene = identify_scene(str(question.image))
-                for kind, values in _explain_question(item_setup, question, picture, fault).items():
-                    quantities[ItemKey(dataset.name, question.item_id, kind, scene)] = values
+                for kind, values in _explain_question(
+                    item_setup, question, picture, fault
+                ).items():
+                    quantities[ItemKey(dataset.name, question.item_id, kind, scene)] = (
+                        values
+                    )
     return quantities
 
 
@@ -306,7 +373,9 @@ def _explain_question(
         trace=partial(number_decoder_pixels, decoder, picture, raw=False),
     )
     quantities: dict[str, Quantities] = {}
-    for kind, pair in attribute_kinds(setup, generated, picture, regroup=regroup).items():
+    for kind, pair in attribute_kinds(
+        setup, generated, picture, regroup=regroup
+    ).items():
         if isinstance(pair, UserError):
             continue
         values = {
@@ -314,9 +383,12 @@ def _explain_question(
             "t_shap_explanation": _compute_t_shap(pair.explanation, fault),
         }
         cc_shap = pair.cc_shap.value
-        if cc_shap is not None and not fault.splits_at_words:  # CC-SHAP does not depend on the split
+        # CC-SHAP does not depend on the split.
+        if cc_shap is not None and not fault.splits_at_words:
             values["cc_shap"] = cc_shap
-        quantities[kind] = {quantity: value for quantity, value in values.items() if np.isfinite(value)}
+        quantities[kind] = {
+            quantity: value for quantity, value in values.items() if np.isfinite(value)
+        }
     return quantities
 
 
@@ -326,16 +398,23 @@ def _compute_t_shap(attributed: SideAttribution, fault: Fault) -> float:
     if not fault.splits_at_words or attribution.players is None:
         return 100 * attribution.t_shap.value
     players = attribution.players
-    return 100 * compute_old_t_shap(attribution.estimate.phi, players.text, players.image)
+    return 100 * compute_old_t_shap(
+        attribution.estimate.phi, players.text, players.image
+    )
 
 
 def compare_faults(
-    model: str, quantities: Mapping[str, ItemQuantities], datasets: Sequence[str], resampling: Resampling
+    model: str,
+    quantities: Mapping[str, ItemQuantities],
+    datasets: Sequence[str],
+    resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return the mean of each quantity with each fault, and its difference to the mean without a fault.
+    """Return the mean of each quantity with each fault, and its difference to the mean without a
+    fault.
 
-    Means and differences are computed for each data set and for all together, absolute differences only for all
-    together. Items that lack a quantity with or without the fault are left out of the differences.
+    Means and differences are computed for each data set and for all together, absolute differences
+    only for all together. Items that lack a quantity with or without the fault are left out of the
+    differences.
 
     Args:
         model: Name of the model.
@@ -345,10 +424,16 @@ def compare_faults(
     """
     rows: list[MeasurementRecord] = []
     plain = quantities[NONE]
-    names = list(dict.fromkeys(name for item_quantities in plain.values() for name in item_quantities))
+    names = list(
+        dict.fromkeys(
+            name for item_quantities in plain.values() for name in item_quantities
+        )
+    )
     for fault, switched in quantities.items():
         for name in names:
-            columns = _build_columns(name, plain, switched, datasets, with_differences=fault != NONE)
+            columns = _build_columns(
+                name, plain, switched, datasets, with_differences=fault != NONE
+            )
             for column in columns:
                 row = MeasurementRecord(
                     measurement=MEASUREMENT,
@@ -365,7 +450,9 @@ def compare_faults(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Hold the values of one quantity over the items of one or all data sets, with the scene of each item."""
+    """Hold the values of one quantity over the items of one or all data sets, with the scene of
+    each item.
+    """
 
     quantity: str
     dataset: str
@@ -374,9 +461,15 @@ class Column:
 
 
 def _build_columns(
-    name: str, plain: ItemQuantities, switched: ItemQuantities, datasets: Sequence[str], *, with_differences: bool
+    name: str,
+    plain: ItemQuantities,
+    switched: ItemQuantities,
+    datasets: Sequence[str],
+    *,
+    with_differences: bool,
 ) -> list[Column]:
-    """Return the values of a quantity with a fault by data set, and their differences to the values without it.
+    """Return the values of a quantity with a fault by data set, and their differences to the values
+    without it.
 
     Returns:
         The columns; an empty list if no item has the quantity.
@@ -400,8 +493,17 @@ def _build_columns(
 
         columns.append(Column(name, dataset, values, value_clusters))
         if with_differences:
-            columns.append(Column(f"{name}_difference", dataset, differences, difference_clusters))
+            columns.append(
+                Column(f"{name}_difference", dataset, differences, difference_clusters)
+            )
         if with_differences and dataset == ALL:
             magnitudes = list(map(abs, differences))
-            columns.append(Column(f"{name}_absolute_difference", dataset, magnitudes, difference_clusters))
+            columns.append(
+                Column(
+                    f"{name}_absolute_difference",
+                    dataset,
+                    magnitudes,
+                    difference_clusters,
+                )
+            )
     return columns

@@ -14,9 +14,14 @@ SIGNED = (-1.0, 1.0)
 
 
 def average(
-    values: Sequence[float], clusters: Sequence[str], label: str, resampling: Resampling, bounds: Bounds | None = None
+    values: Sequence[float],
+    clusters: Sequence[str],
+    label: str,
+    resampling: Resampling,
+    bounds: Bounds | None = None,
 ) -> Measure:
-    """Return the mean over items with its interval, or an undefined measure with a reason if no item has a value.
+    """Return the mean over items with its interval, or an undefined measure with a reason if no
+    item has a value.
 
     Args:
         values: One number per item; items whose number is undefined, NaN, are left out.
@@ -36,7 +41,9 @@ def average(
     return compute_mean(defined_values, defined_clusters, label, resampling, bounds)
 
 
-def average_errors(errors: Sequence[float], clusters: Sequence[str], label: str, resampling: Resampling) -> Measure:
+def average_errors(
+    errors: Sequence[float], clusters: Sequence[str], label: str, resampling: Resampling
+) -> Measure:
     """Return the root mean square of one error per item; the ends of its interval are roots too.
 
     Args:
@@ -47,7 +54,10 @@ def average_errors(errors: Sequence[float], clusters: Sequence[str], label: str,
     """
     squares = average([error**2 for error in errors], clusters, label, resampling)
     return replace(
-        squares, value=_take_root(squares.value), ci_low=_take_root(squares.ci_low), ci_high=_take_root(squares.ci_high)
+        squares,
+        value=_take_root(squares.value),
+        ci_low=_take_root(squares.ci_low),
+        ci_high=_take_root(squares.ci_high),
     )
 
 
@@ -63,8 +73,11 @@ def pool_items(
     resampling: Resampling,
     bounds: Bounds | None = None,
 ) -> Measure:
-    """Return the root mean square of errors ("error", "error_corrected"), and the mean of any other quantity."""
-    # Errors of items are squared before they are averaged; other quantities are averaged as they are.
+    """Return the root mean square of errors ("error", "error_corrected"), and the mean of any other
+    quantity.
+    """
+    # Errors of items are squared before they are averaged; other quantities are averaged as they
+    # are.
     if quantity.startswith("error"):
         return average_errors(values, clusters, label, resampling)
     return average(values, clusters, label, resampling, bounds)

@@ -1,7 +1,8 @@
 """Pickles of NumPy arrays, read without NumPy's own constructors, which trust the file.
 
-A forged dtype makes NumPy take bytes of the file for pointers, and `ndarray(shape, dtype)` shows uninitialized memory.
-The stand-ins below record what the file states, and check it before an array is created.
+A forged dtype makes NumPy take bytes of the file for pointers, and `ndarray(shape, dtype)` shows
+uninitialized memory. The stand-ins below record what the file states, and check it before an array
+is created.
 """
 
 import io
@@ -20,12 +21,16 @@ NUMBER_TYPES = ("b1", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"
 BYTE_ORDERS = ("=", "|", "<" if sys.byteorder == "little" else ">")
 """Byte orders that this machine computes in."""
 PLAIN_STATE = (None, None, None, -1, -1, 0)
-"""State of a dtype without fields, after its byte order: no subarray, names, fields, special size or flags."""
+"""State of a dtype without fields, after its byte order: no subarray, names, fields, special size
+or flags.
+"""
 MAX_AXES = 32
 MAX_LENGTH = 2**48
 """Above every length of an axis; a product of larger numbers would take long."""
 KEY_TYPES = (str, bytes, int, float)
-"""Types of the keys of mappings. A tuple may hold itself many times over, so that its hash would take for ever."""
+"""Types of the keys of mappings. A tuple may hold itself many times over, so that its hash would
+take for ever.
+"""
 
 
 class StoredType:
@@ -40,7 +45,9 @@ class StoredType:
         if not isinstance(name, str):
             raise pickle.UnpicklingError("an array is no array of numbers")
         if name not in NUMBER_TYPES:
-            raise pickle.UnpicklingError(f"an array of {name[:20]!r} is no array of numbers")
+            raise pickle.UnpicklingError(
+                f"an array of {name[:20]!r} is no array of numbers"
+            )
         self.dtype = np.dtype(name)
 
     def __setstate__(self, state: Any) -> None:
@@ -52,11 +59,15 @@ class StoredType:
         # The first entry is the version of the state.
         _, order, *rest = state
         if order not in BYTE_ORDERS or tuple(rest) != PLAIN_STATE:
-            raise pickle.UnpicklingError(f"an array of {self.dtype.name} in another byte order, or with a forged dtype")
+            raise pickle.UnpicklingError(
+                f"an array of {self.dtype.name} in another byte order, or with a forged dtype"
+            )
 
 
 class StoredArray:
-    """Stand-in of `numpy.ndarray`: an array whose values are copied from the file when all are known to be there."""
+    """Stand-in of `numpy.ndarray`: an array whose values are copied from the file when all are
+    known to be there.
+    """
 
     def __init__(self) -> None:
         """Create an array without values."""
@@ -111,7 +122,12 @@ class StoredArray:
         values = self.data
         if isinstance(values, str):  # as protocol 2 stores bytes
             values = values.encode("latin-1")
-        return np.ndarray(self.shape, self.dtype, bytearray(values), order="F" if self.order == "F" else "C")
+        return np.ndarray(
+            self.shape,
+            self.dtype,
+            bytearray(values),
+            order="F" if self.order == "F" else "C",
+        )
 
 
 def _is_length(length: Any) -> bool:
@@ -136,7 +152,9 @@ def read_scalar(stored_type: Any, data: Any) -> StoredArray:
     return _read_buffer(data, stored_type, (), "C")
 
 
-def _read_buffer(data: Any, stored_type: Any, shape: Any, order: Any, axes: Any = None) -> StoredArray:
+def _read_buffer(
+    data: Any, stored_type: Any, shape: Any, order: Any, axes: Any = None
+) -> StoredArray:
     """Return an array as protocol 5 stores it."""
     if axes is not None:
         raise pickle.UnpicklingError("an array with permuted axes")
@@ -146,7 +164,9 @@ def _read_buffer(data: Any, stored_type: Any, shape: Any, order: Any, axes: Any 
 
 
 def _keep_text(text: Any, encoding: Any) -> str:
-    """Return bytes as Python 2's protocol encodes them, one letter for each; each call of a codec would copy them."""
+    """Return bytes as Python 2's protocol encodes them, one letter for each; each call of a codec
+    would copy them.
+    """
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError("bytes in another encoding than latin1")
     return text
@@ -167,43 +187,102 @@ CONSTRUCTORS: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "dtype"): StoredType,
     ("collections", "OrderedDict"): _build_mapping,
     ("_codecs", "encode"): _keep_text,
-    **{(f"{core}.multiarray", "_reconstruct"): _reconstruct for core in ("numpy.core", "numpy._core")},
-    **{(f"{core}.multiarray", "scalar"): read_scalar for core in ("numpy.core", "numpy._core")},
-    **{(f"{core}.numeric", "_frombuffer"): _read_buffer for core in ("numpy.core", "numpy._core")},
+    **{
+        (f"{core}.multiarray", "_reconstruct"): _reconstruct
+        for core in ("numpy.core", "numpy._core")
+    },
+    **{
+        (f"{core}.multiarray", "scalar"): read_scalar
+        for core in ("numpy.core", "numpy._core")
+    },
+    **{
+        (f"{core}.numeric", "_frombuffer"): _read_buffer
+        for core in ("numpy.core", "numpy._core")
+    },
 }
 """Stand-ins of the constructors of arrays, by their names in pickles of old and new NumPy."""
 
 READ_OPCODES = (
-    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.POP, pickle.POP_MARK, pickle.GLOBAL),
-    *(pickle.STACK_GLOBAL, pickle.REDUCE, pickle.PUT, pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE),
-    *(pickle.GET, pickle.BINGET, pickle.LONG_BINGET, pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.INT),
-    *(pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG, pickle.LONG1, pickle.LONG4, pickle.FLOAT),
-    *(pickle.BINFLOAT, pickle.STRING, pickle.BINSTRING, pickle.SHORT_BINSTRING, pickle.UNICODE, pickle.BINUNICODE),
-    *(pickle.SHORT_BINUNICODE, pickle.BINUNICODE8, pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.BINBYTES8),
+    *(
+        pickle.PROTO,
+        pickle.FRAME,
+        pickle.STOP,
+        pickle.MARK,
+        pickle.POP,
+        pickle.POP_MARK,
+        pickle.GLOBAL,
+    ),
+    *(
+        pickle.STACK_GLOBAL,
+        pickle.REDUCE,
+        pickle.PUT,
+        pickle.BINPUT,
+        pickle.LONG_BINPUT,
+        pickle.MEMOIZE,
+    ),
+    *(
+        pickle.GET,
+        pickle.BINGET,
+        pickle.LONG_BINGET,
+        pickle.NONE,
+        pickle.NEWTRUE,
+        pickle.NEWFALSE,
+        pickle.INT,
+    ),
+    *(
+        pickle.BININT,
+        pickle.BININT1,
+        pickle.BININT2,
+        pickle.LONG,
+        pickle.LONG1,
+        pickle.LONG4,
+        pickle.FLOAT,
+    ),
+    *(
+        pickle.BINFLOAT,
+        pickle.STRING,
+        pickle.BINSTRING,
+        pickle.SHORT_BINSTRING,
+        pickle.UNICODE,
+        pickle.BINUNICODE,
+    ),
+    *(
+        pickle.SHORT_BINUNICODE,
+        pickle.BINUNICODE8,
+        pickle.BINBYTES,
+        pickle.SHORT_BINBYTES,
+        pickle.BINBYTES8,
+    ),
     *(pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3),
     *(pickle.EMPTY_LIST, pickle.LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_DICT),
 )
-"""Operations of pickles of plain values and arrays that Python's own implementation reads without harm."""
+"""Operations of pickles of plain values and arrays that Python's own implementation reads without
+harm.
+"""
 
 
 class _Operations(dict[int, Callable[..., None]]):
     """Operations of pickles by their codes; another code is an error that names it."""
 
     def __missing__(self, code: int) -> Callable[..., None]:
-        raise pickle.UnpicklingError(f"the operation {bytes([code])!r} of pickles is not among those of arrays")
+        raise pickle.UnpicklingError(
+            f"the operation {bytes([code])!r} of pickles is not among those of arrays"
+        )
 
 
 class _ArrayUnpickler(pickle._Unpickler):
     """An unpickler of plain values and stand-ins of arrays that refuses everything else.
 
-    It extends the implementation of `pickle` in Python: the one in C allocates as much memory as a number in the file
-    says.
+    It extends the implementation of `pickle` in Python: the one in C allocates as much memory as a
+    number in the file says.
     """
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the stand-in of a constructor of arrays."""
         if (module, name) not in CONSTRUCTORS:
-            raise pickle.UnpicklingError(f"it holds an object of {module}.{name}, which is not loaded")
+            raise pickle.UnpicklingError(
+                f"it holds an object of {module}.{name}, which is not loaded"
+            )
         return CONSTRUCTORS[module, name]
 
     def load_byte_array(self: Any) -> None:
@@ -238,7 +317,10 @@ class _ArrayUnpickler(pickle._Unpickler):
 
     dispatch = _Operations(
         {
-            **{opcode[0]: pickle._Unpickler.dispatch[opcode[0]] for opcode in READ_OPCODES},
+            **{
+                opcode[0]: pickle._Unpickler.dispatch[opcode[0]]
+                for opcode in READ_OPCODES
+            },
             pickle.BYTEARRAY8[0]: load_byte_array,
             pickle.BUILD[0]: load_state,
             pickle.DICT[0]: load_mapping,
@@ -256,7 +338,8 @@ def _update(mapping: Any, values: list[Any]) -> None:
 
 
 def read_array_pickle(file: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a pickle by key; a `model` level around them is removed, and plain values are skipped.
+    """Return the arrays of a pickle by key; a `model` level around them is removed, and plain
+    values are skipped.
 
     Args:
         file: Pickle of a mapping of names to arrays of numbers in this machine's byte order.
@@ -264,7 +347,8 @@ def read_array_pickle(file: Path) -> dict[str, np.ndarray]:
         Copies of the values. Arrays that the file holds once are one array here, too.
     Raises:
         OSError: The file cannot be read.
-        Exception: Any other, as a hostile file can raise any, if it is truncated, is no pickle, or holds anything else.
+        Exception: Any other, as a hostile file can raise any, if it is truncated, is no pickle, or
+            holds anything else.
     """
     content = _ArrayUnpickler(io.BytesIO(file.read_bytes()), encoding="latin1").load()
     # Some releases keep the weights one level below.
@@ -272,14 +356,21 @@ def read_array_pickle(file: Path) -> dict[str, np.ndarray]:
         content = content["model"]
     if not isinstance(content, Mapping):
         return {}
-    stored = {str(key): value for key, value in content.items() if isinstance(value, StoredArray)}
+    stored = {
+        str(key): value
+        for key, value in content.items()
+        if isinstance(value, StoredArray)
+    }
     for key, array in stored.items():
         if array.dtype.kind == "b":
             raise pickle.UnpicklingError(f"{key} is no array of numbers")
 
-    # A file may hold an array once under several keys. Their sizes are bounded by the file before any is created.
+    # A file may hold an array once under several keys. Their sizes are bounded by the file before
+    # any is created.
     distinct = {id(array): array for array in stored.values()}
     if sum(array.size for array in distinct.values()) > file.stat().st_size:
-        raise pickle.UnpicklingError("its arrays share their values, and are larger than the file")
+        raise pickle.UnpicklingError(
+            "its arrays share their values, and are larger than the file"
+        )
     arrays = {number: array.build_array() for number, array in distinct.items()}
     return {key: arrays[id(array)] for key, array in stored.items()}

@@ -1,7 +1,8 @@
-"""Batches of rows of equal length, each computed once and cached, and halved if a device has too little memory.
+"""Batches of rows of equal length, each computed once and cached, and halved if a device has too
+little memory.
 
-No row is padded, and the batches depend only on the set of rows, so that no value depends on which texts a caller
-passes together.
+No row is padded, and the batches depend only on the set of rows, so that no value depends on which
+texts a caller passes together.
 """
 
 import logging
@@ -34,7 +35,9 @@ def ignore_progress(_: int) -> None:
 
 
 def batch_by_length(
-    rows: Iterable[Row], length: Callable[[Row], int], positions: int = POSITIONS_PER_BATCH
+    rows: Iterable[Row],
+    length: Callable[[Row], int],
+    positions: int = POSITIONS_PER_BATCH,
 ) -> Iterator[list[Row]]:
     """Split distinct rows into batches of one length, shortest rows first.
 
@@ -79,24 +82,32 @@ def compute_in_batches(
     results: dict[Row, np.ndarray] = {}
     for batch in batch_by_length(rows, length):
         compute_batch = partial(compute_in_halves, compute, batch)
-        values = result_cache.load_or_compute(cache_file, {"rows": batch, **content}, compute_batch)
+        values = result_cache.load_or_compute(
+            cache_file, {"rows": batch, **content}, compute_batch
+        )
         results |= dict(zip(batch, values, strict=True))
         on_progress(len(batch))
     return results
 
 
-def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) -> np.ndarray:
+def compute_in_halves(
+    compute: Callable[[list[T]], np.ndarray], batch: list[T]
+) -> np.ndarray:
     """Compute a batch at once, or in halves if the device has too little memory.
 
     Args:
         compute: From rows to an array whose first axis is the batch.
         batch: The rows.
     """
-    return run_in_halves(lambda first, last: compute(batch[first:last]), len(batch), np.concatenate)
+    return run_in_halves(
+        lambda first, last: compute(batch[first:last]), len(batch), np.concatenate
+    )
 
 
 def run_in_halves(
-    compute: Callable[[int, int], Result], size: int, join: Callable[[Sequence[Result]], Result]
+    compute: Callable[[int, int], Result],
+    size: int,
+    join: Callable[[Sequence[Result]], Result],
 ) -> Result:
     """Compute rows 0 to `size` at once, or in halves as often as the device runs out of memory.
 

@@ -1,4 +1,6 @@
-"""Checkpoint files as released by their authors: read as tensors only and loaded into a network key by key."""
+"""Checkpoint files as released by their authors: read as tensors only and loaded into a network key
+by key.
+"""
 
 import argparse
 import pickle
@@ -40,7 +42,9 @@ HARMLESS_TYPES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
     (read_scalar, "numpy.core.multiarray.scalar"),
     (read_scalar, "numpy._core.multiarray.scalar"),
 ]
-"""Types of the settings and counters that training scripts store next to weights; creating one runs no other code."""
+"""Types of the settings and counters that training scripts store next to weights; creating one runs
+no other code.
+"""
 ZIP_MAGIC = b"PK\x03\x04"
 _ACCEPTS_SKELETONS = ContextVar("accepts_skeletons", default=False)
 """Whether tensors of the meta device, which have no values, are read."""
@@ -49,7 +53,9 @@ FORBIDDEN_GLOBAL = re.compile(r"GLOBAL (\w+(\.\w+)+)")
 
 @contextmanager
 def accept_skeletons() -> Iterator[None]:
-    """Let checkpoints have tensors of the meta device, with which preflight checks keys and shapes but no values."""
+    """Let checkpoints have tensors of the meta device, with which preflight checks keys and shapes
+    but no values.
+    """
     token = _ACCEPTS_SKELETONS.set(True)
     try:
         yield
@@ -58,27 +64,39 @@ def accept_skeletons() -> Iterator[None]:
 
 
 def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a checkpoint file by key; a file in PyTorch's zip layout is memory-mapped.
+    """Return the weights of a checkpoint file by key; a file in PyTorch's zip layout is
+    memory-mapped.
 
-    Levels of the file around them (`WEIGHT_LEVELS`, also nested) and a `module.` before every key are removed. Values
-    that are not tensors, such as the number of an epoch, are skipped.
+    Levels of the file around them (`WEIGHT_LEVELS`, also nested) and a `module.` before every key
+    are removed. Values that are not tensors, such as the number of an epoch, are skipped.
 
     Args:
-        file: A `.safetensors` file, or a file of `torch.save`, from which only tensors and plain values are read.
+        file: A `.safetensors` file, or a file of `torch.save`, from which only tensors and plain
+            values are read.
     Raises:
-        UserError: The file cannot be read, is truncated, is no checkpoint, holds Python objects, or holds no tensor, or
-            a tensor that is not dense.
+        UserError: The file cannot be read, is truncated, is no checkpoint, holds Python objects, or
+            holds no tensor, or a tensor that is not dense.
     """
     content = _find_weights(_load_file(file))
-    tensors = {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
+    tensors = {
+        str(key): value
+        for key, value in content.items()
+        if isinstance(value, torch.Tensor)
+    }
     if not tensors:
-        raise UserError(f"{file}: holds no weights by name; name the checkpoint file of a model")
+        raise UserError(
+            f"{file}: holds no weights by name; name the checkpoint file of a model"
+        )
     for key, value in tensors.items():
         if not is_dense(value):
-            raise UserError(f"{file}: {key[:80]} is no dense tensor of real numbers; save the weights as safetensors")
+            raise UserError(
+                f"{file}: {key[:80]} is no dense tensor of real numbers; save the weights as safetensors"
+            )
     # Only if all have it: a network may have a part of that name.
     if all(key.startswith(WRAPPER_PREFIX) for key in tensors):
-        tensors = {key.removeprefix(WRAPPER_PREFIX): value for key, value in tensors.items()}
+        tensors = {
+            key.removeprefix(WRAPPER_PREFIX): value for key, value in tensors.items()
+        }
     return tensors
 
 
@@ -97,12 +115,15 @@ def _find_weights(content: Any) -> Mapping[Any, Any]:
 def is_dense(tensor: torch.Tensor) -> bool:
     """Return whether a tensor holds a real number at each of its positions.
 
-    A tensor of the `meta` device has no values, so that a copy of it shows uninitialized memory; indices of a sparse
-    tensor may lie outside of its shape; and a complex tensor would lose its imaginary part.
+    A tensor of the `meta` device has no values, so that a copy of it shows uninitialized memory;
+    indices of a sparse tensor may lie outside of its shape; and a complex tensor would lose its
+    imaginary part.
     """
     if tensor.is_meta and not _ACCEPTS_SKELETONS.get():
         return False
-    is_plain = tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized)
+    is_plain = tensor.layout == torch.strided and not (
+        tensor.is_nested or tensor.is_quantized
+    )
     return is_plain and not tensor.is_complex()
 
 
@@ -116,8 +137,8 @@ def load_weights(
 ) -> None:
     """Load weights into a network; each weight must match a key and its shape.
 
-    Values are copied and cast to the network's precision. The network may be on the `meta` device, so that nothing is
-    initialized or allocated before.
+    Values are copied and cast to the network's precision. The network may be on the `meta` device,
+    so that nothing is initialized or allocated before.
 
     Args:
         network: The network, whose parameters and buffers are overwritten.
@@ -125,10 +146,11 @@ def load_weights(
         file: File of the weights, for errors.
         name: Name of the model in the study, for errors; empty outside of one.
         is_ignored: Predicate of keys that belong to something else, such as momentum copies.
-        allow_missing: Patterns (`fnmatch`) of keys that may be missing or unexpected, each with the reason why that is
-            harmless. Missing weights are zero, never random.
+        allow_missing: Patterns (`fnmatch`) of keys that may be missing or unexpected, each with the
+            reason why that is harmless. Missing weights are zero, never random.
     Raises:
-        UserError: A key is missing, unexpected or has another shape; all are counted, and the first ones are named.
+        UserError: A key is missing, unexpected or has another shape; all are counted, and the first
+            ones are named.
     """
     parameters = network.state_dict()
     faults = _list_faults(parameters, weights, is_ignored, allow_missing)
@@ -155,7 +177,9 @@ def _list_faults(
     is_ignored: Callable[[str], bool],
     allow_missing: Mapping[str, str],
 ) -> list[str]:
-    """Return for each kind of fault its keys: missing, unexpected, and of another shape; see `load_weights`."""
+    """Return for each kind of fault its keys: missing, unexpected, and of another shape; see
+    `load_weights`.
+    """
     # A weight of another shape is never allowed: nothing says what it means.
     missing, misshapen = [], []
     for key, parameter in parameters.items():
@@ -163,17 +187,25 @@ def _list_faults(
             if not is_allowed(key, allow_missing):
                 missing.append(key)
         elif weights[key].shape != parameter.shape:
-            misshapen.append(f"{key} {_format_shape(weights[key])} for {_format_shape(parameter)}")
+            misshapen.append(
+                f"{key} {_format_shape(weights[key])} for {_format_shape(parameter)}"
+            )
     unexpected = []
     for key in weights:
         is_harmless = is_ignored(key) or is_allowed(key, allow_missing)
         if key not in parameters and not is_harmless:
             unexpected.append(key)
-    faults = {"lacks": missing, "has unexpected": unexpected, "has of another shape": misshapen}
+    faults = {
+        "lacks": missing,
+        "has unexpected": unexpected,
+        "has of another shape": misshapen,
+    }
     return [f"{fault} {format_keys(keys)}" for fault, keys in faults.items() if keys]
 
 
-def get_shape(weights: Mapping[str, torch.Tensor], key: str, axes: int, label: str) -> tuple[int, ...]:
+def get_shape(
+    weights: Mapping[str, torch.Tensor], key: str, axes: int, label: str
+) -> tuple[int, ...]:
     """Return the shape of a weight, which has this number of axes, none of length 0.
 
     Args:
@@ -194,8 +226,12 @@ def get_shape(weights: Mapping[str, torch.Tensor], key: str, axes: int, label: s
     return shape
 
 
-def list_layers(weights: Mapping[str, torch.Tensor], prefix: str, suffix: str = "") -> list[int]:
-    """Return the numbers between a prefix and a suffix of keys, in order: the layers that have such weights."""
+def list_layers(
+    weights: Mapping[str, torch.Tensor], prefix: str, suffix: str = ""
+) -> list[int]:
+    """Return the numbers between a prefix and a suffix of keys, in order: the layers that have such
+    weights.
+    """
     pattern = re.compile(rf"{re.escape(prefix)}(\d{{1,4}})\.{re.escape(suffix)}")
     matches = map(pattern.match, weights)
     return sorted({int(match[1]) for match in matches if match})
@@ -205,8 +241,9 @@ def find_checkpoint_file(spec: ModelSpec) -> Path:
     """Return the checkpoint file of a model.
 
     Args:
-        spec: A model whose weights are a checkpoint file, a folder or hub id with one such file in it, or
-            `OWNER/REPOSITORY/FILE` on the hub. Of files that differ only in their suffix, safetensors is taken.
+        spec: A model whose weights are a checkpoint file, a folder or hub id with one such file in
+            it, or `OWNER/REPOSITORY/FILE` on the hub. Of files that differ only in their suffix,
+            safetensors is taken.
     Raises:
         UserError: There is no such file or there are several, or it cannot be fetched from the hub.
     """
@@ -224,7 +261,9 @@ def find_checkpoint_file(spec: ModelSpec) -> Path:
     try:
         if not name:
             name = _select_file(spec, _list_hub_files(repository, spec.revision))
-        return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.revision))
+        return Path(
+            huggingface_hub.hf_hub_download(repository, name, revision=spec.revision)
+        )
     except (OSError, ValueError) as error:
         raise convert_to_user_error(error) or UserError(
             f"{format_subject(spec.name, 'cannot load')} {spec.weights} at {spec.revision}:"
@@ -233,7 +272,9 @@ def find_checkpoint_file(spec: ModelSpec) -> Path:
 
 
 def read_adjacent_settings(file: Path) -> Settings:
-    """Return the settings next to a checkpoint file, in a JSON file of its name or `config.json`; empty without one."""
+    """Return the settings next to a checkpoint file, in a JSON file of its name or `config.json`;
+    empty without one.
+    """
     for path in (file.with_suffix(".json"), file.with_name("config.json")):
         if path.is_file():
             return read_settings(path)
@@ -256,9 +297,13 @@ def read_settings(file: Path) -> Settings:
     try:
         settings = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{file}: cannot be read as JSON ({get_first_line(error)}); correct it") from None
+        raise UserError(
+            f"{file}: cannot be read as JSON ({get_first_line(error)}); correct it"
+        ) from None
     if not isinstance(settings, dict):
-        raise UserError(f"{file}: is no JSON mapping; write the model's settings by name")
+        raise UserError(
+            f"{file}: is no JSON mapping; write the model's settings by name"
+        )
     return settings
 
 
@@ -269,8 +314,12 @@ def read_shard_names(index: Path) -> set[str]:
         UserError: The index cannot be read, is no index, or names a file outside its folder.
     """
     weight_map = read_settings(index).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
-        raise UserError(f"{index}: is no index of weights (expected files by key under weight_map); copy it again")
+    if not isinstance(weight_map, dict) or not all(
+        isinstance(name, str) for name in weight_map.values()
+    ):
+        raise UserError(
+            f"{index}: is no index of weights (expected files by key under weight_map); copy it again"
+        )
     names = set(weight_map.values())
     outside = [name for name in names if not is_safe_name(name)]
     if outside:
@@ -282,7 +331,9 @@ def read_shard_names(index: Path) -> set[str]:
 
 
 def format_subject(name: str, subject: object) -> str:
-    """Return the start of an error message: the subject, after the model's name in a study if it has one."""
+    """Return the start of an error message: the subject, after the model's name in a study if it
+    has one.
+    """
     if name:
         return f"models.{name}: {subject}"
     return str(subject)
@@ -312,12 +363,15 @@ def _load_file(file: Path) -> Any:
             # Only the zip layout can be mapped into memory.
             is_zip = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
         with (
-            warnings.catch_warnings(action="ignore"),  # warnings about pickles, which are refused or read anyway
+            # Warnings about pickles, which are refused or read anyway.
+            warnings.catch_warnings(action="ignore"),
             torch.serialization.safe_globals(HARMLESS_TYPES),
         ):
             return torch.load(file, map_location="cpu", weights_only=True, mmap=is_zip)
     except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
+        raise UserError(
+            f"{file}: cannot be read: {error.strerror or error}; check the path"
+        ) from None
     except pickle.UnpicklingError as error:
         code = FORBIDDEN_GLOBAL.search(str(error))
         if code is not None:
@@ -332,11 +386,15 @@ def _load_file(file: Path) -> Any:
 
 
 def _build_broken_file_error(file: Path, reason: str) -> UserError:
-    return UserError(f"{file}: is truncated or no checkpoint ({reason}); fetch it again and compare its sha256")
+    return UserError(
+        f"{file}: is truncated or no checkpoint ({reason}); fetch it again and compare its sha256"
+    )
 
 
 def _list_hub_files(repository: str, revision: str) -> list[str]:
-    """Return the checkpoint files of a repository, or those in the cache if the hub cannot be reached."""
+    """Return the checkpoint files of a repository, or those in the cache if the hub cannot be
+    reached.
+    """
     patterns = [f"*{suffix}" for suffix in SUFFIXES]
     try:
         # A dry run lists files without fetching them.
@@ -347,10 +405,17 @@ def _list_hub_files(repository: str, revision: str) -> list[str]:
     except huggingface_hub.errors.DryRunError:
         folder = Path(
             huggingface_hub.snapshot_download(
-                repository, revision=revision, allow_patterns=patterns, local_files_only=True
+                repository,
+                revision=revision,
+                allow_patterns=patterns,
+                local_files_only=True,
             )
         )
-        return sorted(str(entry.relative_to(folder)) for entry in folder.rglob("*") if entry.is_file())
+        return sorted(
+            str(entry.relative_to(folder))
+            for entry in folder.rglob("*")
+            if entry.is_file()
+        )
 
 
 def _select_file(spec: ModelSpec, names: Iterable[str]) -> str:

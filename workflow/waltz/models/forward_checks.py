@@ -1,8 +1,8 @@
 """Checks of a faster way to read a network against the network's own forward pass.
 
-Rounding in half precision can be as large as what a wrong pass changes. So both passes are computed in float32,
-operation by operation, whatever the weights are in. In the network's own precision, the faster pass may be about as
-inexact as the own pass.
+Rounding in half precision can be as large as what a wrong pass changes. So both passes are computed
+in float32, operation by operation, whatever the weights are in. In the network's own precision, the
+faster pass may be about as inexact as the own pass.
 """
 
 import contextlib
@@ -29,15 +29,19 @@ FORWARD_ERRORS = (
 )
 """Errors of a forward pass that is called in a way that it does not know."""
 TOLERANCE = 0.002
-"""Highest difference in float32, as a share of the spread of the logits, that counts as equal. The 30 layers of
-SmolLM2-135M differed by 0.0002 on a CPU."""
+"""Highest difference in float32, as a share of the spread of the logits, that counts as equal. The
+30 layers of SmolLM2-135M differed by 0.0002 on a CPU.
+"""
 ROUNDING_RATIO = 4.0
-"""In half precision, the error of a faster pass is at most this multiple of the own pass's error: two passes of equal
-precision round differently."""
+"""In half precision, the error of a faster pass is at most this multiple of the own pass's error:
+two passes of equal precision round differently.
+"""
 HALF_PRECISION = frozenset({torch.float16, torch.bfloat16})
 EMBEDDINGS = frozenset({torch.nn.functional.embedding, torch.embedding})
 """Functions that look up rows of a matrix."""
-UNEXPECTED_NAME = re.compile(r"(?:unexpected keyword argument|multiple values for (?:keyword )?argument) '(\w+)'")
+UNEXPECTED_NAME = re.compile(
+    r"(?:unexpected keyword argument|multiple values for (?:keyword )?argument) '(\w+)'"
+)
 """How Python refuses an argument."""
 LENGTH_NAMES = ("window", "chunk", "original_max_position")
 """Parts of the names of settings at whose value a network's attention or positions change."""
@@ -45,7 +49,9 @@ LONGEST_PROBE = 2048
 """Highest of these values that test rows exceed."""
 MAX_LOGIT_BYTES = 2**28
 """Maximum size of the logits of one test row."""
-LATER_TOKENS_SEEN = "its tokens see those behind them; only causal networks can be explained"
+LATER_TOKENS_SEEN = (
+    "its tokens see those behind them; only causal networks can be explained"
+)
 """Why a network cannot be explained."""
 MIN_COMPARED = 12
 """Minimum number of positions whose logits are compared."""
@@ -54,10 +60,16 @@ MASKED_LOGIT = 6e4
 
 
 class Float32Mode(TorchFunctionMode):
-    """Computes in float32 every operation whose tensors are in half precision; the weights keep theirs."""
+    """Computes in float32 every operation whose tensors are in half precision; the weights keep
+    theirs.
+    """
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run one operation."""
         kwargs = kwargs or {}
@@ -67,15 +79,22 @@ class Float32Mode(TorchFunctionMode):
             value = func(*args, **kwargs)
             is_dtype = func.__self__.__name__ == "dtype"
             return _widen(value) if is_dtype else value
-        if func in EMBEDDINGS:  # a few rows of a large matrix, which is not widened itself
+        # A few rows of a large matrix, which is not widened itself.
+        if func in EMBEDDINGS:
             return func(*args, **kwargs).float()
-        if _is_in_place(name) and isinstance(args[0], torch.Tensor) and args[0].dtype in HALF_PRECISION:
+        if (
+            _is_in_place(name)
+            and isinstance(args[0], torch.Tensor)
+            and args[0].dtype in HALF_PRECISION
+        ):
             raise RuntimeError(f"{name} writes into a tensor in half precision")
         return func(*tree_map(_widen, args), **tree_map(_widen, kwargs))
 
 
 def _is_in_place(name: str) -> bool:
-    """Return whether an operation of this name writes into its first argument, as `add_` and `__setitem__` do."""
+    """Return whether an operation of this name writes into its first argument, as `add_` and
+    `__setitem__` do.
+    """
     if name == "__setitem__":
         return True
     return name.endswith("_") and not name.endswith("__")
@@ -91,7 +110,9 @@ def _widen(value: Any) -> Any:
 
 
 def is_half_precision(model: Any) -> bool:
-    """Return whether a network has weights in half precision, or computes in it with weights in 4 bits."""
+    """Return whether a network has weights in half precision, or computes in it with weights in 4
+    bits.
+    """
     if model.dtype in HALF_PRECISION:
         return True
     return any(weight.dtype in HALF_PRECISION for weight in model.parameters())
@@ -102,10 +123,10 @@ class Reference:
     """Logits of test rows by the network's own forward pass, each row alone.
 
     Attributes:
-        logits: In float32, in any shape whose last axis is the vocabulary; in the network's own precision if it does
-            not compute in float32.
-        rounding: In half precision, the difference of the network's own pass from `logits`; None if the network has
-            float32, or does not compute in it.
+        logits: In float32, in any shape whose last axis is the vocabulary; in the network's own
+            precision if it does not compute in float32.
+        rounding: In half precision, the difference of the network's own pass from `logits`; None if
+            the network has float32, or does not compute in it.
         fault: Why the network does not compute in float32; empty if it does.
     """
 
@@ -125,13 +146,15 @@ class Reference:
         fault = self.find_exact_fault(read)
         if fault or self.rounding is None:
             return fault
-        return _find_difference(read, self.logits, TOLERANCE + ROUNDING_RATIO * self.rounding)
+        return _find_difference(
+            read, self.logits, TOLERANCE + ROUNDING_RATIO * self.rounding
+        )
 
     def find_exact_fault(self, read: Callable[[], torch.Tensor]) -> str:
         """Return why a faster way to read the rows gives other logits in float32; see `find_fault`.
 
-        If the network does not compute in float32, no difference beyond that tolerance is accepted in the network's
-        precision either.
+        If the network does not compute in float32, no difference beyond that tolerance is accepted
+        in the network's precision either.
         """
         with self._compute_exactly():
             fault = _find_difference(read, self.logits, TOLERANCE)
@@ -164,21 +187,26 @@ def compute_reference(model: Any, read: Callable[[], torch.Tensor]) -> Reference
     try:
         with Float32Mode():
             logits = read()
-    except FORWARD_ERRORS as error:  # kernels that know half precision only, or too little memory
+    except FORWARD_ERRORS as error:
+        # Kernels that know half precision only, or too little memory.
         return Reference(rounded, None, get_first_line(error))
     return Reference(logits, measure_difference(rounded, logits))
 
 
 def measure_difference(logits: torch.Tensor, expected: torch.Tensor) -> float:
-    """Return the highest difference of logits from the expected logits, as a share of the expected logits' spread.
+    """Return the highest difference of logits from the expected logits, as a share of the expected
+    logits' spread.
 
-    The spread is their standard deviation. Tokens that the network forbids do not count. NaN if a logit is NaN.
+    The spread is their standard deviation. Tokens that the network forbids do not count. NaN if a
+    logit is NaN.
 
     Raises:
         ValueError: Their shapes differ.
     """
     if logits.shape != expected.shape:
-        raise ValueError(f"its logits have shape {tuple(logits.shape)} (expected {tuple(expected.shape)})")
+        raise ValueError(
+            f"its logits have shape {tuple(logits.shape)} (expected {tuple(expected.shape)})"
+        )
     # A forbidden token has a huge negative logit, which would hide all differences.
     is_allowed = ~(expected.abs() >= MASKED_LOGIT)  # NaN stays
     expected = expected[is_allowed].float()
@@ -186,8 +214,12 @@ def measure_difference(logits: torch.Tensor, expected: torch.Tensor) -> float:
     return float(difference / expected.std())
 
 
-def _find_difference(read: Callable[[], torch.Tensor], expected: torch.Tensor, allowed: float) -> str:
-    """Return why logits differ from the expected ones by more than an allowed share; empty if they do not."""
+def _find_difference(
+    read: Callable[[], torch.Tensor], expected: torch.Tensor, allowed: float
+) -> str:
+    """Return why logits differ from the expected ones by more than an allowed share; empty if they
+    do not.
+    """
     try:
         difference = measure_difference(read(), expected)
     except torch.OutOfMemoryError:  # a RuntimeError that does not depend on the model
@@ -200,7 +232,9 @@ def _find_difference(read: Callable[[], torch.Tensor], expected: torch.Tensor, a
 
 
 def find_lengths(config: Any) -> list[int]:
-    """Return the lengths at which a network may read differently, such as of its sliding windows, in order."""
+    """Return the lengths at which a network may read differently, such as of its sliding windows,
+    in order.
+    """
     return sorted(set(_list_lengths(config.get_text_config(decoder=True).to_dict())))
 
 
@@ -217,7 +251,8 @@ def _is_length(name: str) -> bool:
 
 
 def choose_probe_length(config: Any, short: int, window: int) -> int:
-    """Return the number of tokens of a test row that exceeds all lengths at which the network reads differently.
+    """Return the number of tokens of a test row that exceeds all lengths at which the network reads
+    differently.
 
     Args:
         short: Minimum number of tokens.
@@ -239,7 +274,9 @@ def find_checked_length(config: Any) -> int | None:
     return None
 
 
-def call_with_accepted(function: Callable[..., Any], inputs: Mapping[str, Any]) -> tuple[Any, frozenset[str]]:
+def call_with_accepted(
+    function: Callable[..., Any], inputs: Mapping[str, Any]
+) -> tuple[Any, frozenset[str]]:
     """Call a function of another package with the arguments that it does not refuse as unknown.
 
     Returns:
@@ -259,27 +296,43 @@ def call_with_accepted(function: Callable[..., Any], inputs: Mapping[str, Any]) 
 
 
 def draw_probe_ids(vocabulary_size: int, count: int) -> torch.Tensor:
-    """Return ids from the middle of a vocabulary, as special tokens are at its ends: int64 of shape (count,)."""
+    """Return ids from the middle of a vocabulary, as special tokens are at its ends: int64 of shape
+    (count,).
+    """
     generator = torch.Generator().manual_seed(0)
     # The middle half of the vocabulary.
     quarter = vocabulary_size // 4
-    return quarter + torch.randint(max(1, vocabulary_size - 2 * quarter), (count,), generator=generator)
+    return quarter + torch.randint(
+        max(1, vocabulary_size - 2 * quarter), (count,), generator=generator
+    )
 
 
 def count_compared(length: int, vocabulary_size: int) -> int:
-    """Return the number of last positions of a test row whose logits are compared: all if they take few bytes."""
+    """Return the number of last positions of a test row whose logits are compared: all if they take
+    few bytes.
+    """
     return min(length, max(MIN_COMPARED, MAX_LOGIT_BYTES // (4 * vocabulary_size)))
 
 
-def read_alone(model: Any, argument_names: frozenset[str], ids: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the last `count` logits of rows of text by the network's own forward pass, each row alone."""
+def read_alone(
+    model: Any, argument_names: frozenset[str], ids: torch.Tensor, count: int
+) -> torch.Tensor:
+    """Return the last `count` logits of rows of text by the network's own forward pass, each row
+    alone.
+    """
     options = {"logits_to_keep": count, "use_cache": False}
     # Networks of remote code know fewer arguments.
-    accepted = {name: value for name, value in options.items() if name in argument_names}
-    return torch.cat([model(input_ids=row[None], **accepted).logits[:, -count:] for row in ids])
+    accepted = {
+        name: value for name, value in options.items() if name in argument_names
+    }
+    return torch.cat(
+        [model(input_ids=row[None], **accepted).logits[:, -count:] for row in ids]
+    )
 
 
-def sees_last_token(model: Any, ids: torch.Tensor, read: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+def sees_last_token(
+    model: Any, ids: torch.Tensor, read: Callable[[torch.Tensor], torch.Tensor]
+) -> bool:
     """Return whether a network's logits before the last token of a row depend on that token.
 
     Both rows have one length, so that kernels round alike.
@@ -291,6 +344,7 @@ def sees_last_token(model: Any, ids: torch.Tensor, read: Callable[[torch.Tensor]
     last_id = ids[0, -1]
     # Only the last token differs: a causal network gives the same logits before it.
     changed_ids = ids.clone()
-    changed_ids[0, -1] = ids[ids != last_id][-1]  # the nearest other token, which is no placeholder of an image
+    # The nearest other token, which is no placeholder of an image.
+    changed_ids[0, -1] = ids[ids != last_id][-1]
     reference = compute_reference(model, lambda: read(ids)[:, :-1])
     return reference.is_changed(lambda: read(changed_ids)[:, :-1])

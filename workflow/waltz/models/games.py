@@ -1,7 +1,7 @@
 """Cooperative games that models play: their players, and values of coalitions, each computed once.
 
-A coalition is a row of booleans, true where a player takes part. This module holds what encoders and decoders share;
-`encoders` and `decoders` define what a masked input is and how it is read.
+A coalition is a row of booleans, true where a player takes part. This module holds what encoders
+and decoders share; `encoders` and `decoders` define what a masked input is and how it is read.
 """
 
 from abc import ABC, abstractmethod
@@ -18,17 +18,20 @@ from waltz.models.batches import ProgressCallback, ignore_progress
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Players:
-    """The players of one text and image: tokens or groups of them, and patches of a square grid or other regions.
+    """The players of one text and image: tokens or groups of them, and patches of a square grid or
+    other regions.
 
     Attributes:
         positions: Positions in the token ids that text players stand for.
-        groups: Text player of each position, numbered from 0; None if each position is a separate player.
+        groups: Text player of each position, numbered from 0; None if each position is a separate
+            player.
         masked_id: Token id that stands for a masked token.
-        grid: Patches in each direction; there are grid x grid image players, row by row; 0 without an image, and for
-            regions that are no square grid.
-        cells: For each pixel the number of the image player that it belongs to, or the number of image players if it
-            belongs to none: int64.
-        always_visible: Whether each player's input is visible in all coalitions: bool of shape (players,).
+        grid: Patches in each direction; there are grid x grid image players, row by row; 0 without
+            an image, and for regions that are no square grid.
+        cells: For each pixel the number of the image player that it belongs to, or the number of
+            image players if it belongs to none: int64.
+        always_visible: Whether each player's input is visible in all coalitions: bool of shape
+            (players,).
         image_first: Whether image players stand before text players in a coalition.
     """
 
@@ -92,7 +95,9 @@ class Players:
             members[player].append(position)
         return members
 
-    def label_text(self, tokens: Sequence[str], spans: Sequence[Span]) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+    def label_text(
+        self, tokens: Sequence[str], spans: Sequence[Span]
+    ) -> tuple[tuple[str, ...], tuple[Span, ...]]:
         """Return the tokens of each text player, joined, and the characters that it stands for.
 
         Args:
@@ -116,8 +121,9 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
 
     Attributes:
         players: Players of each game.
-        known: For each game, values, float64 of shape (outputs,), by coalition (as bytes of the visible players).
-            Values that are stored elsewhere may be put here and are then not computed.
+        known: For each game, values, float64 of shape (outputs,), by coalition (as bytes of the
+            visible players). Values that are stored elsewhere may be put here and are then not
+            computed.
         requested: For each game, the coalitions that `values` was called with.
         progress: Called with the number of coalitions whose values were computed.
     """
@@ -139,19 +145,24 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         Returns:
             For each game, float64 of shape (k, outputs).
         """
-        # Coalitions that differ in players that are always visible have the same input, so the same key.
+        # Coalitions that differ in players that are always visible have the same input, so the same
+        # key.
         keys = []
         for players, masks in zip(self.players, coalitions, strict=True):
             keys.append(split_rows(masks | players.always_visible))
         new = []
-        for known, requested, game_keys in zip(self.known, self.requested, keys, strict=True):
+        for known, requested, game_keys in zip(
+            self.known, self.requested, keys, strict=True
+        ):
             requested.update(game_keys)
             # Each coalition once, in the order of the request.
             new.append([key for key in dict.fromkeys(game_keys) if key not in known])
         if any(new):
             self._evaluate(new)
         values = []
-        for known, game_keys, n_outputs in zip(self.known, keys, self._outputs, strict=True):
+        for known, game_keys, n_outputs in zip(
+            self.known, keys, self._outputs, strict=True
+        ):
             game_values = np.array([known[key] for key in game_keys], dtype=np.float64)
             values.append(game_values.reshape(len(game_keys), n_outputs))
         return values
@@ -176,13 +187,19 @@ def join_rows(rows: Sequence[bytes], width: int) -> np.ndarray:
 
 
 def pack_values(known: Mapping[bytes, np.ndarray]) -> np.ndarray:
-    """Return known values of one game as a structured array of `coalition` and `values`; at least one is known."""
+    """Return known values of one game as a structured array of `coalition` and `values`; at least
+    one is known.
+    """
     # All coalitions of a game have one length, and all values one shape.
     coalition, values = next(iter(known.items()))
     layout = [("coalition", f"V{len(coalition)}"), ("values", "f8", (len(values),))]
-    return np.array(list(known.items()), dtype=layout)  # V: bytes of fixed length that may end in zeros
+    # V: bytes of fixed length that may end in zeros.
+    return np.array(list(known.items()), dtype=layout)
 
 
 def unpack_values(packed: np.ndarray) -> dict[bytes, np.ndarray]:
     """Return the known values that `pack_values` packed."""
-    return {row.tobytes(): values for row, values in zip(packed["coalition"], packed["values"], strict=True)}
+    return {
+        row.tobytes(): values
+        for row, values in zip(packed["coalition"], packed["values"], strict=True)
+    }

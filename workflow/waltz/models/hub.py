@@ -26,7 +26,16 @@ from waltz.core.files.locks import hold_shared_lock
 from waltz.core.files.safe_names import is_safe_name
 from waltz.models.checkpoint_file import read_shard_names
 
-OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
+OTHER_FRAMEWORKS = (
+    "*.h5",
+    "*.msgpack",
+    "*.ot",
+    "*.onnx",
+    "onnx/*",
+    "*.tflite",
+    "*.mlmodel",
+    "*.gguf",
+)
 """Weights of other frameworks."""
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
 """Weights that are skipped if the repository has them as safetensors too."""
@@ -40,7 +49,8 @@ log = logging.getLogger(__name__)
 
 
 def build_options(revision: str) -> dict[str, Any]:
-    """Return the options of a loader for a hub id: the revision, and the cache alone if the hub is not reached.
+    """Return the options of a loader for a hub id: the revision, and the cache alone if the hub is
+    not reached.
 
     Without it, the client tries five times for each file, which takes 23 s.
     """
@@ -55,19 +65,31 @@ def is_reached() -> bool:
 @functools.cache
 def _is_reached(endpoint: str) -> bool:
     try:
-        huggingface_hub.get_session().head(endpoint, timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT)
+        huggingface_hub.get_session().head(
+            endpoint, timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
+        )
     except Exception as error:  # errors of the client, of requests and of httpx
-        log.warning("%s: is not reached, so that only its cache is used: %s", endpoint, get_first_line(error))
+        log.warning(
+            "%s: is not reached, so that only its cache is used: %s",
+            endpoint,
+            get_first_line(error),
+        )
         return False
     return True
 
 
-def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[float], None] = time.sleep) -> str:
-    """Fetch the files of a repository into a folder, at the commit that the lock file holds or records now.
+def fetch_snapshot(
+    repository: str,
+    folder: Path,
+    lock: Path,
+    wait: Callable[[float], None] = time.sleep,
+) -> str:
+    """Fetch the files of a repository into a folder, at the commit that the lock file holds or
+    records now.
 
-    Partial downloads stay next to the folder, so that a later run continues them. Large files are compared with the
-    checksums of the hub, which its client does not do. If two runs share the folder and fetch it at once, the second
-    waits, and takes the files of the first.
+    Partial downloads stay next to the folder, so that a later run continues them. Large files are
+    compared with the checksums of the hub, which its client does not do. If two runs share the
+    folder and fetch it at once, the second waits, and takes the files of the first.
 
     Args:
         repository: `OWNER/NAME` or `NAME` of the repository.
@@ -84,7 +106,8 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     folder.parent.mkdir(parents=True, exist_ok=True)
     existed = folder.exists()
     with hold_shared_lock(folder.with_name(f".{folder.name}.lock")):
-        if folder.exists() and not existed:  # another run fetched it while this one waited
+        # Another run fetched it while this one waited.
+        if folder.exists() and not existed:
             commit = commit_file.read_text(encoding="utf-8").strip()
             record_download(lock, repository, {"commit": commit})
             return commit
@@ -115,17 +138,19 @@ def fetch_to_cache(
     wait: Callable[[float], None] = time.sleep,
     only_tokenizer: bool = False,
 ) -> None:
-    """Fetch a repository, or a file of it, at a commit into the hub's cache, and write a file that says so.
+    """Fetch a repository, or a file of it, at a commit into the hub's cache, and write a file that
+    says so.
 
     If the hub cannot be reached, a cache that holds the model suffices.
 
     Args:
-        path: `OWNER/NAME` or `NAME` of the repository, or `OWNER/NAME/FILE`; settings and tokenizer come with the file.
+        path: `OWNER/NAME` or `NAME` of the repository, or `OWNER/NAME/FILE`; settings and tokenizer
+            come with the file.
         commit: Full commit hash.
         marker: The file that is written.
         wait: Called with the seconds between two attempts.
-        only_tokenizer: Whether models only need its tokenizer, if they have none; if it cannot be fetched, a warning is
-            logged, and the jobs of models without a tokenizer report it.
+        only_tokenizer: Whether models only need its tokenizer, if they have none; if it cannot be
+            fetched, a warning is logged, and the jobs of models without a tokenizer report it.
     Raises:
         UserError: The repository cannot be fetched at that commit.
     """
@@ -139,14 +164,19 @@ def fetch_to_cache(
         patterns = [*SETTINGS_PATTERNS]
     try:
         _download_repeatedly(repository, commit, None, wait, patterns)
-    except Exception as error:  # errors of the client, of requests, of httpx and of the file system
+    except Exception as error:
+        # Errors of the client, of requests, of httpx and of the file system.
         if not only_tokenizer and not _is_cached(repository, commit, file):
             raise convert_to_user_error(error) or UserError(
                 f"{repository}: cannot be had from the hub at commit {commit}: {get_first_line(error)};"
                 f" {_advise(repository, error)}, or fill the hub's cache elsewhere with"
                 f" `hf download {repository} --revision {commit}` and copy it"
             ) from error
-        log.warning("%s: only what the hub's cache holds can be used: %s", repository, get_first_line(error))
+        log.warning(
+            "%s: only what the hub's cache holds can be used: %s",
+            repository,
+            get_first_line(error),
+        )
     write_text(marker, f"{path} {commit}\n")
 
 
@@ -154,17 +184,22 @@ def _advise(repository: str, error: Exception) -> str:
     """Return what to do about an error of the hub."""
     if isinstance(error, GatedRepoError):
         page = f"{huggingface_hub.constants.ENDPOINT}/{repository}"
-        return f"accept its licence at {page} and log in with `hf auth login` or HF_TOKEN"
+        return (
+            f"accept its licence at {page} and log in with `hf auth login` or HF_TOKEN"
+        )
     return "check the network, log in with `hf auth login` or HF_TOKEN where its licence has to be accepted"
 
 
 def _is_cached(repository: str, commit: str, file: str) -> bool:
-    """Return whether the hub's cache holds a file of a repository, or its weights if `file` is empty.
+    """Return whether the hub's cache holds a file of a repository, or its weights if `file` is
+    empty.
 
     If the repository has an index of weights, all files of an index have to be there.
     """
     if file:
-        cached = huggingface_hub.try_to_load_from_cache(repository, file, revision=commit)
+        cached = huggingface_hub.try_to_load_from_cache(
+            repository, file, revision=commit
+        )
         return isinstance(cached, str)
     try:
         folder = Path(
@@ -183,7 +218,9 @@ def _is_cached(repository: str, commit: str, file: str) -> bool:
             return True
     if indices:
         return False
-    suffixes = tuple(pattern.removeprefix("*") for pattern in ("*.safetensors", *PICKLE_PATTERNS))
+    suffixes = tuple(
+        pattern.removeprefix("*") for pattern in ("*.safetensors", *PICKLE_PATTERNS)
+    )
     return any(path.name.endswith(suffixes) for path in folder.iterdir())
 
 
@@ -202,12 +239,23 @@ def _download_repeatedly(
         except FINAL_ERRORS:
             raise
         except Exception as error:  # errors of the client, of requests, of httpx and of the file system
-            log.warning("%s, attempt %d of %d: %s", repository, attempt, ATTEMPTS, get_first_line(error))
+            log.warning(
+                "%s, attempt %d of %d: %s",
+                repository,
+                attempt,
+                ATTEMPTS,
+                get_first_line(error),
+            )
         wait(WAIT_SECONDS * 2 ** (attempt - 1))
     return _download(repository, commit, target, patterns)
 
 
-def _download(repository: str, commit: str | None, target: Path | None, patterns: Sequence[str] | None) -> str:
+def _download(
+    repository: str,
+    commit: str | None,
+    target: Path | None,
+    patterns: Sequence[str] | None,
+) -> str:
     """Fetch the missing files of a repository, and return its commit.
 
     Args:
@@ -219,7 +267,9 @@ def _download(repository: str, commit: str | None, target: Path | None, patterns
     files = info.siblings or []
     for file in files:
         if not is_safe_name(file.rfilename):
-            raise OSError(f"it lists a file outside its folder, or that cannot be (got {file.rfilename[:80]!r})")
+            raise OSError(
+                f"it lists a file outside its folder, or that cannot be (got {file.rfilename[:80]!r})"
+            )
     # The same weights in other formats.
     unused = [*OTHER_FRAMEWORKS]
     if any(file.rfilename.endswith(".safetensors") for file in files):
@@ -237,8 +287,11 @@ def _download(repository: str, commit: str | None, target: Path | None, patterns
             continue
         sha256 = compute_sha256(path)
         if sha256 != file.lfs.sha256:
-            # In the hub's cache the path is a link: both the file and the link go, so that they are fetched again.
+            # In the hub's cache the path is a link: both the file and the link go, so that they are
+            # fetched again.
             path.resolve().unlink()
             path.unlink(missing_ok=True)
-            raise OSError(f"{file.rfilename} came with sha256 {sha256}, not {file.lfs.sha256}")
+            raise OSError(
+                f"{file.rfilename} came with sha256 {sha256}, not {file.lfs.sha256}"
+            )
     return str(info.sha)

@@ -1,4 +1,6 @@
-"""Number of parameters that a config implies, compared with memory and weights before anything is allocated."""
+"""Number of parameters that a config implies, compared with memory and weights before anything is
+allocated.
+"""
 
 import copy
 from pathlib import Path
@@ -19,12 +21,17 @@ BITS_PER_BYTE = 8
 
 
 def check_implied_size(
-    spec: ModelSpec, network_class: Any, config: Any, folder: str | Path, file: str = "config.json"
+    spec: ModelSpec,
+    network_class: Any,
+    config: Any,
+    folder: str | Path,
+    file: str = "config.json",
 ) -> None:
-    """Refuse a config whose parameters fit neither the memory of this machine nor the weights of its folder.
+    """Refuse a config whose parameters fit neither the memory of this machine nor the weights of
+    its folder.
 
-    The bound of the weights is one bit for each parameter, below any quantization; keys and shapes are compared when
-    the weights are loaded.
+    The bound of the weights is one bit for each parameter, below any quantization; keys and shapes
+    are compared when the weights are loaded.
 
     Args:
         spec: The model's entry.
@@ -39,7 +46,11 @@ def check_implied_size(
     bytes_per_parameter = FOUR_BIT_BYTES if spec.four_bit else DTYPE_BYTES[spec.dtype]
     needed = parameters * bytes_per_parameter
     described = f"models.{spec.name}: cannot load {spec.weights}: {file} describes {parameters:,} parameters"
-    stored = sum(file.stat().st_size for file in Path(folder).glob("*") if file.suffix in SUFFIXES)
+    stored = sum(
+        file.stat().st_size
+        for file in Path(folder).glob("*")
+        if file.suffix in SUFFIXES
+    )
     # A hostile config could describe any number of parameters.
     if stored and parameters > BITS_PER_BYTE * stored:
         raise UserError(
@@ -58,10 +69,12 @@ def check_implied_size(
 def count_parameters(network_class: Any, config: Any) -> int:
     """Return the number of parameters of a network of this config; nothing is allocated.
 
-    At most two layers of each part are built: all layers of a text or image encoder are taken to be alike.
+    At most two layers of each part are built: all layers of a text or image encoder are taken to be
+    alike.
     """
     depths = [getattr(part, DEPTH) for part in _list_deep_parts(config)]
-    # Each part with one layer, and then one part after another with two: the difference is a layer of that part.
+    # Each part with one layer, and then one part after another with two: the difference is a layer
+    # of that part.
     shallow_depths = [min(depth, 1) for depth in depths]
     shallow_count = _count_with_depths(network_class, config, shallow_depths)
     total = shallow_count
@@ -69,7 +82,9 @@ def count_parameters(network_class: Any, config: Any) -> int:
         if depth > 1:
             deeper_depths = shallow_depths.copy()
             deeper_depths[index] = 2
-            layer_count = _count_with_depths(network_class, config, deeper_depths) - shallow_count
+            layer_count = (
+                _count_with_depths(network_class, config, deeper_depths) - shallow_count
+            )
             total += (depth - 1) * layer_count
     return total
 
@@ -106,4 +121,6 @@ def _count_gpu_bytes() -> int:
     if not torch.cuda.is_available():
         return 0
     devices = range(torch.cuda.device_count())
-    return sum(torch.cuda.get_device_properties(index).total_memory for index in devices)
+    return sum(
+        torch.cuda.get_device_properties(index).total_memory for index in devices
+    )

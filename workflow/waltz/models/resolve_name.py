@@ -1,4 +1,6 @@
-"""Encoders and decoders by what a user names: a registered name, a folder, a hub id, a GGUF file or a server."""
+"""Encoders and decoders by what a user names: a registered name, a folder, a hub id, a GGUF file or
+a server.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,12 @@ from waltz.model_registry import (
 )
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 from waltz.models.hub import build_options
-from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
+from waltz.models.pretrained import (
+    OPEN_CLIP_CONFIG,
+    LoadedSpec,
+    describe_fault,
+    find_gguf_file,
+)
 
 DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
     "vision": MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
@@ -38,7 +45,8 @@ DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
 def resolve_encoder(name: str) -> ModelSpec:
     """Return an encoder by its registered name, its folder in transformers format, or its hub id.
 
-    The kind of a folder or hub id is read from its config; a hub id without `@revision` resolves to its newest commit.
+    The kind of a folder or hub id is read from its config; a hub id without `@revision` resolves to
+    its newest commit.
 
     Raises:
         UserError: There is no encoder of that name.
@@ -49,14 +57,18 @@ def resolve_encoder(name: str) -> ModelSpec:
         spec = registry[name]
         if spec.kind in list_encoder_kinds():
             return spec
-        raise UserError(f"{name}: is of kind {spec.kind}, no alignment encoder; `waltz models` lists those")
+        raise UserError(
+            f"{name}: is of kind {spec.kind}, no alignment encoder; `waltz models` lists those"
+        )
 
     folder = Path(name).expanduser()
     if folder.is_dir():
         weights = str(folder)
         kind = detect_encoder_kind(weights, "")
         check_saved_parts(name, kind, folder)
-        return ModelSpec(name, kind, weights, "local", masked_token=_find_masked_token(weights, {}))
+        return ModelSpec(
+            name, kind, weights, "local", masked_token=_find_masked_token(weights, {})
+        )
     if folder.exists():
         raise UserError(
             f"{name}: is a file (expected a folder in transformers format, a {GGUF_SUFFIX} file, a registered name or a"
@@ -70,20 +82,28 @@ def resolve_encoder(name: str) -> ModelSpec:
     # The path in the hub's cache names the commit.
     path = transformers.utils.cached_file(weights, file, **build_options(requested))
     revision = transformers.utils.hub.extract_commit_hash(path, None) or requested
-    return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, build_options(revision)))
+    return ModelSpec(
+        name,
+        kind,
+        weights,
+        revision,
+        masked_token=_find_masked_token(weights, build_options(revision)),
+    )
 
 
 def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
-    """Return a decoder by its registered name, its folder in transformers format, its GGUF file, or its hub id.
+    """Return a decoder by its registered name, its folder in transformers format, its GGUF file, or
+    its hub id.
 
-    The network class in the config of a folder or hub id determines whether it is a decoder, and its kind. A GGUF file
-    holds a language model. A url names a server (`URL#MODEL` if it has several models); its model is taken for a
-    language model unless there is a VL decoder's config next to the tokenizer.
+    The network class in the config of a folder or hub id determines whether it is a decoder, and
+    its kind. A GGUF file holds a language model. A url names a server (`URL#MODEL` if it has
+    several models); its model is taken for a language model unless there is a VL decoder's config
+    next to the tokenizer.
 
     Args:
         name: The name.
-        tokenizer: Folder, GGUF file or hub id of the tokenizer of a model behind a server; empty if the model's name at
-            the server is one of these.
+        tokenizer: Folder, GGUF file or hub id of the tokenizer of a model behind a server; empty if
+            the model's name at the server is one of these.
     Returns:
         None if no decoder has that name; an encoder may have it.
     Raises:
@@ -117,7 +137,9 @@ def _resolve_served(name: str, tokenizer: str) -> ModelSpec:
         model = find_served_model(url)
     source, _, revision = (tokenizer or model).partition("@")
     kind = _detect_served_kind(source, revision)
-    return ModelSpec(model, kind, model, "unknown", server=url, tokenizer=tokenizer, gpus=0)
+    return ModelSpec(
+        model, kind, model, "unknown", server=url, tokenizer=tokenizer, gpus=0
+    )
 
 
 def _resolve_decoder_folder(name: str, folder: Path) -> ModelSpec | None:
@@ -136,7 +158,9 @@ def _resolve_decoder_folder(name: str, folder: Path) -> ModelSpec | None:
 
 
 def _resolve_decoder_repository(name: str) -> ModelSpec | None:
-    """Return the decoder of a hub id, at its newest commit unless the id has one; None if it is another model."""
+    """Return the decoder of a hub id, at its newest commit unless the id has one; None if it is
+    another model.
+    """
     weights, _, requested = name.partition("@")
     requested = requested or "main"
     config = _find_config(weights, requested)
@@ -154,18 +178,27 @@ def _list_architectures(config: Any) -> set[str]:
 
 
 def _detect_served_kind(tokenizer: str, revision: str) -> str:
-    """Return the kind of a decoder behind a server by the config next to its tokenizer; `text` without a config."""
+    """Return the kind of a decoder behind a server by the config next to its tokenizer; `text`
+    without a config.
+    """
     try:
         if not (Path(tokenizer).is_dir() or HUB_ID.fullmatch(tokenizer)):
             return "text"
         config = _find_config(tokenizer, revision or "main")
-    except (UserError, OSError, ValueError):  # no config, or a name that is too long for a path
+    except (
+        UserError,
+        OSError,
+        ValueError,
+    ):
+        # No config, or a name that is too long for a path.
         return "text"
     return _detect_decoder_kind(config, _list_architectures(config)) or "text"
 
 
 def _detect_decoder_kind(config: Any, architectures: set[str]) -> str | None:
-    """Return `vision` or `text` by the network classes that transformers has for the config; None for neither."""
+    """Return `vision` or `text` by the network classes that transformers has for the config; None
+    for neither.
+    """
     if config is None:
         return None
     for kind, classes_by_type in DECODER_CLASSES.items():
@@ -197,7 +230,8 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         network: A transformers model in evaluation mode.
         processor: Its processor; for a language model, its tokenizer.
     Raises:
-        TypeError: The network is no transformers model, or the processor is missing or lacks a part.
+        TypeError: The network is no transformers model, or the processor is missing or lacks a
+            part.
         ValueError: The network is in training mode.
         UserError: There is no adapter for its class.
     """
@@ -205,9 +239,13 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         advice = "give one, or a name"
         if hasattr(network, "merge_and_unload"):  # an adapter of peft
             advice = "give model.merge_and_unload()"
-        raise TypeError(f"model: no transformers model (got {type(network).__name__}); {advice}")
+        raise TypeError(
+            f"model: no transformers model (got {type(network).__name__}); {advice}"
+        )
     if processor is None:
-        raise TypeError("processor: missing; a loaded model comes with its processor, as AutoProcessor loads it")
+        raise TypeError(
+            "processor: missing; a loaded model comes with its processor, as AutoProcessor loads it"
+        )
     check_evaluation_mode(network)
 
     class_name = type(network).__name__
@@ -232,7 +270,9 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
 
 
 def _check_processor(processor: Any, class_name: str, is_language_model: bool) -> None:
-    """Refuse a processor, or the tokenizer of a language model, that lacks a part; `class_name` is the network's."""
+    """Refuse a processor, or the tokenizer of a language model, that lacks a part; `class_name` is
+    the network's.
+    """
     parts, loader = ["tokenizer", "image_processor"], "AutoProcessor"
     if is_language_model:
         parts, loader = ["apply_chat_template"], "AutoTokenizer"
@@ -245,14 +285,17 @@ def _check_processor(processor: Any, class_name: str, is_language_model: bool) -
 
 
 def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
-    """Return the token that replaces a masked one in the `equations` profile of an unregistered model.
+    """Return the token that replaces a masked one in the `equations` profile of an unregistered
+    model.
 
-    Empty if the tokenizer has a mask token, or an unknown token that is not its end token, or if there is no tokenizer,
-    which loading reports. CLIP's unknown token is its end token: its masked token has the id 0, as in the published
-    code, or the id 1 if 0 is the end token.
+    Empty if the tokenizer has a mask token, or an unknown token that is not its end token, or if
+    there is no tokenizer, which loading reports. CLIP's unknown token is its end token: its masked
+    token has the id 0, as in the published code, or the id 1 if 0 is the end token.
     """
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(weights, trust_remote_code=False, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            weights, trust_remote_code=False, **options
+        )
     except Exception:  # a damaged tokenizer can raise anything
         return ""
     return _choose_masked_token(tokenizer)
@@ -270,7 +313,8 @@ def _choose_masked_token(tokenizer: Any) -> str:
 
 
 def detect_encoder_kind(weights: str, revision: str) -> str:
-    """Return the kind of a checkpoint from its config: the `model_type`, or `lxmert-answering` for that head of LXMERT.
+    """Return the kind of a checkpoint from its config: the `model_type`, or `lxmert-answering` for
+    that head of LXMERT.
 
     Args:
         weights: Hub id or folder in transformers format.
@@ -301,13 +345,17 @@ def _is_open_clip(weights: str, revision: str) -> bool:
     """Return whether a hub id or folder has the settings of a checkpoint of open_clip."""
     options = {} if Path(weights).is_dir() else build_options(revision or "main")
     try:
-        return bool(transformers.utils.cached_file(weights, OPEN_CLIP_CONFIG, **options))
+        return bool(
+            transformers.utils.cached_file(weights, OPEN_CLIP_CONFIG, **options)
+        )
     except OSError:
         return False
 
 
 def _find_config(weights: str, revision: str) -> Any:
-    """Return the config of a hub id or folder, or None for the layout of open_clip; raises as `_read_config`."""
+    """Return the config of a hub id or folder, or None for the layout of open_clip; raises as
+    `_read_config`.
+    """
     try:
         return _read_config(weights, revision)
     except UserError:
@@ -322,10 +370,13 @@ def _read_config(weights: str, revision: str) -> Any:
     Raises:
         UserError: There is no config that can be read, or the hub cannot be reached.
     """
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it shows each of five attempts to reach the hub
+    # It shows each of five attempts to reach the hub.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     options = {} if Path(weights).is_dir() else build_options(revision or "main")
     try:
-        return transformers.AutoConfig.from_pretrained(weights, trust_remote_code=False, **options)
+        return transformers.AutoConfig.from_pretrained(
+            weights, trust_remote_code=False, **options
+        )
     except Exception as error:  # a damaged config can raise anything
         hint = suggest_name(weights, load_registry())
         fault = f"{weights}: no config of a model can be read{hint}: {describe_fault(error, weights, MODEL_CONFIG)}"

@@ -94,7 +94,9 @@ def _check_question_sets(plan: CheckedPlan) -> None:
 
 
 def _check_measures(plan: CheckedPlan) -> None:
-    """Refuse models in stage measures that read no images; refuse measurements that need models if none is named."""
+    """Refuse models in stage measures that read no images; refuse measurements that need models if
+    none is named.
+    """
     measures = plan.study.measures
     readers = plan.select_measured_models("encoder", "vision")
     for name in measures.models:
@@ -108,7 +110,9 @@ def _check_measures(plan: CheckedPlan) -> None:
         return
     for measurement in measures.list_measurements():
         if measurement not in MEASURED_WITHOUT_MODELS:
-            raise UserError(f"study file: measures.models: empty, but measures.{measurement} needs models; name some")
+            raise UserError(
+                f"study file: measures.models: empty, but measures.{measurement} needs models; name some"
+            )
 
 
 def _check_tables(plan: CheckedPlan) -> None:
@@ -120,7 +124,8 @@ def _check_tables(plan: CheckedPlan) -> None:
     for table in tables:
         if not table.startswith("measures-"):
             continue
-        # A table is named like its measurement, with hyphens: measures-ground-truth shows `ground_truth`.
+        # A table is named like its measurement, with hyphens: measures-ground-truth shows
+        # `ground_truth`.
         measurement = table.removeprefix("measures-").replace("-", "_")
         if measurement not in measured:
             raise UserError(
@@ -146,7 +151,9 @@ def _check_filters(plan: CheckedPlan) -> None:
         return
     for key, name in filters.models.items():
         if name in plan.served_models:
-            raise UserError(f"study file: filters.{key}: {name!r} is behind a server; name a model with weights")
+            raise UserError(
+                f"study file: filters.{key}: {name!r} is behind a server; name a model with weights"
+            )
 
 
 def _check_perplexities(plan: CheckedPlan) -> None:
@@ -167,18 +174,23 @@ def _check_explained(plan: CheckedPlan) -> None:
     attribution, consistency = plan.study.attribution, plan.study.consistency
     _check_logits(plan, "attribution", attribution.models, attribution.value)
     if consistency.cc_shap:
-        _check_logits(plan, "consistency.cc_shap", consistency.models, consistency.cc_shap.value)
+        _check_logits(
+            plan, "consistency.cc_shap", consistency.models, consistency.cc_shap.value
+        )
 
 
-def _check_logits(plan: CheckedPlan, section: str, names: list[str], value: str | None) -> None:
-    """Refuse attributions of logits in one section, if a model is behind a server, which returns no logits.
+def _check_logits(
+    plan: CheckedPlan, section: str, names: list[str], value: str | None
+) -> None:
+    """Refuse attributions of logits in one section, if a model is behind a server, which returns no
+    logits.
 
     Args:
         plan: The plan.
         section: Section of the study with the key `value`.
         names: Models that the section attributes.
-        value: Value of an output token that is attributed in profile `equations`; profile `published` always takes
-            logits.
+        value: Value of an output token that is attributed in profile `equations`; profile
+            `published` always takes logits.
     """
     stage = section.partition(".")[0]
     for name in names:
@@ -190,7 +202,10 @@ def _check_logits(plan: CheckedPlan, section: str, names: list[str], value: str 
                 f"study file: {section}.value: a server returns no logits (models.{name}.server); take probability"
             )
         # Profile `published` attributes the logits of VL decoders, whatever the study chooses.
-        if "published" in plan.study.profiles and plan.models.get_kind(name) == "vision":
+        if (
+            "published" in plan.study.profiles
+            and plan.models.get_kind(name) == "vision"
+        ):
             raise UserError(
                 f"study file: profiles: published explains logits, which the server of {name} does not return;"
                 f" leave {name} out of {stage}.models, or take profile equations"

@@ -1,4 +1,6 @@
-"""Inputs for building a benchmark: models that propose and judge foils, and files of instruments and CV-Probes."""
+"""Inputs for building a benchmark: models that propose and judge foils, and files of instruments
+and CV-Probes.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ class Construction:
         study: The study.
         raw: Raw files of the study.
         results: Folder of the study's results.
-        released: Data sets of finished items; an instrument of the same name is rebuilt next to them.
+        released: Data sets of finished items; an instrument of the same name is rebuilt next to
+            them.
     """
 
     study: Study
@@ -48,11 +51,15 @@ class Construction:
         return list(self.study.instruments[instrument].filters)
 
     def get_annotations(self, instrument: str) -> str | list[str]:
-        """Return the file with people's annotations of an instrument; an empty list if the study names no file."""
+        """Return the file with people's annotations of an instrument; an empty list if the study
+        names no file.
+        """
         return self.study.benchmark.annotations.get(instrument, [])
 
     def list_proposing_models(self, instrument: str) -> list[str]:
-        """Return a list with the model that proposes an instrument's foils or counts its tokens; empty if none does."""
+        """Return a list with the model that proposes an instrument's foils or counts its tokens;
+        empty if none does.
+        """
         proposals = self.study.proposals
         if proposals is None:
             return []
@@ -66,7 +73,9 @@ class Construction:
         return []
 
     def get_proposal_settings(self, instrument: str) -> Settings:
-        """Return the settings with which a model proposes an instrument's foils; empty if no model does."""
+        """Return the settings with which a model proposes an instrument's foils; empty if no model
+        does.
+        """
         proposals = self.study.proposals
         if proposals is None or not self.list_proposing_models(instrument):
             return {}
@@ -77,7 +86,9 @@ class Construction:
         return proposals.to_dict(*keys)
 
     def get_filter_models(self, instrument: str) -> dict[str, str]:
-        """Return the models that the filters of an instrument use: name of the model by its key under `filters`."""
+        """Return the models that the filters of an instrument use: name of the model by its key
+        under `filters`.
+        """
         if self.study.filters is None:
             return {}
         # Several filters may share a model.
@@ -91,14 +102,18 @@ class Construction:
         return list(self.get_filter_models(instrument).values())
 
     def get_min_grammaticality(self, instrument: str) -> float | None:
-        """Return the smallest grammaticality that a foil of an instrument may have; None without such a filter."""
+        """Return the smallest grammaticality that a foil of an instrument may have; None without
+        such a filter.
+        """
         is_filtered = "grammaticality" in self.study.instruments[instrument].filters
         if self.study.filters is None or not is_filtered:
             return None
         return self.study.filters.grammaticality
 
     def get_built_file(self, instrument: str) -> str:
-        """Return the file with the items that are built for an instrument, separate from released items."""
+        """Return the file with the items that are built for an instrument, separate from released
+        items.
+        """
         # Released items keep their path; rebuilt items are compared with them.
         folder = "benchmark/rebuilt" if instrument in self.released else "benchmark"
         return f"{self.results}/{folder}/{instrument}.parquet"
@@ -106,11 +121,15 @@ class Construction:
     @property
     def built_files(self) -> list[str]:
         """Return the files with the items of all instruments that are built."""
-        return [self.get_built_file(instrument) for instrument in self.study.instruments]
+        return [
+            self.get_built_file(instrument) for instrument in self.study.instruments
+        ]
 
     @property
     def audit_models(self) -> dict[str, str]:
-        """Return the judges of the blind audit by their keys under `filters`; empty if the study has no audit."""
+        """Return the judges of the blind audit by their keys under `filters`; empty if the study
+        has no audit.
+        """
         if self.study.filters is None or not self.study.benchmark.audit:
             return {}
         return self.study.filters.models
@@ -137,7 +156,8 @@ class Construction:
 
     @property
     def plain_captions(self) -> dict[str, str]:
-        """Return the files with plain captions and with people's checks of them, by the keys of the study.
+        """Return the files with plain captions and with people's checks of them, by the keys of the
+        study.
 
         Plain captions are written by people (`written`) or drawn with the scenes (`descriptions`).
         """
@@ -152,7 +172,9 @@ class Construction:
 
     @property
     def probe_judges(self) -> dict[str, str]:
-        """Return the models that judge the grammaticality of CV-Probes, by their keys under `filters`."""
+        """Return the models that judge the grammaticality of CV-Probes, by their keys under
+        `filters`.
+        """
         if self.study.cv_probes is None or self.study.filters is None:
             return {}
         models = self.study.filters.models

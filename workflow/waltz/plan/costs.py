@@ -1,4 +1,5 @@
-"""Estimated GPU hours of a study, from items, passes, positions and parameters, and the number of shards of each job.
+"""Estimated GPU hours of a study, from items, passes, positions and parameters, and the number of
+shards of each job.
 
 `PYTHONPATH=workflow python -m waltz.plan.costs config/thesis.yaml` prints the tables in
 docs/how-to/running-the-thesis.md.
@@ -24,16 +25,23 @@ from waltz.valse_release import PUBLISHED_VALID_ITEMS
 RATE = 1e14
 """Effective operations per second of a GPU in half precision: a third of the peak of an A100."""
 FLOAT32_SHARE = 0.065
-"""Rate in single precision as a share of `RATE`: the ratio of an A100's peaks without TF32 (19.5e12 of 3e14)."""
+"""Rate in single precision as a share of `RATE`: the ratio of an A100's peaks without TF32 (19.5e12
+of 3e14).
+"""
 MEMORY_RATE = 5e11
-"""Effective bytes per second that a GPU reads from its memory: a third of the 1.6e12 of an A100. Each step of a
-generation reads all weights."""
+"""Effective bytes per second that a GPU reads from its memory: a third of the 1.6e12 of an A100.
+Each step of a generation reads all weights.
+"""
 LEAST_STEP_SECONDS = 0.02
-"""Smallest duration of one step of a generation in seconds; a step starts the kernels of all layers one by one."""
+"""Smallest duration of one step of a generation in seconds; a step starts the kernels of all layers
+one by one.
+"""
 DETECTOR_OPERATIONS = {"vg-frcnn": 2.05e12, "vilbert-x152": 1.6e12}
-"""Operations of each detector on an image of 800 x 1,066 to 1,333 pixels. `torch.utils.flop_counter` counted the
-operations of `vg-frcnn`: 1.76e12 for the last stage on 300 proposals, the rest for the feature map of the image. The
-number for `vilbert-x152` was computed from the sizes of its layers."""
+"""Operations of each detector on an image of 800 x 1,066 to 1,333 pixels.
+`torch.utils.flop_counter` counted the operations of `vg-frcnn`: 1.76e12 for the last stage on 300
+proposals, the rest for the feature map of the image. The number for `vilbert-x152` was computed
+from the sizes of its layers.
+"""
 INPUT_LENGTHS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
 """Positions (tokens and patches) of one pass by kind of model."""
 ENCODER_LENGTH = 300
@@ -45,24 +53,37 @@ POSITIONS_PER_BATCH = 4096
 UNKNOWN_ITEMS = 1500
 """Assumed number of items of a data set if the study does not state it."""
 TEXTS_OF_FORM = {"pairs": 2, "probes": 4}
-"""Number of texts of one item that an encoder scores, by the form of the data set; 1 for other forms."""
+"""Number of texts of one item that an encoder scores, by the form of the data set; 1 for other
+forms.
+"""
 DECODER_PROMPTS = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
-"""Number of prompts for one item by form: without chains of thought, and the further prompts with them."""
+"""Number of prompts for one item by form: without chains of thought, and the further prompts with
+them.
+"""
 CHAINS_OF_THOUGHT = {"pairs": 3, "open": 1, "choice": 1}
 """Number of chains of thought for one item by form."""
 ANSWER_TOKENS, EXPLANATION_TOKENS = 10, 100
 """Largest number of tokens of an open answer and of an explanation if the study sets none."""
 PUBLISHED_ENCODER_EVALUATIONS = 530
-"""Coalitions for one text in the released code of MM-SHAP: ten permutations of 26 players (10 tokens, 16 patches)."""
+"""Coalitions for one text in the released code of MM-SHAP: ten permutations of 26 players (10
+tokens, 16 patches).
+"""
 PUBLISHED_PROMPT_EVALUATIONS = {"text": 500, "vision": 600}
-"""Coalitions for one prompt of a decoder in the released code of CC-SHAP, by kind; for VL decoders the first budget
-that the code tries."""
+"""Coalitions for one prompt of a decoder in the released code of CC-SHAP, by kind; for VL decoders
+the first budget that the code tries.
+"""
 PROMPT_PLAYERS = {"text": 50, "vision": 100}
-"""Assumed players of a decoder's prompt by kind. Text tasks have 48 with the real tokenizers; an image adds patches."""
+"""Assumed players of a decoder's prompt by kind. Text tasks have 48 with the real tokenizers; an
+image adds patches.
+"""
 ATTRIBUTED_PROMPTS = 3
-"""Prompts of one item whose answers are attributed: a prompt with both texts, and a prompt with each text."""
+"""Prompts of one item whose answers are attributed: a prompt with both texts, and a prompt with
+each text.
+"""
 TEST_GENERATIONS = 20
-"""Generated texts of one item in the self-consistency tests, not counting the words that counterfactual edits try."""
+"""Generated texts of one item in the self-consistency tests, not counting the words that
+counterfactual edits try.
+"""
 HELPER_GENERATIONS = 4
 """Number of texts that the helper generates for one item."""
 EDIT_POSITIONS, EDIT_WORDS = 8, 8
@@ -74,7 +95,9 @@ SHARD_SHARE = 0.5
 
 
 class Work(NamedTuple):
-    """Work of a model: number of passes, number of generated texts, and mean tokens of a generated text."""
+    """Work of a model: number of passes, number of generated texts, and mean tokens of a generated
+    text.
+    """
 
     passes: float = 0
     generations: float = 0
@@ -109,22 +132,27 @@ class Cost:
 
 
 def estimate_seconds(spec: ModelSpec, work: Work, rate: float = RATE) -> float:
-    """Return the estimated GPU seconds of some work of a model; the estimate is an order of magnitude.
+    """Return the estimated GPU seconds of some work of a model; the estimate is an order of
+    magnitude.
 
-    A pass takes 2 x parameters x positions operations. An encoder with a detector takes one pass of the detector for
-    each pass, which is an upper limit. Each step of a generation reads the weights once for all texts of a batch.
+    A pass takes 2 x parameters x positions operations. An encoder with a detector takes one pass of
+    the detector for each pass, which is an upper limit. Each step of a generation reads the weights
+    once for all texts of a batch.
 
     Args:
         spec: A resolved entry, with the name of its detector.
         work: The work.
-        rate: Operations per second in half precision; single precision has `FLOAT32_SHARE` of this rate.
+        rate: Operations per second in half precision; single precision has `FLOAT32_SHARE` of this
+            rate.
     """
     positions = get_positions(spec)
     # Each parameter takes one multiplication and one addition a position.
     operations = 2.0 * spec.parameters * positions
     # Stored regions need no detector; an unknown detector counts as the slowest one.
     if spec.detector and not spec.regions:
-        operations += DETECTOR_OPERATIONS.get(spec.detector, max(DETECTOR_OPERATIONS.values()))
+        operations += DETECTOR_OPERATIONS.get(
+            spec.detector, max(DETECTOR_OPERATIONS.values())
+        )
     if spec.dtype == "float32":
         rate *= FLOAT32_SHARE
     # The prompt of a generated text takes one pass as well.
@@ -145,7 +173,9 @@ def get_positions(spec: ModelSpec) -> int:
 
 
 def count_items(plan: Plan, step: Step, run: Run) -> int:
-    """Return the number of items of a run: the size of the data set, limited by the samples of the study."""
+    """Return the number of items of a run: the size of the data set, limited by the samples of the
+    study.
+    """
     study, form = plan.study, plan.datasets[run.dataset].form
     # Decoders may have smaller samples than encoders, since their passes cost more.
     scored, attributed = study.evaluation.sample, study.attribution.sample
@@ -154,7 +184,8 @@ def count_items(plan: Plan, step: Step, run: Run) -> int:
         attributed = study.attribution.decoder_sample or attributed
 
     size = _get_size(plan, run.dataset)
-    # The smallest limit counts, since each stage samples from the items of the stage before; None means no limit.
+    # The smallest limit counts, since each stage samples from the items of the stage before; None
+    # means no limit.
     limits: list[int | None] = [UNKNOWN_ITEMS if size is None else size]
     if step in STAGES["consistency"]:
         limits.append(study.consistency.sample)
@@ -166,7 +197,9 @@ def count_items(plan: Plan, step: Step, run: Run) -> int:
 
 
 def _get_size(plan: Plan, dataset: str) -> int | None:
-    """Return the number of items of a data set; None if neither the study nor the release states it."""
+    """Return the number of items of a data set; None if neither the study nor the release states
+    it.
+    """
     study = plan.study
     # Sizes come from the study; only the released data sets have known sizes otherwise.
     if dataset in study.alignment:
@@ -181,7 +214,9 @@ def _get_size(plan: Plan, dataset: str) -> int | None:
 
 
 def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
-    """Return each model that works on a run, with its work in all profiles: the run's model and the tests' helper."""
+    """Return each model that works on a run, with its work in all profiles: the run's model and the
+    tests' helper.
+    """
     items, profiles = count_items(plan, step, run), plan.study.profiles
     consistency = plan.study.consistency
     run_profiles = plan.datasets[run.dataset].entry.get("profiles", profiles)
@@ -194,7 +229,9 @@ def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
         repeats = items
         if step in STAGES["consistency"]:
             repeats *= _count_seeds(plan, run, profile)
-        work.append((run.model, _get_item_work(plan, step, run, profile).scale(repeats)))
+        work.append(
+            (run.model, _get_item_work(plan, step, run, profile).scale(repeats))
+        )
         # If the helper is another model, it generates mistakes and paraphrases for each item.
         if step == "tests" and consistency.helper and consistency.helper != run.model:
             tokens = consistency.tokens.mistake or EXPLANATION_TOKENS
@@ -204,7 +241,9 @@ def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
 
 
 def _count_seeds(plan: Plan, run: Run, profile: str) -> int:
-    """Return the number of seeds of a run in stage consistency, as in `consistency.item_selection.select_seeds`."""
+    """Return the number of seeds of a run in stage consistency, as in
+    `consistency.item_selection.select_seeds`.
+    """
     repeated = plan.study.consistency.repeated
     # The papers repeated some data sets only; `equations`, which samples by rank, repeats all.
     is_repeated = repeated is None or run.dataset in repeated
@@ -230,7 +269,8 @@ def _get_item_work(plan: Plan, step: Step, run: Run, profile: str) -> Work:
         words = consistency.edits.words or EDIT_WORDS
         return Work(positions * words, TEST_GENERATIONS, explanation)
 
-    # CC-SHAP, of the items or of their counterfactual edits (step `edited`, with one explanation each).
+    # CC-SHAP, of the items or of their counterfactual edits (step `edited`, with one explanation
+    # each).
     cc_shap = consistency.cc_shap
     if cc_shap is None:
         return Work()
@@ -240,20 +280,25 @@ def _get_item_work(plan: Plan, step: Step, run: Run, profile: str) -> Work:
     if has_published_budget:
         evaluations = PUBLISHED_PROMPT_EVALUATIONS[kind]
     else:
-        # A permutation with its reverse takes 2 n + 1 coalitions of n players (`consistency.cc_shap.permutations`).
+        # A permutation with its reverse takes 2 n + 1 coalitions of n players
+        # (`consistency.cc_shap.permutations`).
         evaluations = cc_shap.permutations * (2 * PROMPT_PLAYERS[kind] + 1)
     # An answer and its explanation are generated, and both are attributed.
     return Work(kinds * 2 * evaluations, kinds * 2, explanation)
 
 
-def _get_attribution_work(plan: Plan, kind: str, form: str, has_published_budget: bool) -> Work:
+def _get_attribution_work(
+    plan: Plan, kind: str, form: str, has_published_budget: bool
+) -> Work:
     """Return the work of a model of a kind on one item in stage attribution."""
     # Decoders explain the answers to some prompts, encoders the score of each text.
     if kind in DECODER_KINDS:
         outputs, published = ATTRIBUTED_PROMPTS, PUBLISHED_PROMPT_EVALUATIONS[kind]
     else:
         outputs, published = _count_texts(form), PUBLISHED_ENCODER_EVALUATIONS
-    evaluations = published if has_published_budget else plan.study.attribution.evaluations
+    evaluations = (
+        published if has_published_budget else plan.study.attribution.evaluations
+    )
     return Work(outputs * evaluations)
 
 
@@ -262,14 +307,16 @@ def _get_evaluation_work(plan: Plan, kind: str, form: str) -> Work:
     scores_texts = kind not in DECODER_KINDS or (kind == "text" and form == PAIRS)
     if scores_texts:
         return Work(_count_texts(form))
-    # A decoder reads one prompt for each question with labels, and a further prompt after a chain of thought.
+    # A decoder reads one prompt for each question with labels, and a further prompt after a chain
+    # of thought.
     cot_tokens = plan.study.evaluation.cot_tokens
     prompts, added_by_chain = DECODER_PROMPTS[form]
     chains = 0
     if cot_tokens:
         prompts += added_by_chain
         chains = CHAINS_OF_THOUGHT[form]
-    answers = prompts - chains if form == OPEN else 0  # other answers are labels, whose tokens one pass scores
+    # Other answers are labels, whose tokens one pass scores.
+    answers = prompts - chains if form == OPEN else 0
     generations = chains + answers
     if generations == 0:
         return Work(prompts)
@@ -285,10 +332,16 @@ def _count_texts(form: str) -> int:
 
 def list_runs(plan: Plan, step: Step) -> list[Run]:
     """Return the runs of a step that jobs compute, without recorded runs."""
-    return [run for run in plan.runs.select(step).runs if run.model not in plan.recorded_models]
+    return [
+        run
+        for run in plan.runs.select(step).runs
+        if run.model not in plan.recorded_models
+    ]
 
 
-def estimate_hours(plan: Plan, step: Step, runs: Iterable[Run], rate: float = RATE) -> float:
+def estimate_hours(
+    plan: Plan, step: Step, runs: Iterable[Run], rate: float = RATE
+) -> float:
     """Return the estimated GPU hours of some runs, including the hours of the helper."""
     seconds = 0.0
     for run in runs:
@@ -300,8 +353,9 @@ def estimate_hours(plan: Plan, step: Step, runs: Iterable[Run], rate: float = RA
 def count_shards(plan: Plan, step: Step, model: str, group: str) -> int:
     """Return the number of jobs (shards) into which the work of a model on a group is cut.
 
-    The study may set the number (`shards` of the stage). Otherwise each job takes at most `SHARD_SHARE` of the time
-    limit of its rule by the estimate, and there are at most as many jobs as items.
+    The study may set the number (`shards` of the stage). Otherwise each job takes at most
+    `SHARD_SHARE` of the time limit of its rule by the estimate, and there are at most as many jobs
+    as items.
 
     Args:
         plan: The plan.
@@ -324,13 +378,17 @@ def count_shards(plan: Plan, step: Step, model: str, group: str) -> int:
         if not runs:
             continue
         most_items = max(count_items(plan, shared_step, run) for run in runs)
-        needed = math.ceil(estimate_hours(plan, shared_step, runs) * 60 / minutes_of_shard)
+        needed = math.ceil(
+            estimate_hours(plan, shared_step, runs) * 60 / minutes_of_shard
+        )
         shards = max(shards, min(most_items, needed))
     return shards
 
 
 def count_jobs(plan: Plan, step: Step, model: str, group: str) -> int:
-    """Return the number of jobs of a model on a group in a step; in stage evaluation only decoders have shards."""
+    """Return the number of jobs of a model on a group in a step; in stage evaluation only decoders
+    have shards.
+    """
     if step == "evaluation" and plan.models[model].kind not in DECODER_KINDS:
         return 1
     return count_shards(plan, "cc-shap" if step == "edited" else step, model, group)
@@ -338,7 +396,11 @@ def count_jobs(plan: Plan, step: Step, model: str, group: str) -> int:
 
 def _select_runs(plan: Plan, step: Step, model: str, group: str) -> list[Run]:
     """Return the runs of one model on one group that jobs of a step compute."""
-    return [run for run in list_runs(plan, step) if run.model == model and plan.group_of[run.dataset] == group]
+    return [
+        run
+        for run in list_runs(plan, step)
+        if run.model == model and plan.group_of[run.dataset] == group
+    ]
 
 
 def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:
@@ -354,7 +416,9 @@ def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:
     return costs
 
 
-def _compute_cost(plan: Plan, step: Step, model: str, groups: Mapping[str, Sequence[Run]], rate: float) -> Cost:
+def _compute_cost(
+    plan: Plan, step: Step, model: str, groups: Mapping[str, Sequence[Run]], rate: float
+) -> Cost:
     """Return the cost of one model in one step; `groups` has its runs by group."""
     passes = tokens = hours = longest = 0.0
     jobs = 0
@@ -373,19 +437,41 @@ def _compute_cost(plan: Plan, step: Step, model: str, groups: Mapping[str, Seque
 
 def format_models(costs: Iterable[Cost]) -> str:
     """Return the costs of models as a Markdown table."""
-    header = ("step", "model", "passes", "generated tokens", "GPU hours", "jobs", "hours of the longest")
-    return _format_table(header, ((cost.step, cost.model, *_format_numbers(cost)) for cost in costs))
+    header = (
+        "step",
+        "model",
+        "passes",
+        "generated tokens",
+        "GPU hours",
+        "jobs",
+        "hours of the longest",
+    )
+    return _format_table(
+        header, ((cost.step, cost.model, *_format_numbers(cost)) for cost in costs)
+    )
 
 
 def format_steps(costs: Sequence[Cost]) -> str:
-    """Return the total cost of each step as a Markdown table, with the three models that take most hours."""
+    """Return the total cost of each step as a Markdown table, with the three models that take most
+    hours.
+    """
     rows = []
     for step in unique(cost.step for cost in costs):
         step_costs = [cost for cost in costs if cost.step == step]
         largest = sorted(step_costs, key=lambda cost: -cost.hours)[:3]
-        names = ", ".join(f"{cost.model} {_format_hours(cost.hours)}" for cost in largest)
+        names = ", ".join(
+            f"{cost.model} {_format_hours(cost.hours)}" for cost in largest
+        )
         rows.append((step, *_format_numbers(_sum_costs(step_costs)), names))
-    header = ("step", "passes", "generated tokens", "GPU hours", "jobs", "hours of the longest", "largest models")
+    header = (
+        "step",
+        "passes",
+        "generated tokens",
+        "GPU hours",
+        "jobs",
+        "hours of the longest",
+        "largest models",
+    )
     return _format_table(header, rows)
 
 
@@ -415,14 +501,23 @@ def _format_hours(hours: float) -> str:
 
 def _format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
-    return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
+    return "".join(
+        f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows)
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the estimated GPU hours of a study, by step and by model."""
     parser = argparse.ArgumentParser(prog="waltz.plan.costs", description=main.__doc__)
-    parser.add_argument("study", type=Path, help="study file, such as config/thesis.yaml")
-    parser.add_argument("--rate", type=float, default=RATE, help="operations per second of the GPU in half precision")
+    parser.add_argument(
+        "study", type=Path, help="study file, such as config/thesis.yaml"
+    )
+    parser.add_argument(
+        "--rate",
+        type=float,
+        default=RATE,
+        help="operations per second of the GPU in half precision",
+    )
     options = parser.parse_args(arguments)
     try:
         plan = Plan.from_study(read_study(load_yaml(options.study)))

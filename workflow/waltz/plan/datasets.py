@@ -15,10 +15,11 @@ class Dataset:
 
     Attributes:
         name: Name in the study and in the results.
-        form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, a `choice` among labels, or
-            `recorded` if the study has only recorded runs on it.
+        form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, a `choice` among
+            labels, or `recorded` if the study has only recorded runs on it.
         source: Source that the data set is built from.
-        entry: The study's entry of a question set or text task; for texts with other images only the profiles.
+        entry: The study's entry of a question set or text task; for texts with other images only
+            the profiles.
     """
 
     name: str
@@ -35,10 +36,11 @@ class Dataset:
 def build_datasets(study: Study) -> dict[str, Dataset]:
     """Return the data sets that models can be run on, by name.
 
-    If several data sets have one name, the last of these forms counts: recorded, pairs, open questions, choices,
-    CV-Probes.
+    If several data sets have one name, the last of these forms counts: recorded, pairs, open
+    questions, choices, CV-Probes.
     """
-    # Later entries replace earlier ones: a data set that the study builds replaces a recorded one of the same name.
+    # Later entries replace earlier ones: a data set that the study builds replaces a recorded one
+    # of the same name.
     datasets: list[Dataset] = []
     for name, source in list_recorded_datasets(study).items():
         datasets.append(Dataset(name, RECORDED, source))
@@ -47,7 +49,9 @@ def build_datasets(study: Study) -> dict[str, Dataset]:
     for instrument, built in study.instruments.items():
         datasets.append(Dataset(instrument, PAIRS, built.source))
     for name, alignment in study.alignment.items():
-        datasets.append(Dataset(name, PAIRS, alignment.source, alignment.to_dict("profiles")))
+        datasets.append(
+            Dataset(name, PAIRS, alignment.source, alignment.to_dict("profiles"))
+        )
     for name, questions in study.answering.items():
         datasets.append(Dataset(name, OPEN, questions.source, questions.to_dict()))
     for name, task in study.texts.items():
@@ -58,7 +62,8 @@ def build_datasets(study: Study) -> dict[str, Dataset]:
 
 
 def list_datasets(study: Study) -> dict[str, str]:
-    """Return the source of each data set of finished items: name of the source by name of the data set.
+    """Return the source of each data set of finished items: name of the source by name of the data
+    set.
 
     Raises:
         UserError: Two sources contain data sets with the same name.
@@ -79,7 +84,9 @@ def list_datasets(study: Study) -> dict[str, str]:
 
 
 def list_recorded_datasets(study: Study) -> dict[str, str]:
-    """Return the source of each data set with recorded runs; the last one if several sources have runs on it."""
+    """Return the source of each data set with recorded runs; the last one if several sources have
+    runs on it.
+    """
     sources: dict[str, str] = {}
     for source, entry in study.sources.items():
         if entry.format in RECORDED_FORMATS:

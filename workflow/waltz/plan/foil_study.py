@@ -39,8 +39,8 @@ def build_study(
     Args:
         name: Name of the study.
         models: The models by their names in the study.
-        data: Keys of the study about data, with one group, as `select_release`, `extend_world` and `describe_pairs`
-            return them.
+        data: Keys of the study about data, with one group, as `select_release`, `extend_world` and
+            `describe_pairs` return them.
         profile: Fidelity profile.
         limit: Largest number of items of a data set; None for all items.
         attribute: Whether the study also computes T-SHAP of the scores.
@@ -69,9 +69,16 @@ def build_study(
         return study
 
     sample = min(limit or ATTRIBUTED, ATTRIBUTED)
-    study["attribution"] = {"models": attributed, "groups": groups, "sample": sample, **ESTIMATION}
+    study["attribution"] = {
+        "models": attributed,
+        "groups": groups,
+        "sample": sample,
+        **ESTIMATION,
+    }
     if "extends" in data:
-        study["attribution"]["companions"] = None  # companion measures of the extended study would take longest
+        study["attribution"]["companions"] = (
+            None  # companion measures of the extended study would take longest
+        )
     study["reporting"] |= {"tables": [*ACCURACY_TABLES, *T_SHAP_TABLES], "samples": 1}
     return study
 
@@ -83,16 +90,28 @@ def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
         study: The study `valse`.
         images: Folder, zip or tar of the images; None for models that read only text.
     """
-    sources = {name: entry for name, entry in study["sources"].items() if entry["format"] == "valse-release"}
+    sources = {
+        name: entry
+        for name, entry in study["sources"].items()
+        if entry["format"] == "valse-release"
+    }
     # The user's images replace the downloads that the study names.
     if images:
-        sources = {name: {**entry, "images": {"path": images}} for name, entry in sources.items()}
+        sources = {
+            name: {**entry, "images": {"path": images}}
+            for name, entry in sources.items()
+        }
     datasets = [name for entry in sources.values() for name in entry["files"]]
-    return {"sources": sources, "benchmark": study["benchmark"], "groups": {"foils": datasets}}
+    return {
+        "sources": sources,
+        "benchmark": study["benchmark"],
+        "groups": {"foils": datasets},
+    }
 
 
 def extend_world(study: Mapping[str, Any]) -> Settings:
-    """Return the keys of a study about the embedded world, which extends the study `scenes` with only its instruments.
+    """Return the keys of a study about the embedded world, which extends the study `scenes` with
+    only its instruments.
 
     Args:
         study: The study `scenes`.
@@ -117,19 +136,28 @@ def describe_pairs(dataset: str, file: str, images: str | None) -> Settings:
     source: Settings = {"format": "pairs", "files": {dataset: {"path": file}}}
     if images:
         source["images"] = {"path": images}
-    return {"sources": {"own": source}, "benchmark": {"valid_votes": 1}, "groups": {"foils": [dataset]}}
+    return {
+        "sources": {"own": source},
+        "benchmark": {"valid_votes": 1},
+        "groups": {"foils": [dataset]},
+    }
 
 
 def choose_dataset_name(file: Path) -> str:
-    """Return a name for the data set in a file; it differs from the names of instruments, CV-Probes and models."""
+    """Return a name for the data set in a file; it differs from the names of instruments, CV-Probes
+    and models.
+    """
     name = _simplify(file.stem).replace(".", "-").strip("-") or "pairs"
     # These names have a meaning in tables or studies.
     taken = {*INSTRUMENTS, CV_PROBES, *load_registry()}
     return f"own-{name}" if name in taken else name
 
 
-def choose_model_names(specs: Sequence[ModelSpec], taken: Collection[str] = ()) -> dict[str, ModelSpec]:
-    """Return models by their names in a study: names of the registry, or the last parts of a folder or hub id.
+def choose_model_names(
+    specs: Sequence[ModelSpec], taken: Collection[str] = ()
+) -> dict[str, ModelSpec]:
+    """Return models by their names in a study: names of the registry, or the last parts of a folder
+    or hub id.
 
     Args:
         specs: The models.
@@ -144,18 +172,22 @@ def choose_model_names(specs: Sequence[ModelSpec], taken: Collection[str] = ()) 
             raise UserError(f"--model {spec.name}: is named twice; leave one out")
         name = spec.name
         if name not in registry:
-            name = _choose_free_name(spec, {*registry, *taken, *models}, len(models) + 1)
+            name = _choose_free_name(
+                spec, {*registry, *taken, *models}, len(models) + 1
+            )
         models[name] = spec
     return models
 
 
 def _choose_free_name(spec: ModelSpec, taken: Collection[str], number: int) -> str:
-    """Return a name from the end of the path of a model's weights, as short as possible and not taken.
+    """Return a name from the end of the path of a model's weights, as short as possible and not
+    taken.
 
     Args:
         spec: The model.
         taken: Names of other models.
-        number: Number of the model in the study, which makes a name if all ends of the path are taken.
+        number: Number of the model in the study, which makes a name if all ends of the path are
+            taken.
     """
     parts = Path(spec.weights).parts
     ends = ["-".join(parts[-count:]) for count in range(1, len(parts) + 1)]
@@ -166,8 +198,12 @@ def _choose_free_name(spec: ModelSpec, taken: Collection[str], number: int) -> s
 
 
 def render_study(study: Settings, command: str) -> str:
-    """Return a study as YAML, headed by the command that wrote it and a digest that reveals later edits."""
-    body = yaml.safe_dump(study, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    """Return a study as YAML, headed by the command that wrote it and a digest that reveals later
+    edits.
+    """
+    body = yaml.safe_dump(
+        study, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )
     return (
         f"# Written by: {command}\n# Every key is described in workflow/waltz/resources/study.schema.yaml.\n"
         f"# digest: {_compute_digest(body)}\n{body}"
@@ -177,8 +213,8 @@ def render_study(study: Settings, command: str) -> str:
 def write_study(file: Path, text: str) -> str:
     """Write a study to a file, unless the file already contains it.
 
-    A file that `waltz eval` wrote for the same models and data is replaced: only limits differ, so results are used
-    again.
+    A file that `waltz eval` wrote for the same models and data is replaced: only limits differ, so
+    results are used again.
 
     Args:
         file: The file.
@@ -198,12 +234,20 @@ def write_study(file: Path, text: str) -> str:
     if body == new_body:
         return "unchanged"
     if digest != _compute_digest(body):
-        raise UserError(f"{file}: is not as `waltz eval` wrote it; run it with snakemake, or choose another --name")
+        raise UserError(
+            f"{file}: is not as `waltz eval` wrote it; run it with snakemake, or choose another --name"
+        )
     study, new_study = yaml.safe_load(body), yaml.safe_load(new_body)
     # Other models or data would mix results of two studies in one folder.
-    changed = [key for key in ("models", "sources", "extends") if study.get(key) != new_study.get(key)]
+    changed = [
+        key
+        for key in ("models", "sources", "extends")
+        if study.get(key) != new_study.get(key)
+    ]
     if changed:
-        raise UserError(f"{file}: holds other {' and '.join(changed)}; choose another --name, or delete it")
+        raise UserError(
+            f"{file}: holds other {' and '.join(changed)}; choose another --name, or delete it"
+        )
     write_text(file, text)
     return "replaced"
 
@@ -213,19 +257,27 @@ def _build_entry(name: str, spec: ModelSpec) -> Settings:
     if spec == load_registry().get(name):
         return {}
     # Only these fields are written; empty ones are omitted.
-    entry = {"kind": spec.kind, "weights": spec.weights, "masked_token": spec.masked_token}
+    entry = {
+        "kind": spec.kind,
+        "weights": spec.weights,
+        "masked_token": spec.masked_token,
+    }
     if spec.revision != "local":
         entry["revision"] = spec.revision
     return {key: value for key, value in entry.items() if value}
 
 
 def _simplify(name: str) -> str:
-    """Return a name in small letters, in which a hyphen replaces other characters than letters, digits and dots."""
+    """Return a name in small letters, in which a hyphen replaces other characters than letters,
+    digits and dots.
+    """
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
 
 
 def _split_body(text: str) -> tuple[str, str]:
-    """Return the digest in the head of a study file and the YAML after it; empty and all text without a digest."""
+    """Return the digest in the head of a study file and the YAML after it; empty and all text
+    without a digest.
+    """
     match = DIGEST.search(text)
     return (match[1], text[match.end() :]) if match else ("", text)
 

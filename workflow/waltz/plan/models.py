@@ -62,8 +62,12 @@ class Models:
         Raises:
             UserError: An entry cannot be resolved, for instance because it names no weights.
         """
-        # Detectors that only the registry names are needed as models, too, since their weights are fetched.
-        specs = {name: resolve_model(name, entry.to_dict()) for name, entry in study.models.items()}
+        # Detectors that only the registry names are needed as models, too, since their weights are
+        # fetched.
+        specs = {
+            name: resolve_model(name, entry.to_dict())
+            for name, entry in study.models.items()
+        }
         # Stored regions need no detector.
         used_detectors = {spec.detector for spec in specs.values() if not spec.regions}
         for name in used_detectors & load_registry().keys():
@@ -87,20 +91,28 @@ class Models:
             for name, spec in self.resolved.items()
             if spec.kind in DETECTOR_CONFIGS
         }
-        return {name: set_local_paths(spec, self.folder, detectors) for name, spec in self.resolved.items()}
+        return {
+            name: set_local_paths(spec, self.folder, detectors)
+            for name, spec in self.resolved.items()
+        }
 
     @cached_property
     def run_here(self) -> dict[str, ModelSpec]:
-        """Return the resolved models that jobs run and whose weights are needed: all but recorded models."""
+        """Return the resolved models that jobs run and whose weights are needed: all but recorded
+        models.
+        """
         return {name: spec for name, spec in self.resolved.items() if not spec.recorded}
 
     @cached_property
     def web_files(self) -> dict[str, tuple[SecretUrl, str]]:
-        """Return url and checksum of each file that is fetched from the web for a model, by the path of the file."""
+        """Return url and checksum of each file that is fetched from the web for a model, by the
+        path of the file.
+        """
         files = {}
         for spec in self.run_here.values():
             for url, path in list_downloads(spec, self.folder).items():
-                # The entry has a checksum of the weights only; the lock file records it for other files.
+                # The entry has a checksum of the weights only; the lock file records it for other
+                # files.
                 checksum = spec.sha256 if url == spec.weights else LOCK_ON_DOWNLOAD
                 files[path] = (SecretUrl(url), checksum)
         return files
@@ -108,28 +120,46 @@ class Models:
     @cached_property
     def snapshots(self) -> dict[str, str]:
         """Return the hub repositories that are fetched completely: id by path of the copy."""
-        return {self.specs[name].weights: spec.weights for name, spec in self.run_here.items() if is_hub_snapshot(spec)}
+        return {
+            self.specs[name].weights: spec.weights
+            for name, spec in self.run_here.items()
+            if is_hub_snapshot(spec)
+        }
 
     @cached_property
     def cached(self) -> set[str]:
         """Return the marker files of all models and detectors that are loaded from the hub's cache."""
-        return {self._mark_cached(*copy) for spec in self.run_here.values() for copy in list_hub_copies(spec)}
+        return {
+            self._mark_cached(*copy)
+            for spec in self.run_here.values()
+            for copy in list_hub_copies(spec)
+        }
 
     @cached_property
     def borrowed_tokenizer(self) -> str:
-        """Return the marker file of the tokenizer in the hub's cache that checkpoints without tokenizer borrow."""
+        """Return the marker file of the tokenizer in the hub's cache that checkpoints without
+        tokenizer borrow.
+        """
         return self._mark_cached(BERT_TOKENIZER, BERT_REVISION)
 
     @cached_property
     def packages(self) -> dict[str, ModelSpec]:
         """Return the models whose weights come in Python packages, by the folder of the weights."""
-        return {self.specs[name].weights: spec for name, spec in self.run_here.items() if is_packaged(spec)}
+        return {
+            self.specs[name].weights: spec
+            for name, spec in self.run_here.items()
+            if is_packaged(spec)
+        }
 
     @cached_property
     def locked(self) -> dict[str, str]:
-        """Return the origin of the weights of each model whose revision only the lock file records, by model."""
+        """Return the origin of the weights of each model whose revision only the lock file records,
+        by model.
+        """
         return {
-            name: name_origin(spec.weights) for name, spec in self.run_here.items() if spec.revision == LOCK_ON_DOWNLOAD
+            name: name_origin(spec.weights)
+            for name, spec in self.run_here.items()
+            if spec.revision == LOCK_ON_DOWNLOAD
         }
 
     @cached_property
@@ -150,7 +180,11 @@ class Models:
         """Return the fetched files from which the weights of a model are unpacked."""
         spec = self.resolved[name]
         archives = (spec.weights, spec.config)
-        return [path for url, path in list_downloads(spec, self.folder).items() if url in archives]
+        return [
+            path
+            for url, path in list_downloads(spec, self.folder).items()
+            if url in archives
+        ]
 
     def get_answer_archive(self, name: str) -> str:
         """Return the path of the fetched archive that contains the answers of an encoder."""
@@ -170,11 +204,14 @@ class Models:
         return {key: self.get_settings(name) for key, name in names.items()}
 
     def get_unpacking(self, name: str) -> str:
-        """Return how a model's archive of weights is unpacked (`folder` or `spanbert`); empty without an archive."""
+        """Return how a model's archive of weights is unpacked (`folder` or `spanbert`); empty
+        without an archive.
+        """
         return self.specs[name].unpack
 
     def lacks_weights(self, marker: str) -> bool:
-        """Return whether only the tokenizer of a repository is fetched into the hub's cache, and no weights.
+        """Return whether only the tokenizer of a repository is fetched into the hub's cache, and no
+        weights.
 
         Args:
             marker: Marker file of the repository.
@@ -186,19 +223,27 @@ class Models:
         return get_encoder_module(self.specs[name].kind)
 
     def list_weight_files(self, *names: str) -> list[str]:
-        """Return the paths of the weights of some models: fetched copies, or else files on this machine."""
+        """Return the paths of the weights of some models: fetched copies, or else files on this
+        machine.
+        """
         files: list[str] = []
         for name in unique(names):
             spec = self.specs[name]
             if spec.recorded:
                 continue
-            # Weights are fetched to a separate folder, or into the hub's cache, where a marker file represents them.
-            fetched_copies = {spec.weights, self._mark_cached(spec.weights, spec.revision)} & self.fetched
+            # Weights are fetched to a separate folder, or into the hub's cache, where a marker file
+            # represents them.
+            fetched_copies = {
+                spec.weights,
+                self._mark_cached(spec.weights, spec.revision),
+            } & self.fetched
             files += fetched_copies or list_weight_files(spec)
         return files
 
     def list_files(self, *names: str) -> list[str]:
-        """Return the fetched or existing files of some models: weights, tokenizer, detector, regions and answers."""
+        """Return the fetched or existing files of some models: weights, tokenizer, detector,
+        regions and answers.
+        """
         files = []
         for name in unique(names):
             files += self.list_weight_files(name)
@@ -208,22 +253,27 @@ class Models:
         return files
 
     def _list_borrowed_tokenizer(self, name: str) -> list[str]:
-        """Return a list with the marker of the tokenizer that a model borrows; empty if it borrows none.
+        """Return a list with the marker of the tokenizer that a model borrows; empty if it borrows
+        none.
 
-        The entry of the model decides, not the files on disk: they change with the first run, but inputs must not.
+        The entry of the model decides, not the files on disk: they change with the first run, but
+        inputs must not.
         """
         if self.specs[name].recorded or not may_borrow_tokenizer(self.resolved[name]):
             return []
         return [self.borrowed_tokenizer]
 
     def _list_named_files(self, spec: ModelSpec) -> list[str]:
-        """Return those of the regions, answers and configuration in a model's entry that exist or are fetched."""
+        """Return those of the regions, answers and configuration in a model's entry that exist or
+        are fetched.
+        """
         paths = (spec.regions, spec.answers, spec.config)
         return [path for path in paths if path and self._exists(path)]
 
     def _list_detector_files(self, spec: ModelSpec) -> list[str]:
         """Return the files of a model's detector: fetched files, or else files on this machine."""
-        # A detector from the hub is represented by a marker; a fetched file has its configuration next to it.
+        # A detector from the hub is represented by a marker; a fetched file has its configuration
+        # next to it.
         marker = self._mark_cached(spec.detector, spec.detector_revision)
         if marker in self.cached:
             return [marker]
@@ -238,16 +288,28 @@ class Models:
         return files
 
     def list_prompt_files(self, *names: str) -> list[str]:
-        """Return the prompt files of some decoders: of the profiles, then of the decoders, then chat templates."""
+        """Return the prompt files of some decoders: of the profiles, then of the decoders, then
+        chat templates.
+        """
         specs = [self.specs[name] for name in names]
         # Decoders may share prompt files and chat templates, so each file is listed once.
-        paths = [find_resource("prompts", f"{profile}.yaml") for profile in self.profiles]
-        paths += [find_resource("prompts", spec.prompts) for spec in specs if spec.prompts]
-        paths += [find_resource("chat-templates", spec.chat_template) for spec in specs if spec.chat_template]
+        paths = [
+            find_resource("prompts", f"{profile}.yaml") for profile in self.profiles
+        ]
+        paths += [
+            find_resource("prompts", spec.prompts) for spec in specs if spec.prompts
+        ]
+        paths += [
+            find_resource("chat-templates", spec.chat_template)
+            for spec in specs
+            if spec.chat_template
+        ]
         return unique(os.path.relpath(path) for path in paths)
 
     def estimate_memory_mb(self, *names: str) -> int:
-        """Return the main memory in MB that a job requests for its models: weights and working memory."""
+        """Return the main memory in MB that a job requests for its models: weights and working
+        memory.
+        """
         weight_bytes = 0.0
         for name in unique(names):
             spec = self.specs[name]
@@ -259,11 +321,13 @@ class Models:
         return sum(estimate_gpu_memory(self.specs[name]) for name in unique(names))
 
     def count_gpus(self, names: Iterable[str], available: int | None) -> int:
-        """Return the number of GPUs that a job requests: as many as its largest model needs; 0 if it loads no model.
+        """Return the number of GPUs that a job requests: as many as its largest model needs; 0 if
+        it loads no model.
 
         Args:
             names: Models that the job loads.
-            available: GPUs of the run (`--resources gpu=2`); None if the run states no number, 0 for a run on CPUs.
+            available: GPUs of the run (`--resources gpu=2`); None if the run states no number, 0
+                for a run on CPUs.
         Raises:
             UserError: A model needs more GPUs than the run has.
         """
@@ -284,8 +348,9 @@ class Models:
         """Return the kind of a model.
 
         Returns:
-            `language`, `vision` (a VL decoder), `encoder`, `answering` (an encoder with an answering head), or the
-            registered kind of a helping model, such as a detector or classifier.
+            `language`, `vision` (a VL decoder), `encoder`, `answering` (an encoder with an
+            answering head), or the registered kind of a helping model, such as a detector or
+            classifier.
         """
         # Studies and tables use fewer kinds than the registry: all encoders are one kind.
         kind = self.specs[name].kind
@@ -294,7 +359,9 @@ class Models:
         return {"text": "language", "vision": "vision"}.get(kind, kind)
 
     def _mark_cached(self, path: str, commit: str) -> str:
-        """Return the marker file that shows that a repository, or a file of it, is in the hub's cache."""
+        """Return the marker file that shows that a repository, or a file of it, is in the hub's
+        cache.
+        """
         return f"{self.folder}/cached/{path}@{commit}"
 
     def _exists(self, path: str) -> bool:

@@ -1,4 +1,6 @@
-"""The plan of a study as a table for readers: every run with jobs and file, or with the reason why it is skipped."""
+"""The plan of a study as a table for readers: every run with jobs and file, or with the reason why
+it is skipped.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -46,8 +48,8 @@ def build_overview(study: Study, plan: Plan) -> list[OverviewRow]:
         study: The study with all models and data sets.
         plan: The plan of the study, without skipped models and data sets.
     """
-    # Build the table of runs again from the full study: runs that only this table contains are skipped.
-    # A run is identified by its step, model and data set.
+    # Build the table of runs again from the full study: runs that only this table contains are
+    # skipped. A run is identified by its step, model and data set.
     planned = {(row.step, row.run) for row in plan.runs}
     complete = replace(plan, study=study)
     rows = []
@@ -59,9 +61,21 @@ def build_overview(study: Study, plan: Plan) -> list[OverviewRow]:
     return rows
 
 
-def _describe(row: PlannedRun, *, jobs: str = "", file: str = "", reason: str = "") -> OverviewRow:
+def _describe(
+    row: PlannedRun, *, jobs: str = "", file: str = "", reason: str = ""
+) -> OverviewRow:
     """Return the row of the overview for a run."""
-    return OverviewRow(row.stage, row.step, row.model, row.dataset, row.group, row.part, jobs, file, reason)
+    return OverviewRow(
+        row.stage,
+        row.step,
+        row.model,
+        row.dataset,
+        row.group,
+        row.part,
+        jobs,
+        file,
+        reason,
+    )
 
 
 def _count_jobs(plan: Plan, row: PlannedRun) -> str:

@@ -1,4 +1,6 @@
-"""Plan of a study: data sets and groups, the table of its model runs, their files, and skipped models with reasons."""
+"""Plan of a study: data sets and groups, the table of its model runs, their files, and skipped
+models with reasons.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,44 @@ from waltz.core.errors import UserError
 from waltz.instruments import INSTRUMENTS
 from waltz.plan.checks import check_plan
 from waltz.plan.construction import Construction
-from waltz.plan.datasets import CHOICE, OPEN, PAIRS, PROBES, RECORDED, Dataset, build_datasets, list_datasets
+from waltz.plan.datasets import (
+    CHOICE,
+    OPEN,
+    PAIRS,
+    PROBES,
+    RECORDED,
+    Dataset,
+    build_datasets,
+    list_datasets,
+)
 from waltz.plan.models import Models
 from waltz.plan.raw_files import RawFiles
-from waltz.plan.run_table import STAGE_OF_STEP, PlannedRun, Run, RunTable, Step, group_runs, unique
+from waltz.plan.run_table import (
+    STAGE_OF_STEP,
+    PlannedRun,
+    Run,
+    RunTable,
+    Step,
+    group_runs,
+    unique,
+)
 from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
-"""Minutes that jobs with a model request from a scheduler: for scores and answers, and for attributions and tests."""
+"""Minutes that jobs with a model request from a scheduler: for scores and answers, and for
+attributions and tests.
+"""
 GQA_ROWS_MB = 4000
-"""Memory in MB for the two million questions of GQA's validation set, extrapolated from 400,000 similar questions."""
+"""Memory in MB for the two million questions of GQA's validation set, extrapolated from 400,000
+similar questions.
+"""
 DRAWING_MB = 4000
 """Memory in MB of a job that draws a data set of mismatched texts, without the rows of GQA."""
 SHARE_OF_CORES = (3, 4)
-"""Share of the cores for all jobs on GPUs together, as numerator and denominator; other jobs use the rest."""
+"""Share of the cores for all jobs on GPUs together, as numerator and denominator; other jobs use
+the rest.
+"""
 
 CONSISTENCY_LAYOUTS = {
     "tests": "CONSISTENCY",
@@ -37,14 +62,19 @@ CONSISTENCY_LAYOUTS = {
 }
 """Name of the layout (in `core.schema`) of each result of stage consistency."""
 RECORDED_WITH = {"contributions": "cc-shap", "edited-contributions": "edited"}
-"""For results of stage consistency that the job of another result writes: that other result, which has their run
-records."""
+"""For results of stage consistency that the job of another result writes: that other result, which
+has their run records.
+"""
 
 SHARDED_WITH: dict[str, Step] = {"tests": "tests"}
-"""Step that decides the number of shards of a result of stage consistency; `cc-shap` for results not listed here."""
+"""Step that decides the number of shards of a result of stage consistency; `cc-shap` for results
+not listed here.
+"""
 
 SelectDatasets = Callable[[str, str], list[str]]
-"""Function that returns the data sets of a group on which a model is run, from the names of model and group."""
+"""Function that returns the data sets of a group on which a model is run, from the names of model
+and group.
+"""
 
 
 @dataclass(frozen=True)
@@ -108,8 +138,11 @@ class Plan:
 
     @cached_property
     def averaged_datasets(self) -> list[str]:
-        """Return the data sets whose metrics are averaged: finished items, and built or recorded instruments."""
-        # A study with recorded runs alone knows the released data sets only by the names of the instruments.
+        """Return the data sets whose metrics are averaged: finished items, and built or recorded
+        instruments.
+        """
+        # A study with recorded runs alone knows the released data sets only by the names of the
+        # instruments.
         names = list(self.built_or_finished)
         for name, dataset in self.datasets.items():
             if dataset.form == RECORDED and name in INSTRUMENTS:
@@ -119,10 +152,16 @@ class Plan:
     @cached_property
     def raw_sources(self) -> list[str]:
         """Return the sources whose files do not contain finished items."""
-        return [name for name, source in self.study.sources.items() if source.format not in ITEM_FORMATS]
+        return [
+            name
+            for name, source in self.study.sources.items()
+            if source.format not in ITEM_FORMATS
+        ]
 
     def list_item_files(self, dataset: str) -> dict[str, str]:
-        """Return the raw file of a data set of finished items, and the file of its annotations if it has one."""
+        """Return the raw file of a data set of finished items, and the file of its annotations if
+        it has one.
+        """
         # Single annotations (votes) are an input only if the study names their file.
         source = self.item_sets[dataset]
         files = {"raw": self.raw.get_path(source, dataset)}
@@ -140,10 +179,13 @@ class Plan:
         return self.list_source_rows(self.study.alignment[dataset].source)
 
     def list_source_rows(self, source: str) -> list[str]:
-        """Return the files with the rows of a raw source, or with the items of a source of finished items."""
+        """Return the files with the rows of a raw source, or with the items of a source of finished
+        items.
+        """
         if source in self.raw_sources:
             return [f"{self.results}/sources/{source}.parquet"]
-        # A source of finished items has a benchmark file for each data set instead of one file of rows.
+        # A source of finished items has a benchmark file for each data set instead of one file of
+        # rows.
         datasets = [name for name, origin in self.item_sets.items() if origin == source]
         return [f"{self.results}/benchmark/{name}.parquet" for name in datasets]
 
@@ -151,20 +193,33 @@ class Plan:
     def released(self) -> list[str]:
         """Return the data sets of the released benchmark."""
         sources = self.study.sources
-        return [name for name, source in self.item_sets.items() if sources[source].format == "valse-release"]
+        return [
+            name
+            for name, source in self.item_sets.items()
+            if sources[source].format == "valse-release"
+        ]
 
     @property
     def released_files(self) -> dict[str, str]:
         """Return the raw files of the released benchmark by data set."""
-        return {name: self.raw.get_path(self.item_sets[name], name) for name in self.released}
+        return {
+            name: self.raw.get_path(self.item_sets[name], name)
+            for name in self.released
+        }
 
     @property
     def caption_sources(self) -> list[str]:
         """Return the sources of COCO captions, from which plurality and relations were made."""
-        return [name for name in self.raw_sources if self.study.sources[name].format == "coco-captions"]
+        return [
+            name
+            for name in self.raw_sources
+            if self.study.sources[name].format == "coco-captions"
+        ]
 
     def get_rows_file(self, dataset: str) -> str:
-        """Return the file from which the items of a data set are read: rows of its source, or benchmark items."""
+        """Return the file from which the items of a data set are read: rows of its source, or
+        benchmark items.
+        """
         if self.datasets[dataset].form in (OPEN, CHOICE):
             return f"{self.results}/sources/{self.datasets[dataset].source}.parquet"
         return f"{self.results}/benchmark/{dataset}.parquet"
@@ -204,8 +259,13 @@ class Plan:
         return files
 
     def list_images_for(self, model: str, datasets: Iterable[str]) -> list[str]:
-        """Return the images that a model needs for some data sets; empty for a language model and a recorded model."""
-        reads_images = self.models.get_kind(model) == "vision" and model not in self.recorded_models
+        """Return the images that a model needs for some data sets; empty for a language model and a
+        recorded model.
+        """
+        reads_images = (
+            self.models.get_kind(model) == "vision"
+            and model not in self.recorded_models
+        )
         return self.list_image_files(datasets) if reads_images else []
 
     def get_settings(self, datasets: Iterable[str]) -> dict[str, Settings]:
@@ -218,7 +278,8 @@ class Plan:
     def groups(self) -> dict[str, list[str]]:
         """Return the data sets of each group.
 
-        Sets of open questions that belong to no group come first, each as a group with the name of the set.
+        Sets of open questions that belong to no group come first, each as a group with the name of
+        the set.
         """
         # Each set of open questions that no group names becomes a group.
         grouped = {name for names in self.study.groups.values() for name in names}
@@ -238,19 +299,24 @@ class Plan:
         return group_of
 
     def is_run_on(self, model: str, group: str) -> bool:
-        """Return whether a model may be run on a group: on all groups, unless the study names groups for the model."""
+        """Return whether a model may be run on a group: on all groups, unless the study names
+        groups for the model.
+        """
         only = self.study.evaluation.only
         return model not in only or group in only[model]
 
     def select_forms(self, group: str, *forms: str) -> list[str]:
-        """Return the data sets of a group that have one of the forms and exist in a profile of the study."""
+        """Return the data sets of a group that have one of the forms and exist in a profile of the
+        study.
+        """
         # A data set without an entry for profiles exists in all of them.
         profiles = set(self.study.profiles)
         names = []
         for name in self.groups[group]:
             dataset = self.datasets[name]
             dataset_profiles = dataset.entry.get("profiles", profiles)
-            # Draws of the published runs exist in profile `published` only, so other studies do not run them.
+            # Draws of the published runs exist in profile `published` only, so other studies do not
+            # run them.
             if dataset.form in forms and not profiles.isdisjoint(dataset_profiles):
                 names.append(name)
         return names
@@ -258,12 +324,16 @@ class Plan:
     def select_prompted(self, decoder: str, group: str) -> list[str]:
         """Return the data sets of a group with which a decoder is prompted.
 
-        VL decoders are prompted with pairs and open questions, language models with text tasks. A recorded model has
-        the data sets of the files in its source.
+        VL decoders are prompted with pairs and open questions, language models with text tasks. A
+        recorded model has the data sets of the files in its source.
         """
         if decoder in self.recorded_models:
             source = self.models[decoder].recorded
-            return [name for name in self.groups[group] if name in self.study.sources[source].files]
+            return [
+                name
+                for name in self.groups[group]
+                if name in self.study.sources[source].files
+            ]
         if self.models.get_kind(decoder) == "vision":
             return self.select_forms(group, PAIRS, OPEN)
         return self.select_forms(group, CHOICE)
@@ -271,7 +341,9 @@ class Plan:
     # Models of each stage
 
     def select_kinds(self, names: Iterable[str], *kinds: str) -> list[str]:
-        """Return those of some models that have one of the kinds; `Models.get_kind` lists the kinds."""
+        """Return those of some models that have one of the kinds; `Models.get_kind` lists the
+        kinds.
+        """
         return [name for name in names if self.models.get_kind(name) in kinds]
 
     @cached_property
@@ -295,7 +367,9 @@ class Plan:
     @cached_property
     def language_models(self) -> list[str]:
         """Return the language models for which jobs score texts."""
-        return self._select_run_here(self.select_kinds(self.study.evaluation.models, "language"))
+        return self._select_run_here(
+            self.select_kinds(self.study.evaluation.models, "language")
+        )
 
     @cached_property
     def encoders(self) -> list[str]:
@@ -327,12 +401,16 @@ class Plan:
         return [name for name in names if name in self.vl_decoders]
 
     def select_attributed_models(self, *kinds: str) -> list[str]:
-        """Return the models of stage attribution that have one of the kinds `encoder`, `answering` and `vision`."""
+        """Return the models of stage attribution that have one of the kinds `encoder`, `answering`
+        and `vision`.
+        """
         scored = self.select_kinds(self.study.evaluation.models, *kinds)
         return [name for name in self.study.attribution.models if name in scored]
 
     def select_measured_models(self, *kinds: str) -> list[str]:
-        """Return the models of stage measures of some kinds: `ruler`, `encoder` (including rulers), `vision`."""
+        """Return the models of stage measures of some kinds: `ruler`, `encoder` (including rulers),
+        `vision`.
+        """
         # A ruler has the kind `encoder` for jobs, and its registered kind `ruler` for measurements.
         names = []
         for name in self.study.measures.models:
@@ -342,7 +420,9 @@ class Plan:
 
     @cached_property
     def edited_models(self) -> list[str]:
-        """Return the decoders whose contributions are also compared before and after counterfactual edits."""
+        """Return the decoders whose contributions are also compared before and after counterfactual
+        edits.
+        """
         cc_shap = self.study.consistency.cc_shap
         if cc_shap is None or not cc_shap.edits:
             return []
@@ -354,15 +434,21 @@ class Plan:
 
     @cached_property
     def helpers(self) -> list[str]:
-        """Return a list with the helper of the self-consistency tests; empty if the study names none."""
+        """Return a list with the helper of the self-consistency tests; empty if the study names
+        none.
+        """
         helper = self.study.consistency.helper
         return [helper] if helper else []
 
     @cached_property
     def judges(self) -> list[str]:
-        """Return a list with the classifier that compares the meanings of answers; empty if none does."""
+        """Return a list with the classifier that compares the meanings of answers; empty if none
+        does.
+        """
         filters = self.study.filters
-        return [filters.nli] if filters and self.study.consistency.meaning == "nli" else []
+        return (
+            [filters.nli] if filters and self.study.consistency.meaning == "nli" else []
+        )
 
     def get_helper_settings(self, decoder: str) -> Settings | None:
         """Return the settings of the helper of a decoder's tests; None if the decoder helps itself."""
@@ -372,11 +458,15 @@ class Plan:
         return self.models.get_settings(helper)
 
     def get_judge_settings(self) -> Settings | None:
-        """Return the settings of the classifier that compares the meanings of answers; None if none does."""
+        """Return the settings of the classifier that compares the meanings of answers; None if none
+        does.
+        """
         return self.models.get_settings(self.judges[0]) if self.judges else None
 
     def list_testing_models(self, decoder: str) -> list[str]:
-        """Return the models that the tests of a decoder load: the decoder, the helper and the judge."""
+        """Return the models that the tests of a decoder load: the decoder, the helper and the
+        judge.
+        """
         return unique([decoder, *self.helpers, *self.judges])
 
     @cached_property
@@ -387,7 +477,9 @@ class Plan:
         return unique([*self.construction.models, *self.runs.models, *testing])
 
     def describe_missing_quantizer(self) -> str:
-        """Return a message if the study runs models in 4 bits and the package for them is missing; else empty."""
+        """Return a message if the study runs models in 4 bits and the package for them is missing;
+        else empty.
+        """
         quantized = [name for name in self.runs.models if self.models[name].four_bit]
         if not quantized or importlib.util.find_spec("bitsandbytes"):
             return ""
@@ -400,7 +492,9 @@ class Plan:
 
     @cached_property
     def runs(self) -> RunTable:
-        """Return the table of all runs of models on data sets, step by step, including recorded runs."""
+        """Return the table of all runs of models on data sets, step by step, including recorded
+        runs.
+        """
         # Each list of stage consistency is a subset of the list before it.
         tested = self._list_tested_runs()
         explained = self.select_explained(tested)
@@ -420,10 +514,16 @@ class Plan:
         for run in runs:
             group = self.group_of[run.dataset]
             part, file = self.get_part(run), self.get_run_file(step, run)
-            rows.append(PlannedRun(STAGE_OF_STEP[step], step, run.model, run.dataset, group, part, file))
+            rows.append(
+                PlannedRun(
+                    STAGE_OF_STEP[step], step, run.model, run.dataset, group, part, file
+                )
+            )
         return rows
 
-    def _cross(self, models: Iterable[str], groups: Iterable[str], select: SelectDatasets) -> list[Run]:
+    def _cross(
+        self, models: Iterable[str], groups: Iterable[str], select: SelectDatasets
+    ) -> list[Run]:
         """Return the runs of models on the data sets of groups, group by group.
 
         Args:
@@ -440,10 +540,15 @@ class Plan:
         return runs
 
     def _list_scored_runs(self) -> list[Run]:
-        """Return the runs of stage evaluation: scores of texts, answers of encoders, then answers of decoders."""
+        """Return the runs of stage evaluation: scores of texts, answers of encoders, then answers
+        of decoders.
+        """
         groups = self.study.evaluation.groups
-        scores = self._cross([*self.language_models, *self.encoders], groups, self._select_scored)
-        # An encoder with an answering head answers every question set, independent of `evaluation.groups`.
+        scores = self._cross(
+            [*self.language_models, *self.encoders], groups, self._select_scored
+        )
+        # An encoder with an answering head answers every question set, independent of
+        # `evaluation.groups`.
         answers = []
         for model in self.answerers:
             for dataset in self.study.answering:
@@ -452,25 +557,38 @@ class Plan:
         return [*scores, *answers, *self.decoded]
 
     def _select_scored(self, model: str, group: str) -> list[str]:
-        """Return the data sets of a group whose texts a model scores: pairs, and for an encoder also CV-Probes."""
+        """Return the data sets of a group whose texts a model scores: pairs, and for an encoder
+        also CV-Probes.
+        """
         if model in self.language_models:
             return self.select_forms(group, PAIRS)
         return self.select_forms(group, PAIRS, PROBES)
 
     def _list_attributed_runs(self) -> list[Run]:
-        """Return the runs of stage attribution: encoders, VL decoders, then encoders that answer questions."""
+        """Return the runs of stage attribution: encoders, VL decoders, then encoders that answer
+        questions.
+        """
         groups = self.study.attribution.groups
-        # Encoders explain scores, VL decoders their answers to pairs, answering encoders their answers to questions.
-        runs = self._cross(self.select_attributed_models("encoder"), groups, self._select_scored)
+        # Encoders explain scores, VL decoders their answers to pairs, answering encoders their
+        # answers to questions.
+        runs = self._cross(
+            self.select_attributed_models("encoder"), groups, self._select_scored
+        )
         runs += self._cross(
-            self.select_attributed_models("vision"), groups, lambda _, group: self.select_forms(group, PAIRS)
+            self.select_attributed_models("vision"),
+            groups,
+            lambda _, group: self.select_forms(group, PAIRS),
         )
         for model in self.select_attributed_models("answering"):
-            runs += self._cross([model], groups, lambda _, group: self.select_forms(group, OPEN))
+            runs += self._cross(
+                [model], groups, lambda _, group: self.select_forms(group, OPEN)
+            )
         return runs
 
     def _list_tested_runs(self) -> list[Run]:
-        """Return the runs of the self-consistency tests, including recorded models, whose verdicts are imported."""
+        """Return the runs of the self-consistency tests, including recorded models, whose verdicts
+        are imported.
+        """
         consistency = self.study.consistency
         return self._cross(consistency.models, consistency.groups, self.select_prompted)
 
@@ -479,12 +597,17 @@ class Plan:
         return [run for run in runs if self._is_explained(run)]
 
     def select_edited(self, runs: Iterable[Run]) -> list[Run]:
-        """Return those runs whose contributions are also compared before and after counterfactual edits."""
+        """Return those runs whose contributions are also compared before and after counterfactual
+        edits.
+        """
         return [run for run in runs if run.model in self.edited_models]
 
     def _is_explained(self, run: Run) -> bool:
         """Return whether CC-SHAP of a run exists: the study computes it, or the model is recorded."""
-        return self.study.consistency.cc_shap is not None or run.model in self.recorded_models
+        return (
+            self.study.consistency.cc_shap is not None
+            or run.model in self.recorded_models
+        )
 
     # Filters of the table
 
@@ -495,9 +618,14 @@ class Plan:
 
     @cached_property
     def decoded(self) -> list[Run]:
-        """Return the runs of decoders in stage evaluation, first of VL decoders, then of language models."""
+        """Return the runs of decoders in stage evaluation, first of VL decoders, then of language
+        models.
+        """
         models = self.study.evaluation.models
-        decoders = [*self.select_kinds(models, "vision"), *self.select_kinds(models, "language")]
+        decoders = [
+            *self.select_kinds(models, "vision"),
+            *self.select_kinds(models, "language"),
+        ]
         return self._cross(decoders, self.study.evaluation.groups, self.select_prompted)
 
     @cached_property
@@ -517,7 +645,9 @@ class Plan:
 
     @cached_property
     def edited(self) -> list[Run]:
-        """Return the runs whose contributions are also compared before and after counterfactual edits."""
+        """Return the runs whose contributions are also compared before and after counterfactual
+        edits.
+        """
         return self.runs.select("edited").runs
 
     @cached_property
@@ -539,10 +669,11 @@ class Plan:
     def compared_parts(self) -> dict[str, list[Run]]:
         """Return the runs on captions and foils by the part in which their models are compared.
 
-        Encoders and language models score texts and share tables, so they form one part; VL decoders, which are
-        prompted, form another. A table waits only for the runs of its part.
+        Encoders and language models score texts and share tables, so they form one part; VL
+        decoders, which are prompted, form another. A table waits only for the runs of its part.
         """
-        # CV-Probes, questions and text tasks have separate tables, so their runs are not compared here.
+        # CV-Probes, questions and text tasks have separate tables, so their runs are not compared
+        # here.
         keyed_runs = []
         for row in self.runs.select("evaluation"):
             if self.datasets[row.dataset].form in (PAIRS, RECORDED):
@@ -552,7 +683,8 @@ class Plan:
     # Files of runs
 
     def get_run_file(self, kind: str, run: Run) -> str:
-        """Return the path of the file with the results of a run, which other runs of the model on the group share.
+        """Return the path of the file with the results of a run, which other runs of the model on
+        the group share.
 
         Args:
             kind: `evaluation`, `attribution`, or a key of `CONSISTENCY_LAYOUTS`.
@@ -563,8 +695,11 @@ class Plan:
         if kind in CONSISTENCY_LAYOUTS:
             folder = f"consistency/{run.model}/{kind}"
         name = self.group_of[run.dataset]
-        # A language model scores the pairs of a group and answers its text tasks in separate jobs, hence two files.
-        is_answered_task = run.dataset in self.study.texts and run.model not in self.recorded_models
+        # A language model scores the pairs of a group and answers its text tasks in separate jobs,
+        # hence two files.
+        is_answered_task = (
+            run.dataset in self.study.texts and run.model not in self.recorded_models
+        )
         if kind == "evaluation" and is_answered_task:
             name += ".tasks"
         return f"{self.results}/{folder}/{name}.parquet"
@@ -574,7 +709,9 @@ class Plan:
         return unique(self.get_run_file(kind, run) for run in runs)
 
     def list_companion_files(self, runs: Iterable[Run]) -> list[str]:
-        """Return the files with companion measures of the encoders among some runs of stage attribution."""
+        """Return the files with companion measures of the encoders among some runs of stage
+        attribution.
+        """
         if self.study.attribution.companions is None:
             return []
         # EMAP scores every image with every text, for which only encoders are fast enough.
@@ -582,19 +719,24 @@ class Plan:
         files = []
         for model, dataset in runs:
             if model in encoders:
-                files.append(f"{self.results}/attribution/{model}/companions/{self.group_of[dataset]}.parquet")
+                files.append(
+                    f"{self.results}/attribution/{model}/companions/{self.group_of[dataset]}.parquet"
+                )
         return unique(files)
 
     # Parts of a stage's numbers
 
     def get_part(self, run: Run) -> str:
-        """Return the part of a stage's results to which a run belongs; a table waits for its parts only.
+        """Return the part of a stage's results to which a run belongs; a table waits for its parts
+        only.
 
-        For each kind of model, all groups with data sets of captions and foils form one part, and all text tasks form
-        one part, because averages are taken over them.
+        For each kind of model, all groups with data sets of captions and foils form one part, and
+        all text tasks form one part, because averages are taken over them.
         """
         kind = self.get_table_kind(run.model)
-        is_recorded_text = self.datasets[run.dataset].form == RECORDED and kind == "language"
+        is_recorded_text = (
+            self.datasets[run.dataset].form == RECORDED and kind == "language"
+        )
         if run.dataset in self.study.texts or is_recorded_text:
             return f"{kind}.tasks"
         # Averages are taken over the data sets of all such groups.
@@ -625,9 +767,15 @@ class Plan:
         return kind if kind in ("language", "vision") else "encoder"
 
     def get_questions_among(self, runs: Iterable[Run]) -> dict[str, Settings]:
-        """Return the study's entries of the sets of open questions among the data sets of some runs."""
+        """Return the study's entries of the sets of open questions among the data sets of some
+        runs.
+        """
         answering = self.study.answering
-        return {run.dataset: answering[run.dataset].to_dict() for run in runs if run.dataset in answering}
+        return {
+            run.dataset: answering[run.dataset].to_dict()
+            for run in runs
+            if run.dataset in answering
+        }
 
     def list_probes_among(self, runs: Iterable[Run]) -> list[str]:
         """Return a list with the name of CV-Probes if a run is on CV-Probes; else an empty list."""
@@ -635,12 +783,16 @@ class Plan:
         return [CV_PROBES] if has_probes else []
 
     def list_averaged(self, part: str) -> list[str]:
-        """Return the data sets whose metrics are averaged in a part; empty for a part without averages."""
+        """Return the data sets whose metrics are averaged in a part; empty for a part without
+        averages.
+        """
         if not part.endswith(".benchmark"):
             return []
         averaged = []
         for group in self.study.evaluation.groups:
-            averaged += [name for name in self.groups[group] if name in self.averaged_datasets]
+            averaged += [
+                name for name in self.groups[group] if name in self.averaged_datasets
+            ]
         return averaged
 
     # Wildcards
@@ -666,12 +818,16 @@ class Plan:
 
     @staticmethod
     def build_pattern(names: Iterable[str]) -> str:
-        """Return a regular expression that matches the names; without names it matches only the text `none`."""
+        """Return a regular expression that matches the names; without names it matches only the
+        text `none`.
+        """
         return "|".join(map(re.escape, sorted(names))) or "none"
 
 
 def get_job_result(result: str) -> str:
-    """Return the result of stage consistency whose job writes `result`, and after which the run record is named."""
+    """Return the result of stage consistency whose job writes `result`, and after which the run
+    record is named.
+    """
     return RECORDED_WITH.get(result, result)
 
 
@@ -690,11 +846,13 @@ def share_threads(limit: int, cores: int | None, gpus: int | None) -> int:
         cores: Cores of this run; None if Snakemake only lists or unlocks.
         gpus: GPUs of this run (`--resources gpu=2`); None if the run states no number.
     Returns:
-        With GPUs an equal share of three quarters of the cores for each GPU, else all cores; from 1 to `limit`.
+        With GPUs an equal share of three quarters of the cores for each GPU, else all cores; from 1
+        to `limit`.
     """
     if cores is None:
         return limit
-    # Without GPUs a job may take all cores; with GPUs each has a job, and a quarter of the cores is for other jobs.
+    # Without GPUs a job may take all cores; with GPUs each has a job, and a quarter of the cores is
+    # for other jobs.
     threads = cores
     if gpus:
         numerator, denominator = SHARE_OF_CORES

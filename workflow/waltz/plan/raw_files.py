@@ -24,8 +24,8 @@ Key = tuple[str, str]
 def list_files(study: Study) -> dict[Key, File]:
     """Return the entry of every file of every source.
 
-    The images of a source are called `images`. If they come in several archives or folders, these are called
-    `images-1` and so on, and there is no `images`.
+    The images of a source are called `images`. If they come in several archives or folders, these
+    are called `images-1` and so on, and there is no `images`.
     """
     files = {}
     for source, entry in study.sources.items():
@@ -34,7 +34,9 @@ def list_files(study: Study) -> dict[Key, File]:
     return files
 
 
-def name_files(files: Mapping[str, Entry], images: Entry | list[Entry] | None) -> dict[str, Entry]:
+def name_files(
+    files: Mapping[str, Entry], images: Entry | list[Entry] | None
+) -> dict[str, Entry]:
     """Return the entries of the files and images of one source by name."""
     named = dict(files)
     # Several archives or folders of images are numbered from 1.
@@ -50,8 +52,8 @@ def find_owners(study: Study) -> dict[tuple[str, str], Key]:
     """Return for each url the first file that names it; this file fetches the url for all others.
 
     Returns:
-        Source and name of the file. Keys are the url without the part after #, and `archive` if files inside the url's
-        archive are meant, else `file`.
+        Source and name of the file. Keys are the url without the part after #, and `archive` if
+        files inside the url's archive are meant, else `file`.
     Raises:
         UserError: Two files state different checksums for the same url.
     """
@@ -61,7 +63,8 @@ def find_owners(study: Study) -> dict[tuple[str, str], Key]:
         if file.url is None:
             continue
         url = file.address.partition("#")[0]
-        # An archive of which only members are used is stored apart from the same archive as a whole.
+        # An archive of which only members are used is stored apart from the same archive as a
+        # whole.
         content = "archive" if get_archive_member(file.address) else "file"
         first = owners.setdefault((url, content), key)
         if files[first].sha256 != file.sha256:
@@ -73,7 +76,9 @@ def find_owners(study: Study) -> dict[tuple[str, str], Key]:
 
 
 def get_stored_name(file: File) -> str:
-    """Return the name under which a raw file is stored: the last part of its path, url, or path inside an archive."""
+    """Return the name under which a raw file is stored: the last part of its path, url, or path
+    inside an archive.
+    """
     # Single images that are fetched one by one are stored in one archive.
     if file.listed is not None:
         return "images.zip"
@@ -85,10 +90,13 @@ def get_stored_name(file: File) -> str:
 
 @cache
 def describe_folder(folder: str) -> str:
-    """Return a digest of the names, sizes and times of all files below a folder; a process reads it only once."""
+    """Return a digest of the names, sizes and times of all files below a folder; a process reads it
+    only once.
+    """
     digest = hashlib.sha256()
     for file in _list_entries(folder):
-        state = file.stat(follow_symlinks=file.is_file())  # the target of a link may be missing
+        # The target of a link may be missing.
+        state = file.stat(follow_symlinks=file.is_file())
         digest.update(f"{file.path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
@@ -125,7 +133,9 @@ class RawFiles:
         return find_owners(self.study)
 
     def get_entry(self, source: str, name: str) -> Settings:
-        """Return the study's entry of a file with its full url, which may contain a key: for jobs that fetch it."""
+        """Return the study's entry of a file with its full url, which may contain a key: for jobs
+        that fetch it.
+        """
         file = self.files[source, name]
         entry = file.to_dict()
         if file.url:
@@ -134,7 +144,8 @@ class RawFiles:
         return entry
 
     def get_path(self, source: str, name: str) -> str:
-        """Return the path of a raw file: of a drawn file, of the user's images, or of a fetched file.
+        """Return the path of a raw file: of a drawn file, of the user's images, or of a fetched
+        file.
 
         Several archives or folders of images are listed in the file `images.txt`.
         """
@@ -147,14 +158,17 @@ class RawFiles:
         # Images of the user stay in their folder; other files of the user are copied and checked.
         if _is_images(name) and file.path is not None:
             return file.path
-        # If several files name one url, the first of them fetches it. A member of an archive is stored separately.
+        # If several files name one url, the first of them fetches it. A member of an archive is
+        # stored separately.
         is_member = bool(get_archive_member(file.address))
         if file.url and not is_member:
             source, name = self.owners[file.address, "file"]
         return f"{self.results}/sources/raw/{source}/{name}/{get_stored_name(self.files[source, name])}"
 
     def get_own_path(self, source: str, name: str) -> str | list[str]:
-        """Return the user's path of a file, or the table of its listed images; an empty list if it has a url."""
+        """Return the user's path of a file, or the table of its listed images; an empty list if it
+        has a url.
+        """
         file = self.files[source, name]
         if file.path:
             return file.path
@@ -163,19 +177,25 @@ class RawFiles:
         return []
 
     def get_image_list(self, source: str) -> str | None:
-        """Return the path of the table that lists the images of a source; None if there is no such table."""
+        """Return the path of the table that lists the images of a source; None if there is no such
+        table.
+        """
         file = self.files.get((source, IMAGES))
         return find_in_checkout(file.listed) if file and file.listed else None
 
     def get_archive(self, source: str, name: str) -> str | list[str]:
-        """Return the path of the fetched archive that contains a raw file; an empty list if no archive contains it."""
+        """Return the path of the fetched archive that contains a raw file; an empty list if no
+        archive contains it.
+        """
         url = self.files[source, name].address
         # Only a url with a path after # denotes a member of an archive.
         if not get_archive_member(url):
             return []
         origin = url.partition("#")[0]
         source, name = self.owners[origin, "archive"]
-        return f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
+        return (
+            f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
+        )
 
     def describe_own_images(self) -> dict[str, str]:
         """Return a digest of each of the user's folders of images, by path.
@@ -196,15 +216,21 @@ class RawFiles:
         return f"{self.results}/sources/drawn/{path}"
 
     def list_image_parts(self, source: str) -> list[str]:
-        """Return the names of the archives or folders with the images of a source; empty if it has no images."""
-        return [name for (owner, name) in self.files if owner == source and _is_images(name)]
+        """Return the names of the archives or folders with the images of a source; empty if it has
+        no images.
+        """
+        return [
+            name for (owner, name) in self.files if owner == source and _is_images(name)
+        ]
 
     def list_image_paths(self, source: str) -> list[str]:
         """Return the paths of the archives or folders with the images of a source."""
         return [self.get_path(source, name) for name in self.list_image_parts(source)]
 
     def get_listed_images(self, source: str) -> str | list[str]:
-        """Return the path of the table that lists the images of a source; an empty list if there is no such table."""
+        """Return the path of the table that lists the images of a source; an empty list if there is
+        no such table.
+        """
         return self.get_image_list(source) or []
 
     def get_images(self, source: str) -> str:
@@ -214,13 +240,17 @@ class RawFiles:
             UserError: The study names no images of the source.
         """
         if not self.list_image_parts(source):
-            raise UserError(f"study file: sources.{source}.images is missing: models look at the images of {source}")
+            raise UserError(
+                f"study file: sources.{source}.images is missing: models look at the images of {source}"
+            )
         return self.get_path(source, IMAGES)
 
     @cached_property
     def drawn_files(self) -> list[str]:
         """Return the annotation files of the embedded world that the study uses."""
-        files = {self.get_path(*key) for key in self._list_drawn() if not _is_images(key[1])}
+        files = {
+            self.get_path(*key) for key in self._list_drawn() if not _is_images(key[1])
+        }
         probes = self.study.cv_probes
         # Drawn plain captions of CV-Probes are not a file of a source.
         if probes and probes.descriptions:
@@ -230,7 +260,9 @@ class RawFiles:
     @cached_property
     def drawn_images(self) -> list[str]:
         """Return the image folders of the embedded world that the study uses."""
-        return sorted({self.get_path(*key) for key in self._list_drawn() if _is_images(key[1])})
+        return sorted(
+            {self.get_path(*key) for key in self._list_drawn() if _is_images(key[1])}
+        )
 
     @property
     def drawn_originals(self) -> bool:
@@ -251,15 +283,26 @@ class RawFiles:
 
     def list_source_files(self, source: str) -> list[str]:
         """Return the raw files of a source, in the order of the study."""
-        return [self.get_path(source, name) for name in self.study.sources[source].files]
+        return [
+            self.get_path(source, name) for name in self.study.sources[source].files
+        ]
 
     def list_sources_with_images(self) -> list[str]:
         """Return the sources that have images."""
-        return [source for source, entry in self.study.sources.items() if entry.images is not None]
+        return [
+            source
+            for source, entry in self.study.sources.items()
+            if entry.images is not None
+        ]
 
     def list_names(self) -> Mapping[str, list[str]]:
-        """Return the names of all sources and of all files, the values of the wildcards `source` and `part`."""
-        return {"source": list(self.study.sources), "part": sorted({name for _, name in self.files})}
+        """Return the names of all sources and of all files, the values of the wildcards `source`
+        and `part`.
+        """
+        return {
+            "source": list(self.study.sources),
+            "part": sorted({name for _, name in self.files}),
+        }
 
 
 def _is_images(name: str) -> bool:

@@ -40,25 +40,33 @@ SCHEMA_HEADER = """\
 """
 
 
-def find_study_files(config: StudyContent, configfiles: Sequence[object], folder: Path) -> list[Path]:
-    """Return the study files to load over each other: first the extended studies, then the named or default study.
+def find_study_files(
+    config: StudyContent, configfiles: Sequence[object], folder: Path
+) -> list[Path]:
+    """Return the study files to load over each other: first the extended studies, then the named or
+    default study.
 
     Args:
         config: Values of `--config` and `--configfile`.
-        configfiles: Files that `--configfile` names; Snakemake loads them itself, so that only the studies that they
-            extend are returned.
+        configfiles: Files that `--configfile` names; Snakemake loads them itself, so that only the
+            studies that they extend are returned.
         folder: Folder of the studies.
     Raises:
-        UserError: A named study does not exist, a study extends itself, or a study that extends another has no name.
+        UserError: A named study does not exist, a study extends itself, or a study that extends
+            another has no name.
     """
     if configfiles:
         if "extends" in config and "study" not in config:
-            raise UserError(f"study is missing: a study that extends {config['extends']} needs a name of its own")
+            raise UserError(
+                f"study is missing: a study that extends {config['extends']} needs a name of its own"
+            )
         return _find_bases(config.get("extends"), folder)
     # Without a file, the study is chosen by name.
     name = config.get("study", DEFAULT)
     if name in (None, ""):
-        raise UserError(f"--config: study has no name; run: snakemake --cores 2 --config study={DEFAULT}")
+        raise UserError(
+            f"--config: study has no name; run: snakemake --cores 2 --config study={DEFAULT}"
+        )
     file = _find_study(str(name), folder, "run: snakemake --cores 2 --config study={}")
     return [*_find_bases(load_yaml(file).get("extends"), folder, last=file), file]
 
@@ -75,7 +83,9 @@ def _find_bases(name: object, folder: Path, last: Path | None = None) -> list[Pa
     while name is not None:
         file = _find_study(str(name), folder, "set extends: {}")
         if file in files or file == last:
-            raise UserError(f"{file}: extends: the study extends itself; name another one")
+            raise UserError(
+                f"{file}: extends: the study extends itself; name another one"
+            )
         files.insert(0, file)
         name = load_yaml(file).get("extends")
     return files
@@ -105,12 +115,15 @@ def read_study(config: StudyContent) -> Study:
     """Return the content of a study file as a checked study.
 
     Raises:
-        UserError: The content is no valid study; the error has the path of the key and, for a misspelt key, the most
-            similar known key.
+        UserError: The content is no valid study; the error has the path of the key and, for a
+            misspelt key, the most similar known key.
     """
     try:
-        # In a study that extends another one, null removes a key: see `Section.drop_or_refuse_null`.
-        study = Study.model_validate(dict(config), context={"extends": "extends" in config})
+        # In a study that extends another one, null removes a key: see
+        # `Section.drop_or_refuse_null`.
+        study = Study.model_validate(
+            dict(config), context={"extends": "extends" in config}
+        )
     except ValidationError as error:
         if missing := find_missing_keys(error, config):
             raise _build_missing_error(missing) from None
@@ -123,10 +136,11 @@ def read_study(config: StudyContent) -> Study:
 
 
 def find_missing_keys(error: ValidationError, config: StudyContent) -> dict[str, str]:
-    """Return all keys that a study lacks, including keys of absent sections, each with a reason or an empty text.
+    """Return all keys that a study lacks, including keys of absent sections, each with a reason or
+    an empty text.
 
-    The result is empty if there is any other fault: a misspelt key, for example, is missing as well, but needs another
-    message.
+    The result is empty if there is any other fault: a misspelt key, for example, is missing as
+    well, but needs another message.
     """
     missing: dict[str, str] = {}
     for fault in error.errors():
@@ -136,13 +150,17 @@ def find_missing_keys(error: ValidationError, config: StudyContent) -> dict[str,
         key = str(fault["loc"][-1])
         field = section.model_fields.get(key)
         full_key = ".".join(map(str, [*path, key]))
-        for required_key in _list_required_keys(full_key, field.annotation if field else None):
+        for required_key in _list_required_keys(
+            full_key, field.annotation if field else None
+        ):
             missing[required_key] = ""
     return {**missing, **find_missing_sections(config)}
 
 
 def _list_required_keys(path: str, annotation: Any) -> list[str]:
-    """Return the full keys that are required: the required keys inside a section, or else the key itself."""
+    """Return the full keys that are required: the required keys inside a section, or else the key
+    itself.
+    """
     if not _is_section(annotation):
         return [path]
     keys: list[str] = []
@@ -158,13 +176,21 @@ def _is_section(annotation: Any) -> bool:
 
 
 def find_missing_sections(config: StudyContent) -> dict[str, str]:
-    """Return the sections that a study file lacks although other sections need them, each with the reason.
+    """Return the sections that a study file lacks although other sections need them, each with the
+    reason.
 
-    The content need not be a valid study, so that a message can list these sections together with missing keys.
+    The content need not be a valid study, so that a message can list these sections together with
+    missing keys.
     """
-    needs = [*_list_world_needs(config), *_list_benchmark_needs(config), *_list_instrument_needs(config)]
+    needs = [
+        *_list_world_needs(config),
+        *_list_benchmark_needs(config),
+        *_list_instrument_needs(config),
+    ]
     if "attribution" in config:
-        needs.append(("evaluation", "attribution takes its items from those that are scored"))
+        needs.append(
+            ("evaluation", "attribution takes its items from those that are scored")
+        )
     # A section that several others need is named once, with the first reason.
     missing: dict[str, str] = {}
     for section, reason in needs:
@@ -176,7 +202,11 @@ def find_missing_sections(config: StudyContent) -> dict[str, str]:
 def _list_world_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
     """Yield the section `scenes` with a reason for each use of the embedded world in a study."""
     # Files, images and plain captions may be drawn with the scenes.
-    drawn = [f"sources.{name}" for name, source in _get_map(config, "sources").items() if _holds_key(source, "drawn")]
+    drawn = [
+        f"sources.{name}"
+        for name, source in _get_map(config, "sources").items()
+        if _holds_key(source, "drawn")
+    ]
     if "descriptions" in _get_map(config, "cv_probes"):
         drawn.append("cv_probes.descriptions")
     if drawn:
@@ -186,9 +216,13 @@ def _list_world_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
 
 
 def _list_benchmark_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
-    """Yield the sections `benchmark` and `filters`, each with a reason why data sets or CV-Probes need it."""
+    """Yield the sections `benchmark` and `filters`, each with a reason why data sets or CV-Probes
+    need it.
+    """
     sources = _get_map(config, "sources")
-    has_items = any(_get_map(sources, name).get("format") in ITEM_FORMATS for name in sources)
+    has_items = any(
+        _get_map(sources, name).get("format") in ITEM_FORMATS for name in sources
+    )
     if _get_map(config, "instruments") or has_items:
         yield "benchmark", "data sets need benchmark.valid_votes"
     if _get_map(config, "cv_probes"):
@@ -198,7 +232,9 @@ def _list_benchmark_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
 
 
 def _list_instrument_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
-    """Yield the sections `proposals` and `filters`, each with a reason why an instrument needs its models."""
+    """Yield the sections `proposals` and `filters`, each with a reason why an instrument needs its
+    models.
+    """
     instruments = _get_map(config, "instruments")
     for name in instruments:
         entry = _get_map(instruments, name)
@@ -230,13 +266,20 @@ def _build_missing_error(missing: Mapping[str, str]) -> UserError:
     """
     if len(missing) == 1:
         ((key, reason),) = missing.items()
-        return UserError(f"study file: {key} is missing: {reason or 'the study needs it'}; see config/valse.yaml")
-    keys = ", ".join(f"{key} ({reason})" if reason else key for key, reason in missing.items())
-    return UserError(f"study file: {len(missing)} keys are missing: {keys}; see config/valse.yaml")
+        return UserError(
+            f"study file: {key} is missing: {reason or 'the study needs it'}; see config/valse.yaml"
+        )
+    keys = ", ".join(
+        f"{key} ({reason})" if reason else key for key, reason in missing.items()
+    )
+    return UserError(
+        f"study file: {len(missing)} keys are missing: {keys}; see config/valse.yaml"
+    )
 
 
 def read_study_files(files: Sequence[Path], folder: Path) -> Study:
-    """Return the checked study of files that are merged over each other, and over the studies that they extend.
+    """Return the checked study of files that are merged over each other, and over the studies that
+    they extend.
 
     Args:
         files: The files; values of later files replace those of earlier ones.
@@ -263,7 +306,9 @@ def merge_study(study: StudyContent, folder: Path) -> Settings:
 
 
 def merge_study_files(files: Iterable[Path], study: StudyContent) -> Settings:
-    """Return the content of some files merged over each other, and the content `study` merged over them."""
+    """Return the content of some files merged over each other, and the content `study` merged over
+    them.
+    """
     config: Settings = {}
     for file in files:
         _update(config, load_yaml(file))
@@ -272,7 +317,9 @@ def merge_study_files(files: Iterable[Path], study: StudyContent) -> Settings:
 
 
 def _update(config: Settings, changes: StudyContent) -> None:
-    """Merge changes into a configuration in place as Snakemake does: merge mappings, and replace lists and values."""
+    """Merge changes into a configuration in place as Snakemake does: merge mappings, and replace
+    lists and values.
+    """
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(config.get(key), dict):
             _update(config[key], value)
@@ -284,32 +331,41 @@ def load_yaml(file: Path) -> Settings:
     """Return the content of a YAML file of keys.
 
     Raises:
-        UserError: The file is missing, is not YAML or no mapping, contains a key twice, or exceeds a limit of
-            `read_yaml`.
+        UserError: The file is missing, is not YAML or no mapping, contains a key twice, or exceeds
+            a limit of `read_yaml`.
     """
     # Each kind of fault has a message that names the file and the remedy.
     try:
         content = read_yaml(file)
     except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror}; check the path") from None
+        raise UserError(
+            f"{file}: cannot be read: {error.strerror}; check the path"
+        ) from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{file}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+        raise UserError(
+            f"{file}: not UTF-8 at byte {error.start}; save the file as UTF-8"
+        ) from None
     except yaml.YAMLError as error:
         fault = " ".join(str(error).split())
         raise UserError(f"{file}: is no YAML ({fault}); correct it") from None
     if not isinstance(content, dict):
-        raise UserError(f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml")
+        raise UserError(
+            f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml"
+        )
     return content
 
 
 def build_schema() -> str:
     """Return the JSON schema of study files as YAML, for editors and readers."""
     schema = _simplify(Study.model_json_schema())
-    return SCHEMA_HEADER + yaml.safe_dump(schema, sort_keys=False, width=120, allow_unicode=True)
+    return SCHEMA_HEADER + yaml.safe_dump(
+        schema, sort_keys=False, width=120, allow_unicode=True
+    )
 
 
 def check_references(study: Study) -> None:
-    """Refuse a study in which a key names something that does not exist, or two keys contradict each other.
+    """Refuse a study in which a key names something that does not exist, or two keys contradict
+    each other.
 
     Raises:
         UserError: The study has such a fault; the error is about the first one.
@@ -320,7 +376,13 @@ def check_references(study: Study) -> None:
     find_owners(study)
     for name, entry in study.models.items():
         if entry.recorded is not None:
-            _check_source(study, f"study file: models.{name}", entry.recorded, *RECORDED_FORMATS, key="recorded")
+            _check_source(
+                study,
+                f"study file: models.{name}",
+                entry.recorded,
+                *RECORDED_FORMATS,
+                key="recorded",
+            )
     _check_instruments(study)
     _check_groups(study)
     if study.cv_probes:
@@ -338,13 +400,23 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
         for name in names:
             if name not in options:
                 advice = suggest_or_list(name, sorted(options))
-                raise UserError(f"study file: {key}: nothing is called {name!r}{advice}")
+                raise UserError(
+                    f"study file: {key}: nothing is called {name!r}{advice}"
+                )
 
 
 def _list_references(study: Study, datasets: Collection[str]) -> Iterator[Reference]:
-    """Yield each key of a study that names something, with the names in it and all names that exist."""
+    """Yield each key of a study that names something, with the names in it and all names that
+    exist.
+    """
     # Groups may contain every data set that models can be run on.
-    groupable = {*datasets, *study.alignment, *study.answering, *study.texts, *list_recorded_datasets(study)}
+    groupable = {
+        *datasets,
+        *study.alignment,
+        *study.answering,
+        *study.texts,
+        *list_recorded_datasets(study),
+    }
     if study.cv_probes:
         groupable.add(CV_PROBES)
     for group, names in study.groups.items():
@@ -359,8 +431,12 @@ def _list_references(study: Study, datasets: Collection[str]) -> Iterator[Refere
     yield from _list_references_of_items(study, datasets)
 
 
-def _list_references_of_runs(study: Study, groupable: Collection[str]) -> Iterator[Reference]:
-    """Yield the keys that limit a stage to some models, groups or data sets, and the helper of the tests."""
+def _list_references_of_runs(
+    study: Study, groupable: Collection[str]
+) -> Iterator[Reference]:
+    """Yield the keys that limit a stage to some models, groups or data sets, and the helper of the
+    tests.
+    """
     models, consistency, only = study.models, study.consistency, study.evaluation.only
     yield "evaluation.only", only, models
     for name, groups in only.items():
@@ -374,15 +450,23 @@ def _list_references_of_runs(study: Study, groupable: Collection[str]) -> Iterat
     yield "skipped", study.skipped, models
 
 
-def _list_references_of_items(study: Study, datasets: Collection[str]) -> Iterator[Reference]:
-    """Yield the keys of stage measures, of counts and annotations, and of the models that build and judge foils."""
+def _list_references_of_items(
+    study: Study, datasets: Collection[str]
+) -> Iterator[Reference]:
+    """Yield the keys of stage measures, of counts and annotations, and of the models that build and
+    judge foils.
+    """
     models = study.models
     # Stage measures names data sets and not groups.
     yield "measures.models", study.measures.models, models
     yield "measures.datasets", study.measures.datasets, {*datasets, *study.alignment}
     if study.measures.plausibility:
         language_model = study.measures.plausibility.language_model
-        yield "measures.plausibility.language_model", [language_model], study.evaluation.models
+        yield (
+            "measures.plausibility.language_model",
+            [language_model],
+            study.evaluation.models,
+        )
 
     yield "reporting.pronouns", study.reporting.pronouns, datasets
     yield "benchmark.annotations", study.benchmark.annotations, study.instruments
@@ -404,13 +488,18 @@ def _check_instruments(study: Study) -> None:
         if INSTRUMENTS[name].other_format:
             formats.append(INSTRUMENTS[name].other_format)
         _check_source(study, location, entry.source, *formats)
-        # An instrument may be rebuilt next to the released data set of the same name, but not next to another data set.
+        # An instrument may be rebuilt next to the released data set of the same name, but not next
+        # to another data set.
         if name in datasets and study.sources[datasets[name]].format != "valse-release":
-            raise UserError(f"{location}: sources.{datasets[name]} holds a data set of that name; leave one out")
+            raise UserError(
+                f"{location}: sources.{datasets[name]} holds a data set of that name; leave one out"
+            )
 
 
 def _check_groups(study: Study) -> None:
-    """Refuse a data set that is in two groups, has a source of an unfit format, or has the name of another data set."""
+    """Refuse a data set that is in two groups, has a source of an unfit format, or has the name of
+    another data set.
+    """
     group_of: dict[str, str] = {}
     for group, names in study.groups.items():
         for name in names:
@@ -426,12 +515,16 @@ def _check_groups(study: Study) -> None:
         _check_source(study, f"study file: {key}", source, *formats)
         name = key.partition(".")[2]
         if name in used_names:
-            raise UserError(f"study file: {key}: another data set is called so; rename it")
+            raise UserError(
+                f"study file: {key}: another data set is called so; rename it"
+            )
         used_names.add(name)
 
 
 def _list_made_datasets(study: Study) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield for each data set that is made from a source: its key, the source, and the formats that fit."""
+    """Yield for each data set that is made from a source: its key, the source, and the formats that
+    fit.
+    """
     for name, alignment in study.alignment.items():
         yield f"alignment.{name}", alignment.source, ALIGNMENT_FORMATS[alignment.choice]
     for name, questions in study.answering.items():
@@ -440,10 +533,14 @@ def _list_made_datasets(study: Study) -> Iterator[tuple[str, str, tuple[str, ...
         yield f"texts.{name}", task.source, TASK_FORMATS
 
 
-def _check_source(study: Study, location: str, source: str, *formats: str, key: str = "source") -> None:
+def _check_source(
+    study: Study, location: str, source: str, *formats: str, key: str = "source"
+) -> None:
     """Refuse a source that does not exist or has a format that is not expected."""
     if source not in study.sources:
-        raise UserError(f"{location}.{key}: no source is called {source!r}{suggest_name(source, study.sources)}")
+        raise UserError(
+            f"{location}.{key}: no source is called {source!r}{suggest_name(source, study.sources)}"
+        )
     form = study.sources[source].format
     if form not in formats:
         raise UserError(
@@ -457,10 +554,14 @@ def _check_probes(study: Study, entry: CvProbes) -> None:
     datasets, location = list_datasets(study), "study file: cv_probes"
     _check_source(study, location, entry.source, "imsitu")
     if CV_PROBES in datasets:
-        raise UserError(f"{location}: sources.{datasets[CV_PROBES]} holds a data set called {CV_PROBES}; rename it")
+        raise UserError(
+            f"{location}: sources.{datasets[CV_PROBES]} holds a data set called {CV_PROBES}; rename it"
+        )
     # Plain captions come either from people or from the drawn scenes.
     if entry.descriptions and entry.written:
-        raise UserError(f"{location}: written and descriptions both give plain captions; leave one out")
+        raise UserError(
+            f"{location}: written and descriptions both give plain captions; leave one out"
+        )
     if entry.checks and not entry.written:
         raise UserError(
             f"{location}.checks: people checked the captions of cv_probes.written, which is missing; name that file, or"
@@ -468,13 +569,20 @@ def _check_probes(study: Study, entry: CvProbes) -> None:
         )
     if entry.repair is not None and entry.repair not in study.models:
         closest = suggest_name(entry.repair, study.models)
-        raise UserError(f"{location}.repair: no model is called {entry.repair!r}{closest}; name it under models")
+        raise UserError(
+            f"{location}.repair: no model is called {entry.repair!r}{closest}; name it under models"
+        )
 
 
 def _explain(error: ValidationError, config: StudyContent) -> str:
-    """Return a one-line message about the most informative fault: an unknown key, or else the most deeply nested."""
+    """Return a one-line message about the most informative fault: an unknown key, or else the most
+    deeply nested.
+    """
     # Pydantic reports a fault for each branch of a union; the right branch usually leads deepest.
-    fault = max(error.errors(), key=lambda fault: (fault["type"] == "extra_forbidden", len(fault["loc"])))
+    fault = max(
+        error.errors(),
+        key=lambda fault: (fault["type"] == "extra_forbidden", len(fault["loc"])),
+    )
     path, section = _locate(fault, config)
     value = describe_value(fault["input"])
     if fault["type"] == "extra_forbidden":
@@ -484,7 +592,9 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
     # A choice among names: suggest the name that was meant.
     key = _join_path(path)
     if fault["type"] == "literal_error":
-        allowed = re.findall(r"'([^']*)'", str(fault.get("ctx", {}).get("expected", "")))
+        allowed = re.findall(
+            r"'([^']*)'", str(fault.get("ctx", {}).get("expected", ""))
+        )
         return f"{key}: unknown value {value}{suggest_or_list(str(fault['input']), allowed)}"
     # The validators of `plan.study` have complete messages.
     if fault["type"] == "value_error":
@@ -500,13 +610,17 @@ def _join_path(path: Sequence[str | int]) -> str:
 
 
 def _describe_expected(message: str) -> str:
-    """Return the expected value in pydantic's message, such as "a valid list" of "Input should be a valid list"."""
+    """Return the expected value in pydantic's message, such as "a valid list" of "Input should be a
+    valid list".
+    """
     expected = re.sub(r"^\w+ should (be )?", "", message)
     expected = expected.replace("match pattern", "a text of the form")
     return expected.replace("have at most", "at most")
 
 
-def _locate(fault: ErrorDetails, config: StudyContent) -> tuple[list[str | int], type[BaseModel]]:
+def _locate(
+    fault: ErrorDetails, config: StudyContent
+) -> tuple[list[str | int], type[BaseModel]]:
     """Return the path of a fault in the study and the section that contains it.
 
     Pydantic's path also contains the names of the branches of unions, which the result omits.
@@ -532,7 +646,9 @@ def _is_inside(part: str | int, value: Any) -> bool:
 
 
 def _section_of(annotation: Any) -> type[BaseModel] | None:
-    """Return the section in the annotation of a field, alone or inside a list, mapping or union; None without one."""
+    """Return the section in the annotation of a field, alone or inside a list, mapping or union;
+    None without one.
+    """
     if _is_section(annotation):
         section: type[BaseModel] = annotation
         return section
@@ -552,12 +668,17 @@ def _simplify(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     # Titles repeat the names of keys.
-    simple = {key: _simplify(value) for key, value in schema.items() if key not in ("title", "nullable")}
+    simple = {
+        key: _simplify(value)
+        for key, value in schema.items()
+        if key not in ("title", "nullable")
+    }
     is_optional = "anyOf" in simple and simple.get("default", "") is None
     if not is_optional or schema.get("nullable"):
         return simple
 
-    # A study omits such a key instead of setting null, so readers need neither the default nor the type null.
+    # A study omits such a key instead of setting null, so readers need neither the default nor the
+    # type null.
     del simple["default"]
     options = [option for option in simple["anyOf"] if option != {"type": "null"}]
     if len(options) > 1:

@@ -1,19 +1,24 @@
-"""The table of runs of a study: model, data set and step of each run, and the file with its results."""
+"""The table of runs of a study: model, data set and step of each run, and the file with its
+results.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Step = Literal["evaluation", "attribution", "tests", "cc-shap", "edited"]
-"""Work of the jobs of one model and group: scores and answers, MM-SHAP, self-consistency tests, CC-SHAP, and CC-SHAP of
-edited items."""
+"""Work of the jobs of one model and group: scores and answers, MM-SHAP, self-consistency tests,
+CC-SHAP, and CC-SHAP of edited items.
+"""
 STAGES: dict[str, tuple[Step, ...]] = {
     "evaluation": ("evaluation",),
     "attribution": ("attribution",),
     "consistency": ("tests", "cc-shap", "edited"),
 }
 """Steps of each stage."""
-STAGE_OF_STEP: dict[Step, str] = {step: stage for stage, steps in STAGES.items() for step in steps}
+STAGE_OF_STEP: dict[Step, str] = {
+    step: stage for stage, steps in STAGES.items() for step in steps
+}
 """Stage of each step."""
 
 
@@ -34,7 +39,8 @@ class PlannedRun:
         model: Name of the model.
         dataset: Name of the data set.
         group: Group of the data set; a job runs one model on one group.
-        part: Part of the stage's results to which the run belongs; a table of the report waits for its parts only.
+        part: Part of the stage's results to which the run belongs; a table of the report waits for
+            its parts only.
         file: File with the results of the model on the group, relative to the folder of the run.
     """
 

@@ -11,20 +11,25 @@ RUN_STAGES = ("evaluation", "attribution", "consistency")
 
 
 def find_skipped(study: Study) -> dict[str, str]:
-    """Return for each skipped model, and for CV-Probes if skipped, the reason why it is not run here.
+    """Return for each skipped model, and for CV-Probes if skipped, the reason why it is not run
+    here.
 
-    A model is skipped if the study lists it under `skipped`, CV-Probes if the captions that people write for it are
-    missing.
+    A model is skipped if the study lists it under `skipped`, CV-Probes if the captions that people
+    write for it are missing.
     """
     reasons = dict(study.skipped)
     captions_file = study.cv_probes.written if study.cv_probes else None
     if captions_file and not Path(captions_file).exists():
-        reasons[CV_PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {captions_file})"
+        reasons[CV_PROBES] = (
+            f"not run: nobody has written the plain captions (cv_probes.written: {captions_file})"
+        )
     return reasons
 
 
 def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
-    """Return a copy of a study without skipped models and data sets, and without groups that become empty."""
+    """Return a copy of a study without skipped models and data sets, and without groups that become
+    empty.
+    """
     changes: dict[str, Any] = {}
     groups = study.groups
     if CV_PROBES in reasons:
@@ -46,7 +51,9 @@ def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
     return study.model_copy(update=changes)
 
 
-def remove_dataset(groups: Mapping[str, list[str]], dataset: str) -> dict[str, list[str]]:
+def remove_dataset(
+    groups: Mapping[str, list[str]], dataset: str
+) -> dict[str, list[str]]:
     """Return groups without a data set, and without the groups that contained only this data set."""
     remaining = {}
     for group, names in groups.items():
@@ -56,8 +63,12 @@ def remove_dataset(groups: Mapping[str, list[str]], dataset: str) -> dict[str, l
     return remaining
 
 
-def _cut_only(only: Mapping[str, list[str]], reasons: Collection[str], groups: Collection[str]) -> dict[str, list[str]]:
-    """Return the mapping `evaluation.only` without skipped models and without groups that no longer exist."""
+def _cut_only(
+    only: Mapping[str, list[str]], reasons: Collection[str], groups: Collection[str]
+) -> dict[str, list[str]]:
+    """Return the mapping `evaluation.only` without skipped models and without groups that no longer
+    exist.
+    """
     remaining = {}
     for model, model_groups in only.items():
         if model not in reasons:

@@ -1,7 +1,9 @@
-"""Settings of each step: the part of a study that decides the numbers of the step, so that only these jobs run again.
+"""Settings of each step: the part of a study that decides the numbers of the step, so that only
+these jobs run again.
 
-A rule passes `settings=settings(STEP)`, and its script passes the settings to the function that computes the step,
-whose parameters have the same names. A new setting is therefore added in the study, here, and in that function.
+A rule passes `settings=settings(STEP)`, and its script passes the settings to the function that
+computes the step, whose parameters have the same names. A new setting is therefore added in the
+study, here, and in that function.
 """
 
 from collections.abc import Callable
@@ -43,7 +45,11 @@ def _answer(study: Study) -> Settings:
 
 def _decode(study: Study) -> Settings:
     """Return the settings for answers of decoders."""
-    return {**_align(study), "sample": get_decoder_sample(study), "cot_tokens": study.evaluation.cot_tokens}
+    return {
+        **_align(study),
+        "sample": get_decoder_sample(study),
+        "cot_tokens": study.evaluation.cot_tokens,
+    }
 
 
 def _attribute(study: Study) -> Settings:
@@ -69,7 +75,11 @@ def _attribute_answers(study: Study) -> Settings:
 
 def _attribute_questions(study: Study) -> Settings:
     """Return the settings for MM-SHAP of encoders that answer questions."""
-    return {"estimation": get_estimation(study), "sample": study.attribution.sample, "seed": study.seed}
+    return {
+        "estimation": get_estimation(study),
+        "sample": study.attribution.sample,
+        "seed": study.seed,
+    }
 
 
 def _companions(study: Study) -> Settings:
@@ -83,7 +93,9 @@ def _answer_companions(study: Study) -> Settings:
 
 
 def _deal(study: Study) -> Settings:
-    """Return the settings by which EMAP and the perceptual score pair texts with the images of other items."""
+    """Return the settings by which EMAP and the perceptual score pair texts with the images of
+    other items.
+    """
     companions = study.attribution.companions
     settings = companions.to_dict() if companions else {}
     return {**settings, "seed": study.seed}
@@ -104,7 +116,8 @@ def _cc_shap(study: Study) -> Settings:
     """Return the settings for CC-SHAP."""
     cc_shap = study.consistency.cc_shap
     settings = cc_shap.to_dict() if cc_shap else {}
-    settings.pop("edits", None)  # this key decides which jobs exist, but none of their numbers
+    # This key decides which jobs exist, but none of their numbers.
+    settings.pop("edits", None)
     return {**_consistency(study), "cc_shap": settings}
 
 
@@ -124,7 +137,11 @@ def _consistency(study: Study) -> Settings:
 def _resampling(study: Study) -> Settings:
     """Return the settings for bootstrap intervals."""
     reporting = study.reporting
-    return {"resamples": reporting.resamples, "confidence": reporting.confidence, "seed": study.seed}
+    return {
+        "resamples": reporting.resamples,
+        "confidence": reporting.confidence,
+        "seed": study.seed,
+    }
 
 
 def _scenes(study: Study) -> Settings:
@@ -147,28 +164,37 @@ STEPS: dict[str, Callable[[Study], Settings]] = {
     "resampling": _resampling,
     "scenes": _scenes,
 }
-"""Function that selects the settings of a step, by the name of the step. All rules that compute intervals share
-`resampling`, all rules of the embedded world share `scenes`."""
+"""Function that selects the settings of a step, by the name of the step. All rules that compute
+intervals share `resampling`, all rules of the embedded world share `scenes`.
+"""
 
 
 def get_measure_settings(study: Study, measurement: str) -> Settings:
-    """Return the settings of one measurement of stage measures; empty if the study does not make it."""
+    """Return the settings of one measurement of stage measures; empty if the study does not make
+    it.
+    """
     section = getattr(study.measures, measurement)
     return section.to_dict() if section else {}
 
 
 def get_decoder_sample(study: Study) -> int | None:
-    """Return the number of pairs of a data set with which decoders are prompted; None for all pairs."""
+    """Return the number of pairs of a data set with which decoders are prompted; None for all
+    pairs.
+    """
     return study.evaluation.decoder_sample or study.evaluation.sample
 
 
 def get_consistency_seeds(study: Study) -> list[int]:
-    """Return the seeds of stage consistency: the seeds that the study lists there, or else the seed of the study."""
+    """Return the seeds of stage consistency: the seeds that the study lists there, or else the seed
+    of the study.
+    """
     return study.consistency.seeds or [study.seed]
 
 
 def get_estimation(study: Study) -> dict[str, Settings]:
-    """Return the settings of the estimator by profile; empty for a profile that prescribes an estimator."""
+    """Return the settings of the estimator by profile; empty for a profile that prescribes an
+    estimator.
+    """
     attribution = study.attribution
     # The settings of the study hold in profiles that prescribe no estimator.
     settings = {
@@ -177,7 +203,8 @@ def get_estimation(study: Study) -> dict[str, Settings]:
         "standard_error": attribution.standard_error,
         "grid": attribution.grid,
     }
-    # The released code fixes its numbers of permutations, so `published` ignores the settings of the study.
+    # The released code fixes its numbers of permutations, so `published` ignores the settings of
+    # the study.
     estimation: dict[str, Settings] = {}
     for profile in study.profiles:
         has_estimator = bool(get_fidelity(profile).estimators)

@@ -9,19 +9,24 @@ import yaml
 from waltz.core.files.resources import RESOURCES
 
 TABLES_FILE = RESOURCES / "tables.yaml"
-"""File with the metrics (headings, decimals and marks) and the tables, in the order of the report."""
+"""File with the metrics (headings, decimals and marks) and the tables, in the order of the report.
+"""
 
 
 class _TableLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Loader of plain values that refuses a repeated key, for which YAML would use the last value."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, Any]:
         """Return the dictionary of a mapping; raise an error for a repeated key."""
         keys: set[str] = set()
         for key, _ in node.value:
             if key.value in keys:
                 line = key.start_mark.line + 1
-                raise yaml.YAMLError(f"{TABLES_FILE}: key {key.value!r} stands twice: line {line}; rename one of them")
+                raise yaml.YAMLError(
+                    f"{TABLES_FILE}: key {key.value!r} stands twice: line {line}; rename one of them"
+                )
             keys.add(key.value)
         return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
 
@@ -29,7 +34,9 @@ class _TableLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: igno
 @cache
 def read_tables_file() -> Mapping[str, Any]:
     """Return the content of `TABLES_FILE` as plain values, with the keys `metrics` and `tables`."""
-    content: dict[str, Any] = yaml.load(TABLES_FILE.read_text(encoding="utf-8"), Loader=_TableLoader)
+    content: dict[str, Any] = yaml.load(
+        TABLES_FILE.read_text(encoding="utf-8"), Loader=_TableLoader
+    )
     return content
 
 

@@ -1,4 +1,6 @@
-"""Command `python -m waltz.plan.write_schema`, which renews workflow/waltz/resources/study.schema.yaml."""
+"""Command `python -m waltz.plan.write_schema`, which renews
+workflow/waltz/resources/study.schema.yaml.
+"""
 
 from waltz.core.files.resources import RESOURCES
 from waltz.plan.read_study import build_schema

@@ -1,4 +1,6 @@
-"""Repositories on the Hugging Face hub: their files, after checking that this account may read a commit."""
+"""Repositories on the Hugging Face hub: their files, after checking that this account may read a
+commit.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,8 +40,11 @@ class Files:
     is_local: bool
 
 
-def read_repository(repository: str, revision: str | None, gated: bool, timeout: float) -> Files:
-    """Return the files of a repository on the hub at a commit, after checking that this account may read them.
+def read_repository(
+    repository: str, revision: str | None, gated: bool, timeout: float
+) -> Files:
+    """Return the files of a repository on the hub at a commit, after checking that this account may
+    read them.
 
     Args:
         repository: Id of the repository.
@@ -52,26 +57,37 @@ def read_repository(repository: str, revision: str | None, gated: bool, timeout:
     page = f"{PAGES}/{repository}"
     accept = f"accept the license on {page} and log in with `hf auth login` or HF_TOKEN"
     try:
-        info = huggingface_hub.HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=timeout)
+        info = huggingface_hub.HfApi().model_info(
+            repository, revision=revision, files_metadata=True, timeout=timeout
+        )
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
         if not sizes:
             raise UserError(f"is empty; see {page}")
         commit = str(info.sha)
-        # The hub lists the files of a gated repository to everybody, so a file itself is requested as well.
+        # The hub lists the files of a gated repository to everybody, so a file itself is requested
+        # as well.
         smallest = min(sizes, key=sizes.__getitem__)
         name = "config.json" if "config.json" in sizes else smallest
         url = huggingface_hub.hf_hub_url(repository, name, revision=commit)
         huggingface_hub.get_hf_file_metadata(url, timeout=timeout)
     except GatedRepoError:
-        raise UserError(f"is gated, and this account may not read it; {accept}") from None
+        raise UserError(
+            f"is gated, and this account may not read it; {accept}"
+        ) from None
     except RevisionNotFoundError:
-        raise UserError(f"has no commit {revision}; see {page}/commits, and correct the revision") from None
+        raise UserError(
+            f"has no commit {revision}; see {page}/commits, and correct the revision"
+        ) from None
     except RepositoryNotFoundError:
         # The hub hides gated and private repositories from accounts that may not read them.
-        advice = f"see {page}; if it is private, log in with `hf auth login` or HF_TOKEN"
+        advice = (
+            f"see {page}; if it is private, log in with `hf auth login` or HF_TOKEN"
+        )
         if gated:
             advice = accept
-        raise UserError(f"is not on the hub, or not for this account; {advice}") from None
+        raise UserError(
+            f"is not on the hub, or not for this account; {advice}"
+        ) from None
     except OfflineModeIsEnabled:
         raise UserError("cannot be checked offline; unset HF_HUB_OFFLINE") from None
     # Requests for ranges of files need the token of the account.
@@ -97,7 +113,11 @@ def read_folder(folder: Path) -> Files:
 def find_cached(repository: str, revision: str | None) -> Path | None:
     """Return the folder of a repository at a commit in the hub's cache; None if the cache lacks it."""
     try:
-        return Path(huggingface_hub.snapshot_download(repository, revision=revision, local_files_only=True))
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository, revision=revision, local_files_only=True
+            )
+        )
     except LocalEntryNotFoundError:
         return None
 

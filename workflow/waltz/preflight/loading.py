@@ -1,4 +1,6 @@
-"""Checks of models that are loaded without the values of their weights, and read a text or render prompts."""
+"""Checks of models that are loaded without the values of their weights, and read a text or render
+prompts.
+"""
 
 import json
 from collections.abc import Sequence
@@ -50,15 +52,22 @@ def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str
         skeleton: A folder that `write_skeleton` wrote, or a checkpoint file without values.
         profiles: Profiles whose prompts a decoder renders; empty if the decoder only scores texts.
     Raises:
-        UserError: The tokenizer, processor or config cannot be loaded; a key of the weights is missing, unexpected or
-            has another shape; or a prompt cannot be rendered.
+        UserError: The tokenizer, processor or config cannot be loaded; a key of the weights is
+            missing, unexpected or has another shape; or a prompt cannot be rendered.
     """
     # The skeleton replaces the weights; a detector and 4-bit layers would need values.
     local = replace(
-        spec, weights=str(skeleton), revision="local", detector="", four_bit=False, device_map="", unpack=""
+        spec,
+        weights=str(skeleton),
+        revision="local",
+        detector="",
+        four_bit=False,
+        device_map="",
+        unpack="",
     )
     transformers.utils.logging.set_verbosity_error()  # it would print missing keys, which the loaders judge
-    # Each family is loaded by the code that loads the real model, then reads a text as far as no values are needed.
+    # Each family is loaded by the code that loads the real model, then reads a text as far as no
+    # values are needed.
     if spec.kind in DETECTOR_LOADERS:
         DETECTOR_LOADERS[spec.kind](skeleton, None, spec.allow_missing)
         return "keys and shapes fit"
@@ -82,47 +91,76 @@ def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str
 
 
 def _render_prompts(decoder: Decoder, profile: str) -> str:
-    """Render the prompts of CC-SHAP in a profile, and return a text with the number of tokens of the first prompt.
+    """Render the prompts of CC-SHAP in a profile, and return a text with the number of tokens of
+    the first prompt.
 
     Raises:
-        UserError: A prompt cannot be rendered, or the prompts of answer and explanation share no players.
+        UserError: A prompt cannot be rendered, or the prompts of answer and explanation share no
+            players.
     """
     fidelity = get_fidelity(profile)
     question = _build_question(decoder.reads_images)
     template = build_template(decoder, profile)
-    prompts = [render_prompt(kind, question, template, {"answer": "A"}) for kind in PROMPT_KINDS[POST_HOC]]
+    prompts = [
+        render_prompt(kind, question, template, {"answer": "A"})
+        for kind in PROMPT_KINDS[POST_HOC]
+    ]
     answer, explanation = (decoder.build_prompt(prompt.text) for prompt in prompts)
     # The released code aligns the players of both prompts by the length of the query suffix.
     if fidelity.shared_players != "prefix":
-        suffixes = [count_suffix_players(decoder, prompt.counted_suffix, template.suffix_rule) for prompt in prompts]
-        answer_players, _ = find_shared_players(answer.ids, explanation.ids, (suffixes[0], suffixes[1]), fidelity)
+        suffixes = [
+            count_suffix_players(decoder, prompt.counted_suffix, template.suffix_rule)
+            for prompt in prompts
+        ]
+        answer_players, _ = find_shared_players(
+            answer.ids, explanation.ids, (suffixes[0], suffixes[1]), fidelity
+        )
         if not len(answer_players):
             raise UserError(
                 f"models.{decoder.spec.name}: no players stand before the query suffix in {profile}; correct its family"
             )
     # The processor expands the placeholder, or refuses to.
     if decoder.reads_images:
-        decoder.build_layout(answer, decoder.prepare_image(Image.new("RGB", IMAGE_SIZE)))
+        decoder.build_layout(
+            answer, decoder.prepare_image(Image.new("RGB", IMAGE_SIZE))
+        )
     return f"a prompt of {len(answer.ids)} tokens in {profile}"
 
 
 def _build_question(reads_images: bool) -> Question:
-    """Return a question about the two sentences: with an image for a VL decoder, else in the form of ComVE."""
+    """Return a question about the two sentences: with an image for a VL decoder, else in the form
+    of ComVE.
+    """
     first, second = SENTENCES
     fields: dict[str, Any] = {"first": first, "second": second}
     form, image = "comve", None
     if reads_images:
         form, image = "pairwise", "image.jpg"
-    return Question("preflight", form, form, image, fields, ("A", "B"), ("A",), "B", None, "caption-first")
+    return Question(
+        "preflight",
+        form,
+        form,
+        image,
+        fields,
+        ("A", "B"),
+        ("A",),
+        "B",
+        None,
+        "caption-first",
+    )
 
 
 def _write_answers(folder: Path) -> Path:
-    """Write a list of invented answers, as many as the answering head of a skeleton has, and return its path."""
+    """Write a list of invented answers, as many as the answering head of a skeleton has, and return
+    its path.
+    """
     config = folder / "config.json"
     settings = {}
     if config.is_file():
         settings = json.loads(config.read_text(encoding="utf-8"))
     count = int(settings.get("num_qa_labels", 2))
     file = folder / ANSWERS
-    file.write_text(json.dumps([f"answer {number}" for number in range(count)]), encoding="utf-8")
+    file.write_text(
+        json.dumps([f"answer {number}" for number in range(count)]), encoding="utf-8"
+    )
     return file

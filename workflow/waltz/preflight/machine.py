@@ -28,16 +28,18 @@ SINFO_SECONDS = 20
 
 
 def check_disk(needed: Iterable[tuple[Path, int | None, str]]) -> list[Check]:
-    """Return a check of each file system that compares the size of files to fetch with the free space.
+    """Return a check of each file system that compares the size of files to fetch with the free
+    space.
 
     Args:
-        needed: Folder, size in bytes and kind of each file that is still to be fetched; folders need not exist, and the
-            size is None if it is unknown.
+        needed: Folder, size in bytes and kind of each file that is still to be fetched; folders
+            need not exist, and the size is None if it is unknown.
     """
     folders: dict[int, Path] = {}
     known_bytes: dict[int, Counter[str]] = {}
     unknown_counts: Counter[int] = Counter()
-    # Add up the files on each file system; a folder that does not exist lies on that of its nearest parent.
+    # Add up the files on each file system; a folder that does not exist lies on that of its nearest
+    # parent.
     for folder, size, kind in needed:
         absolute = folder.absolute()
         parent = next(path for path in (absolute, *absolute.parents) if path.exists())
@@ -48,7 +50,10 @@ def check_disk(needed: Iterable[tuple[Path, int | None, str]]) -> list[Check]:
             unknown_counts[device] += 1
         else:
             sizes[kind] += size
-    return [_judge_disk(folders[device], sizes, unknown_counts[device]) for device, sizes in known_bytes.items()]
+    return [
+        _judge_disk(folders[device], sizes, unknown_counts[device])
+        for device, sizes in known_bytes.items()
+    ]
 
 
 def _judge_disk(folder: Path, sizes: Mapping[str, int], n_unknown: int) -> Check:
@@ -66,16 +71,25 @@ def _judge_disk(folder: Path, sizes: Mapping[str, int], n_unknown: int) -> Check
     if parts:
         amount += f" ({parts})"
     if n_unknown:
-        amount = f"at least {amount} and {n_unknown} files or repositories of unknown size"
+        amount = (
+            f"at least {amount} and {n_unknown} files or repositories of unknown size"
+        )
     finding = f"{amount} are needed besides results, {free / GB:.1f} GB are free"
     # A failure, an incomplete estimate, and little space for results, in this order.
     if total > free:
-        return Check("disk", str(folder), State.FAILURE, f"{finding}; make room, or name other folders")
+        return Check(
+            "disk",
+            str(folder),
+            State.FAILURE,
+            f"{finding}; make room, or name other folders",
+        )
     if n_unknown:
         advice = "run again when all servers answer, and see docs/how-to/running-the-thesis.md for sizes"
         return Check("disk", str(folder), State.WARNING, f"{finding}; {advice}")
     if total > (1 - SPARE_SHARE) * free:
-        return Check("disk", str(folder), State.WARNING, f"{finding}; make room for results")
+        return Check(
+            "disk", str(folder), State.WARNING, f"{finding}; make room for results"
+        )
     return Check("disk", str(folder), State.OK, finding)
 
 
@@ -85,10 +99,15 @@ def list_gpus() -> list[float]:
 
     if not torch.cuda.is_available():
         return []
-    return [torch.cuda.get_device_properties(index).total_memory / GB for index in range(torch.cuda.device_count())]
+    return [
+        torch.cuda.get_device_properties(index).total_memory / GB
+        for index in range(torch.cuda.device_count())
+    ]
 
 
-def check_gpus(needs: Mapping[str, tuple[int, int]], gpus: Sequence[float], scheduled: bool) -> list[Check]:
+def check_gpus(
+    needs: Mapping[str, tuple[int, int]], gpus: Sequence[float], scheduled: bool
+) -> list[Check]:
     """Return a check of each model that compares the GPU memory of its jobs with the GPUs.
 
     Args:
@@ -96,10 +115,15 @@ def check_gpus(needs: Mapping[str, tuple[int, int]], gpus: Sequence[float], sche
         gpus: Memory of each GPU in GB.
         scheduled: Whether jobs run on other machines, whose GPUs are not known here.
     """
-    return [_judge_gpus(name, memory, count, gpus, scheduled) for name, (memory, count) in needs.items()]
+    return [
+        _judge_gpus(name, memory, count, gpus, scheduled)
+        for name, (memory, count) in needs.items()
+    ]
 
 
-def _judge_gpus(name: str, memory: int, count: int, gpus: Sequence[float], scheduled: bool) -> Check:
+def _judge_gpus(
+    name: str, memory: int, count: int, gpus: Sequence[float], scheduled: bool
+) -> Check:
     """Return the check of one model.
 
     Args:
@@ -112,9 +136,16 @@ def _judge_gpus(name: str, memory: int, count: int, gpus: Sequence[float], sched
     plural = "s" if count > 1 else ""
     need = f"its jobs need {memory} GB on {count} GPU{plural}"
     if not gpus and scheduled:
-        return Check("gpu", name, State.OK, f"{need}; the cluster's GPUs are not known here")
+        return Check(
+            "gpu", name, State.OK, f"{need}; the cluster's GPUs are not known here"
+        )
     if not gpus:
-        return Check("gpu", name, State.WARNING, f"{need}, and none is here; run it where there are some")
+        return Check(
+            "gpu",
+            name,
+            State.WARNING,
+            f"{need}, and none is here; run it where there are some",
+        )
     available = sum(sorted(gpus)[-count:])  # the largest GPUs
     if memory > available or count > len(gpus):
         finding = f"{need} (got {len(gpus)} with {available:.0f} GB); use larger ones, or name {name} under skipped"
@@ -123,7 +154,8 @@ def _judge_gpus(name: str, memory: int, count: int, gpus: Sequence[float], sched
 
 
 def check_scheduler(profile: Path | None) -> list[Check]:
-    """Return checks whether the Slurm partitions of a Snakemake profile exist; empty if it does not use Slurm.
+    """Return checks whether the Slurm partitions of a Snakemake profile exist; empty if it does not
+    use Slurm.
 
     Args:
         profile: Folder of the profile; None for a run on this machine.
@@ -136,7 +168,11 @@ def check_scheduler(profile: Path | None) -> list[Check]:
     name = str(profile)
     try:
         listed = subprocess.run(
-            ["sinfo", "--noheader", "--format=%R"], capture_output=True, text=True, check=True, timeout=SINFO_SECONDS
+            ["sinfo", "--noheader", "--format=%R"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SINFO_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
         finding = f"sinfo cannot be run ({get_first_line(error)}); run this on a login node of the cluster"
@@ -167,14 +203,19 @@ def _read_profile(profile: Path) -> Mapping[str, Any]:
     Raises:
         UserError: The profile does not exist, or its file is not valid YAML.
     """
-    # A profile may have files for several versions of Snakemake, such as config.v8+.yaml: take the last.
+    # A profile may have files for several versions of Snakemake, such as config.v8+.yaml: take the
+    # last.
     files = sorted(profile.glob("config*.yaml"))
     if not files:
-        raise UserError(f"--profile: {profile}: no profile is there; name a folder with a config.yaml")
+        raise UserError(
+            f"--profile: {profile}: no profile is there; name a folder with a config.yaml"
+        )
     try:
         settings = read_yaml(files[-1])
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{files[-1]}: is no YAML ({' '.join(str(error).split())}); correct it") from None
+        raise UserError(
+            f"{files[-1]}: is no YAML ({' '.join(str(error).split())}); correct it"
+        ) from None
     if not isinstance(settings, Mapping):
         return {}
     return settings
@@ -219,6 +260,8 @@ def count_jobs(dry_run: str, rules: Path) -> dict[str, int]:
 
 
 def find_profile(name: str | None) -> Path | None:
-    """Return the folder of a profile: `name`, or else the folder that `$SNAKEMAKE_PROFILE` names; None without both."""
+    """Return the folder of a profile: `name`, or else the folder that `$SNAKEMAKE_PROFILE` names;
+    None without both.
+    """
     name = name or os.environ.get("SNAKEMAKE_PROFILE")
     return Path(name) if name else None

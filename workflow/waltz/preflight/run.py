@@ -1,4 +1,6 @@
-"""All checks of a study, in about two minutes: files, repositories, models without values, and the machine."""
+"""All checks of a study, in about two minutes: files, repositories, models without values, and the
+machine.
+"""
 
 import shutil
 import tempfile
@@ -12,7 +14,12 @@ from urllib.parse import urldefrag
 from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
 from waltz.core.downloads.lock_file import read_recorded
 from waltz.core.downloads.transfer import find_local_copy
-from waltz.core.downloads.urls import apply_mirror, get_archive_member, get_file_name, is_url
+from waltz.core.downloads.urls import (
+    apply_mirror,
+    get_archive_member,
+    get_file_name,
+    is_url,
+)
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.redaction import redact_url
 from waltz.model_registry import (
@@ -27,7 +34,13 @@ from waltz.model_registry import (
 )
 from waltz.plan.plan import Plan
 from waltz.preflight.checks import Check, NoAnswerError, State, run_at_once
-from waltz.preflight.hub import Files, find_cached, get_hub_cache, read_folder, read_repository
+from waltz.preflight.hub import (
+    Files,
+    find_cached,
+    get_hub_cache,
+    read_folder,
+    read_repository,
+)
 from waltz.preflight.machine import check_disk, check_gpus, check_scheduler, list_gpus
 from waltz.preflight.skeletons import (
     list_absent_weights,
@@ -59,7 +72,8 @@ class Repository:
         gated: Whether the license has to be accepted.
         folder: Folder in which the study stores the complete repository.
         only_tokenizer: Whether only the tokenizer is read, and no weights.
-        file: Name of the single file of weights that is read; empty if the whole repository is a model.
+        file: Name of the single file of weights that is read; empty if the whole repository is a
+            model.
     """
 
     id: str
@@ -101,8 +115,8 @@ def check_study(plan: Plan, profile: Path | None, timeout: float) -> list[Check]
     Args:
         plan: Plan of the study.
         profile: Profile of Snakemake with which jobs run; None for this machine.
-        timeout: Seconds in which all servers must answer; reading the descriptions of all checkpoints may take twice as
-            long.
+        timeout: Seconds in which all servers must answer; reading the descriptions of all
+            checkpoints may take twice as long.
     Returns:
         Checks of files, repositories, models and the machine.
     """
@@ -119,7 +133,9 @@ def check_study(plan: Plan, profile: Path | None, timeout: float) -> list[Check]
     with tempfile.TemporaryDirectory() as folder:
         checks += list(_check_models(plan, specs, inventory, Path(folder), timeout))
     checks += check_disk(_list_needed_space(plan, inventory, repositories))
-    checks += check_gpus(_list_gpu_needs(plan, specs), list_gpus(), scheduled=profile is not None)
+    checks += check_gpus(
+        _list_gpu_needs(plan, specs), list_gpus(), scheduled=profile is not None
+    )
     fault = plan.describe_missing_quantizer()
     if fault:
         checks.append(Check("package", "bitsandbytes", State.FAILURE, fault))
@@ -127,8 +143,12 @@ def check_study(plan: Plan, profile: Path | None, timeout: float) -> list[Check]
     return checks
 
 
-def _ask_servers(files: list[WebFile], repositories: Mapping[str, Repository], timeout: float) -> Answers:
-    """Return the servers' descriptions of each missing file (by url) and each repository (by name), or the errors."""
+def _ask_servers(
+    files: list[WebFile], repositories: Mapping[str, Repository], timeout: float
+) -> Answers:
+    """Return the servers' descriptions of each missing file (by url) and each repository (by name),
+    or the errors.
+    """
     tasks: dict[str, Callable[[], RemoteFile | Files]] = {}
     for file in files:
         if not file.local:
@@ -138,20 +158,33 @@ def _ask_servers(files: list[WebFile], repositories: Mapping[str, Repository], t
     return run_at_once(tasks, timeout)
 
 
-def _judge_answers(files: list[WebFile], repositories: Mapping[str, Repository], answers: Answers) -> list[Check]:
-    """Return the checks of files and repositories: first answers about missing ones, then local or described ones."""
+def _judge_answers(
+    files: list[WebFile], repositories: Mapping[str, Repository], answers: Answers
+) -> list[Check]:
+    """Return the checks of files and repositories: first answers about missing ones, then local or
+    described ones.
+    """
     missing = [file for file in files if not file.local]
     local = [file for file in files if file.local]
-    described = {name: answer for name, answer in answers.items() if isinstance(answer, Files)}
+    described = {
+        name: answer for name, answer in answers.items() if isinstance(answer, Files)
+    }
     checks = []
     if is_network_missing(answers):
         # Without a network, one check replaces a failure for each file.
         checks.append(_describe_missing_network(answers))
     else:
         checks += [_judge_file(file, answers[file.url]) for file in missing]
-        checks += [_judge_repository(name, answers[name]) for name in repositories if name not in described]
+        checks += [
+            _judge_repository(name, answers[name])
+            for name in repositories
+            if name not in described
+        ]
     checks += [_judge_file(file, None) for file in local]
-    checks += [_judge_repository(name, repository_files) for name, repository_files in described.items()]
+    checks += [
+        _judge_repository(name, repository_files)
+        for name, repository_files in described.items()
+    ]
     return checks
 
 
@@ -172,17 +205,22 @@ class Inventory:
 
 def _take_inventory(files: list[WebFile], answers: Answers) -> Inventory:
     """Return the files and repositories with the answers that are not errors."""
-    remote = {url: answer for url, answer in answers.items() if isinstance(answer, RemoteFile)}
-    repositories = {name: answer for name, answer in answers.items() if isinstance(answer, Files)}
+    remote = {
+        url: answer for url, answer in answers.items() if isinstance(answer, RemoteFile)
+    }
+    repositories = {
+        name: answer for name, answer in answers.items() if isinstance(answer, Files)
+    }
     return Inventory({file.url: file for file in files}, remote, repositories)
 
 
 def is_network_missing(answers: Mapping[str, object]) -> bool:
-    """Return whether no server answered: then the network is missing, not single files or repositories.
+    """Return whether no server answered: then the network is missing, not single files or
+    repositories.
 
     Args:
-        answers: Answer of each server, or the error; repositories on this machine do not count. A single server without
-            answer does not show that the network is missing.
+        answers: Answer of each server, or the error; repositories on this machine do not count. A
+            single server without answer does not show that the network is missing.
     """
     remote_count = 0
     for answer in answers.values():
@@ -195,8 +233,12 @@ def is_network_missing(answers: Mapping[str, object]) -> bool:
 
 
 def _describe_missing_network(answers: Mapping[str, object]) -> Check:
-    """Return the check that replaces the checks of all files and repositories if no server answered."""
-    unanswered = [name for name, answer in answers.items() if isinstance(answer, NoAnswerError)]
+    """Return the check that replaces the checks of all files and repositories if no server
+    answered.
+    """
+    unanswered = [
+        name for name, answer in answers.items() if isinstance(answer, NoAnswerError)
+    ]
     name = redact_url(unanswered[0])
     finding = (
         f"no server answered: {len(unanswered)} files and repositories could not be asked, such as"
@@ -207,11 +249,17 @@ def _describe_missing_network(answers: Mapping[str, object]) -> Check:
 
 def select_run_models(plan: Plan) -> dict[str, ModelSpec]:
     """Return the models that jobs of a study run by name, with the paths of their fetched files."""
-    return {name: plan.models[name] for name in plan.models.run_here if name not in plan.skipped}
+    return {
+        name: plan.models[name]
+        for name in plan.models.run_here
+        if name not in plan.skipped
+    }
 
 
 def list_web_files(plan: Plan, specs: Mapping[str, ModelSpec]) -> list[WebFile]:
-    """Return the files that a study fetches by url, each once: first files of sources, then of models."""
+    """Return the files that a study fetches by url, each once: first files of sources, then of
+    models.
+    """
     files: dict[str, WebFile] = {}
     for (source, name), entry in plan.raw.files.items():
         if entry.listed:
@@ -225,7 +273,9 @@ def list_web_files(plan: Plan, specs: Mapping[str, ModelSpec]) -> list[WebFile]:
             target = Path(str(plan.raw.get_archive(source, name)))
         is_local = _is_here(target, str(entry.sha256), entry.to_dict())
         size = _find_size(plan, url, entry.size)
-        files[url] = WebFile(f"sources.{source}.{name}", url, target, "sources", size, is_local)
+        files[url] = WebFile(
+            f"sources.{source}.{name}", url, target, "sources", size, is_local
+        )
 
     for name in specs:
         spec = plan.models.resolved[name]
@@ -237,18 +287,29 @@ def list_web_files(plan: Plan, specs: Mapping[str, ModelSpec]) -> list[WebFile]:
             if spec.unpack:
                 is_local = is_local or Path(plan.models[name].weights).exists()
             size = _find_size(plan, url, None)
-            files[url] = WebFile(f"models.{name}", url, Path(path), "weights", size, is_local)
+            files[url] = WebFile(
+                f"models.{name}", url, Path(path), "weights", size, is_local
+            )
     return list(files.values())
 
 
-def _list_listed_images(plan: Plan, source: str, name: str, entry: Any) -> dict[str, WebFile]:
+def _list_listed_images(
+    plan: Plan, source: str, name: str, entry: Any
+) -> dict[str, WebFile]:
     """Return the images in the table of a source, by url."""
     target = Path(plan.raw.get_path(source, name))
     files = {}
     for image in read_image_list(Path(str(plan.raw.get_image_list(source)))):
         copy = {"local": f"{entry.local}/{image.file}"} if entry.local else {}
         is_local = _is_here(target, image.sha256, copy)
-        files[image.url] = WebFile(f"sources.{source}.{name}", image.url, target, "sources", image.size, is_local)
+        files[image.url] = WebFile(
+            f"sources.{source}.{name}",
+            image.url,
+            target,
+            "sources",
+            image.size,
+            is_local,
+        )
     return files
 
 
@@ -259,7 +320,9 @@ def _is_here(target: Path, sha256: str, entry: Mapping[str, Any]) -> bool:
 
 
 def _find_size(plan: Plan, url: str, size: int | None) -> int | None:
-    """Return the size of a file in bytes from the study, or else of its first download; None if both are unknown."""
+    """Return the size of a file in bytes from the study, or else of its first download; None if
+    both are unknown.
+    """
     if size is not None:
         return size
     recorded = read_recorded(Path(plan.study.lock_file), url, "size")
@@ -268,8 +331,12 @@ def _find_size(plan: Plan, url: str, size: int | None) -> int | None:
     return int(recorded)
 
 
-def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, Repository]:
-    """Return the hub repositories that a study reads, by id, or by `ID/FILE` if it reads only one file."""
+def list_repositories(
+    plan: Plan, specs: Mapping[str, ModelSpec]
+) -> dict[str, Repository]:
+    """Return the hub repositories that a study reads, by id, or by `ID/FILE` if it reads only one
+    file.
+    """
     repositories: dict[str, Repository] = {}
     # For a model with `revision: lock`, the lock file has the commit of the first download.
     lock = Path(plan.study.lock_file)
@@ -280,14 +347,26 @@ def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, R
         revision: str | None = spec.revision
         if revision == LOCK_ON_DOWNLOAD:
             revision = read_recorded(lock, spec.weights, "commit")
-        for path, commit in {spec.weights: revision, **dict(list_hub_copies(spec))}.items():
+        for path, commit in {
+            spec.weights: revision,
+            **dict(list_hub_copies(spec)),
+        }.items():
             # The path is OWNER/NAME, or OWNER/NAME/FILE for a single file.
             parts = path.split("/", 2)
             file = parts[2] if len(parts) > 2 else ""
             folder = Path(local.weights if path == spec.weights else path)
-            repositories.setdefault(path, Repository("/".join(parts[:2]), commit, spec.gated, folder, file=file))
+            repositories.setdefault(
+                path,
+                Repository("/".join(parts[:2]), commit, spec.gated, folder, file=file),
+            )
     if any(may_borrow_tokenizer(spec) for spec in specs.values()):
-        bert = Repository(BERT_TOKENIZER, BERT_REVISION, False, Path(BERT_TOKENIZER), only_tokenizer=True)
+        bert = Repository(
+            BERT_TOKENIZER,
+            BERT_REVISION,
+            False,
+            Path(BERT_TOKENIZER),
+            only_tokenizer=True,
+        )
         repositories.setdefault(bert.id, bert)
     return repositories
 
@@ -300,14 +379,20 @@ def _is_on_hub(spec: ModelSpec) -> bool:
 
 
 def _read_files(repository: Repository, timeout: float) -> Files:
-    """Return the files of a repository that the study reads: all, or the named file with settings and tokenizer."""
+    """Return the files of a repository that the study reads: all, or the named file with settings
+    and tokenizer.
+    """
     files = _find_files(repository, timeout)
     if not repository.file:
         return files
     if repository.file not in files.sizes:
-        raise UserError(f"{repository.id} has no {repository.file} at commit {repository.revision}; correct weights")
+        raise UserError(
+            f"{repository.id} has no {repository.file} at commit {repository.revision}; correct weights"
+        )
     names = {repository.file, *select_small_files(files)}
-    return replace(files, sizes={name: size for name, size in files.sizes.items() if name in names})
+    return replace(
+        files, sizes={name: size for name, size in files.sizes.items() if name in names}
+    )
 
 
 def _find_files(repository: Repository, timeout: float) -> Files:
@@ -321,7 +406,9 @@ def _find_files(repository: Repository, timeout: float) -> Files:
         has_weights = bool(select_weights(files)) and not list_absent_weights(files)
         if repository.only_tokenizer or has_weights:
             return files
-    return read_repository(repository.id, repository.revision, repository.gated, timeout)
+    return read_repository(
+        repository.id, repository.revision, repository.gated, timeout
+    )
 
 
 def _check_user_files(plan: Plan) -> list[Check]:
@@ -370,8 +457,12 @@ def _judge_repository(name: str, answer: object) -> Check:
     return Check("repository", name, State.OK, finding)
 
 
-def _list_gpu_needs(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, tuple[int, int]]:
-    """Return GPU memory in GB and number of GPUs that the jobs of each large model request, by model."""
+def _list_gpu_needs(
+    plan: Plan, specs: Mapping[str, ModelSpec]
+) -> dict[str, tuple[int, int]]:
+    """Return GPU memory in GB and number of GPUs that the jobs of each large model request, by
+    model.
+    """
     # Small models fit on any GPU and are not checked.
     tested = {run.model for run in plan.tested}
     needs = {}
@@ -382,14 +473,19 @@ def _list_gpu_needs(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, tup
         loaded = [name]
         if name in tested:
             loaded = plan.list_testing_models(name)
-        needs[name] = (plan.models.estimate_gpu_gb(*loaded), plan.models.count_gpus(loaded, None))
+        needs[name] = (
+            plan.models.estimate_gpu_gb(*loaded),
+            plan.models.count_gpus(loaded, None),
+        )
     return needs
 
 
 def _list_needed_space(
     plan: Plan, inventory: Inventory, repositories: Mapping[str, Repository]
 ) -> Iterator[tuple[Path, int | None, str]]:
-    """Yield folder, size in bytes and kind of each file that is still to be fetched; the size is None if unknown."""
+    """Yield folder, size in bytes and kind of each file that is still to be fetched; the size is
+    None if unknown.
+    """
     for file in inventory.files.values():
         if file.local:
             continue
@@ -400,7 +496,8 @@ def _list_needed_space(
             size = remote.size
         yield file.target.parent, size, file.kind
     for name, repository in repositories.items():
-        # Complete repositories are stored among the weights of the study, all others in the hub's cache.
+        # Complete repositories are stored among the weights of the study, all others in the hub's
+        # cache.
         folder = get_hub_cache()
         if repository.folder.is_relative_to(plan.study.weights):
             folder = repository.folder
@@ -414,17 +511,31 @@ def _list_needed_space(
         names = set(select_small_files(files))
         if not repository.only_tokenizer:
             names.update(select_weights(files))
-        yield folder, sum(files.sizes[file_name] for file_name in names), "models of the hub"
+        yield (
+            folder,
+            sum(files.sizes[file_name] for file_name in names),
+            "models of the hub",
+        )
 
 
 def _check_models(
-    plan: Plan, specs: Mapping[str, ModelSpec], inventory: Inventory, folder: Path, timeout: float
+    plan: Plan,
+    specs: Mapping[str, ModelSpec],
+    inventory: Inventory,
+    folder: Path,
+    timeout: float,
 ) -> Iterator[Check]:
-    """Yield a check of each model whose files are known: its skeleton is fetched, loaded, and reads a text."""
-    from waltz.models.pretrained import find_gguf_file  # torch and transformers take seconds to import
+    """Yield a check of each model whose files are known: its skeleton is fetched, loaded, and reads
+    a text.
+    """
+    # Torch and transformers take seconds to import.
+    from waltz.models.pretrained import (
+        find_gguf_file,
+    )
 
     tasks: dict[str, Callable[[], Path]] = {}
-    # Models whose check needs no skeleton are judged at once; the skeletons of all others are fetched together.
+    # Models whose check needs no skeleton are judged at once; the skeletons of all others are
+    # fetched together.
     for name, spec in specs.items():
         origin = plan.models.resolved[name]
         model_folder = folder / name
@@ -438,7 +549,12 @@ def _check_models(
         path = Path(spec.weights)
         is_downloaded_file = is_url(origin.weights) and not origin.unpack
         if not is_downloaded_file and path.exists() and find_gguf_file(path, name):
-            yield Check("model", name, State.OK, "a GGUF file, whose weights are checked when it is loaded")
+            yield Check(
+                "model",
+                name,
+                State.OK,
+                "a GGUF file, whose weights are checked when it is loaded",
+            )
             continue
         task = _choose_skeleton_task(origin, spec, inventory, model_folder, timeout)
         if task is not None:
@@ -467,9 +583,14 @@ def _has_no_skeleton(origin: ModelSpec, spec: ModelSpec) -> bool:
 
 
 def _choose_skeleton_task(
-    origin: ModelSpec, spec: ModelSpec, inventory: Inventory, folder: Path, timeout: float
+    origin: ModelSpec,
+    spec: ModelSpec,
+    inventory: Inventory,
+    folder: Path,
+    timeout: float,
 ) -> Callable[[], Path] | None:
-    """Return a function that writes the skeleton of a model and returns its path; None if no files are known.
+    """Return a function that writes the skeleton of a model and returns its path; None if no files
+    are known.
 
     Args:
         origin: The model with the origins of its files.
@@ -484,14 +605,18 @@ def _choose_skeleton_task(
         # Its server gave no answer, which is a failure already.
         if not file.local and file.url not in inventory.remote:
             return None
-        return partial(_write_file_skeleton, file, inventory.remote.get(file.url), folder, timeout)
+        return partial(
+            _write_file_skeleton, file, inventory.remote.get(file.url), folder, timeout
+        )
     path = Path(spec.weights)
     if path.is_file():
         return partial(_write_local_skeleton, path, folder)
     if path.is_dir():
         return partial(_write_folder_skeleton, read_folder(path), folder)
     if origin.weights in inventory.repositories:
-        return partial(_write_folder_skeleton, inventory.repositories[origin.weights], folder)
+        return partial(
+            _write_folder_skeleton, inventory.repositories[origin.weights], folder
+        )
     return None
 
 
@@ -508,7 +633,9 @@ def _judge_server(spec: ModelSpec) -> Check:
 
 
 def _judge_model(plan: Plan, spec: ModelSpec, skeleton: Path | UserError) -> Check:
-    """Return the check of a model by loading its skeleton, or by the error of fetching the skeleton."""
+    """Return the check of a model by loading its skeleton, or by the error of fetching the
+    skeleton.
+    """
     from waltz.preflight.loading import check_model
 
     if isinstance(skeleton, NoRangesError):
@@ -519,18 +646,30 @@ def _judge_model(plan: Plan, spec: ModelSpec, skeleton: Path | UserError) -> Che
         finding = "not loaded, since code of its repository would run; nothing to do"
         return Check("model", spec.name, State.WARNING, finding)
     if spec.kind == DETECTOR_KIND and skeleton.suffix == PICKLE:
-        return Check("model", spec.name, State.OK, "a pickle, whose keys are checked when it is loaded")
+        return Check(
+            "model",
+            spec.name,
+            State.OK,
+            "a pickle, whose keys are checked when it is loaded",
+        )
     try:
         # A decoder that only scores texts needs no prompts.
-        is_prompted = any(run.model == spec.name for run in [*plan.decoded, *plan.tested])
+        is_prompted = any(
+            run.model == spec.name for run in [*plan.decoded, *plan.tested]
+        )
         profiles = plan.study.profiles if is_prompted else []
-        return Check("model", spec.name, State.OK, check_model(spec, skeleton, profiles))
+        return Check(
+            "model", spec.name, State.OK, check_model(spec, skeleton, profiles)
+        )
     except UserError as error:
         fault = str(error)
-    except Exception as error:  # transformers raises errors of any type for broken files
+    except Exception as error:
+        # Transformers raises errors of any type for broken files.
         fault = f"{spec.weights} cannot be loaded ({type(error).__name__}: {get_first_line(error)}); see its page"
     # Messages of loaders name the skeleton, but the user knows only the weights.
-    return Check("model", spec.name, State.FAILURE, fault.replace(str(skeleton), spec.weights))
+    return Check(
+        "model", spec.name, State.FAILURE, fault.replace(str(skeleton), spec.weights)
+    )
 
 
 def _write_folder_skeleton(files: Files, folder: Path) -> Path:
@@ -540,7 +679,9 @@ def _write_folder_skeleton(files: Files, folder: Path) -> Path:
 
 
 def _write_local_skeleton(file: Path, folder: Path) -> Path:
-    """Write the skeleton of a local checkpoint file with the settings and tokenizer next to it; return its path."""
+    """Write the skeleton of a local checkpoint file with the settings and tokenizer next to it;
+    return its path.
+    """
     import torch
 
     target = folder / file.with_suffix(".bin").name
@@ -552,7 +693,9 @@ def _write_local_skeleton(file: Path, folder: Path) -> Path:
     return target
 
 
-def _write_file_skeleton(file: WebFile, remote: RemoteFile | None, folder: Path, timeout: float) -> Path:
+def _write_file_skeleton(
+    file: WebFile, remote: RemoteFile | None, folder: Path, timeout: float
+) -> Path:
     """Write the skeleton of a checkpoint file on the web from ranges of it; return its path."""
     import torch
 
@@ -569,7 +712,9 @@ def _write_file_skeleton(file: WebFile, remote: RemoteFile | None, folder: Path,
 
 
 def _copy_adjacent(file: Path, folder: Path) -> None:
-    """Copy the settings and tokenizer next to a checkpoint file; a user may have put them there before the run."""
+    """Copy the settings and tokenizer next to a checkpoint file; a user may have put them there
+    before the run.
+    """
     if not file.parent.is_dir():
         return
     for path in file.parent.iterdir():

@@ -1,7 +1,8 @@
-"""Skeletons of checkpoints: keys, shapes and settings without values, read from a few hundred kilobytes.
+"""Skeletons of checkpoints: keys, shapes and settings without values, read from a few hundred
+kilobytes.
 
-A skeleton is stored as a checkpoint whose tensors are on the meta device. Therefore the code that loads the real
-checkpoint also loads the skeleton, or refuses it for the same reasons.
+A skeleton is stored as a checkpoint whose tensors are on the meta device. Therefore the code that
+loads the real checkpoint also loads the skeleton, or refuses it for the same reasons.
 """
 
 import json
@@ -47,13 +48,15 @@ DTYPES = {
 
 
 def write_skeleton(files: Files, folder: Path) -> None:
-    """Write a folder with the settings and tokenizer of a model and with its weights without values.
+    """Write a folder with the settings and tokenizer of a model and with its weights without
+    values.
 
     Args:
         files: Files of the model.
         folder: Destination, which exists.
     Raises:
-        UserError: A file that the index names is missing, lacks keys that it should have, or cannot be read.
+        UserError: A file that the index names is missing, lacks keys that it should have, or cannot
+            be read.
     """
     # Settings and tokenizer are copied as they are.
     for name in select_small_files(files):
@@ -63,7 +66,9 @@ def write_skeleton(files: Files, folder: Path) -> None:
     index = _read_index(files, names)
     absent = list_absent_weights(files)
     if absent:
-        raise UserError(f"lacks {format_keys(absent)}, which its index names; see its page, or correct the revision")
+        raise UserError(
+            f"lacks {format_keys(absent)}, which its index names; see its page, or correct the revision"
+        )
     # Each key must come from the file that the index names for it.
     keys: dict[str, str] = {}
     weights: dict[str, torch.Tensor] = {}
@@ -74,7 +79,9 @@ def write_skeleton(files: Files, folder: Path) -> None:
         weights |= content
     missing = [key for key, name in index.items() if keys.get(key) != name]
     if missing:
-        raise UserError(f"lacks {format_keys(missing)}, which its index names; see its page, or correct the revision")
+        raise UserError(
+            f"lacks {format_keys(missing)}, which its index names; see its page, or correct the revision"
+        )
     if weights:
         torch.save(weights, folder / SKELETON)
 
@@ -99,11 +106,14 @@ def select_small_files(files: Files) -> list[str]:
 
 
 def select_weights(files: Files) -> list[str]:
-    """Return the names of the files of weights that loaders would read: safetensors if there are any."""
+    """Return the names of the files of weights that loaders would read: safetensors if there are
+    any.
+    """
     names_at_top = sorted(name for name in files.sizes if "/" not in name)
     for suffix in SUFFIXES:
         names = [name for name in names_at_top if name.endswith(suffix)]
-        # A repository may also contain weights in the format of its authors, which transformers ignores.
+        # A repository may also contain weights in the format of its authors, which transformers
+        # ignores.
         in_transformers_format = [name for name in names if name.startswith(STEMS)]
         if in_transformers_format:
             return in_transformers_format
@@ -113,11 +123,14 @@ def select_weights(files: Files) -> list[str]:
 
 
 def _read_index(files: Files, names: list[str]) -> Mapping[str, str]:
-    """Return for each key in the index the file that contains it; empty without index, or if one file has all keys."""
+    """Return for each key in the index the file that contains it; empty without index, or if one
+    file has all keys.
+    """
     stems = set()
     for name in names:
         suffix = Path(name).suffix
-        stems.add(name.partition("-")[0].removesuffix(suffix) + suffix)  # model.safetensors of model-1-of-2.safetensors
+        # model.safetensors of model-1-of-2.safetensors.
+        stems.add(name.partition("-")[0].removesuffix(suffix) + suffix)
     indices = [f"{stem}{INDEX}" for stem in stems if f"{stem}{INDEX}" in files.sizes]
     has_single_file = any(Path(name).name in stems for name in names)
     if not indices or has_single_file:
@@ -126,11 +139,14 @@ def _read_index(files: Files, names: list[str]) -> Mapping[str, str]:
         try:
             return dict(json.loads(opened.read())["weight_map"])
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{indices[0]}: is no index ({get_first_line(error)}); see its page") from None
+            raise UserError(
+                f"{indices[0]}: is no index ({get_first_line(error)}); see its page"
+            ) from None
 
 
 def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
-    """Return the content of a checkpoint without values; only the descriptions of its tensors are read.
+    """Return the content of a checkpoint without values; only the descriptions of its tensors are
+    read.
 
     Args:
         opened: The file, opened at its start.
@@ -143,7 +159,10 @@ def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
     try:
         if name.endswith(".safetensors"):
             return _read_header(opened)
-        with torch.serialization.skip_data(), torch.serialization.safe_globals(HARMLESS_TYPES):
+        with (
+            torch.serialization.skip_data(),
+            torch.serialization.safe_globals(HARMLESS_TYPES),
+        ):
             content = torch.load(opened, map_location=META, weights_only=True)
     except UserError:
         raise
@@ -152,7 +171,9 @@ def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
             f"{name}: is no checkpoint ({hide_secrets(get_first_line(error))[:200]}); fetch it again"
         ) from None
     if not isinstance(content, dict):
-        raise UserError(f"{name}: holds no weights by name; name the checkpoint file of a model")
+        raise UserError(
+            f"{name}: holds no weights by name; name the checkpoint file of a model"
+        )
     return content
 
 
@@ -166,5 +187,7 @@ def _read_header(opened: BinaryIO) -> dict[str, Any]:
     header.pop("__metadata__", None)
     tensors = {}
     for key, entry in header.items():
-        tensors[key] = torch.empty(entry["shape"], dtype=DTYPES[entry["dtype"]], device=META)
+        tensors[key] = torch.empty(
+            entry["shape"], dtype=DTYPES[entry["dtype"]], device=META
+        )
     return tensors

@@ -1,4 +1,6 @@
-"""Files on the web that are read in part: size and first bytes, or the ranges that a reader requests."""
+"""Files on the web that are read in part: size and first bytes, or the ranges that a reader
+requests.
+"""
 
 import http
 import io
@@ -21,7 +23,8 @@ BLOCK_BYTES = 1 << 18
 NO_HEAD_STATUSES = {403, 405, 501}
 """HTTP statuses by which servers refuse HEAD although they answer GET."""
 IDENTITY = {"Accept-Encoding": "identity"}
-"""Header that requests a file without compression, so that sizes and ranges are those of the file."""
+"""Header that requests a file without compression, so that sizes and ranges are those of the file.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,20 @@ def probe_file(url: str, timeout: float) -> RemoteFile:
         url: Address of the file; it is requested from `$WALTZ_MIRROR` if that is set.
         timeout: Time limit in seconds for each answer.
     Raises:
-        UserError: The file does not exist, its content does not fit its name, or the server gives no answer.
+        UserError: The file does not exist, its content does not fit its name, or the server gives
+            no answer.
     """
     name = get_file_name(url)
     try:
         start = _request_start(apply_mirror(url), timeout)
     except httpx.TimeoutException:
-        raise NoAnswerError(f"no answer within {timeout:g} s; run again, or set a higher --timeout") from None
+        raise NoAnswerError(
+            f"no answer within {timeout:g} s; run again, or set a higher --timeout"
+        ) from None
     except (httpx.HTTPError, httpx.InvalidURL):
-        raise NoAnswerError("no connection; check the network, or put a copy there by hand") from None
+        raise NoAnswerError(
+            "no connection; check the network, or put a copy there by hand"
+        ) from None
     fault = find_head_fault(start.head, name)
     if start.is_page and not name.endswith((".html", ".htm")):
         fault = "it is a web page"
@@ -87,9 +95,13 @@ def _request_start(address: str, timeout: float) -> FileStart:
     with _request("HEAD", address, IDENTITY, timeout) as described:
         if described.status_code not in NO_HEAD_STATUSES:
             _check_status(described)
-    declared = described.headers.get("Content-Length", "") if described.is_success else ""
+    declared = (
+        described.headers.get("Content-Length", "") if described.is_success else ""
+    )
 
-    with _request("GET", address, IDENTITY | {"Range": f"bytes=0-{HEAD_BYTES - 1}"}, timeout) as response:
+    with _request(
+        "GET", address, IDENTITY | {"Range": f"bytes=0-{HEAD_BYTES - 1}"}, timeout
+    ) as response:
         head = b""
         # For an empty file, a server has no range to send.
         if response.status_code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -100,7 +112,9 @@ def _request_start(address: str, timeout: float) -> FileStart:
             size = response.headers.get("Content-Range", "").rpartition("/")[2]
         else:
             size = response.headers.get("Content-Length", "")
-        is_page = response.headers.get("Content-Type", "").lower().startswith("text/html")
+        is_page = (
+            response.headers.get("Content-Type", "").lower().startswith("text/html")
+        )
     # The answer to GET is more reliable than the answer to HEAD.
     for length in (size, declared):
         if length.isdecimal():
@@ -108,7 +122,9 @@ def _request_start(address: str, timeout: float) -> FileStart:
     return FileStart(head, is_page, has_ranges, None)
 
 
-def open_remote(url: str, size: int, timeout: float, headers: Mapping[str, str] | None = None) -> BinaryIO:
+def open_remote(
+    url: str, size: int, timeout: float, headers: Mapping[str, str] | None = None
+) -> BinaryIO:
     """Open a file on the web for reading in ranges.
 
     Args:
@@ -121,12 +137,18 @@ def open_remote(url: str, size: int, timeout: float, headers: Mapping[str, str] 
 
 
 @contextmanager
-def _request(method: str, url: str, headers: Mapping[str, str], timeout: float) -> Iterator[httpx.Response]:
+def _request(
+    method: str, url: str, headers: Mapping[str, str], timeout: float
+) -> Iterator[httpx.Response]:
     """Yield the answer of a server after redirects; its connection is cut after `timeout` seconds."""
     with (
-        build_client(timeout=timeout, auth=find_login(), follow_redirects=True) as client,
+        build_client(
+            timeout=timeout, auth=find_login(), follow_redirects=True
+        ) as client,
         TimeLimit(timeout, lambda: f"{get_file_name(url)}: no answer yet") as limit,
-        client.stream(method, url, headers=headers, extensions=limit.extensions) as response,
+        client.stream(
+            method, url, headers=headers, extensions=limit.extensions
+        ) as response,
     ):
         yield response
 
@@ -190,41 +212,54 @@ class RangeReader(io.RawIOBase):
         return self.position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set the position relative to the start, the current position or the end (`whence`), and return it."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.size}[whence]
+        """Set the position relative to the start, the current position or the end (`whence`), and
+        return it.
+        """
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.size}[
+            whence
+        ]
         self.position = max(0, start + offset)
         return self.position
 
     def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
         """Read the next bytes into a buffer, and return their number."""
-        content = self._read_range(self.position, min(self.size, self.position + len(buffer)))
+        content = self._read_range(
+            self.position, min(self.size, self.position + len(buffer))
+        )
         buffer[: len(content)] = content
         self.position += len(content)
         return len(content)
 
     def _read_range(self, start: int, stop: int) -> bytes:
-        """Return the bytes from `start` to before `stop`, from a received block or from a new request."""
+        """Return the bytes from `start` to before `stop`, from a received block or from a new
+        request.
+        """
         if start >= stop:
             return b""
         for first, block in self.blocks.items():
             has_range = first <= start and stop <= first + len(block)
             if has_range:
                 return block[start - first : stop - first]
-        # Request at least one block, since readers of checkpoints read many small pieces; at the end of the file, the
-        # block reaches further back.
+        # Request at least one block, since readers of checkpoints read many small pieces; at the
+        # end of the file, the block reaches further back.
         begin = max(0, min(start, self.size - BLOCK_BYTES))
         last = min(self.size, max(stop, start + BLOCK_BYTES))
         headers = {**IDENTITY, **self.headers, "Range": f"bytes={begin}-{last - 1}"}
         with _request("GET", self.url, headers, self.timeout) as response:
             _check_status(response)
-            # A server without ranges sends the file from its start: skip the bytes before the range if they are few.
+            # A server without ranges sends the file from its start: skip the bytes before the range
+            # if they are few.
             skipped = begin
             if response.status_code == http.HTTPStatus.PARTIAL_CONTENT:
                 skipped = 0
             if skipped > BLOCK_BYTES:
-                raise NoRangesError("the server sends no ranges, so that weights are checked only when they are loaded")
+                raise NoRangesError(
+                    "the server sends no ranges, so that weights are checked only when they are loaded"
+                )
             block = _read_start(response, skipped + last - begin)[skipped:]
         if len(block) < stop - begin:
-            raise UserError(f"the connection ended after {len(block)} of {last - begin} bytes; run again")
+            raise UserError(
+                f"the connection ended after {len(block)} of {last - begin} bytes; run again"
+            )
         self.blocks[begin] = block
         return block[start - begin : stop - begin]

@@ -30,9 +30,10 @@ class Change:
         first: Value in the first run, or None.
         second: Value in the second run, or None.
         difference: Second minus first value, in the metric's unit; None where a run has no value.
-        verdict: One of `VERDICTS`: `same` where both values are equal to the last digit; `intervals overlap` where they
-            differ and both have intervals that overlap; `moved` where they differ otherwise; `only in the first` or
-            `only in the second` where one run has no value.
+        verdict: One of `VERDICTS`: `same` where both values are equal to the last digit; `intervals
+            overlap` where they differ and both have intervals that overlap; `moved` where they
+            differ otherwise; `only in the first` or `only in the second` where one run has no
+            value.
         reason: Reason why one run has no value; empty where both have a value.
     """
 
@@ -69,17 +70,23 @@ def read_run(folder: str | Path) -> Run:
     files = sorted((folder / "reporting" / "tables").glob("*.csv"))
     files = [file for file in files if file.stem not in CELLS_OF_ALL_TABLES]
     if not files:
-        raise UserError(f"{folder}: no tables (reporting/tables/*.csv); run the study, or name its results folder")
+        raise UserError(
+            f"{folder}: no tables (reporting/tables/*.csv); run the study, or name its results folder"
+        )
     cells = read_cells(files)
     records = read_records(sorted(folder.rglob("*.run.json")), folder)
-    return Run(tuple(cells), Counter(str(record.facts.get("commit", "unknown")) for record in records))
+    return Run(
+        tuple(cells),
+        Counter(str(record.facts.get("commit", "unknown")) for record in records),
+    )
 
 
 def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
     """Compare all cells that have a value in at least one run.
 
     Returns:
-        Changes in the order of the first run's cells, then of the cells that only the second run has.
+        Changes in the order of the first run's cells, then of the cells that only the second run
+        has.
     """
     first_cells = {_get_key(cell): cell for cell in first}
     second_cells = {_get_key(cell): cell for cell in second}
@@ -99,21 +106,33 @@ def count_verdicts(changes: Sequence[Change]) -> dict[str, int]:
 
 
 def _get_key(cell: Cell) -> tuple[str, str, PaperKey]:
-    """Return the key that identifies a cell in both runs: table, profile, and metric, model, data set, setting."""
-    return cell.table, cell.profile, PaperKey(cell.metric, cell.model, cell.dataset, cell.setting)
+    """Return the key that identifies a cell in both runs: table, profile, and metric, model, data
+    set, setting.
+    """
+    return (
+        cell.table,
+        cell.profile,
+        PaperKey(cell.metric, cell.model, cell.dataset, cell.setting),
+    )
 
 
 def _get_value(cell: Cell | None) -> float | None:
     return None if cell is None else cell.value
 
 
-def _compare_cell(key: tuple[str, str, PaperKey], first_cell: Cell | None, second_cell: Cell | None) -> Change:
+def _compare_cell(
+    key: tuple[str, str, PaperKey], first_cell: Cell | None, second_cell: Cell | None
+) -> Change:
     """Compare a cell of two runs; at least one run has a value of it."""
     first, second = _get_value(first_cell), _get_value(second_cell)
     if first is None:
-        return Change(*key, None, second, None, ONLY_SECOND, _explain_no_value(first_cell))
+        return Change(
+            *key, None, second, None, ONLY_SECOND, _explain_no_value(first_cell)
+        )
     if second is None:
-        return Change(*key, first, None, None, ONLY_FIRST, _explain_no_value(second_cell))
+        return Change(
+            *key, first, None, None, ONLY_FIRST, _explain_no_value(second_cell)
+        )
     # Equal values need no interval; unequal values are a change unless their intervals overlap.
     if first == second:
         verdict = SAME

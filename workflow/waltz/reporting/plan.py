@@ -1,4 +1,6 @@
-"""Plan of the report of a study: its tables, its figures, and the files that each of them is made from."""
+"""Plan of the report of a study: its tables, its figures, and the files that each of them is made
+from.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,13 @@ from waltz.model_registry import load_registry
 from waltz.plan.plan import Plan
 from waltz.plan.run_table import Run
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
-from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, PUBLISHED, VISION, Declaration
+from waltz.reporting.tables.declaration import (
+    ENCODER,
+    LANGUAGE,
+    PUBLISHED,
+    VISION,
+    Declaration,
+)
 from waltz.reporting.tables.declarations import MEASUREMENTS, TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
@@ -20,14 +28,26 @@ FREQUENCY_FIGURES = {
     ("lexical", "counting-small"): "thesis 3.1, A.3, VALSE paper 3",
     **{
         ("lexical", name): "thesis A.3, VALSE paper 3"
-        for name in ("existence", "counting-balanced", "counting-adversarial", "relations")
+        for name in (
+            "existence",
+            "counting-balanced",
+            "counting-adversarial",
+            "relations",
+        )
     },
-    **{("lexical", name): "thesis A.4, VALSE paper 4" for name in ("plurality", "action-replacement", "foil-it")},
+    **{
+        ("lexical", name): "thesis A.4, VALSE paper 4"
+        for name in ("plurality", "action-replacement", "foil-it")
+    },
 }
-"""Published figures of word frequencies, by kind of words and data set; the papers show no other data sets."""
+"""Published figures of word frequencies, by kind of words and data set; the papers show no other
+data sets.
+"""
 NOT_PUBLISHED = "not in the papers"
 FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
-"""For a kind of numbers, the other kind that comes from the same runs and under which these runs are checked."""
+"""For a kind of numbers, the other kind that comes from the same runs and under which these runs
+are checked.
+"""
 SAMPLE_TITLES = {
     "samples": "contributions to scores of captions and foils",
     "explanations": "contributions to answers and explanations",
@@ -38,11 +58,17 @@ SAMPLE_TITLES = {
 SAMPLE_FIGURES = {
     ("samples", "encoder"): "thesis figures 4.1, B.1 to B.10; MM-SHAP paper 1 to 11",
     ("explanations", "language"): "thesis tables C.5, C.6, C.9, C.10",
-    ("explanations", "vision"): "thesis tables 5.6, C.26, C.28, C.30, C.32; decoders paper 4, 6, 8, 10",
+    (
+        "explanations",
+        "vision",
+    ): "thesis tables 5.6, C.26, C.28, C.30, C.32; decoders paper 4, 6, 8, 10",
     ("edits", "language"): "thesis tables 5.3, 5.4, C.13 to C.22",
     ("edits", "vision"): "like thesis tables 5.3 and 5.4",
     ("traces", "language"): "thesis tables C.7, C.8, C.11, C.12, C.23, C.24",
-    ("traces", "vision"): "thesis tables C.27, C.29, C.31, C.33; decoders paper 5, 7, 9, 11",
+    (
+        "traces",
+        "vision",
+    ): "thesis tables C.27, C.29, C.31, C.33; decoders paper 5, 7, 9, 11",
 }
 """Published figures and tables that show single items, by content of a folder and kind of model."""
 
@@ -61,13 +87,19 @@ class ReportingPlan:
 
     @property
     def tables(self) -> list[str]:
-        """Ids of the tables that the study asks for; `all` means the papers' tables and those of its measurements."""
+        """Ids of the tables that the study asks for; `all` means the papers' tables and those of
+        its measurements.
+        """
         ids = self.plan.study.reporting.tables
         if ids != "all":
             return list(ids)
         measured = self.plan.study.measures.list_measurements()
         # Of the tables of measurements, only those are built whose measurement the study makes.
-        skipped = {table.id for measurement, table in MEASUREMENTS.items() if measurement not in measured}
+        skipped = {
+            table.id
+            for measurement, table in MEASUREMENTS.items()
+            if measurement not in measured
+        }
         return [table for table in TABLES if table not in skipped]
 
     @property
@@ -89,7 +121,9 @@ class ReportingPlan:
 
     @cached_property
     def other_numbers(self) -> dict[str, list[str]]:
-        """Files of all other kinds of numbers, by kind; an empty list where the study does not make the file."""
+        """Files of all other kinds of numbers, by kind; an empty list where the study does not make
+        the file.
+        """
         results, study = self.plan.results, self.plan.study
         files: dict[str, list[str]] = {name: [] for name in MEASUREMENTS}
         for name in study.measures.list_measurements():
@@ -105,8 +139,8 @@ class ReportingPlan:
     def list_shown_parts(self, table: str, kind: str) -> list[str]:
         """Return the parts whose numbers a table shows.
 
-        A part is shown if its models are of a kind that the table shows, and one of its data sets stands in the table's
-        paper values. A table without paper values shows all data sets.
+        A part is shown if its models are of a kind that the table shows, and one of its data sets
+        stands in the table's paper values. A table without paper values shows all data sets.
 
         Args:
             table: Id of the table.
@@ -115,10 +149,13 @@ class ReportingPlan:
         declaration = TABLES[table]
         datasets: set[str] = set()
         for paper_table in declaration.paper_tables:
-            # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a data set.
+            # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a
+            # data set.
             for key in read_paper_values(PUBLISHED / f"{paper_table}.csv"):
                 datasets.add(key.dataset.partition(":")[0])
-                datasets.update(declaration.find_dataset_aliases(key.dataset, key.setting))
+                datasets.update(
+                    declaration.find_dataset_aliases(key.dataset, key.setting)
+                )
         # An empty name stands for all data sets.
         shows_all = not declaration.paper_tables or "" in datasets
         kinds = declaration.model_kinds or (ENCODER, LANGUAGE, VISION)
@@ -128,24 +165,37 @@ class ReportingPlan:
             model_kind, _, _ = part.partition(".")
             if model_kind not in kinds:
                 continue
-            is_own_benchmark = declaration.adds_own_datasets and part.endswith(".benchmark")
+            is_own_benchmark = declaration.adds_own_datasets and part.endswith(
+                ".benchmark"
+            )
             has_dataset = any(run.dataset in datasets for run in runs)
             if shows_all or is_own_benchmark or has_dataset:
                 parts.append(part)
         return parts
 
     def get_number_files(self, table: str) -> dict[str, list[str]]:
-        """Return the files of numbers that a table is made from, by kind; kinds that the study lacks are omitted."""
+        """Return the files of numbers that a table is made from, by kind; kinds that the study
+        lacks are omitted.
+        """
         declaration = TABLES[table]
         files = {}
         for kind in declaration.source_kinds:
             # Examples are read from the items themselves, all other kinds from files of numbers.
             if kind == "samples":
-                names = [name for name in declaration.example_datasets if name in self.plan.built_or_finished]
-                paths = [f"{self.plan.results}/benchmark/{name}.parquet" for name in names]
+                names = [
+                    name
+                    for name in declaration.example_datasets
+                    if name in self.plan.built_or_finished
+                ]
+                paths = [
+                    f"{self.plan.results}/benchmark/{name}.parquet" for name in names
+                ]
             elif kind in self.number_parts:
                 folder, _ = self.number_parts[kind]
-                paths = [f"{folder}/{part}.parquet" for part in self.list_shown_parts(table, kind)]
+                paths = [
+                    f"{folder}/{part}.parquet"
+                    for part in self.list_shown_parts(table, kind)
+                ]
             else:
                 paths = self.other_numbers[kind]
             if paths:
@@ -153,17 +203,27 @@ class ReportingPlan:
         return files
 
     def list_run_checks(self, table: str) -> list[str]:
-        """Return the files that hold the facts of the runs behind a table, by which the runs are checked."""
+        """Return the files that hold the facts of the runs behind a table, by which the runs are
+        checked.
+        """
         checks: set[str] = set()
         for kind in TABLES[table].source_kinds:
             if kind in self.number_parts:
-                folder = f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}"
-                checks.update(f"{folder}/{part}.json" for part in self.list_shown_parts(table, kind))
+                folder = (
+                    f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}"
+                )
+                checks.update(
+                    f"{folder}/{part}.json"
+                    for part in self.list_shown_parts(table, kind)
+                )
         return sorted(checks)
 
     def get_table_inputs(self, table: str) -> dict[str, list[str]]:
         """Return all files that a table is made from, by the name of the rule's input."""
-        paper_values = [locate_in_package(f"resources/published/{number}.csv") for number in TABLES[table].paper_tables]
+        paper_values = [
+            locate_in_package(f"resources/published/{number}.csv")
+            for number in TABLES[table].paper_tables
+        ]
         return {
             **self.get_number_files(table),
             "comparisons": self.list_comparisons(table),
@@ -176,9 +236,17 @@ class ReportingPlan:
         if "evaluation" not in TABLES[table].source_kinds:
             return []
         # Several parts of the evaluation may share one file of comparisons.
-        parts = dict.fromkeys(map(self.plan.find_compared_part, self.list_shown_parts(table, "evaluation")))
+        parts = dict.fromkeys(
+            map(
+                self.plan.find_compared_part, self.list_shown_parts(table, "evaluation")
+            )
+        )
         folder = f"{self.plan.results}/evaluation/comparisons"
-        return [f"{folder}/{part}.parquet" for part in parts if part in self.plan.compared_parts]
+        return [
+            f"{folder}/{part}.parquet"
+            for part in parts
+            if part in self.plan.compared_parts
+        ]
 
     def get_table_labels(self, table: str) -> dict[str, str]:
         """Return the labels of a table in Snakemake's report."""
@@ -189,13 +257,18 @@ class ReportingPlan:
         """Facts about the study that all tables read."""
         plan = self.plan
         # Encoders and decoders that are scored first, then decoders that are only tested.
-        models = dict.fromkeys([*plan.study.evaluation.models, *plan.study.consistency.models])
+        models = dict.fromkeys(
+            [*plan.study.evaluation.models, *plan.study.consistency.models]
+        )
         return {
             "models": {name: plan.get_table_kind(name) for name in models},
             "compared": not plan.raw.drawn_originals,
             "confidence": plan.study.reporting.confidence,
             "built": {
-                name: {"format": plan.study.sources[entry.source].format, "filters": list(entry.filters)}
+                name: {
+                    "format": plan.study.sources[entry.source].format,
+                    "filters": list(entry.filters),
+                }
                 for name, entry in plan.study.instruments.items()
             },
             "datasets": plan.built_or_finished,
@@ -212,12 +285,18 @@ class ReportingPlan:
             runs: Runs of the stage that makes these numbers.
         """
         plan = self.plan
-        # The numbers of stage consistency come from two kinds of runs: tests, and CC-SHAP of explained items.
+        # The numbers of stage consistency come from two kinds of runs: tests, and CC-SHAP of
+        # explained items.
         if kind == "consistency":
             explained = [run for run in runs if run in plan.explained]
-            files = [*plan.list_run_files("tests", runs), *plan.list_run_files("cc-shap", explained)]
+            files = [
+                *plan.list_run_files("tests", runs),
+                *plan.list_run_files("cc-shap", explained),
+            ]
         else:
-            files = plan.list_run_files("evaluation" if kind == "evaluation" else "attribution", runs)
+            files = plan.list_run_files(
+                "evaluation" if kind == "evaluation" else "attribution", runs
+            )
         return [file.removesuffix(".parquet") + ".run.json" for file in files]
 
     def list_part_records(self, kind: str, part: str) -> list[str]:
@@ -229,8 +308,14 @@ class ReportingPlan:
         """Run records of all sources, data sets and models."""
         plan = self.plan
         return [
-            *(f"{plan.results}/sources/{source}.run.json" for source in plan.raw_sources),
-            *(f"{plan.results}/benchmark/{dataset}.run.json" for dataset in plan.item_sets),
+            *(
+                f"{plan.results}/sources/{source}.run.json"
+                for source in plan.raw_sources
+            ),
+            *(
+                f"{plan.results}/benchmark/{dataset}.run.json"
+                for dataset in plan.item_sets
+            ),
             *self.list_records("evaluation", plan.scored),
             *self.list_records("shares", plan.attributed),
             *self.list_records("consistency", plan.tested),
@@ -241,22 +326,32 @@ class ReportingPlan:
     @cached_property
     def frequency_figures(self) -> list[tuple[str, str, str]]:
         """Data set, kind and title of each figure of word frequencies."""
-        figures = [(dataset, "lexical", "words exchanged") for dataset in self.plan.built_or_finished]
-        return figures + [(dataset, "pronoun", "pronouns") for dataset in self.plan.study.reporting.pronouns]
+        figures = [
+            (dataset, "lexical", "words exchanged")
+            for dataset in self.plan.built_or_finished
+        ]
+        return figures + [
+            (dataset, "pronoun", "pronouns")
+            for dataset in self.plan.study.reporting.pronouns
+        ]
 
     @cached_property
     def charts(self) -> list[tuple[Chart, str]]:
         """Charts whose first table the study has, in each profile."""
         # A chart needs the first of its tables; its further tables may be missing.
         charts = [chart for chart in CHARTS if chart.tables[0] in self.tables]
-        return [(chart, profile) for chart in charts for profile in self.plan.study.profiles]
+        return [
+            (chart, profile) for chart in charts for profile in self.plan.study.profiles
+        ]
 
     @cached_property
     def language_model_sizes(self) -> dict[str, int]:
         """Number of parameters of each language model of the study and the registry, 0 if unknown."""
         # The study's entries come last: they replace entries of the registry with the same name.
         specs = {**load_registry(), **self.plan.models.resolved}
-        return {name: spec.parameters for name, spec in specs.items() if spec.kind == "text"}
+        return {
+            name: spec.parameters for name, spec in specs.items() if spec.kind == "text"
+        }
 
     def list_frequency_files(self, form: str) -> list[str]:
         """Return the files of the figures of word frequencies.
@@ -264,28 +359,45 @@ class ReportingPlan:
         Args:
             form: Format, `svg` or `png`.
         """
-        return [self._figure(f"{kind}-{dataset}", form) for dataset, kind, _ in self.frequency_figures]
+        return [
+            self._figure(f"{kind}-{dataset}", form)
+            for dataset, kind, _ in self.frequency_figures
+        ]
 
     def list_chart_files(self, form: str) -> list[str]:
         """Return the files of the charts; `form` is their format, `svg` or `png`."""
-        return [self._figure(f"{chart.id}-{profile}", form) for chart, profile in self.charts]
+        return [
+            self._figure(f"{chart.id}-{profile}", form)
+            for chart, profile in self.charts
+        ]
 
     @property
     def figure_files(self) -> list[str]:
         """Files of the figures that the page shows: word frequencies, charts, and the scenes."""
         scenes = [self._figure("scenes", "png")] if self.plan.study.scenes else []
-        return [*self.list_frequency_files("svg"), *self.list_chart_files("svg"), *scenes]
+        return [
+            *self.list_frequency_files("svg"),
+            *self.list_chart_files("svg"),
+            *scenes,
+        ]
 
     def list_frequency_labels(self) -> list[dict[str, str]]:
         """Return the labels of the figures of word frequencies in Snakemake's report."""
         return [
-            {"figure": FREQUENCY_FIGURES.get((kind, dataset), NOT_PUBLISHED), "data set": dataset, "what": title}
+            {
+                "figure": FREQUENCY_FIGURES.get((kind, dataset), NOT_PUBLISHED),
+                "data set": dataset,
+                "what": title,
+            }
             for dataset, kind, title in self.frequency_figures
         ]
 
     def list_chart_labels(self) -> list[dict[str, str]]:
         """Return the labels of the charts in Snakemake's report."""
-        return [{"figure": chart.figures, "profile": profile, "what": chart.title} for chart, profile in self.charts]
+        return [
+            {"figure": chart.figures, "profile": profile, "what": chart.title}
+            for chart, profile in self.charts
+        ]
 
     @cached_property
     def figure_titles(self) -> dict[str, tuple[str, ...]]:
@@ -309,15 +421,25 @@ class ReportingPlan:
 
     @cached_property
     def drawn_decoders(self) -> list[str]:
-        """Decoders whose explanations and traces are drawn, language models before vision-language decoders."""
+        """Decoders whose explanations and traces are drawn, language models before vision-language
+        decoders.
+        """
         # A study may ask for no examples at all.
-        names = self.plan.study.consistency.models if self.plan.study.reporting.explained_examples else []
+        names = (
+            self.plan.study.consistency.models
+            if self.plan.study.reporting.explained_examples
+            else []
+        )
         decoders = [name for name in names if self.select_drawn_runs(name)]
-        return sorted(decoders, key=lambda name: self.plan.models.get_kind(name) != "language")
+        return sorted(
+            decoders, key=lambda name: self.plan.models.get_kind(name) != "language"
+        )
 
     def list_drawn_datasets(self, decoder: str) -> list[str]:
         """Return the data sets whose items are drawn for a decoder."""
-        return list(dict.fromkeys(run.dataset for run in self.select_drawn_runs(decoder)))
+        return list(
+            dict.fromkeys(run.dataset for run in self.select_drawn_runs(decoder))
+        )
 
     def select_drawn_runs(self, decoder: str) -> list[Run]:
         """Return the runs of stage consistency that are drawn for a decoder."""
@@ -329,7 +451,9 @@ class ReportingPlan:
 
     @cached_property
     def sample_folders(self) -> dict[str, tuple[str, str]]:
-        """Content (a key of `SAMPLE_TITLES`) and kind of model of each folder of example figures, by its path."""
+        """Content (a key of `SAMPLE_TITLES`) and kind of model of each folder of example figures,
+        by its path.
+        """
         plan = self.plan
         attributed = {run.model for run in plan.attributed}
         explained = {run.model for run in plan.explained}
@@ -341,15 +465,22 @@ class ReportingPlan:
         decoders = {
             "traces": self.drawn_decoders,
             "explanations": [name for name in self.drawn_decoders if name in explained],
-            "edits": [name for name in self.drawn_decoders if name in plan.edited_models],
+            "edits": [
+                name for name in self.drawn_decoders if name in plan.edited_models
+            ],
         }
         for content, names in decoders.items():
             for name in names:
                 folders[f"{content}/{name}"] = (content, plan.models.get_kind(name))
-        return {f"{plan.results}/reporting/figures/{folder}": content for folder, content in folders.items()}
+        return {
+            f"{plan.results}/reporting/figures/{folder}": content
+            for folder, content in folders.items()
+        }
 
     def get_sample_labels(self, shows: str, model: str) -> dict[str, str]:
-        """Return the labels of a folder of example figures in Snakemake's report; `shows` is its content."""
+        """Return the labels of a folder of example figures in Snakemake's report; `shows` is its
+        content.
+        """
         figure = SAMPLE_FIGURES[shows, self.plan.models.get_kind(model)]
         return {"figure": figure, "what": SAMPLE_TITLES[shows], "sample": "{name}"}
 
@@ -371,7 +502,9 @@ class ReportingPlan:
 
     @cached_property
     def summaries(self) -> dict[str, str]:
-        """Files of the tables that only the page shows, by name; without the files that the study does not make."""
+        """Files of the tables that only the page shows, by name; without the files that the study
+        does not make.
+        """
         plan, results = self.plan, self.plan.results
         benchmark, probes = plan.study.benchmark, plan.study.cv_probes
         built = bool(plan.study.instruments)
@@ -380,11 +513,20 @@ class ReportingPlan:
             "funnel": (built, f"{results}/benchmark/funnel.parquet"),
             "statistics": (built, f"{results}/benchmark/validation/statistics.parquet"),
             "printed": (built, locate_in_package("resources/published/thesis-A.2.csv")),
-            "oracle": (built and benchmark.oracle, f"{results}/benchmark/oracle.parquet"),
+            "oracle": (
+                built and benchmark.oracle,
+                f"{results}/benchmark/oracle.parquet",
+            ),
             "audit": (built and benchmark.audit, f"{results}/benchmark/audit.parquet"),
             "probes": (probes, f"{results}/benchmark/cv-probes.parquet"),
-            "probe_captions": (probes, f"{results}/benchmark/cv-probes/captions.parquet"),
-            "probe_oracle": (probes and benchmark.oracle, f"{results}/benchmark/cv-probes/oracle.parquet"),
+            "probe_captions": (
+                probes,
+                f"{results}/benchmark/cv-probes/captions.parquet",
+            ),
+            "probe_oracle": (
+                probes and benchmark.oracle,
+                f"{results}/benchmark/cv-probes/oracle.parquet",
+            ),
             "metrics": (plan.scored, f"{results}/evaluation/metrics.parquet"),
             "comparisons": (plan.scored, f"{results}/evaluation/comparisons.parquet"),
             "shares": (plan.attributed, f"{results}/attribution/shares.parquet"),
@@ -395,7 +537,9 @@ class ReportingPlan:
 
     @cached_property
     def browsed_runs(self) -> dict[str, list[Run]]:
-        """Runs of each stage that the example browser shows: all runs except on text tasks and of recorded models."""
+        """Runs of each stage that the example browser shows: all runs except on text tasks and of
+        recorded models.
+        """
         plan = self.plan
         runs = {
             "evaluation": plan.scored,
@@ -410,7 +554,10 @@ class ReportingPlan:
 
     def _is_browsed(self, run: Run) -> bool:
         """Return whether the example browser shows a run."""
-        return run.dataset not in self.plan.study.texts and run.model not in self.plan.recorded_models
+        return (
+            run.dataset not in self.plan.study.texts
+            and run.model not in self.plan.recorded_models
+        )
 
     @property
     def browsed_files(self) -> dict[str, list[tuple[str, str, str]]]:
@@ -418,25 +565,40 @@ class ReportingPlan:
         # Two kinds of results lie under the name of another stage.
         results = {"consistency": "tests", "cc_shap": "cc-shap"}
         return {
-            kind: [(*run, self.plan.get_run_file(results.get(kind, kind), run)) for run in runs]
+            kind: [
+                (*run, self.plan.get_run_file(results.get(kind, kind), run))
+                for run in runs
+            ]
             for kind, runs in self.browsed_runs.items()
         }
 
     @cached_property
     def browsed_datasets(self) -> list[str]:
         """Data sets that the example browser shows."""
-        return list(dict.fromkeys(run.dataset for runs in self.browsed_runs.values() for run in runs))
+        return list(
+            dict.fromkeys(
+                run.dataset for runs in self.browsed_runs.values() for run in runs
+            )
+        )
 
     @cached_property
     def browsed_items(self) -> list[str]:
         """Data sets of the example browser that have no open questions."""
-        return [name for name in self.browsed_datasets if name not in self.plan.study.answering]
+        return [
+            name
+            for name in self.browsed_datasets
+            if name not in self.plan.study.answering
+        ]
 
     @cached_property
     def browsed_questions(self) -> dict[str, dict[str, Any]]:
         """Entry in the study of each data set of open questions that the example browser shows."""
         answering = self.plan.study.answering
-        return {name: answering[name].to_dict() for name in self.browsed_datasets if name in answering}
+        return {
+            name: answering[name].to_dict()
+            for name in self.browsed_datasets
+            if name in answering
+        }
 
     @cached_property
     def browsed_images(self) -> list[str]:

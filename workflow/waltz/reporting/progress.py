@@ -1,4 +1,6 @@
-"""Progress of a study, from Snakemake's summary and the logs: its files by stage, and the jobs that run or failed."""
+"""Progress of a study, from Snakemake's summary and the logs: its files by stage, and the jobs that
+run or failed.
+"""
 
 import csv
 import re
@@ -23,7 +25,8 @@ STAGES = (
     "reporting",
     "export",
 )
-"""Names of the stages in their order: folders of results, and `weights` for the weights of models."""
+"""Names of the stages in their order: folders of results, and `weights` for the weights of models.
+"""
 Row = Mapping[str, str]
 """Line of `snakemake --summary` about one file of the study, by column."""
 LOG_HEAD = re.compile(r"^[\d-]+ [\d:,]+ [A-Z]+ \S+: ")
@@ -72,7 +75,9 @@ class Progress:
     failed: tuple[Job, ...]
 
 
-def find_progress(summary: str, results: Path, logs: Path, run: StudyRun | None) -> Progress:
+def find_progress(
+    summary: str, results: Path, logs: Path, run: StudyRun | None
+) -> Progress:
     """Return the progress of a study.
 
     Args:
@@ -90,7 +95,9 @@ def find_progress(summary: str, results: Path, logs: Path, run: StudyRun | None)
         content = log.read_text(encoding="utf-8", errors="replace")
         line = _get_last_line(content)
         # Logs of earlier runs stay where they are; the time of their last change tells them apart.
-        is_of_this_run = run is not None and datetime.fromtimestamp(log.stat().st_mtime) >= run.since
+        is_of_this_run = (
+            run is not None and datetime.fromtimestamp(log.stat().st_mtime) >= run.since
+        )
         has_fault = FAULT in content
         # While a run goes on, only its own faults count: it may run earlier failed jobs again.
         if has_fault and (is_of_this_run or not goes_on):
@@ -104,12 +111,18 @@ def find_progress(summary: str, results: Path, logs: Path, run: StudyRun | None)
 
 
 def _count_files(rows: Sequence[Row], results: Path) -> Iterator[StageProgress]:
-    """Yield the progress of each stage: stages of unknown name first, then those of `STAGES` in their order."""
+    """Yield the progress of each stage: stages of unknown name first, then those of `STAGES` in
+    their order.
+    """
     stages: dict[str, list[bool]] = {}
     for row in rows:
         file = Path(row["output_file"])
         # Files outside the results are weights of models, in a folder that studies share.
-        stage = file.relative_to(results).parts[0] if file.is_relative_to(results) else "weights"
+        stage = (
+            file.relative_to(results).parts[0]
+            if file.is_relative_to(results)
+            else "weights"
+        )
         stages.setdefault(stage, []).append(not _is_pending(row))
     unknown = [stage for stage in stages if stage not in STAGES]
     known = [stage for stage in STAGES if stage in stages]
@@ -121,11 +134,13 @@ def _is_pending(row: Row) -> bool:
     return row["plan"] == "update pending"
 
 
-def _list_pending_logs(rows: Sequence[Row], logs: Path) -> Iterator[tuple[Path, str, list[Row]]]:
+def _list_pending_logs(
+    rows: Sequence[Row], logs: Path
+) -> Iterator[tuple[Path, str, list[Row]]]:
     """Yield each job that began and is not done: its log, its name, and its files in the summary.
 
-    The log of a job lies in the folder of its rule. Its name consists of the job's wildcards, which also occur in the
-    names of the job's files.
+    The log of a job lies in the folder of its rule. Its name consists of the job's wildcards, which
+    also occur in the names of the job's files.
     """
     pending = [row for row in rows if _is_pending(row)]
     for log in sorted(logs.rglob("*.log")):
@@ -137,8 +152,11 @@ def _list_pending_logs(rows: Sequence[Row], logs: Path) -> Iterator[tuple[Path, 
 
 
 def _is_file_of_job(row: Row, rule: str, wildcards: Sequence[str]) -> bool:
-    """Return whether a job makes a file: the rule is the same, and all wildcards occur in the file's path."""
-    # Where there are wildcards, the folder of logs may be named after the beginning of the rule's name.
+    """Return whether a job makes a file: the rule is the same, and all wildcards occur in the
+    file's path.
+    """
+    # Where there are wildcards, the folder of logs may be named after the beginning of the rule's
+    # name.
     is_of_rule = row["rule"].startswith(rule) if wildcards else row["rule"] == rule
     parts = Path(row["output_file"]).parts
     stems = [Path(part).stem for part in parts]
@@ -146,6 +164,8 @@ def _is_file_of_job(row: Row, rule: str, wildcards: Sequence[str]) -> bool:
 
 
 def _get_last_line(content: str) -> str:
-    """Return the last line of a log that is not empty, without time, level and logger; an empty text without a line."""
+    """Return the last line of a log that is not empty, without time, level and logger; an empty
+    text without a line.
+    """
     lines = [line for line in content.splitlines() if line.strip()]
     return LOG_HEAD.sub("", lines[-1]).strip() if lines else ""

@@ -1,4 +1,6 @@
-"""Run records of a study: summaries of them, revisions of downloads, and the check that runs are compatible."""
+"""Run records of a study: summaries of them, revisions of downloads, and the check that runs are
+compatible.
+"""
 
 import json
 from collections import Counter
@@ -45,7 +47,8 @@ class Record:
     """Run record: the facts that a job wrote about itself next to its output.
 
     Attributes:
-        name: Path below the study's results, without the suffix, such as `evaluation/clip/existence`.
+        name: Path below the study's results, without the suffix, such as
+            `evaluation/clip/existence`.
         facts: Content of the record.
     """
 
@@ -61,7 +64,9 @@ class Record:
     def models(self) -> list[Mapping[str, Any]]:
         """Facts about each model that the run used."""
         models = [self.facts.get("model"), *(self.facts.get("models") or {}).values()]
-        return [model for model in models if isinstance(model, Mapping) and "name" in model]
+        return [
+            model for model in models if isinstance(model, Mapping) and "name" in model
+        ]
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,12 @@ class RunSummary:
     """Summary of run records; each sequence is in the order of the records.
 
     Attributes:
-        models: One row for each model: name, kind, weights, revision, dtype, devices, number of runs, and seconds of
-            the runs that used no other model.
-        stages: One row for each stage: name, number of runs, rows_out, seconds, memory (MB), and share (of the longest
-            stage's seconds, between 0 and 1).
-        settings: Values of each setting, other than data and models; the most frequent value comes first.
+        models: One row for each model: name, kind, weights, revision, dtype, devices, number of
+            runs, and seconds of the runs that used no other model.
+        stages: One row for each stage: name, number of runs, rows_out, seconds, memory (MB), and
+            share (of the longest stage's seconds, between 0 and 1).
+        settings: Values of each setting, other than data and models; the most frequent value comes
+            first.
     """
 
     models: Sequence[Mapping[str, Any]]
@@ -94,7 +100,12 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
         folder = name.rpartition("/")[0]
         for facts in _read_file(file):
             # A file of a group has one record for each data set, which then names the record.
-            records.append(Record(f"{folder}/{facts['dataset']}" if "dataset" in facts else name, facts))
+            records.append(
+                Record(
+                    f"{folder}/{facts['dataset']}" if "dataset" in facts else name,
+                    facts,
+                )
+            )
     return records
 
 
@@ -103,7 +114,9 @@ def _read_file(file: Path) -> list[dict[str, Any]]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{file}: run record cannot be read: {error.strerror}; check the path") from None
+        raise UserError(
+            f"{file}: run record cannot be read: {error.strerror}; check the path"
+        ) from None
     except ValueError as error:
         raise UserError(
             f"{file}: run record cannot be read ({error}); delete the file next to it and run again"
@@ -127,22 +140,38 @@ def read_image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
 
 def summarize_runs(records: Sequence[Record]) -> RunSummary:
     """Return a summary of the models, stages and settings of runs."""
-    return RunSummary(_summarize_models(records), _summarize_stages(records), _collect_settings(records))
+    return RunSummary(
+        _summarize_models(records),
+        _summarize_stages(records),
+        _collect_settings(records),
+    )
 
 
 def list_cropping_models(records: Iterable[Record]) -> list[str]:
-    """Return the names of the models that see only the square in the middle of an image, in alphabetical order."""
-    return sorted({str(record.models[0]["name"]) for record in records if record.facts.get("middle_square")})
+    """Return the names of the models that see only the square in the middle of an image, in
+    alphabetical order.
+    """
+    return sorted(
+        {
+            str(record.models[0]["name"])
+            for record in records
+            if record.facts.get("middle_square")
+        }
+    )
 
 
 def list_warnings(record: Record) -> Iterator[tuple[str, int, str]]:
-    """Yield the warnings of a run, each with its kind, number of cases, and a text with the number of each reason."""
+    """Yield the warnings of a run, each with its kind, number of cases, and a text with the number
+    of each reason.
+    """
     for key, kind in WARNINGS.items():
         value = record.facts.get(key)
         reasons = ""
         if isinstance(value, Mapping):
             count = sum(value.values())
-            reasons = "; ".join(f"{reason}: {number:,}" for reason, number in value.items())
+            reasons = "; ".join(
+                f"{reason}: {number:,}" for reason, number in value.items()
+            )
         elif isinstance(value, list):
             count = len(value)
         else:
@@ -162,11 +191,24 @@ def _summarize_models(records: Sequence[Record]) -> list[dict[str, Any]]:
             groups.setdefault(key, []).append(record)
     rows = []
     for key, members in groups.items():
-        devices = dict.fromkeys(str(record.facts.get("device", "")) for record in members)
+        devices = dict.fromkeys(
+            str(record.facts.get("device", "")) for record in members
+        )
         # Seconds of a run with several models belong to none of them.
-        seconds = [record.facts["wall_seconds"] for record in members if len(record.models) == 1]
+        seconds = [
+            record.facts["wall_seconds"]
+            for record in members
+            if len(record.models) == 1
+        ]
         row = dict(zip(MODEL, key, strict=True))
-        rows.append({**row, "devices": ", ".join(devices), "runs": len(members), "seconds": sum(seconds)})
+        rows.append(
+            {
+                **row,
+                "devices": ", ".join(devices),
+                "runs": len(members),
+                "seconds": sum(seconds),
+            }
+        )
     return rows
 
 
@@ -201,32 +243,44 @@ def _collect_settings(records: Sequence[Record]) -> dict[str, list[str]]:
         for name, value in settings.items():
             if value is not None:
                 counts.setdefault(name, Counter())[str(value)] += 1
-    return {name: [value for value, _ in counter.most_common()] for name, counter in counts.items()}
+    return {
+        name: [value for value, _ in counter.most_common()]
+        for name, counter in counts.items()
+    }
 
 
 def _describe_device(facts: Mapping[str, Any]) -> str | None:
-    """Return the device of a run, with the reason for its choice if there is one; None for a run without a device."""
+    """Return the device of a run, with the reason for its choice if there is one; None for a run
+    without a device.
+    """
     if "device" not in facts:
         return None
     reason = facts.get("device_choice")
     return f"{facts['device']} ({reason})" if reason else str(facts["device"])
 
 
-def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: Path) -> list[Record]:
-    """Return run records in which the revision `lock` is replaced by the recorded commit or SHA-256.
+def resolve_revisions(
+    records: Sequence[Record], origins: Mapping[str, str], lock: Path
+) -> list[Record]:
+    """Return run records in which the revision `lock` is replaced by the recorded commit or
+    SHA-256.
 
     Args:
         records: Run records.
         origins: Hub id or URL of the weights of each model whose revision is `lock`, by its name.
         lock: The download lock file.
     """
-    # Models with `lock` in the place of a revision took what the lock file recorded at their first download.
+    # Models with `lock` in the place of a revision took what the lock file recorded at their first
+    # download.
     fetched = {name: _read_lock(origin, lock) for name, origin in origins.items()}
 
     def resolve_model(model: Any) -> Any:
         if not isinstance(model, Mapping) or model.get("revision") != LOCK_ON_DOWNLOAD:
             return model
-        return {**model, "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD)}
+        return {
+            **model,
+            "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD),
+        }
 
     resolved = []
     for record in records:
@@ -235,21 +289,36 @@ def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], loc
         if "model" in facts:
             facts["model"] = resolve_model(facts["model"])
         if facts.get("models"):
-            facts["models"] = {role: resolve_model(model) for role, model in facts["models"].items()}
+            facts["models"] = {
+                role: resolve_model(model) for role, model in facts["models"].items()
+            }
         resolved.append(Record(record.name, facts))
     return resolved
 
 
-def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
-    """Return a study's sources in which each SHA-256 `lock` is replaced by the SHA-256 in the download lock file."""
+def resolve_checksums(
+    sources: Mapping[str, Mapping[str, Any]], lock: Path
+) -> dict[str, dict[str, Any]]:
+    """Return a study's sources in which each SHA-256 `lock` is replaced by the SHA-256 in the
+    download lock file.
+    """
 
     def resolve_file(file: Mapping[str, Any]) -> dict[str, Any]:
         is_locked = file.get("sha256") == LOCK_ON_DOWNLOAD
-        return {**file, "sha256": _read_lock(file["url"], lock)} if is_locked else dict(file)
+        return (
+            {**file, "sha256": _read_lock(file["url"], lock)}
+            if is_locked
+            else dict(file)
+        )
 
     resolved = {}
     for name, source in sources.items():
-        resolved[name] = {**source, "files": {part: resolve_file(file) for part, file in source["files"].items()}}
+        resolved[name] = {
+            **source,
+            "files": {
+                part: resolve_file(file) for part, file in source["files"].items()
+            },
+        }
         # Images of a source are one file, a list of files, or none.
         if isinstance(images := source.get(IMAGES), list):
             resolved[name][IMAGES] = [resolve_file(file) for file in images]
@@ -259,7 +328,9 @@ def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> d
 
 
 def _read_lock(origin: str, lock: Path) -> str:
-    """Return the commit (of a hub id) or SHA-256 (of a URL) in the lock file; `lock` where it has none."""
+    """Return the commit (of a hub id) or SHA-256 (of a URL) in the lock file; `lock` where it has
+    none.
+    """
     key = "sha256" if is_url(origin) else "commit"
     return read_recorded(lock, origin, key) or LOCK_ON_DOWNLOAD
 
@@ -276,8 +347,8 @@ class RunFacts:
         record: Path of the record.
         model: Name of the model.
         dataset: Name of the data set.
-        facts: Texts by the names `profiles`, `dtype`, `package versions` and `data digest`; `UNSTATED` where the record
-            does not state a fact.
+        facts: Texts by the names `profiles`, `dtype`, `package versions` and `data digest`;
+            `UNSTATED` where the record does not state a fact.
     """
 
     record: str
@@ -290,7 +361,8 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     """Return the facts of run records.
 
     Args:
-        paths: Records `<stage>/<model>/[<kind>/]<dataset>.run.json`, each with one record or a list by shard.
+        paths: Records `<stage>/<model>/[<kind>/]<dataset>.run.json`, each with one record or a list
+            by shard.
     """
     runs = []
     for path in map(Path, paths):
@@ -303,24 +375,33 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
 
 def write_run_facts(path: str | Path, runs: Sequence[RunFacts]) -> None:
     """Write the facts of run records to a file, from which tables check runs of several stages."""
-    write_text(path, json.dumps([asdict(run) for run in runs], indent=1, sort_keys=True) + "\n")
+    write_text(
+        path, json.dumps([asdict(run) for run in runs], indent=1, sort_keys=True) + "\n"
+    )
 
 
 def read_run_facts(path: str | Path) -> list[RunFacts]:
     """Return the facts of run records in a file that `write_run_facts` wrote."""
-    return [RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))]
+    return [
+        RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))
+    ]
 
 
 def forget_versions(runs: Iterable[RunFacts]) -> list[RunFacts]:
-    """Return the facts of runs without package versions, so that runs with different versions are compatible."""
-    return [replace(run, facts={**run.facts, "package versions": UNSTATED}) for run in runs]
+    """Return the facts of runs without package versions, so that runs with different versions are
+    compatible.
+    """
+    return [
+        replace(run, facts={**run.facts, "package versions": UNSTATED}) for run in runs
+    ]
 
 
 def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
     """Raise an error if runs are not compatible.
 
-    Runs are compatible if all of them have the study's profiles, all runs of a model have the same dtype and package
-    versions, and all runs on a data set have read the same items. Facts that a record does not state are not compared.
+    Runs are compatible if all of them have the study's profiles, all runs of a model have the same
+    dtype and package versions, and all runs on a data set have read the same items. Facts that a
+    record does not state are not compared.
 
     Args:
         runs: Facts of the runs.
@@ -331,19 +412,32 @@ def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
     first_runs: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
         # A run may have more profiles than the study asks for.
-        missing = [profile for profile in profiles if profile not in run.facts["profiles"].split(", ")]
+        missing = [
+            profile
+            for profile in profiles
+            if profile not in run.facts["profiles"].split(", ")
+        ]
         if missing and run.facts["profiles"] != UNSTATED:
             raise UserError(
                 f"{run.record}: profiles differ from the study (got {run.facts['profiles']}, expected"
                 f" {', '.join(profiles)}); delete the file next to it and run again"
             )
-        # dtype and versions belong to a model, the items to a data set; later runs are compared with the first one.
-        for fact, name in (("dtype", run.model), ("package versions", run.model), ("data digest", run.dataset)):
+        # dtype and versions belong to a model, the items to a data set; later runs are compared
+        # with the first one.
+        for fact, name in (
+            ("dtype", run.model),
+            ("package versions", run.model),
+            ("data digest", run.dataset),
+        ):
             if run.facts[fact] == UNSTATED:
                 continue
             first_run = first_runs.setdefault((fact, name), run)
             if first_run.facts[fact] != run.facts[fact]:
-                accept = ", or accept both with `stored_versions: reuse`" if fact == "package versions" else ""
+                accept = (
+                    ", or accept both with `stored_versions: reuse`"
+                    if fact == "package versions"
+                    else ""
+                )
                 raise UserError(
                     f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
                     f" expected {first_run.facts[fact]}); delete the file next to one of them and run again{accept}"
@@ -364,6 +458,8 @@ def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
     }
     if model.get("recorded"):
         return facts  # packages of a run elsewhere are not known, and its records are no items
-    facts["package versions"] = describe_model_packages(record.get("packages") or {}) or UNSTATED
+    facts["package versions"] = (
+        describe_model_packages(record.get("packages") or {}) or UNSTATED
+    )
     facts["data digest"] = str(record.get("data", UNSTATED))
     return facts

@@ -1,4 +1,6 @@
-"""Selection of a part of a study: its key `only` cuts the plan to some models, data sets, instruments and tables."""
+"""Selection of a part of a study: its key `only` cuts the plan to some models, data sets,
+instruments and tables.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +28,14 @@ class Selection:
 
     def includes(self, run: Run) -> bool:
         """Return whether a run is of a selected model on a selected data set."""
-        return run.model in (self.models or [run.model]) and run.dataset in (self.datasets or [run.dataset])
+        return run.model in (self.models or [run.model]) and run.dataset in (
+            self.datasets or [run.dataset]
+        )
 
 
 def select_only(plan: Plan) -> Plan:
-    """Return the plan cut to the names in the study's `only`; all other models and data sets are skipped.
+    """Return the plan cut to the names in the study's `only`; all other models and data sets are
+    skipped.
 
     Raises:
         UserError: No model, data set, instrument or table has one of the names.
@@ -48,11 +53,16 @@ def select_only(plan: Plan) -> Plan:
     specs = plan.models.resolved
     needed = {*run_models, *_list_helper_models(study)}
     needed |= {specs[name].detector for name in needed if name in specs}
-    models = replace(plan.models, resolved={name: spec for name, spec in specs.items() if name in needed})
+    models = replace(
+        plan.models,
+        resolved={name: spec for name, spec in specs.items() if name in needed},
+    )
     study = study.model_copy(update={"models": _select_entries(study.models, needed)})
 
     reason = f"left out by only: {', '.join(plan.study.only)}"
-    planned_models = dict.fromkeys(run.model for run in [*plan.scored, *plan.attributed, *plan.tested])
+    planned_models = dict.fromkeys(
+        run.model for run in [*plan.scored, *plan.attributed, *plan.tested]
+    )
     skipped = dict(plan.skipped)
     for name in (*planned_models, *plan.datasets):
         if name not in run_models and name not in datasets:
@@ -78,23 +88,35 @@ def _sort_names(plan: Plan) -> Selection:
                 " instruments or tables of the study"
             )
     names = set(plan.study.only)
-    return Selection(names.intersection(models), names.intersection(datasets), names.intersection(tables))
+    return Selection(
+        names.intersection(models),
+        names.intersection(datasets),
+        names.intersection(tables),
+    )
 
 
 def _select_runs(plan: Plan, selection: Selection) -> dict[str, list[Run]]:
     """Return the selected runs of each stage, by stage."""
-    runs = {"evaluation": plan.scored, "attribution": plan.attributed, "consistency": plan.tested}
+    runs = {
+        "evaluation": plan.scored,
+        "attribution": plan.attributed,
+        "consistency": plan.tested,
+    }
     # Without a table in `only`, models and data sets alone decide.
     shown = _select_shown_runs(plan, selection) if selection.tables else None
     selected = {}
     for stage, stage_runs in runs.items():
         is_shown = set(stage_runs) if shown is None else shown[stage]
-        selected[stage] = [run for run in stage_runs if run in is_shown and selection.includes(run)]
+        selected[stage] = [
+            run for run in stage_runs if run in is_shown and selection.includes(run)
+        ]
     return selected
 
 
 def _select_shown_runs(plan: Plan, selection: Selection) -> dict[str, set[Run]]:
-    """Return the runs of each stage whose numbers the selected tables show; attributed runs are scored as well."""
+    """Return the runs of each stage whose numbers the selected tables show; attributed runs are
+    scored as well.
+    """
     report = ReportingPlan(plan)
     shown: dict[str, set[Run]] = {stage: set() for stage in STAGES}
     for table in selection.tables:
@@ -112,15 +134,17 @@ def _select_shown_runs(plan: Plan, selection: Selection) -> dict[str, set[Run]]:
 def _select_datasets(plan: Plan, selection: Selection, runs: Iterable[Run]) -> set[str]:
     """Return the data sets that a cut study has.
 
-    They are the data sets of the runs and the selected data sets. If no data set is selected, and a selected table is
-    about how data sets are built, they also include all built data sets.
+    They are the data sets of the runs and the selected data sets. If no data set is selected, and a
+    selected table is about how data sets are built, they also include all built data sets.
     """
     datasets = {run.dataset for run in runs} | set(selection.datasets)
     if selection.datasets:
         return datasets
     kinds_of_runs = set(ReportingPlan(plan).number_parts)
     # Kinds of numbers that come from no runs are about how data sets are built.
-    is_about_building = any(set(TABLES[table].source_kinds) - kinds_of_runs for table in selection.tables)
+    is_about_building = any(
+        set(TABLES[table].source_kinds) - kinds_of_runs for table in selection.tables
+    )
     if is_about_building:
         datasets.update(plan.built_or_finished)
         if plan.study.cv_probes:
@@ -129,10 +153,16 @@ def _select_datasets(plan: Plan, selection: Selection, runs: Iterable[Run]) -> s
 
 
 def _cut_study(
-    study: Study, selection: Selection, runs: Mapping[str, Collection[Run]], datasets: Collection[str]
+    study: Study,
+    selection: Selection,
+    runs: Mapping[str, Collection[Run]],
+    datasets: Collection[str],
 ) -> Study:
     """Return a study with only some runs and data sets, and with the sources that these need."""
-    groups = {group: [name for name in names if name in datasets] for group, names in study.groups.items()}
+    groups = {
+        group: [name for name in names if name in datasets]
+        for group, names in study.groups.items()
+    }
     # A group that has lost all its data sets is removed.
     groups = {group: names for group, names in groups.items() if names}
     changes: dict[str, Any] = {
@@ -145,7 +175,9 @@ def _cut_study(
         "reporting": study.reporting.model_copy(
             update={
                 "tables": sorted(selection.tables) or study.reporting.tables,
-                "pronouns": [name for name in study.reporting.pronouns if name in datasets],
+                "pronouns": [
+                    name for name in study.reporting.pronouns if name in datasets
+                ],
             }
         ),
     }
@@ -153,10 +185,20 @@ def _cut_study(
         entry = getattr(study, stage)
         # A stage that the study does not set keeps its defaults.
         if stage in study.model_fields_set:
-            models, stage_datasets = {run.model for run in runs[stage]}, {run.dataset for run in runs[stage]}
-            used = [name for name in entry.groups if stage_datasets.intersection(groups.get(name, ()))]
+            models, stage_datasets = (
+                {run.model for run in runs[stage]},
+                {run.dataset for run in runs[stage]},
+            )
+            used = [
+                name
+                for name in entry.groups
+                if stage_datasets.intersection(groups.get(name, ()))
+            ]
             changes[stage] = entry.model_copy(
-                update={"models": [name for name in entry.models if name in models], "groups": used}
+                update={
+                    "models": [name for name in entry.models if name in models],
+                    "groups": used,
+                }
             )
     # Sources are chosen last, since they depend on the instruments and models that are left.
     cut = study.model_copy(update=changes)
@@ -164,23 +206,35 @@ def _cut_study(
 
 
 def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
-    """Return the sources that a cut study needs; a source of finished items keeps only the files that are needed."""
+    """Return the sources that a cut study needs; a source of finished items keeps only the files
+    that are needed.
+    """
     entries: list[Any] = [
         *study.instruments.values(),
         *study.alignment.values(),
         *study.answering.values(),
         *study.texts.values(),
     ]
-    used = {entry.source for entry in [*entries, *([study.cv_probes] if study.cv_probes else [])]}
+    used = {
+        entry.source
+        for entry in [*entries, *([study.cv_probes] if study.cv_probes else [])]
+    }
     run_models = [*study.evaluation.models, *study.consistency.models]
     # Recorded models take their results from a source.
-    used |= {study.models[name].recorded for name in run_models if study.models[name].recorded}
+    used |= {
+        study.models[name].recorded
+        for name in run_models
+        if study.models[name].recorded
+    }
     sources = {}
     for name, entry in study.sources.items():
-        # A used source stays as it is; finished items are a source of many data sets, each with a file.
+        # A used source stays as it is; finished items are a source of many data sets, each with a
+        # file.
         if name in used:
             sources[name] = entry
-        elif entry.format in ITEM_FORMATS and (files := _select_entries(entry.files, datasets)):
+        elif entry.format in ITEM_FORMATS and (
+            files := _select_entries(entry.files, datasets)
+        ):
             sources[name] = entry.model_copy(update={"files": files})
     return sources
 
@@ -190,8 +244,17 @@ def _list_helper_models(study: Study) -> list[str]:
     proposals, probes = study.proposals, study.cv_probes
     helpers = [study.consistency.helper, probes.repair if probes else None]
     helpers += [proposals.spans, proposals.verbs] if proposals else []
-    return [name for name in [*helpers, *(study.filters.models.values() if study.filters else [])] if name]
+    return [
+        name
+        for name in [
+            *helpers,
+            *(study.filters.models.values() if study.filters else []),
+        ]
+        if name
+    ]
 
 
-def _select_entries(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _select_entries(
+    entries: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
     return {name: entry for name, entry in entries.items() if name in names}

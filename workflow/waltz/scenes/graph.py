@@ -1,4 +1,6 @@
-"""Describe a scene as a small typed graph; its image, its sentences and their truth follow from the graph."""
+"""Describe a scene as a small typed graph; its image, its sentences and their truth follow from the
+graph.
+"""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -11,7 +13,9 @@ SIZE = 256
 
 @dataclass(frozen=True)
 class Cell:
-    """Position of one individual: a square in pixels of the image, and whether the sprite is mirrored."""
+    """Position of one individual: a square in pixels of the image, and whether the sprite is
+    mirrored.
+    """
 
     left: int
     top: int
@@ -48,7 +52,9 @@ PREPOSITIONS = ("on", "under", "in", "behind", "in front of", "next to", "over")
 
 @dataclass(frozen=True)
 class Relation:
-    """Relate all individuals of one object to all individuals of another object by one of `PREPOSITIONS`."""
+    """Relate all individuals of one object to all individuals of another object by one of
+    `PREPOSITIONS`.
+    """
 
     subject: int
     preposition: str
@@ -57,7 +63,9 @@ class Relation:
 
 @dataclass(frozen=True)
 class Action:
-    """Describe what an agent does to a theme; each agent has its share of themes (see `Graph.get_theme_indices`)."""
+    """Describe what an agent does to a theme; each agent has its share of themes (see
+    `Graph.get_theme_indices`).
+    """
 
     verb: str
     agent: int
@@ -103,7 +111,9 @@ class Graph:
 
     @property
     def related(self) -> set[int]:
-        """Return the indices of the objects that are agent or theme of the action or part of a relation."""
+        """Return the indices of the objects that are agent or theme of the action or part of a
+        relation.
+        """
         # Relations and the action name objects by their index.
         indices = set()
         for relation in self.relations:
@@ -145,10 +155,14 @@ class Graph:
     def list_bystanders(self) -> list[Object]:
         """Return the objects that are neither agent nor theme of the action nor part of a relation."""
         related = self.related
-        return [entry for index, entry in enumerate(self.objects) if index not in related]
+        return [
+            entry for index, entry in enumerate(self.objects) if index not in related
+        ]
 
     def get_theme_indices(self, agent: int) -> range:
-        """Return the numbers of the theme's individuals that individual number `agent` of the agent acts upon."""
+        """Return the numbers of the theme's individuals that individual number `agent` of the agent
+        acts upon.
+        """
         if self.verb is None or self.theme is None:
             return range(0)
         # Themes stand in the order of the agents, `items` of each.
@@ -170,12 +184,18 @@ class Graph:
 
 
 def describe_content(graph: Graph) -> str:
-    """Return the content of a scene as text, without its id and cells; scenes with equal content have equal text."""
+    """Return the content of a scene as text, without its id and cells; scenes with equal content
+    have equal text.
+    """
     # Facts are sorted, since scenes that name the same ones in another order are equal.
-    names = [f"{entry.count} {entry.color or ''} {entry.kind}" for entry in graph.objects]
+    names = [
+        f"{entry.count} {entry.color or ''} {entry.kind}" for entry in graph.objects
+    ]
     relations = []
     for relation in graph.relations:
-        relations.append(f"{names[relation.subject]}|{relation.preposition}|{names[relation.object]}")
+        relations.append(
+            f"{names[relation.subject]}|{relation.preposition}|{names[relation.object]}"
+        )
     facts = [graph.place, *sorted(names), *sorted(relations)]
     if graph.action is not None:
         theme = "" if graph.action.theme is None else names[graph.action.theme]

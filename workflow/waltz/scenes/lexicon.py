@@ -10,7 +10,21 @@ import yaml
 
 T = TypeVar("T")
 
-NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NUMBERS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 
 
 @dataclass(frozen=True)
@@ -21,9 +35,11 @@ class Kind:
         emoji: Twemoji code point, or `drawn`.
         synset: WordNet 3.0 noun synset in imSitu's spelling.
         size: Side of the sprite as a share of its cell.
-        colors: Hue in degrees or code point of each color of the kind; empty if the kind has a single color.
+        colors: Hue in degrees or code point of each color of the kind; empty if the kind has a
+            single color.
         hue: Hue in the sprite that a color replaces.
-        supports: Height at which things stand on it, from the top, as a share of the sprite; 0 if nothing can.
+        supports: Height at which things stand on it, from the top, as a share of the sprite; 0 if
+            nothing can.
         shelters: Whether things can be under it.
         contains: Whether things can be in it.
         flies: Whether it can hang in the air.
@@ -58,7 +74,9 @@ class Kind:
 
     @property
     def scale(self) -> float:
-        """Return the size in arrangements of actions and relations, in which only people differ in size."""
+        """Return the size in arrangements of actions and relations, in which only people differ in
+        size.
+        """
         return self.size if self.is_person else 1.0
 
     def occurs_at(self, place_name: str) -> bool:
@@ -71,7 +89,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class Place:
-    """Describe a place of scenes: its noun with preposition, and the synsets by which annotators name it."""
+    """Describe a place of scenes: its noun with preposition, and the synsets by which annotators
+    name it.
+    """
 
     name: str
     noun: str
@@ -102,7 +122,8 @@ class Verb:
         name: The -ing form, SWiG's key.
         roles: SWiG's names of agent and theme.
         order: All of SWiG's roles.
-        themes: Kinds that it can be done to; empty for an intransitive verb, which has no passive participle.
+        themes: Kinds that it can be done to; empty for an intransitive verb, which has no passive
+            participle.
         preposition: Preposition between verb and theme; empty without one.
         passive: Whether scenes' captions use the passive.
         symmetric: Whether agent and theme do the same to each other.
@@ -134,7 +155,9 @@ class Verb:
 
     @property
     def abstract(self) -> str:
-        """Return imSitu's sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a PLACE`."""
+        """Return imSitu's sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a
+        PLACE`.
+        """
         words = ["the AGENT", self.third]
         if self.themes:
             words += [*self.preposition.split(), f"the {self.roles[1].upper()}"]
@@ -143,7 +166,9 @@ class Verb:
 
     @property
     def possible(self) -> frozenset[str]:
-        """Return the verbs that this verb's picture does not rule out: the verb itself and its `vague` verbs."""
+        """Return the verbs that this verb's picture does not rule out: the verb itself and its
+        `vague` verbs.
+        """
         return self.vague | {self.name}
 
     def conjugate(self, plural: bool) -> str:
@@ -151,7 +176,9 @@ class Verb:
         return self.base if plural else self.third
 
     def takes(self, agent: str, theme: str | None) -> bool:
-        """Return True if one kind can do this to another kind, or intransitively if `theme` is None."""
+        """Return True if one kind can do this to another kind, or intransitively if `theme` is
+        None.
+        """
         if agent not in self.agents:
             return False
         # A transitive verb needs a theme, an intransitive one has none.
@@ -163,19 +190,25 @@ class Verb:
 @cache
 def _read_document(name: str) -> dict[str, Any]:
     text = files("waltz.scenes").joinpath(name).read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one where PyYAML has it
+    # The fast one where PyYAML has it.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     document: dict[str, Any] = yaml.load(text, Loader=loader)
     return document
 
 
 def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
     """Return an entry with tuples instead of lists."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    return {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+    }
 
 
 def _read_entries(table: str, build: Callable[..., T]) -> dict[str, T]:
     entries = _read_document("kinds.yaml")[table]
-    return {name: build(name, **_convert_lists(entry)) for name, entry in entries.items()}
+    return {
+        name: build(name, **_convert_lists(entry)) for name, entry in entries.items()
+    }
 
 
 @cache
@@ -193,7 +226,9 @@ def list_kinds_in(*groups: str) -> tuple[str, ...]:
 @cache
 def list_kinds_outside(*groups: str) -> tuple[str, ...]:
     """Return the names of the kinds that belong to none of the groups, in the order of the kinds."""
-    return tuple(kind.name for kind in read_kinds().values() if kind.group not in groups)
+    return tuple(
+        kind.name for kind in read_kinds().values() if kind.group not in groups
+    )
 
 
 @cache
@@ -209,7 +244,9 @@ def read_categories() -> dict[str, Category]:
 
 
 def read_place_nouns() -> dict[str, dict[str, Any]]:
-    """Return the wider synsets by which annotators may name a place, each with noun, gloss and definition."""
+    """Return the wider synsets by which annotators may name a place, each with noun, gloss and
+    definition.
+    """
     return dict(_read_document("kinds.yaml")["place_nouns"])
 
 
@@ -237,7 +274,10 @@ def read_verbs() -> dict[str, Verb]:
     for name, entry in entries.items():
         for vague_verb in entry.get("vague", ()):
             vague_verbs[vague_verb].add(name)
-    return {name: _build_verb(name, entry, frozenset(vague_verbs[name])) for name, entry in entries.items()}
+    return {
+        name: _build_verb(name, entry, frozenset(vague_verbs[name]))
+        for name, entry in entries.items()
+    }
 
 
 def list_verbs_for(agent: str, theme: str | None) -> list[Verb]:
@@ -251,7 +291,11 @@ def list_excluded_verbs(shown: Verb) -> list[Verb]:
 
 
 def _build_verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
-    described = {key: value for key, value in _convert_lists(entry).items() if key in _VERB_FIELDS}
+    described = {
+        key: value
+        for key, value in _convert_lists(entry).items()
+        if key in _VERB_FIELDS
+    }
     # A list of boxes is of several themes of one agent, as when a man juggles balls.
     theme_boxes = entry.get("theme", [])
     has_preposition = bool(entry.get("preposition"))
@@ -274,8 +318,11 @@ _VERB_FIELDS = frozenset(entry.name for entry in fields(Verb))
 
 
 def _expand_kinds(names: list[str]) -> tuple[str, ...]:
-    """Return the kinds that the names of kinds, categories and groups cover, each once, in the order of the kinds."""
-    # In the YAML file, `animals` may be written for all animals, and `fruit` for all kinds of the category.
+    """Return the kinds that the names of kinds, categories and groups cover, each once, in the
+    order of the kinds.
+    """
+    # In the YAML file, `animals` may be written for all animals, and `fruit` for all kinds of the
+    # category.
     kinds: set[str] = set()
     for name in names:
         if name in read_categories():

@@ -24,7 +24,9 @@ from waltz.scenes.lexicon import read_verbs
 from waltz.scenes.sampling import create_generator, draw_scenes
 
 RESAMPLES, CONFIDENCE = 1000, 0.95
-MASKED_PREPOSITIONS = frozenset(["on", "under", "in", "behind", "front", "next", "over", "at"])
+MASKED_PREPOSITIONS = frozenset(
+    ["on", "under", "in", "behind", "front", "next", "over", "at"]
+)
 TOP_TOKENS = 5
 """Number of likeliest tokens among which a masked word counts as recalled."""
 CANDIDATES = 20
@@ -43,13 +45,21 @@ Trials = dict[str, list[tuple[float, str]]]
 """Value and scene of each trial, by metric."""
 
 
-def measure_models(folders: Mapping[str, Path], seed: int, count: int) -> Iterator[list[SceneScoreRecord]]:
-    """Yield the scores of each model; `folders` are by name of the model, the other arguments as in `measure_model`."""
+def measure_models(
+    folders: Mapping[str, Path], seed: int, count: int
+) -> Iterator[list[SceneScoreRecord]]:
+    """Yield the scores of each model; `folders` are by name of the model, the other arguments as in
+    `measure_model`.
+    """
     for name, folder in folders.items():
         records = []
         for metric, score in measure_model(name, folder, seed, count).items():
             is_enough = is_sufficient(name, metric, score.value)
-            records.append(SceneScoreRecord(model=name, metric=metric, measure=score, enough=is_enough))
+            records.append(
+                SceneScoreRecord(
+                    model=name, metric=metric, measure=score, enough=is_enough
+                )
+            )
         yield records
 
 
@@ -71,7 +81,13 @@ def measure_model(name: str, folder: str | Path, seed: int, count: int) -> Measu
 
 def encode_texts(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
     """Return texts, or pairs of texts, as a padded batch."""
-    encoded = tokenizer(*texts, padding=True, truncation=True, max_length=MAX_TEXT_TOKENS, return_tensors="pt")
+    encoded = tokenizer(
+        *texts,
+        padding=True,
+        truncation=True,
+        max_length=MAX_TEXT_TOKENS,
+        return_tensors="pt",
+    )
     return {name: encoded[name] for name in tokenizer.model_input_names}
 
 
@@ -91,13 +107,19 @@ def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> Meas
     words = set(MASKED_PREPOSITIONS)
     for verb in read_verbs().values():
         words |= {verb.name, verb.third, verb.base}
-    target_ids = {tokenizer.convert_tokens_to_ids(word) for word in words} - {tokenizer.unk_token_id}
+    target_ids = {tokenizer.convert_tokens_to_ids(word) for word in words} - {
+        tokenizer.unk_token_id
+    }
 
     trials = []
     for graph in graphs:
         captions = draw_captions(graph, create_generator("mask", seed, graph))
-        ids = tokenizer(create_generator("mask", seed, graph).choice(captions))["input_ids"]
-        positions = [position for position, token in enumerate(ids) if token in target_ids]
+        ids = tokenizer(create_generator("mask", seed, graph).choice(captions))[
+            "input_ids"
+        ]
+        positions = [
+            position for position, token in enumerate(ids) if token in target_ids
+        ]
         if not positions:
             continue
         # Row i is the caption with its i-th target masked: int64 of shape (targets, tokens).
@@ -105,24 +127,30 @@ def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> Meas
         row_indices = torch.arange(len(positions))
         answers = rows[0, positions]
         rows[row_indices, positions] = tokenizer.mask_token_id
-        logits = network(input_ids=rows).logits[row_indices, positions]  # (targets, vocabulary)
+        # (targets, vocabulary)
+        logits = network(input_ids=rows).logits[row_indices, positions]
         is_hit = (logits.topk(TOP_TOKENS).indices == answers[:, None]).any(dim=1)
         trials += [(float(hit), graph.id) for hit in is_hit]
     return _compute_means({"top-5 recall of a preposition or verb": trials}, seed)
 
 
-def _measure_acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
+def _measure_acceptability(
+    folder: Path, graphs: Sequence[Graph], seed: int
+) -> Measures:
     """Measure the AUROC of the acceptability logit of acceptable against corrupted sentences."""
     sentences: list[str] = []
     judgments: list[bool] = []
     for graph in graphs:
-        for sentence, acceptable in draw_judged_sentences(graph, create_generator("judged", seed, graph)):
+        for sentence, acceptable in draw_judged_sentences(
+            graph, create_generator("judged", seed, graph)
+        ):
             sentences.append(sentence)
             judgments.append(acceptable)
     logits = _compute_class_logits(folder, sentences)[:, 1]
     is_acceptable = np.array(judgments)
 
-    # AUROC is Mann-Whitney's U over the number of pairs; U is the rank sum less its smallest possible value.
+    # AUROC is Mann-Whitney's U over the number of pairs; U is the rank sum less its smallest
+    # possible value.
     positives, negatives = int(is_acceptable.sum()), int((~is_acceptable).sum())
     rank_sum = rankdata(logits.numpy())[is_acceptable].sum()
     auroc = (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
@@ -133,12 +161,16 @@ def _measure_nli(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
     """Measure how often the classifier gives the label that the oracle gives."""
     premises, hypotheses, labels, scene_ids = [], [], [], []
     for graph in graphs:
-        for premise, hypothesis, label in draw_inferences(graph, create_generator("nli", seed, graph)):
+        for premise, hypothesis, label in draw_inferences(
+            graph, create_generator("nli", seed, graph)
+        ):
             premises.append(premise)
             hypotheses.append(hypothesis)
             labels.append(label)
             scene_ids.append(graph.id)
-    predictions = _compute_class_logits(folder, premises, hypotheses).argmax(dim=1).tolist()
+    predictions = (
+        _compute_class_logits(folder, premises, hypotheses).argmax(dim=1).tolist()
+    )
     trials = []
     for prediction, label, scene_id in zip(predictions, labels, scene_ids, strict=True):
         is_right = LABELS[prediction] == label
@@ -186,12 +218,20 @@ def _draw_foils_of(graphs: Sequence[Graph], seed: int) -> Iterator[tuple[Graph, 
 
 
 def _measure_clip(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
-    """Measure retrieval of the scene's caption among captions of other scenes, and acc_r of each piece."""
+    """Measure retrieval of the scene's caption among captions of other scenes, and acc_r of each
+    piece.
+    """
     network = _load(transformers.CLIPModel, folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
 
     def compute_logits(graph: Graph, texts: list[str]) -> torch.Tensor:
-        batch = processor(images=render_scene(graph), text=texts, padding=True, truncation=True, return_tensors="pt")
+        batch = processor(
+            images=render_scene(graph),
+            text=texts,
+            padding=True,
+            truncation=True,
+            return_tensors="pt",
+        )
         return network(**batch).logits_per_image[0]  # type: ignore[no-any-return]
 
     trials: Trials = {"retrieval among 20": []}
@@ -201,18 +241,27 @@ def _measure_clip(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
         captions.append(rng.choice(draw_captions(graph, Random(seed))))
     for graph, caption in zip(graphs, captions, strict=True):
         distractors = [text for text in captions if text != caption]
-        texts = [caption, *Random(f"{seed}:{graph.id}").sample(distractors, CANDIDATES - 1)]
+        texts = [
+            caption,
+            *Random(f"{seed}:{graph.id}").sample(distractors, CANDIDATES - 1),
+        ]
         # The scene's caption stands first; it is retrieved if its logit is the highest.
         is_first = compute_logits(graph, texts).argmax() == 0
         trials["retrieval among 20"].append((float(is_first), graph.id))
     for graph, foil in _draw_foils_of(graphs, seed):
-        caption_logit, foil_logit = compute_logits(graph, [foil.caption, foil.foil]).tolist()
-        trials.setdefault(f"acc_r {foil.piece}", []).append((float(caption_logit > foil_logit), graph.id))
+        caption_logit, foil_logit = compute_logits(
+            graph, [foil.caption, foil.foil]
+        ).tolist()
+        trials.setdefault(f"acc_r {foil.piece}", []).append(
+            (float(caption_logit > foil_logit), graph.id)
+        )
     return _compute_means(trials, seed)
 
 
 def _measure_matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
-    """Measure acc of each piece: the mean over captions called matching and foils called not matching."""
+    """Measure acc of each piece: the mean over captions called matching and foils called not
+    matching.
+    """
     network = _load(transformers.BlipForImageTextRetrieval, folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     trials: Trials = {}
@@ -220,14 +269,20 @@ def _measure_matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> Measur
         images, texts = [render_scene(graph)] * 2, [foil.caption, foil.foil]
         batch = processor(images=images, text=texts, padding=True, return_tensors="pt")
         # Column 1 is the probability that image and text match, shape (2,): of caption and foil.
-        match = torch.softmax(network(**batch, use_itm_head=True).itm_score, dim=1)[:, 1]
-        accuracy = (float(match[0] >= MATCH_THRESHOLD) + float(match[1] < MATCH_THRESHOLD)) / 2
+        match = torch.softmax(network(**batch, use_itm_head=True).itm_score, dim=1)[
+            :, 1
+        ]
+        accuracy = (
+            float(match[0] >= MATCH_THRESHOLD) + float(match[1] < MATCH_THRESHOLD)
+        ) / 2
         trials.setdefault(f"acc {foil.piece}", []).append((accuracy, graph.id))
     return _compute_means(trials, seed)
 
 
 def _measure_llava(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
-    """Measure the choice between caption and foil of each piece, and generated answers to simple questions."""
+    """Measure the choice between caption and foil of each piece, and generated answers to simple
+    questions.
+    """
     network = _load(transformers.LlavaForConditionalGeneration, folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     letters = processor.tokenizer.convert_tokens_to_ids(["A", "B"])
@@ -236,24 +291,41 @@ def _measure_llava(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures
         image, rng = render_scene(graph), create_generator("foils", seed, graph)
         for foil in draw_foils(graph, rng):
             prompt, answer = draw_choice(foil, rng)
-            batch = processor(images=image, text=render_prompt(prompt), return_tensors="pt")
+            batch = processor(
+                images=image, text=render_prompt(prompt), return_tensors="pt"
+            )
             logit_a, logit_b = network(**batch).logits[0, -1, letters].tolist()
             is_right = (logit_a > logit_b) == (answer == "A")
-            trials.setdefault(f"pairwise {foil.piece}", []).append((float(is_right), graph.id))
+            trials.setdefault(f"pairwise {foil.piece}", []).append(
+                (float(is_right), graph.id)
+            )
         for question in draw_questions(graph, rng, count=2):
-            batch = processor(images=image, text=render_prompt(question.text), return_tensors="pt")
+            batch = processor(
+                images=image, text=render_prompt(question.text), return_tensors="pt"
+            )
             # Greedy decoding; the output repeats the prompt before the answer.
-            output_ids = network.generate(**batch, max_new_tokens=MAX_ANSWER_TOKENS, do_sample=False)
+            output_ids = network.generate(
+                **batch, max_new_tokens=MAX_ANSWER_TOKENS, do_sample=False
+            )
             answer_ids = output_ids[0, batch["input_ids"].shape[1] :]
-            answer = processor.tokenizer.decode(answer_ids, skip_special_tokens=True).strip().rstrip(".").lower()
+            answer = (
+                processor.tokenizer.decode(answer_ids, skip_special_tokens=True)
+                .strip()
+                .rstrip(".")
+                .lower()
+            )
             is_right = answer == question.answer.lower()
-            trials.setdefault("simple questions", []).append((float(is_right), graph.id))
+            trials.setdefault("simple questions", []).append(
+                (float(is_right), graph.id)
+            )
 
     # The average weighs all pieces alike, whatever number of foils each one has.
     measures = _compute_means(trials, seed)
     pairwise = [measures[f"pairwise {piece}"] for piece in PIECES]
     values = [measure.value for measure in pairwise if measure.value is not None]
-    measures["pairwise average"] = Measure(float(np.mean(values)), sum(measure.n for measure in pairwise))
+    measures["pairwise average"] = Measure(
+        float(np.mean(values)), sum(measure.n for measure in pairwise)
+    )
     return measures
 
 
@@ -264,7 +336,9 @@ def _compute_means(trials: Trials, seed: int) -> Measures:
     for metric, metric_trials in trials.items():
         values = [value for value, _ in metric_trials]
         scene_ids = [scene_id for _, scene_id in metric_trials]
-        measures[metric] = compute_mean(values, scene_ids, metric, resampling, (0.0, 1.0))
+        measures[metric] = compute_mean(
+            values, scene_ids, metric, resampling, (0.0, 1.0)
+        )
     return measures
 
 

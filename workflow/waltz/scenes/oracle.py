@@ -1,8 +1,8 @@
 """Oracle that decides the truth of a sentence about a scene, as far as the scene determines it.
 
-A sentence is true if one of its readings is true, and false if all its readings are false. Otherwise, and if it lies
-outside the grammar, it is unknown. Bare numerals mean an exact number; `some`, `a number of` and a bare plural mean two
-or more.
+A sentence is true if one of its readings is true, and false if all its readings are false.
+Otherwise, and if it lies outside the grammar, it is unknown. Bare numerals mean an exact number;
+`some`, `a number of` and a bare plural mean two or more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,13 @@ from waltz.scenes.language.grammar import (
 )
 from waltz.scenes.language.words import Quantifier, tokenize
 from waltz.scenes.lexicon import Verb, read_kinds
-from waltz.scenes.three_valued import TruthValue, conjoin, disjoin, negate, require_agreement
+from waltz.scenes.three_valued import (
+    TruthValue,
+    conjoin,
+    disjoin,
+    negate,
+    require_agreement,
+)
 
 Truth = Literal["true", "false", "unknown"]
 
@@ -45,7 +51,8 @@ Reading = tuple[tuple[Clause, list[NounPhrase]], ...]
 
 
 def decide_truth(graph: Graph, sentence: str) -> Truth:
-    """Return whether a sentence, or a dialogue of statements and answered questions, is true of a scene.
+    """Return whether a sentence, or a dialogue of statements and answered questions, is true of a
+    scene.
 
     Args:
         graph: The scene.
@@ -59,7 +66,9 @@ def decide_truth(graph: Graph, sentence: str) -> Truth:
         if not readings:
             values.append(None)
             continue
-        value = disjoin(_decide_reading(graph, reading, mentioned) for reading in readings)
+        value = disjoin(
+            _decide_reading(graph, reading, mentioned) for reading in readings
+        )
         if answer == "no":  # what `no` answers is said to be false
             value = negate(value)
         values.append(value)
@@ -95,8 +104,12 @@ def _add_noun_phrases(clauses: tuple[Clause, ...]) -> Reading:
     return tuple((clause, list_noun_phrases(clause)) for clause in clauses)
 
 
-def _decide_reading(graph: Graph, reading: Reading, mentioned: list[NounPhrase]) -> TruthValue:
-    """Return the truth of a reading; its pronouns refer to earlier sentences and to earlier clauses."""
+def _decide_reading(
+    graph: Graph, reading: Reading, mentioned: list[NounPhrase]
+) -> TruthValue:
+    """Return the truth of a reading; its pronouns refer to earlier sentences and to earlier
+    clauses.
+    """
     evaluator = _Evaluator(graph, list(mentioned))
     values = []
     for clause, phrases in reading:
@@ -110,7 +123,9 @@ class _Evaluator:
 
     def __init__(self, graph: Graph, mentioned: list[NounPhrase]) -> None:
         self.graph, self.mentioned = graph, mentioned
-        self.restriction_values: dict[tuple[Individual, NounPhrase, int], TruthValue] = {}
+        self.restriction_values: dict[
+            tuple[Individual, NounPhrase, int], TruthValue
+        ] = {}
         self.domains: dict[frozenset[str], list[Individual]] = {}
         self.individuals: list[Individual] = []
         for index, entry in enumerate(graph.objects):
@@ -132,30 +147,45 @@ class _Evaluator:
 
     def decide_subject(self, subject: Phrase, predicate: Predicate) -> TruthValue:
         if isinstance(subject, Coordination):
-            return conjoin(self.decide_subject(phrase, predicate) for phrase in subject.phrases)
+            return conjoin(
+                self.decide_subject(phrase, predicate) for phrase in subject.phrases
+            )
         # A pronoun with several antecedents is decided if they all agree.
         if isinstance(subject, Pronoun):
             antecedents = self.find_antecedents(subject)
-            return require_agreement(self.decide_subject(phrase, predicate) for phrase in antecedents)
+            return require_agreement(
+                self.decide_subject(phrase, predicate) for phrase in antecedents
+            )
         return self.decide_quantified(
-            subject, lambda individual: self.decide_predicate(individual, predicate, subject.plural)
+            subject,
+            lambda individual: self.decide_predicate(
+                individual, predicate, subject.plural
+            ),
         )
 
-    def decide_quantified(self, phrase: NounPhrase, scope: Callable[[Individual], TruthValue]) -> TruthValue:
-        """Return whether the scope holds for the number of individuals that a phrase's quantifier asks for.
+    def decide_quantified(
+        self, phrase: NounPhrase, scope: Callable[[Individual], TruthValue]
+    ) -> TruthValue:
+        """Return whether the scope holds for the number of individuals that a phrase's quantifier
+        asks for.
 
         Args:
             phrase: Noun phrase, whose restrictions an individual must fulfil.
             scope: Function that decides whether the sentence's claim is true of an individual.
         """
         domain = self.list_individuals(phrase)
-        fulfils = [self.decide_restrictions(individual, phrase) for individual in domain]
+        fulfils = [
+            self.decide_restrictions(individual, phrase) for individual in domain
+        ]
         if phrase.quantifier.every:
-            # Each one that fulfils the restrictions is in the scope, and there are enough that fulfil them.
+            # Each one that fulfils the restrictions is in the scope, and there are enough that
+            # fulfil them.
             implications = []
             for individual, is_meant in zip(domain, fulfils, strict=True):
                 implications.append(disjoin((negate(is_meant), scope(individual))))
-            return conjoin((_check_quantifier(phrase.quantifier, fulfils), conjoin(implications)))
+            return conjoin(
+                (_check_quantifier(phrase.quantifier, fulfils), conjoin(implications))
+            )
 
         values: list[TruthValue] = []
         for individual, is_meant in zip(domain, fulfils, strict=True):
@@ -172,28 +202,44 @@ class _Evaluator:
         if phrase.place:
             return []  # another place
         if phrase.kinds not in self.domains:
-            domain = [individual for individual in self.individuals if self.get_kind(individual) in phrase.kinds]
+            domain = [
+                individual
+                for individual in self.individuals
+                if self.get_kind(individual) in phrase.kinds
+            ]
             self.domains[phrase.kinds] = domain
         return self.domains[phrase.kinds]
 
-    def decide_restrictions(self, individual: Individual, phrase: NounPhrase) -> TruthValue:
+    def decide_restrictions(
+        self, individual: Individual, phrase: NounPhrase
+    ) -> TruthValue:
         if not phrase.restrictions and not phrase.color:
             return True
         # What a pronoun in a restriction refers to changes with what has been mentioned.
         key = (individual, phrase, len(self.mentioned))
         if key not in self.restriction_values:
-            values = [self.decide_predicate(individual, part, phrase.plural) for part in phrase.restrictions]
+            values = [
+                self.decide_predicate(individual, part, phrase.plural)
+                for part in phrase.restrictions
+            ]
             if phrase.color:
                 values.append(self.decide_color(individual, phrase.color))
             self.restriction_values[key] = conjoin(values)
         return self.restriction_values[key]
 
-    def decide_predicate(self, individual: Individual, predicate: Predicate, plural: bool) -> TruthValue:
+    def decide_predicate(
+        self, individual: Individual, predicate: Predicate, plural: bool
+    ) -> TruthValue:
         match predicate:
             case Conjunction():
-                return conjoin(self.decide_predicate(individual, part, plural) for part in predicate.predicates)
+                return conjoin(
+                    self.decide_predicate(individual, part, plural)
+                    for part in predicate.predicates
+                )
             case Negation():
-                return negate(self.decide_predicate(individual, predicate.predicate, plural))
+                return negate(
+                    self.decide_predicate(individual, predicate.predicate, plural)
+                )
             case Setting():
                 return self.decide_setting(predicate.name)
             case ColorPredicate():
@@ -246,7 +292,8 @@ class _Evaluator:
     ) -> TruthValue:
         sense, landmark = predicate.sense, predicate.landmark
         if isinstance(landmark, NounPhrase):
-            # `in the snow`, said of a scene on the beach: false, but one may be far from the snow there.
+            # `in the snow`, said of a scene on the beach: false, but one may be far from the snow
+            # there.
             is_elsewhere = bool(landmark.place) and landmark.place != self.graph.place
             if is_elsewhere:
                 return self.decide_elsewhere(sense)
@@ -259,18 +306,24 @@ class _Evaluator:
         return self.decide_relation(individual, landmark, holds, plural)
 
     def decide_elsewhere(self, sense: str) -> TruthValue:
-        """Return the truth of a preposition whose landmark is not the place of the scene and may be far away."""
+        """Return the truth of a preposition whose landmark is not the place of the scene and may be
+        far away.
+        """
         if sense in ("off", "out of", "far", "without"):
             return None
         return False
 
-    def decide_without(self, individual: Individual, landmark: NounPhrase, plural: bool) -> TruthValue:
+    def decide_without(
+        self, individual: Individual, landmark: NounPhrase, plural: bool
+    ) -> TruthValue:
         if not landmark.kinds:
             return True  # nothing is drawn with what is never drawn
         positive = PrepositionalPhrase("with", landmark)
         return negate(self.decide_prepositional_phrase(individual, positive, plural))
 
-    def decide_verb_phrase(self, individual: Individual, predicate: VerbPhrase, plural: bool) -> TruthValue:
+    def decide_verb_phrase(
+        self, individual: Individual, predicate: VerbPhrase, plural: bool
+    ) -> TruthValue:
         def holds(subject: Individual, partner: Individual) -> TruthValue:
             if predicate.passive:
                 return self.decide_action(predicate.verb, agent=partner, theme=subject)
@@ -283,7 +336,9 @@ class _Evaluator:
             return disjoin(holds(individual, partner) for partner in self.individuals)
         return self.decide_intransitive(predicate.verb, individual)
 
-    def decide_action(self, verb: str, agent: Individual, theme: Individual) -> TruthValue:
+    def decide_action(
+        self, verb: str, agent: Individual, theme: Individual
+    ) -> TruthValue:
         shown = self.graph.verb
         if shown is None:
             return False
@@ -297,7 +352,8 @@ class _Evaluator:
     def decide_intransitive(self, verb: str, agent: Individual) -> TruthValue:
         """Decide a verb without an object, such as `is eating`.
 
-        If the scene's action does not make it true, it is unknown if the sprite seems to show it, else false.
+        If the scene's action does not make it true, it is unknown if the sprite seems to show it,
+        else false.
         """
         if agent == PLACE:
             return False
@@ -327,26 +383,37 @@ class _Evaluator:
     ) -> TruthValue:
         """Decide the relation of an individual to the referents of a phrase.
 
-        Two plurals are read cumulatively: two men ride two horses if each man rides one. With a plural subject and a
-        singular object, the readings must agree.
+        Two plurals are read cumulatively: two men ride two horses if each man rides one. With a
+        plural subject and a singular object, the readings must agree.
         """
         if isinstance(phrase, Coordination):
-            return conjoin(self.decide_relation(individual, part, holds, plural) for part in phrase.phrases)
+            return conjoin(
+                self.decide_relation(individual, part, holds, plural)
+                for part in phrase.phrases
+            )
         if isinstance(phrase, Pronoun):
             values = []
             for antecedent in self.find_antecedents(phrase):
-                if self.get_kind(individual) not in antecedent.kinds:  # else it would be `itself`
-                    values.append(self.decide_relation(individual, antecedent, holds, plural))
+                # Else it would be `itself`.
+                if self.get_kind(individual) not in antecedent.kinds:
+                    values.append(
+                        self.decide_relation(individual, antecedent, holds, plural)
+                    )
             return require_agreement(values)
 
         # Distributive: each individual of the subject stands in the relation.
-        distributive = self.decide_quantified(phrase, lambda partner: holds(individual, partner))
+        distributive = self.decide_quantified(
+            phrase, lambda partner: holds(individual, partner)
+        )
         if not plural:
             return distributive
         # Collective: the individuals of the subject stand in it together.
-        fellows = [fellow for fellow in self.individuals if fellow[0] == individual[0]] or [individual]
+        fellows = [
+            fellow for fellow in self.individuals if fellow[0] == individual[0]
+        ] or [individual]
         collective = self.decide_quantified(
-            phrase, lambda partner: disjoin(holds(fellow, partner) for fellow in fellows)
+            phrase,
+            lambda partner: disjoin(holds(fellow, partner) for fellow in fellows),
         )
         if phrase.plural or distributive == collective:
             return collective
@@ -361,7 +428,9 @@ class _Evaluator:
                 continue
             kinds = phrase.kinds
             if not pronoun.plural:
-                kinds = frozenset(name for name in kinds if read_kinds()[name].pronoun == pronoun.word)
+                kinds = frozenset(
+                    name for name in kinds if read_kinds()[name].pronoun == pronoun.word
+                )
             if kinds:
                 antecedents.append(replace(phrase, kinds=kinds, quantifier=definite))
         return list(dict.fromkeys(antecedents))
@@ -379,7 +448,8 @@ def _decide_verb(shown: Verb, verb: str) -> TruthValue:
 def _check_quantifier(quantifier: Quantifier, values: list[TruthValue]) -> TruthValue:
     """Return whether the number of true values fits a quantifier.
 
-    Unknown values may be true, so the number lies between the count of true values and the count of not false values.
+    Unknown values may be true, so the number lies between the count of true values and the count of
+    not false values.
     """
     n_true = values.count(True)
     n_possible = len(values) - values.count(False)
@@ -387,14 +457,18 @@ def _check_quantifier(quantifier: Quantifier, values: list[TruthValue]) -> Truth
 
 
 def _is_about_place(predicate: Predicate) -> bool:
-    """Return whether a predicate is about the place of the scene, as `is at night` and `is on a beach`."""
+    """Return whether a predicate is about the place of the scene, as `is at night` and `is on a
+    beach`.
+    """
     match predicate:
         case Conjunction():
             return all(_is_about_place(part) for part in predicate.predicates)
         case Negation():
             return _is_about_place(predicate.predicate)
         case PrepositionalPhrase():
-            return isinstance(predicate.landmark, NounPhrase) and bool(predicate.landmark.place)
+            return isinstance(predicate.landmark, NounPhrase) and bool(
+                predicate.landmark.place
+            )
         case _:
             return isinstance(predicate, Setting)
 
@@ -407,7 +481,9 @@ Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
 
 
 def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
-    """Return the oracle's vote, instead of a human validator's, on which of two texts describes a scene."""
+    """Return the oracle's vote, instead of a human validator's, on which of two texts describes a
+    scene.
+    """
     caption_truth, foil_truth = decide_truth(graph, caption), decide_truth(graph, foil)
     if "unknown" in (caption_truth, foil_truth):
         return "cannot tell"
@@ -420,7 +496,9 @@ def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
     return votes[caption_truth, foil_truth]
 
 
-def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
+def cast_votes(
+    items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]
+) -> list[dict[str, Any]]:
     """Return the oracle's votes on items, counted as three votes for each item.
 
     Args:

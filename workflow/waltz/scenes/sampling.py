@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, NamedTuple
 
-from waltz.scenes.graph import PREPOSITIONS, SIZE, Action, Cell, Graph, Object, Relation, compute_bucket
+from waltz.scenes.graph import (
+    PREPOSITIONS,
+    SIZE,
+    Action,
+    Cell,
+    Graph,
+    Object,
+    Relation,
+    compute_bucket,
+)
 from waltz.scenes.lexicon import Kind, Verb, read_kinds, read_places, read_verbs
 
 
@@ -50,11 +59,19 @@ LARGEST_ACTION = 150
 LARGEST_RELATION = 190
 """Largest side of the square of a relation, in pixels."""
 FULL_HEIGHT = 120
-"""Zones higher than this, in pixels, hold up to `MAX_COUNT` individuals; other zones hold `MAX_COUNT_LOW`."""
+"""Zones higher than this, in pixels, hold up to `MAX_COUNT` individuals; other zones hold
+`MAX_COUNT_LOW`.
+"""
 MAX_COUNT, MAX_COUNT_LOW = 9, 6
 
-SPLITS: dict[str, range] = {"benchmark": range(0, 2), "held-out": range(2, 3), "training": range(3, 10)}
-"""Tenths of all possible scenes that belong to each split, by content, so that splits share no scene."""
+SPLITS: dict[str, range] = {
+    "benchmark": range(0, 2),
+    "held-out": range(2, 3),
+    "training": range(3, 10),
+}
+"""Tenths of all possible scenes that belong to each split, by content, so that splits share no
+scene.
+"""
 
 SMALL = ("cat", "dog", "rabbit", "bird", "duck", "monkey")
 """Animals that can be on, under and in things."""
@@ -96,7 +113,10 @@ def remove_action(graph: Graph) -> Graph:
         # Four objects: the first column is split as the second one is.
         left, top, width, height = zones[0]
         half = height // 2
-        zones[:1] = [Zone(left, top, width, half - 3), Zone(left, top + height - half + 3, width, half - 3)]
+        zones[:1] = [
+            Zone(left, top, width, half - 3),
+            Zone(left, top + height - half + 3, width, half - 3),
+        ]
     objects = []
     for entry, zone in zip(graph.objects, zones, strict=True):
         cells = place_group(read_kinds()[entry.kind], entry.count, zone, rng)
@@ -105,7 +125,9 @@ def remove_action(graph: Graph) -> Graph:
 
 
 def _draw_graph(rng: Random, name: str) -> Graph:
-    """Draw a place, an action, a relation or a group as the core of the scene, and up to two further groups."""
+    """Draw a place, an action, a relation or a group as the core of the scene, and up to two
+    further groups.
+    """
     place_name = rng.choice(list(read_places()))
     # More than half of the scenes have an action, which the most tasks are about.
     core = rng.choices(("action", "relation", "group"), (0.55, 0.3, 0.15))[0]
@@ -123,7 +145,9 @@ def _draw_graph(rng: Random, name: str) -> Graph:
     else:
         objects = [_draw_group(rng, place_name, core_zone, set())]
     for zone in other_zones:
-        objects.append(_draw_group(rng, place_name, zone, {entry.kind for entry in objects}))
+        objects.append(
+            _draw_group(rng, place_name, zone, {entry.kind for entry in objects})
+        )
     return Graph(name, place_name, tuple(objects), relations, action)
 
 
@@ -135,7 +159,9 @@ def _draw_object(kind: Kind, cells: Cells, rng: Random) -> Object:
     return Object(kind.name, cells, color)
 
 
-def _list_fitting_kinds(place_name: str, excluded: set[str], names: Iterable[str] | None = None) -> list[Kind]:
+def _list_fitting_kinds(
+    place_name: str, excluded: set[str], names: Iterable[str] | None = None
+) -> list[Kind]:
     """Return the kinds that occur at a place, among the named kinds or among all kinds."""
     if names is None:
         names = read_kinds()
@@ -153,9 +179,15 @@ def _draw_group(rng: Random, place_name: str, zone: Zone, excluded: set[str]) ->
     return _draw_object(kind, place_group(kind, count, zone, rng), rng)
 
 
-def _draw_action(rng: Random, place_name: str, zone: Zone) -> tuple[list[Object], Action]:
+def _draw_action(
+    rng: Random, place_name: str, zone: Zone
+) -> tuple[list[Object], Action]:
     """Draw a verb that fits a place, its agents, and its themes if it has some."""
-    fitting = [verb for verb in read_verbs().values() if not verb.places or place_name in verb.places]
+    fitting = [
+        verb
+        for verb in read_verbs().values()
+        if not verb.places or place_name in verb.places
+    ]
     while True:
         verb = rng.choice(fitting)
         agents = _list_fitting_kinds(place_name, set(), verb.agents)
@@ -180,13 +212,16 @@ def _draw_action(rng: Random, place_name: str, zone: Zone) -> tuple[list[Object]
         return objects, Action(verb.name, 0, 1)
 
 
-def _draw_relation(rng: Random, place_name: str, zone: Zone) -> tuple[list[Object], tuple[Relation, ...]]:
+def _draw_relation(
+    rng: Random, place_name: str, zone: Zone
+) -> tuple[list[Object], tuple[Relation, ...]]:
     """Draw a preposition, and subjects and landmarks that it can relate."""
     kinds = _list_fitting_kinds(place_name, set())
     while True:
         preposition = rng.choice(PREPOSITIONS)
         subject, landmark = rng.choice(kinds), rng.choice(kinds)
-        # Most subjects are single; there is no room for three in a thing, and for two landmarks but side by side.
+        # Most subjects are single; there is no room for three in a thing, and for two landmarks but
+        # side by side.
         if subject == landmark or not _can_relate(preposition, subject, landmark):
             continue
         weight_of_three = 0.15
@@ -196,8 +231,13 @@ def _draw_relation(rng: Random, place_name: str, zone: Zone) -> tuple[list[Objec
         landmarks = 1
         if preposition == "next to":
             landmarks = rng.choices((1, 2), (0.8, 0.2))[0]
-        cells = place_relation(preposition, subject, subjects, landmark, landmarks, zone, rng)
-        objects = [_draw_object(subject, cells[0], rng), _draw_object(landmark, cells[1], rng)]
+        cells = place_relation(
+            preposition, subject, subjects, landmark, landmarks, zone, rng
+        )
+        objects = [
+            _draw_object(subject, cells[0], rng),
+            _draw_object(landmark, cells[1], rng),
+        ]
         return objects, (Relation(0, preposition, 1),)
 
 
@@ -259,7 +299,9 @@ _RELATION_CHECKS: dict[str, Callable[[Kind, Kind], bool]] = {
 
 
 def draw_zones(clusters: int, rng: Random) -> list[Zone]:
-    """Draw one zone for each of one to three clusters, the largest first; columns are exchanged at random."""
+    """Draw one zone for each of one to three clusters, the largest first; columns are exchanged at
+    random.
+    """
     height = SIZE - TOP - 4
     half, low = SIZE // 2 - 6, height // 2 - 3
     if clusters == 1:
@@ -276,9 +318,12 @@ def draw_zones(clusters: int, rng: Random) -> list[Zone]:
 
 
 def split_zone(zone: Zone, count: int, largest: int = SIZE) -> list[Square]:
-    """Compute `count` equal squares, as large as possible, that fill a zone upwards without touching."""
+    """Compute `count` equal squares, as large as possible, that fill a zone upwards without
+    touching.
+    """
     left, top, width, height = zone
-    # Of all numbers of columns, the one that gives the largest squares; of equally good ones the smallest.
+    # Of all numbers of columns, the one that gives the largest squares; of equally good ones the
+    # smallest.
     best_size, best_columns = 0, 0
     for columns in range(1, count + 1):
         rows = -(-count // columns)  # rounded up
@@ -301,41 +346,62 @@ def split_zone(zone: Zone, count: int, largest: int = SIZE) -> list[Square]:
 
 
 def place_group(kind: Kind, count: int, zone: Zone, rng: Random) -> Cells:
-    """Draw the cells of a group without relation: a loose grid with jitter, in which no two cells touch."""
+    """Draw the cells of a group without relation: a loose grid with jitter, in which no two cells
+    touch.
+    """
     # Each sprite is a little smaller than its square, in which it moves by the rest.
     mirrored = rng.random() < 0.5
     cells = []
     for left, top, size in split_zone(zone, count, LARGEST):
         sprite_size = max(8, int(size * 0.94 * kind.size))
         slack = size - sprite_size
-        cells.append(Cell(left + rng.randint(0, slack), top + rng.randint(0, slack), sprite_size, mirrored))
+        cells.append(
+            Cell(
+                left + rng.randint(0, slack),
+                top + rng.randint(0, slack),
+                sprite_size,
+                mirrored,
+            )
+        )
     return tuple(cells)
 
 
 def place_action(
     verb: Verb, agent: Kind, theme: Kind | None, count: int, zone: Zone, rng: Random
 ) -> tuple[Cells, Cells]:
-    """Draw the cells of the agents and themes of an action, one square of the arrangement for each agent."""
+    """Draw the cells of the agents and themes of an action, one square of the arrangement for each
+    agent.
+    """
     mirrored = rng.random() < 0.5
     agent_box, theme_boxes = get_boxes(verb, agent, theme)
     agents, themes = [], []
     for square in split_zone(zone, count, LARGEST_ACTION):
-        agents.append(_place_cell(agent_box, square, mirrored, is_turned(verb, "agent", agent), agent))
+        agents.append(
+            _place_cell(
+                agent_box, square, mirrored, is_turned(verb, "agent", agent), agent
+            )
+        )
         if theme is None:
             continue
         turned = is_turned(verb, "theme", theme)
-        themes += [_place_cell(box, square, mirrored, turned, theme) for box in theme_boxes]
+        themes += [
+            _place_cell(box, square, mirrored, turned, theme) for box in theme_boxes
+        ]
     return tuple(agents), tuple(themes)
 
 
 def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[Box, list[Box]]:
     """Return the arrangement's boxes of agent and themes in percent, for these kinds.
 
-    The arrangement of a verb is for people. It may have other boxes for animals (`animals`: of the agent and of the
-    theme where it acts or is acted upon) and for themes that are not people (`things`).
+    The arrangement of a verb is for people. It may have other boxes for animals (`animals`: of the
+    agent and of the theme where it acts or is acted upon) and for themes that are not people
+    (`things`).
     """
     arrangement = verb.drawing
-    for_animals, for_things = arrangement.get("animals", {}), arrangement.get("things", {})
+    for_animals, for_things = (
+        arrangement.get("animals", {}),
+        arrangement.get("things", {}),
+    )
     agent_box: list[float] = arrangement["agent"]
     theme_box: list[Any] = arrangement.get("theme", [])
     if agent.group == "animals":
@@ -353,14 +419,20 @@ def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[Box, list[Bo
 
 
 def is_turned(verb: Verb, role: str, kind: Kind) -> bool:
-    """Return True if the sprite of a role is mirrored in the unmirrored arrangement: people look right, others left."""
+    """Return True if the sprite of a role is mirrored in the unmirrored arrangement: people look
+    right, others left.
+    """
     faces = verb.drawing.get(f"{role}_faces", "right" if role == "agent" else "left")
     looks = "right" if kind.is_person else "left"
     return bool(faces != looks)
 
 
-def _place_cell(box: Box, square: Square, mirrored: bool, turned: bool, kind: Kind) -> Cell:
-    """Return the cell of a box in a square; a smaller or larger kind stands in the middle of the lower edge."""
+def _place_cell(
+    box: Box, square: Square, mirrored: bool, turned: bool, kind: Kind
+) -> Cell:
+    """Return the cell of a box in a square; a smaller or larger kind stands in the middle of the
+    lower edge.
+    """
     left, top, size = square
     x, y, sprite_size = (value * size / 100 for value in box)
     x, y, sprite_size = (
@@ -370,13 +442,23 @@ def _place_cell(box: Box, square: Square, mirrored: bool, turned: bool, kind: Ki
     )
     if mirrored:
         x = size - x - sprite_size
-    return Cell(left + round(x), top + round(y), max(6, round(sprite_size)), mirrored != turned)
+    return Cell(
+        left + round(x), top + round(y), max(6, round(sprite_size)), mirrored != turned
+    )
 
 
 def place_relation(
-    preposition: str, subject: Kind, subjects: int, landmark: Kind, landmarks: int, zone: Zone, rng: Random
+    preposition: str,
+    subject: Kind,
+    subjects: int,
+    landmark: Kind,
+    landmarks: int,
+    zone: Zone,
+    rng: Random,
 ) -> tuple[Cells, Cells]:
-    """Draw the cells of subjects and landmarks in a relation; several landmarks are possible for `next to` only."""
+    """Draw the cells of subjects and landmarks in a relation; several landmarks are possible for
+    `next to` only.
+    """
     square = split_zone(zone, 1, LARGEST_RELATION)[0]
     mirrored = rng.random() < 0.5
     if preposition == "next to":
@@ -386,7 +468,9 @@ def place_relation(
         landmark_zone = Zone(left + size - half, top + size - low, half, low)
         if mirrored:
             subject_zone, landmark_zone = landmark_zone, subject_zone
-        return place_group(subject, subjects, subject_zone, rng), place_group(landmark, landmarks, landmark_zone, rng)
+        return place_group(subject, subjects, subject_zone, rng), place_group(
+            landmark, landmarks, landmark_zone, rng
+        )
     subject_frame, landmark_frame = _arrange_relation(preposition, subjects, landmark)
     subject_cells = _place_row(subject, subjects, subject_frame, square, mirrored)
     return subject_cells, _place_row(landmark, 1, landmark_frame, square, mirrored)
@@ -401,7 +485,9 @@ class Frame(NamedTuple):
     height: float
 
 
-def _arrange_relation(preposition: str, subjects: int, landmark: Kind) -> tuple[Frame, Frame]:
+def _arrange_relation(
+    preposition: str, subjects: int, landmark: Kind
+) -> tuple[Frame, Frame]:
     """Return the frames of subjects and landmark of a relation; several subjects need more room."""
     is_single = subjects == 1
     if preposition == "on":
@@ -409,7 +495,9 @@ def _arrange_relation(preposition: str, subjects: int, landmark: Kind) -> tuple[
         surface = 100 - big + landmark.supports * big
         tall = min(surface + 2, 42)
         left = (100 - big) / 2
-        return Frame(left, surface + 2 - tall, big, tall), Frame(left, 100 - big, big, big)
+        return Frame(left, surface + 2 - tall, big, tall), Frame(
+            left, 100 - big, big, big
+        )
     if preposition == "under":
         return Frame(24, 64, 52, 36), Frame(8, 0, 84, 84)
     if preposition == "in":
@@ -424,15 +512,20 @@ def _arrange_relation(preposition: str, subjects: int, landmark: Kind) -> tuple[
     return Frame(20, 0, 60, 38), Frame(24, 50, 52, 50)  # over
 
 
-def _place_row(kind: Kind, count: int, frame: Frame, square: Square, mirrored: bool) -> Cells:
+def _place_row(
+    kind: Kind, count: int, frame: Frame, square: Square, mirrored: bool
+) -> Cells:
     """Return a row of sprites, centered, that stands on the lower edge of a frame."""
     left, top, size = square
     scale = size / 100
-    sprite_size = max(6, int(min(frame.width / count, frame.height) * kind.scale * scale))
+    sprite_size = max(
+        6, int(min(frame.width / count, frame.height) * kind.scale * scale)
+    )
     start = frame.x * scale + (frame.width * scale - sprite_size * count) / 2
     if mirrored:
         start = size - start - sprite_size * count
     row_top = top + int((frame.y + frame.height) * scale) - sprite_size
     return tuple(
-        Cell(left + round(start) + sprite_size * index, row_top, sprite_size, mirrored) for index in range(count)
+        Cell(left + round(start) + sprite_size * index, row_top, sprite_size, mirrored)
+        for index in range(count)
     )

@@ -1,1 +1,3 @@
-"""Stage `sources`: raw files that are fetched, checked, and read in the formats of their publishers."""
+"""Stage `sources`: raw files that are fetched, checked, and read in the formats of their
+publishers.
+"""

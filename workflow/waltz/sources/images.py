@@ -1,4 +1,6 @@
-"""Images by name from a folder, a zip or a tar, which is not unpacked; every image is RGB and upright."""
+"""Images by name from a folder, a zip or a tar, which is not unpacked; every image is RGB and
+upright.
+"""
 
 import csv
 import io
@@ -28,7 +30,9 @@ from waltz.sources.listed_images import NOT_LISTED
 T = TypeVar("T")
 
 MAX_PIXELS = 64_000_000
-"""Highest number of pixels of an image: the largest image of COCO has 0.4 million, a photo of a phone 50 million."""
+"""Highest number of pixels of an image: the largest image of COCO has 0.4 million, a photo of a
+phone 50 million.
+"""
 
 MAX_LIST_BYTES = 1 << 20
 """Size limit of a list of folders and archives."""
@@ -70,24 +74,30 @@ class ImageFault:
 
 @contextmanager
 def open_images(path: str | Path) -> Iterator[ImageSource]:
-    """Open a folder, zip or tar of images, or several of them by a text file with one path in each line.
+    """Open a folder, zip or tar of images, or several of them by a text file with one path in each
+    line.
 
-    Members of an archive with absolute names or `..`, and links and devices in it, are skipped; nothing is written to
-    disk. A link in a folder is followed only to a file inside the folder; another link is a fault of its image.
+    Members of an archive with absolute names or `..`, and links and devices in it, are skipped;
+    nothing is written to disk. A link in a folder is followed only to a file inside the folder;
+    another link is a fault of its image.
 
     Raises:
-        UserError: The folder, archive or list is missing or cannot be read, or a list names a list, a missing path or
-            nothing.
+        UserError: The folder, archive or list is missing or cannot be read, or a list names a list,
+            a missing path or nothing.
     """
     path = Path(path)
     if path.is_dir():
         yield _open_folder(path)
         return
     if not path.exists():
-        raise UserError(f"{path}: no such folder or archive of images; correct the path")
+        raise UserError(
+            f"{path}: no such folder or archive of images; correct the path"
+        )
     if path.suffix == ".txt":
         with ExitStack() as stack:
-            parts = [stack.enter_context(open_images(part)) for part in _read_parts(path)]
+            parts = [
+                stack.enter_context(open_images(part)) for part in _read_parts(path)
+            ]
             yield _join_sources(path, parts)
     # The content of the file, not its name, decides between zip and tar.
     elif _open_archive(path, lambda: zipfile.is_zipfile(path)):
@@ -110,7 +120,9 @@ def _open_folder(folder: Path) -> ImageSource:
 
 
 def _join_sources(path: Path, parts: Sequence[ImageSource]) -> ImageSource:
-    """Join several sources into one; if several sources have a path, the first source provides its image."""
+    """Join several sources into one; if several sources have a path, the first source provides its
+    image.
+    """
     source_of: dict[str, ImageSource] = {}
     # In reverse, so that earlier sources overwrite later ones.
     for part in reversed(parts):
@@ -129,7 +141,8 @@ def _open_zip(path: Path, archive: zipfile.ZipFile) -> ImageSource:
     files = {info.filename: info for info in infos}
     return ImageSource(
         path,
-        _group_by_stem(info.filename for info in infos),  # a name that stands twice is a fault of its image
+        # A name that stands twice is a fault of its image.
+        _group_by_stem(info.filename for info in infos),
         lambda name: files[name].file_size,
         lambda name: _read_zip_member(archive, files[name]),
     )
@@ -153,9 +166,15 @@ def _list_files(folder: Path) -> list[str]:
         UserError: A part of the folder cannot be read.
     """
     try:
-        return [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
+        return [
+            file.relative_to(folder).as_posix()
+            for file in folder.rglob("*")
+            if file.is_file()
+        ]
     except OSError as error:
-        raise UserError(f"{error.filename or folder}: cannot be read ({error.strerror}); check the folder") from None
+        raise UserError(
+            f"{error.filename or folder}: cannot be read ({error.strerror}); check the folder"
+        ) from None
 
 
 def _read_parts(path: Path) -> list[Path]:
@@ -168,13 +187,21 @@ def _read_parts(path: Path) -> list[Path]:
             )
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}); check the path"
+        ) from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+        raise UserError(
+            f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8"
+        ) from None
     # Check each path here, where an error can name the line of the list.
-    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    numbered = [
+        (number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()
+    ]
     if not numbered:
-        raise UserError(f"{path}: names no folder or archive; write one path in each line")
+        raise UserError(
+            f"{path}: names no folder or archive; write one path in each line"
+        )
     parts: dict[Path, int] = {}
     for number, line in numbered:
         location = f"{path}, line {number}"
@@ -182,7 +209,11 @@ def _read_parts(path: Path) -> list[Path]:
         part = path.parent / line
         try:
             exists = part.exists()
-        except (OSError, ValueError):  # names that no file can have: too long, or with a zero byte
+        except (
+            OSError,
+            ValueError,
+        ):
+            # Names that no file can have: too long, or with a zero byte.
             exists = False
         if not exists:
             raise UserError(
@@ -201,12 +232,16 @@ def _read_parts(path: Path) -> list[Path]:
 
 
 def _read_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Return the content of a member of a zip; no more bytes are unpacked than the archive declares."""
+    """Return the content of a member of a zip; no more bytes are unpacked than the archive
+    declares.
+    """
     with archive.open(info) as file:
         # One byte more than declared shows that the archive understates a size.
         content = file.read(info.file_size + 1)
     if len(content) != info.file_size:
-        raise OSError(f"the archive holds {len(content)} of its {info.file_size} bytes, or more")
+        raise OSError(
+            f"the archive holds {len(content)} of its {info.file_size} bytes, or more"
+        )
     return content
 
 
@@ -217,17 +252,21 @@ def _locate(folder: Path, name: str) -> Path:
     """
     path = folder / name
     if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-        raise OSError("it is a link that leads out of its folder; put the file itself there")
+        raise OSError(
+            "it is a link that leads out of its folder; put the file itself there"
+        )
     return path
 
 
 def load_image(source: ImageSource, name: str) -> Image.Image:
     """Load an image as RGB, turned upright as its EXIF data says.
 
-    Grayscale (8 or 16 bits), CMYK and palette images are converted; transparent pixels become white.
+    Grayscale (8 or 16 bits), CMYK and palette images are converted; transparent pixels become
+    white.
 
     Args:
-        name: A path in the source, or the end of exactly one path. If no path ends in the name, its suffix is ignored.
+        name: A path in the source, or the end of exactly one path. If no path ends in the name, its
+            suffix is ignored.
     """
     image = _try_load(source, name)
     if isinstance(image, str):
@@ -246,14 +285,20 @@ def load_image_file(path: Path) -> Image.Image:
         raise UserError(f"{path}: {fault}; name an image")
     # A source of one file, so that the same checks apply.
     members = {path.stem: (path.name,)}
-    image = _try_load(ImageSource(path, members, lambda _: path.stat().st_size, lambda _: path.read_bytes()), path.name)
+    image = _try_load(
+        ImageSource(
+            path, members, lambda _: path.stat().st_size, lambda _: path.read_bytes()
+        ),
+        path.name,
+    )
     if isinstance(image, str):
         raise UserError(f"{path}: {image}; name an image ({', '.join(IMAGE_FORMATS)})")
     return image
 
 
 def convert_image(image: Image.Image) -> Image.Image:
-    """Convert an open image as `load_image` does: to RGB, upright, with white in place of transparent pixels.
+    """Convert an open image as `load_image` does: to RGB, upright, with white in place of
+    transparent pixels.
 
     Raises:
         UserError: The image cannot be decoded, or its pixels have no fixed range.
@@ -261,11 +306,15 @@ def convert_image(image: Image.Image) -> Image.Image:
     try:
         return _convert_to_rgb(ImageOps.exif_transpose(image))
     except Exception as error:  # decoders raise errors of many types
-        raise UserError(f"image: cannot be decoded: {get_first_line(error)}; give another image") from None
+        raise UserError(
+            f"image: cannot be decoded: {get_first_line(error)}; give another image"
+        ) from None
 
 
 def find_image_path(source: ImageSource, name: str) -> str:
-    """Return the path of the image with a name, for `source.size` and `source.read`; the image is not opened."""
+    """Return the path of the image with a name, for `source.size` and `source.read`; the image is
+    not opened.
+    """
     paths = _find_paths(source, name)
     if len(paths) != 1:
         raise UserError(f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}")
@@ -286,24 +335,36 @@ def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
 
 
 def list_image_names(tables: Iterable[str | Path]) -> list[str]:
-    """Return the names of the images in Parquet tables of rows, each once; rows about unlisted images are skipped."""
+    """Return the names of the images in Parquet tables of rows, each once; rows about unlisted
+    images are skipped.
+    """
     columns = []
     for table in tables:
         rows = parquet.read_table(table)
         if "rejected" in rows.column_names:
-            rows = rows.filter(pc.fill_null(pc.not_equal(rows["rejected"], NOT_LISTED), True))
+            rows = rows.filter(
+                pc.fill_null(pc.not_equal(rows["rejected"], NOT_LISTED), True)
+            )
         columns.append(rows["image"].combine_chunks())
     names: list[str] = pa.concat_arrays(columns).unique().drop_null().to_pylist()
     return names
 
 
-def write_manifest(path: str | Path, names: Iterable[str], faults: Iterable[ImageFault]) -> None:
+def write_manifest(
+    path: str | Path, names: Iterable[str], faults: Iterable[ImageFault]
+) -> None:
     """Write a CSV file with a line for each image: image, found (yes or no), and fault."""
     reason_of = {fault.image: fault.reason for fault in faults}
-    with replace_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with (
+        replace_file(path) as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["image", "found", "fault"])
-        writer.writerows((name, "no" if name in reason_of else "yes", reason_of.get(name, "")) for name in names)
+        writer.writerows(
+            (name, "no" if name in reason_of else "yes", reason_of.get(name, ""))
+            for name in names
+        )
 
 
 def _try_load(source: ImageSource, name: str) -> Image.Image | str:
@@ -339,7 +400,9 @@ def _decode(content: bytes) -> Image.Image | str:
             image = open_image(io.BytesIO(content))
             # The header gives the size; pixels are decoded only afterwards.
             if image.width * image.height > MAX_PIXELS:
-                return f"has {image.width} x {image.height} pixels, more than {MAX_PIXELS}"
+                return (
+                    f"has {image.width} x {image.height} pixels, more than {MAX_PIXELS}"
+                )
             image.load()
             return _convert_to_rgb(ImageOps.exif_transpose(image))
         except UnidentifiedImageError:
@@ -356,7 +419,9 @@ def _convert_to_rgb(image: Image.Image) -> Image.Image:
         return image
     if image.mode.startswith("I;16"):
         # 16 bits to 8 bits: the high byte. (height, width)
-        return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
+        return Image.fromarray(
+            (np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)
+        ).convert("RGB")
     if image.mode in ("I", "F"):
         raise ValueError(f"pixels of mode {image.mode} have no fixed range")
     if image.has_transparency_data:
@@ -369,8 +434,9 @@ def _convert_to_rgb(image: Image.Image) -> Image.Image:
 def _find_paths(source: ImageSource, name: str) -> list[str]:
     """Return the paths to which a name may refer.
 
-    These are the path itself, else the paths that end in the name, else the paths that do so apart from the suffix:
-    VisDial, VQA and GQA give ids instead of names, so that the suffix of their images is a guess.
+    These are the path itself, else the paths that end in the name, else the paths that do so apart
+    from the suffix: VisDial, VQA and GQA give ids instead of names, so that the suffix of their
+    images is a guess.
     """
     if not is_safe_name(name):
         return []
@@ -411,7 +477,9 @@ def _open_archive(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
     except Exception as error:  # a hostile or truncated archive can raise anything
-        raise UserError(f"{path}: broken or truncated archive ({get_first_line(error)}); get the file again") from None
+        raise UserError(
+            f"{path}: broken or truncated archive ({get_first_line(error)}); get the file again"
+        ) from None
 
 
 def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
@@ -422,5 +490,7 @@ def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
         content = file.read()
     # A truncated tar gives fewer bytes without an error.
     if len(content) < entry.size:
-        raise OSError(f"the archive ends after {len(content)} of its {entry.size} bytes")
+        raise OSError(
+            f"the archive ends after {len(content)} of its {entry.size} bytes"
+        )
     return content

@@ -43,24 +43,40 @@ def read_image_list(path: Path) -> list[ListedImage]:
     """Read the images of a tab-separated table with the header `COLUMNS`.
 
     Raises:
-        UserError: The table is missing, or a row lacks a column, has an invalid checksum, file or URL, or repeats the
-            name of a file: rows of a source name their image without its folder.
+        UserError: The table is missing, or a row lacks a column, has an invalid checksum, file or
+            URL, or repeats the name of a file: rows of a source name their image without its
+            folder.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such list of images; correct `listed` in the study")
+        raise UserError(
+            f"{path}: no such list of images; correct `listed` in the study"
+        )
     images: dict[str, ListedImage] = {}
-    lines = ((number, line.split("\t")) for number, line in enumerate(read_text_lines(path), 1) if line)
+    lines = (
+        (number, line.split("\t"))
+        for number, line in enumerate(read_text_lines(path), 1)
+        if line
+    )
     _, header = next(lines, (1, []))
     if missing := [name for name in COLUMNS if header.count(name) != 1]:
-        raise UserError(f"{path}, line 1: no column {missing[0]}, or two; expected {', '.join(COLUMNS)}")
+        raise UserError(
+            f"{path}, line 1: no column {missing[0]}, or two; expected {', '.join(COLUMNS)}"
+        )
     for number, cells in lines:
         location = f"{path}, line {number}"
         # A short line lacks its last columns, which the next check reports.
         row = dict(zip(header, cells, strict=False))
         if missing := [name for name in COLUMNS if not row.get(name)]:
-            raise UserError(f"{location}: {missing[0]} is missing; expected {', '.join(COLUMNS)}")
-        if not (re.fullmatch("[0-9]{1,18}", row["bytes"]) and re.fullmatch("[0-9a-f]{64}", row["sha256"])):
-            raise UserError(f"{location}: bytes or sha256 is no number of its kind; correct the line")
+            raise UserError(
+                f"{location}: {missing[0]} is missing; expected {', '.join(COLUMNS)}"
+            )
+        if not (
+            re.fullmatch("[0-9]{1,18}", row["bytes"])
+            and re.fullmatch("[0-9a-f]{64}", row["sha256"])
+        ):
+            raise UserError(
+                f"{location}: bytes or sha256 is no number of its kind; correct the line"
+            )
         if not is_url(row["url"]):
             raise UserError(
                 f"{location}: url is none of http or https (got {describe_value(row['url'])}); correct the line"
@@ -71,16 +87,27 @@ def read_image_list(path: Path) -> list[ListedImage]:
             raise UserError(f"{location}: {error}") from None
         # The path becomes a file on disk and in the zip, so it must not leave its folder.
         parts = row["file"].split("/")
-        if not (row["file"].isprintable() and is_safe_name(row["file"])) or {"", "."} & set(parts):
-            raise UserError(f"{location}: file is no path in a folder (got {row['file'][:80]!r}); correct the line")
+        if not (row["file"].isprintable() and is_safe_name(row["file"])) or {
+            "",
+            ".",
+        } & set(parts):
+            raise UserError(
+                f"{location}: file is no path in a folder (got {row['file'][:80]!r}); correct the line"
+            )
         if parts[-1] in images:
-            raise UserError(f"{location}: {row['file']} is listed twice, or another file of its name; remove one line")
+            raise UserError(
+                f"{location}: {row['file']} is listed twice, or another file of its name; remove one line"
+            )
         # Keyed by the name without folder, as the rows of a source name images.
-        images[parts[-1]] = ListedImage(row["file"], row["url"], int(row["bytes"]), row["sha256"])
+        images[parts[-1]] = ListedImage(
+            row["file"], row["url"], int(row["bytes"]), row["sha256"]
+        )
     return list(images.values())
 
 
-def fetch_listed_images(listed: Path, local: str | None, target: Path, lock_file: Path, cache: Path) -> None:
+def fetch_listed_images(
+    listed: Path, local: str | None, target: Path, lock_file: Path, cache: Path
+) -> None:
     """Copy or fetch every image of a list into one zip, whose bytes depend only on the images.
 
     Args:
@@ -90,7 +117,8 @@ def fetch_listed_images(listed: Path, local: str | None, target: Path, lock_file
         lock_file: The download lock file.
         cache: Folder of all fetched files, by checksum.
     Raises:
-        UserError: As `provide_raw_file`, for the first image that can be neither copied nor fetched.
+        UserError: As `provide_raw_file`, for the first image that can be neither copied nor
+            fetched.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -98,7 +126,11 @@ def fetch_listed_images(listed: Path, local: str | None, target: Path, lock_file
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         for image in read_image_list(listed):
-            entry: dict[str, Any] = {"url": SecretUrl(image.url), "sha256": image.sha256, "size": image.size}
+            entry: dict[str, Any] = {
+                "url": SecretUrl(image.url),
+                "sha256": image.sha256,
+                "size": image.size,
+            }
             if local:
                 entry["local"] = f"{local}/{image.file}"
             copy = Path(folder) / PurePosixPath(image.file).name
@@ -107,9 +139,14 @@ def fetch_listed_images(listed: Path, local: str | None, target: Path, lock_file
             archive.writestr(zipfile.ZipInfo(image.file), copy.read_bytes())
 
 
-def reject_unlisted(rows: Iterable[dict[str, Any]], listed: Path) -> Iterator[dict[str, Any]]:
+def reject_unlisted(
+    rows: Iterable[dict[str, Any]], listed: Path
+) -> Iterator[dict[str, Any]]:
     """Yield all rows of a source; a row about an image that is not listed is rejected."""
     names = {PurePosixPath(image.file).name for image in read_image_list(listed)}
     for row in rows:
-        unlisted = row["rejected"] is None and PurePosixPath(str(row["image"])).name not in names
+        unlisted = (
+            row["rejected"] is None
+            and PurePosixPath(str(row["image"])).name not in names
+        )
         yield {**row, "rejected": NOT_LISTED} if unlisted else row

@@ -1,7 +1,7 @@
 """Samples of the published runs; all other samples follow the rule of `core.sampling`.
 
-A published sample is drawn from all rows of a file in file order, because the draw depends on the number of rows.
-docs/reference/sources.md says which of the samples can be reproduced.
+A published sample is drawn from all rows of a file in file order, because the draw depends on the
+number of rows. docs/reference/sources.md says which of the samples can be reproduced.
 """
 
 import random
@@ -23,7 +23,8 @@ class PublishedSample:
     Attributes:
         n: Number of rows.
         seed: Seed of the draw.
-        draw: Takes rows, n and seed; returns the drawn rows in the order in which the runs used them.
+        draw: Takes rows, n and seed; returns the drawn rows in the order in which the runs used
+            them.
         reproducible: True where the rule gives the published sample from the original file.
     """
 
@@ -34,12 +35,18 @@ class PublishedSample:
 
 
 def shuffle_with_pandas(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
-    """Shuffle rows as `pandas.DataFrame.sample(frac=1)` does, and return the first n, or all where there are fewer."""
-    return [rows[index] for index in np.random.RandomState(seed).permutation(len(rows))[:n]]
+    """Shuffle rows as `pandas.DataFrame.sample(frac=1)` does, and return the first n, or all where
+    there are fewer.
+    """
+    return [
+        rows[index] for index in np.random.RandomState(seed).permutation(len(rows))[:n]
+    ]
 
 
 def shuffle_with_python(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
-    """Shuffle the rows as `random.shuffle` does, and return the first n, or all where there are fewer."""
+    """Shuffle the rows as `random.shuffle` does, and return the first n, or all where there are
+    fewer.
+    """
     shuffled_rows = list(rows)
     random.Random(seed).shuffle(shuffled_rows)
     return shuffled_rows[:n]
@@ -52,18 +59,27 @@ def sample_with_python(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
 
 
 def sample_with_python_by_id(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
-    """Draw n rows as `random.sample` does from the rows sorted by id, where ids are compared as texts."""
-    return sample_with_python(sorted(rows, key=lambda row: str(row["source_id"])), n, seed)
+    """Draw n rows as `random.sample` does from the rows sorted by id, where ids are compared as
+    texts.
+    """
+    return sample_with_python(
+        sorted(rows, key=lambda row: str(row["source_id"])), n, seed
+    )
 
 
 def sample_with_numpy(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """Draw n rows as the legacy `choice` of NumPy does without replacement."""
     _check_size(rows, n)
-    return [rows[index] for index in np.random.RandomState(seed).choice(len(rows), n, replace=False)]
+    return [
+        rows[index]
+        for index in np.random.RandomState(seed).choice(len(rows), n, replace=False)
+    ]
 
 
 def sample_with_numpy_by_image(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
-    """Draw n rows with NumPy and keep one row of each image: its last drawn row, in the position of its first."""
+    """Draw n rows with NumPy and keep one row of each image: its last drawn row, in the position of
+    its first.
+    """
     # A dictionary keeps the position of the first value of a key, and the last value.
     by_image = {row["image"]: row for row in sample_with_numpy(rows, n, seed)}
     return list(by_image.values())
@@ -82,14 +98,17 @@ PUBLISHED_SAMPLES: Mapping[str, PublishedSample] = {
 """The published samples by data set, with the kind of model where both kinds have a sample."""
 
 
-def select_published_ids(name: str, rows: Sequence[Row], n: int | None = None) -> list[str]:
+def select_published_ids(
+    name: str, rows: Sequence[Row], n: int | None = None
+) -> list[str]:
     """Return the ids of the rows that the published runs used, in their order.
 
     Args:
         name: One of `PUBLISHED_SAMPLES`.
         rows: All rows of the file in file order, rejected ones included.
-        n: Number of rows to return, the first rows of the published sample. A larger n draws more rows; from a
-            file with fewer rows than the published sample, all rows are drawn. None returns the published sample.
+        n: Number of rows to return, the first rows of the published sample. A larger n draws more
+            rows; from a file with fewer rows than the published sample, all rows are drawn. None
+            returns the published sample.
     Raises:
         UserError: The name is unknown, or the file has fewer than n rows.
     """
@@ -111,22 +130,31 @@ def select_published_ids(name: str, rows: Sequence[Row], n: int | None = None) -
 
 
 ENCODER_SEED, DECODER_SEED = 1520, 42
-"""Seeds of the released scripts for encoders (MM-SHAP at 00a66bf) and for decoders (CC-SHAP-VLM at 07f150d)."""
+"""Seeds of the released scripts for encoders (MM-SHAP at 00a66bf) and for decoders (CC-SHAP-VLM at
+07f150d).
+"""
 
 
 def draw_foils_for_encoders(n: int) -> list[int]:
-    """Draw for each of n items the position of the item whose text is its foil; an item may draw itself."""
+    """Draw for each of n items the position of the item whose text is its foil; an item may draw
+    itself.
+    """
     return draw_items_and_foils_for_encoders(n, None)[1]
 
 
-def draw_items_and_foils_for_encoders(items: int, n: int | None) -> tuple[list[int], list[int]]:
-    """Draw the items that the released scripts for encoders attribute, and the items whose texts are their foils.
+def draw_items_and_foils_for_encoders(
+    items: int, n: int | None
+) -> tuple[list[int], list[int]]:
+    """Draw the items that the released scripts for encoders attribute, and the items whose texts
+    are their foils.
 
     Args:
         items: Number of items that were read.
-        n: Number of items to draw; None, or a number that is not below `items`, takes all in their order.
+        n: Number of items to draw; None, or a number that is not below `items`, takes all in their
+            order.
     Returns:
-        Two lists of positions of the same length. The foils are among the drawn items; an item may draw itself.
+        Two lists of positions of the same length. The foils are among the drawn items; an item may
+        draw itself.
     """
     generator = random.Random(ENCODER_SEED)
     positions = list(range(items))
@@ -138,10 +166,12 @@ def draw_items_and_foils_for_encoders(items: int, n: int | None) -> tuple[list[i
 
 
 def draw_foils_for_decoders(ids: Sequence[str], n: int) -> list[tuple[str, bool]]:
-    """Draw for the first n items the id of the item whose caption is the foil, and whether the right caption is (A).
+    """Draw for the first n items the id of the item whose caption is the foil, and whether the
+    right caption is (A).
 
-    The released script draws both in turn from one generator; it draws the foil from all items sorted by id. That it
-    draws nothing else from the generator is read from the code, not confirmed by an output.
+    The released script draws both in turn from one generator; it draws the foil from all items
+    sorted by id. That it draws nothing else from the generator is read from the code, not confirmed
+    by an output.
 
     Args:
         ids: Ids of all items of the file.
@@ -158,7 +188,9 @@ def draw_foils_for_decoders(ids: Sequence[str], n: int) -> list[tuple[str, bool]
 
 
 def draw_caption_first(n: int, seed: int = DECODER_SEED) -> list[bool]:
-    """Draw for each of n items whether the caption is (A) and the foil (B) in the pairwise question for decoders."""
+    """Draw for each of n items whether the caption is (A) and the foil (B) in the pairwise question
+    for decoders.
+    """
     generator = random.Random(seed)
     return [generator.choice([0, 1]) == 0 for _ in range(n)]
 

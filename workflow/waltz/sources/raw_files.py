@@ -19,7 +19,11 @@ import ijson
 import numpy as np
 
 from waltz.core.errors import UserError
-from waltz.core.files.json_objects import RepeatedKeyError, build_object_type, parse_json
+from waltz.core.files.json_objects import (
+    RepeatedKeyError,
+    build_object_type,
+    parse_json,
+)
 
 T = TypeVar("T", bound=object)
 
@@ -33,7 +37,11 @@ TYPE_NAMES: dict[type, str] = {
     type(None): "null",
 }
 """Names of the types of JSON values in error messages."""
-TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
+TYPE_BY_EVENT = {
+    "start_map": "an object",
+    "start_array": "a list",
+    "map_key": "an object",
+}
 """Names of the types of containers, by the event of the parser at their start."""
 
 CHUNK_BYTES = 1 << 16
@@ -43,7 +51,9 @@ HALF_PAIR = re.compile(
 )
 """Escape of one half of a surrogate pair without the other half."""
 MAX_DEPTH = 200
-"""Limit of the levels of nested values; time and memory of the parser grow with the square of their number."""
+"""Limit of the levels of nested values; time and memory of the parser grow with the square of their
+number.
+"""
 ESCAPE = re.compile(rb"\\.", re.DOTALL)
 """A backslash and the character that it escapes, such as a quotation mark within a string."""
 TOO_DEEP = "values are nested too deeply (got 200 levels or more); flatten them"
@@ -52,33 +62,45 @@ LARGEST_CELL = 10_000_000
 """Highest number of characters of a cell of a CSV file."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 PARSE_ERRORS = (ijson.JSONError, json.JSONDecodeError, UnicodeDecodeError)
-"""Errors of the parser; overlong and truncated UTF-8 passes its lexer and raises an error when it is decoded."""
+"""Errors of the parser; overlong and truncated UTF-8 passes its lexer and raises an error when it
+is decoded.
+"""
 
 LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 
 ImageNames = str | Mapping[str, str]
-"""A template with `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the file names by image id."""
+"""A template with `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the file names by
+image id.
+"""
 
 
 def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
-    """Yield the entries of the list at `key` in file order; an entry that is not of the type `kind` is an error."""
+    """Yield the entries of the list at `key` in file order; an entry that is not of the type `kind`
+    is an error.
+    """
     position = -1
     for position, entry in enumerate(_read_entries(path, "items", key)):
         if not isinstance(entry, kind):
             name = f"entry {position} of {_describe_key(key)}"
-            raise UserError(f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}")
+            raise UserError(
+                f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}"
+            )
         yield entry
     # Without entries, the list may be empty, missing, or a value of another type.
     if position < 0:
         _check_empty_container(path, key, "a list")
 
 
-def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_object_entries(
+    path: str | Path, key: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the names and values of the object of objects at `key`; a repeated name is an error."""
     names: set[str] = set()
     for name, entry in _read_entries(path, "kvitems", key):
         if not isinstance(entry, dict):
-            raise UserError(f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object")
+            raise UserError(
+                f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object"
+            )
         if name in names:
             raise _build_repeated_error(path, _describe_key(key), name)
         names.add(name)
@@ -90,7 +112,8 @@ def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[
 def read_root_type(path: str | Path) -> str:
     """Return the name of the type of the root of a JSON file: `an object`, `a list`, …"""
     with _open_json(path) as file:
-        event, value = next(ijson.basic_parse(file, use_float=True))  # `parse` takes for ever where values are nested
+        # `parse` takes for ever where values are nested.
+        event, value = next(ijson.basic_parse(file, use_float=True))
     return TYPE_BY_EVENT.get(event, describe_type(value))
 
 
@@ -98,14 +121,20 @@ def read_value(path: str | Path, key: str, kind: type[T]) -> T:
     """Return the value at `key`, which must fit in memory; the rest of the file is not read."""
     value = next(_read_entries(path, "value", key), None)
     if value is None:
-        raise UserError(f"{path}: {_describe_key(key)} is missing or null; get the file again")
+        raise UserError(
+            f"{path}: {_describe_key(key)} is missing or null; get the file again"
+        )
     if not isinstance(value, kind):
-        raise UserError(f"{path}: {_describe_key(key)} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
+        raise UserError(
+            f"{path}: {_describe_key(key)} is {describe_type(value)}, not {TYPE_NAMES[kind]}"
+        )
     return value
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line number, from 1, and the object of each line of a JSON-lines file; empty lines are skipped."""
+    """Yield the line number, from 1, and the object of each line of a JSON-lines file; empty lines
+    are skipped.
+    """
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -125,21 +154,26 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{path}: line {number}: malformed JSON at column {error.colno}; get the file again"
                 ) from None
             if not isinstance(entry, dict):
-                raise UserError(f"{path}: line {number} is {describe_type(entry)}, not an object")
+                raise UserError(
+                    f"{path}: line {number} is {describe_type(entry)}, not an object"
+                )
             yield number, entry
 
 
 def read_csv_records(
     path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield for each record of a CSV file the number of its last line and its cells by column; skip empty lines.
+    """Yield for each record of a CSV file the number of its last line and its cells by column; skip
+    empty lines.
 
     Args:
         columns: Names of the columns of a file without header.
         required: Columns that the file must have.
     """
     with _open(path) as binary:
-        lines = (_decode_line(path, number, line) for number, line in enumerate(binary, 1))
+        lines = (
+            _decode_line(path, number, line) for number, line in enumerate(binary, 1)
+        )
         csv.field_size_limit(LARGEST_CELL)
         reader = csv.reader(lines, strict=True)
         try:
@@ -151,7 +185,9 @@ def read_csv_records(
                     f"{path}: column {missing[0]!r} is missing (got {', '.join(header) or 'nothing'},"
                     f" expected {', '.join(required)}); name it in the first line"
                 )
-            repeated = next((name for name in header if name and header.count(name) > 1), None)
+            repeated = next(
+                (name for name in header if name and header.count(name) > 1), None
+            )
             if repeated is not None:
                 raise UserError(
                     f"{path}: column {repeated!r} stands {header.count(repeated)} times; rename all but one"
@@ -177,7 +213,9 @@ def read_text_lines(path: str | Path) -> Iterator[str]:
 
 
 def find_half_pair(value: Any) -> str | None:
-    """Return the fault of a JSON value with half a surrogate pair, which no output can store; None without a fault."""
+    """Return the fault of a JSON value with half a surrogate pair, which no output can store; None
+    without a fault.
+    """
     try:
         return _find_half_pair(value)
     except RecursionError:
@@ -206,21 +244,31 @@ def _find_half_pair(value: Any) -> str | None:
 
 def describe_type(value: Any) -> str:
     """Return the name of the type of a JSON value, as error messages show it."""
-    return TYPE_NAMES[dict] if isinstance(value, dict) else TYPE_NAMES.get(type(value), type(value).__name__)
+    return (
+        TYPE_NAMES[dict]
+        if isinstance(value, dict)
+        else TYPE_NAMES.get(type(value), type(value).__name__)
+    )
 
 
 def read_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> T:
-    """Return a required field of a record, which must be of the type `kind`; true and false are not numbers."""
+    """Return a required field of a record, which must be of the type `kind`; true and false are not
+    numbers.
+    """
     if name not in record:
         raise UserError(f"{location}: field {name!r} is missing")
     value = record[name]
     # In Python, `bool` is a subclass of `int`.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UserError(f"{location}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
+        raise UserError(
+            f"{location}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}"
+        )
     return value
 
 
-def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> T | None:
+def read_optional_field(
+    record: Mapping[str, Any], name: str, kind: type[T], location: str
+) -> T | None:
     """Return a field of a record; None where it is missing or null."""
     if record.get(name) is None:
         return None
@@ -242,17 +290,23 @@ def read_strings(record: Mapping[str, Any], name: str, location: str) -> list[st
     return _read_list_field(record, name, str, location)
 
 
-def read_objects(record: Mapping[str, Any], name: str, location: str) -> list[dict[str, Any]]:
+def read_objects(
+    record: Mapping[str, Any], name: str, location: str
+) -> list[dict[str, Any]]:
     """Return a field that must be a list of objects."""
     return _read_list_field(record, name, dict, location)
 
 
-def _read_list_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> list[T]:
+def _read_list_field(
+    record: Mapping[str, Any], name: str, kind: type[T], location: str
+) -> list[T]:
     values = read_field(record, name, list, location)
     for index, value in enumerate(values):
         if not isinstance(value, kind):
             actual = describe_type(value)
-            raise UserError(f"{location}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}")
+            raise UserError(
+                f"{location}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}"
+            )
     return values
 
 
@@ -271,19 +325,27 @@ def join_lines(text: str) -> str:
     return LINE_BREAKS.sub(" ", text).strip()
 
 
-def build_image_name(image_id: str, names: ImageNames, split: str | None, location: str) -> str:
+def build_image_name(
+    image_id: str, names: ImageNames, split: str | None, location: str
+) -> str:
     """Return the file name of an image from its id, by a template or by the names of the images.
 
     A numeric id is a number in the template, so that it can be formatted (`{id:012d}`).
     """
     if isinstance(names, Mapping):
         if image_id not in names:
-            raise UserError(f"{location}: image id {image_id} is not among the {len(names)} known images")
+            raise UserError(
+                f"{location}: image id {image_id} is not among the {len(names)} known images"
+            )
         return names[image_id]
     try:
-        return names.format(id=int(image_id) if image_id.isdecimal() else image_id, split=split)
+        return names.format(
+            id=int(image_id) if image_id.isdecimal() else image_id, split=split
+        )
     except (ValueError, KeyError, IndexError) as error:
-        raise UserError(f"{location}: image id {image_id!r} does not fit the template {names!r} ({error})") from None
+        raise UserError(
+            f"{location}: image id {image_id!r} does not fit the template {names!r} ({error})"
+        ) from None
 
 
 def _open(path: str | Path) -> BinaryIO:
@@ -295,23 +357,30 @@ def _open(path: str | Path) -> BinaryIO:
         raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
 
 
-def _read_entries(path: str | Path, kind: Literal["items", "kvitems", "value"], key: str) -> Iterator[Any]:
-    """Yield the entries of the list at a key, the names and values of the object at a key, or the value at a key.
+def _read_entries(
+    path: str | Path, kind: Literal["items", "kvitems", "value"], key: str
+) -> Iterator[Any]:
+    """Yield the entries of the list at a key, the names and values of the object at a key, or the
+    value at a key.
 
     Raises:
-        UserError: The file is not valid JSON, or it repeats a key within the entries or on the path to them.
+        UserError: The file is not valid JSON, or it repeats a key within the entries or on the path
+            to them.
     """
     repeated: list[str] = []
     settings = {"use_float": True, "map_type": build_object_type(repeated)}
     with _open_json(path) as file:
         parser = _choose_parser(file)
-        # A repeated key on the path would give the entries of both values; the search in the bytes is quick.
+        # A repeated key on the path would give the entries of both values; the search in the bytes
+        # is quick.
         if _may_repeat(file, key):
             _check_keys(path)
         if kind == "kvitems":
             entries = parser.kvitems(file, key, **settings)
         else:
-            entries = parser.items(file, f"{key}.item".lstrip(".") if kind == "items" else key, **settings)
+            entries = parser.items(
+                file, f"{key}.item".lstrip(".") if kind == "items" else key, **settings
+            )
         # `map_type` notes repeated keys in `repeated` while an entry is built.
         for entry in entries:
             if repeated:
@@ -322,7 +391,9 @@ def _read_entries(path: str | Path, kind: Literal["items", "kvitems", "value"], 
 
 
 def _may_repeat(file: BinaryIO, key: str) -> bool:
-    """Return True where a part of a key occurs twice in the text of a file, as a key or as another value."""
+    """Return True where a part of a key occurs twice in the text of a file, as a key or as another
+    value.
+    """
     texts = [f'"{part}"'.encode() for part in key.split(".") if part]
     if not texts or not os.fstat(file.fileno()).st_size:
         return False
@@ -332,15 +403,21 @@ def _may_repeat(file: BinaryIO, key: str) -> bool:
 
 def _check_keys(path: str | Path) -> None:
     """Raise an error for a file in which an object repeats a key."""
-    key_path: list[str | int] = []  # a key for each object that is open, an index for each list
+    # A key for each object that is open, an index for each list.
+    key_path: list[str | int] = []
     keys: list[set[str]] = []
     with _open(path) as file:
         for event, value in _choose_parser(file).basic_parse(file, use_float=True):
             # The last element of both lists belongs to the innermost open container.
             if event == "map_key":
                 if value in keys[-1]:
-                    names = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in key_path[:-1])
-                    raise _build_repeated_error(path, "".join(names).lstrip(".") or "the root", value)
+                    names = (
+                        f"[{part}]" if isinstance(part, int) else f".{part}"
+                        for part in key_path[:-1]
+                    )
+                    raise _build_repeated_error(
+                        path, "".join(names).lstrip(".") or "the root", value
+                    )
                 keys[-1].add(value)
                 key_path[-1] = value
             elif event in ("end_map", "end_array"):
@@ -375,20 +452,27 @@ class _DepthError(Exception):
 
 
 def _choose_parser(file: BinaryIO) -> Any:
-    """Return the backend of ijson that reads a file correctly; the position of the file does not change."""
+    """Return the backend of ijson that reads a file correctly; the position of the file does not
+    change.
+    """
     size = os.fstat(file.fileno()).st_size
     if not size:
         return ijson
     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
         if _is_deep(content):
             raise _DepthError
-        escapes = any(content.find(escape) >= 0 for escape in (rb"\ud", rb"\uD"))  # faster than the expression
-        return ijson.get_backend("python") if escapes and HALF_PAIR.search(content) else ijson
+        # Faster than the expression.
+        escapes = any(content.find(escape) >= 0 for escape in (rb"\ud", rb"\uD"))
+        return (
+            ijson.get_backend("python")
+            if escapes and HALF_PAIR.search(content)
+            else ijson
+        )
 
 
 def _is_deep(content: mmap.mmap) -> bool:
-    """Return True where the values of a JSON text are nested `MAX_DEPTH` levels deep; brackets in strings are
-    skipped.
+    """Return True where the values of a JSON text are nested `MAX_DEPTH` levels deep; brackets in
+    strings are skipped.
     """
     depth = 0  # open brackets before the chunk
     n_quotes = 0  # 1 where the chunk begins within a string
@@ -399,8 +483,9 @@ def _is_deep(content: mmap.mmap) -> bool:
             part += content[start + len(part) : start + len(part) + 1]
         start += len(part)
 
-        # Arrays of shape (bytes of the chunk,): a byte is within a string after an odd number of quotation marks.
-        # Escaped characters become underscores, so that the remaining quotation marks begin or end strings.
+        # Arrays of shape (bytes of the chunk,): a byte is within a string after an odd number of
+        # quotation marks. Escaped characters become underscores, so that the remaining quotation
+        # marks begin or end strings.
         letters = np.frombuffer(ESCAPE.sub(b"__", part), np.uint8)
         quotes_so_far = n_quotes + np.cumsum(letters == ord('"'), dtype=np.int32)
         is_outside = quotes_so_far % 2 == 0
@@ -429,7 +514,9 @@ def _describe_key(key: str) -> str:
 
 
 def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
-    """Raise an error unless the value at `key`, which has no entries, is an empty container of the expected type."""
+    """Raise an error unless the value at `key`, which has no entries, is an empty container of the
+    expected type.
+    """
     parent = key.rpartition(".")[0]
     siblings: list[str] = []
     with _open(path) as file:
@@ -438,27 +525,41 @@ def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
             if prefix == key and event != "map_key":
                 type_name = TYPE_BY_EVENT.get(event, describe_type(value))
                 if type_name != expected:
-                    raise UserError(f"{path}: {_describe_key(key)} is {type_name}, not {expected}")
+                    raise UserError(
+                        f"{path}: {_describe_key(key)} is {type_name}, not {expected}"
+                    )
                 return
             if prefix == "" and event == "start_array":
-                raise UserError(f"{path}: the root is a list, not an object with {key!r}")
+                raise UserError(
+                    f"{path}: the root is a list, not an object with {key!r}"
+                )
             if prefix == "" and event not in TYPE_BY_EVENT and event != "end_map":
-                raise UserError(f"{path}: the root is {describe_type(value)}, not an object with {key!r}")
+                raise UserError(
+                    f"{path}: the root is {describe_type(value)}, not an object with {key!r}"
+                )
             if prefix == parent and event == "map_key":
                 siblings.append(value)
-    raise UserError(f"{path}: {_describe_key(key)} is missing (got {', '.join(siblings) or 'no keys'})")
+    raise UserError(
+        f"{path}: {_describe_key(key)} is missing (got {', '.join(siblings) or 'no keys'})"
+    )
 
 
 def _build_json_error(path: str | Path, error: Exception) -> UserError:
     position, size = _find_first_bad_byte(path), Path(path).stat().st_size
     if position >= size:
-        return UserError(f"{path}: truncated: the file ends at byte {size} within its JSON; get it again")
+        return UserError(
+            f"{path}: truncated: the file ends at byte {size} within its JSON; get it again"
+        )
     reason = str(error).removeprefix("b'").splitlines()[0].split("\\n")[0]
-    return UserError(f"{path}: malformed JSON at byte {position}: {reason}; get the file again")
+    return UserError(
+        f"{path}: malformed JSON at byte {position}: {reason}; get the file again"
+    )
 
 
 def _find_first_bad_byte(path: str | Path) -> int:
-    """Return the offset of the byte at which parsing fails; the size of the file where parsing fails at its end."""
+    """Return the offset of the byte at which parsing fails; the size of the file where parsing
+    fails at its end.
+    """
     offset = 0
     # First find the chunk in which parsing fails, then the byte within this chunk.
     for step in (CHUNK_BYTES, 1):

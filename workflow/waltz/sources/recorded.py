@@ -21,7 +21,8 @@ class RecordedRows:
 
     Attributes:
         rows: Usable rows of the layout `RECORDED`, in the order of the source.
-        facts: Entries of the run record: rejected rows by reason, rows of other models by model, commits, seeds.
+        facts: Entries of the run record: rejected rows by reason, rows of other models by model,
+            commits, seeds.
         read: Number of rows of the model on the data set with the requested kinds of record.
     """
 
@@ -31,7 +32,11 @@ class RecordedRows:
 
 
 def read_records(
-    file: str | Path, model: Mapping[str, Any], datasets: Sequence[str], profiles: Sequence[str], *records: str
+    file: str | Path,
+    model: Mapping[str, Any],
+    datasets: Sequence[str],
+    profiles: Sequence[str],
+    *records: str,
 ) -> Iterator[tuple[str, RecordedRows]]:
     """Yield each data set with the records of one model on it.
 
@@ -41,12 +46,18 @@ def read_records(
         profiles: Profiles of the study.
         records: Kinds of record: `answer`, `test`, `attribution`.
     Raises:
-        UserError: The source has no rows of the model on a data set, or has rows of a profile that the study lacks.
+        UserError: The source has no rows of the model on a data set, or has rows of a profile that
+            the study lacks.
     """
     table = parquet.read(file, RECORDED)
     for dataset in datasets:
-        dataset_rows = table.filter(pc.equal(table.column("dataset"), dataset)).to_pylist()
-        yield dataset, _select_rows(file, dataset_rows, model, dataset, profiles, records)
+        dataset_rows = table.filter(
+            pc.equal(table.column("dataset"), dataset)
+        ).to_pylist()
+        yield (
+            dataset,
+            _select_rows(file, dataset_rows, model, dataset, profiles, records),
+        )
 
 
 def _select_rows(
@@ -63,7 +74,9 @@ def _select_rows(
     names = {None, model["name"], weights or None}
     model_rows = [row for row in dataset_rows if row["model"] in names]
     if not model_rows:
-        recorded_models = ", ".join(sorted({row["model"] for row in dataset_rows})) or "nothing"
+        recorded_models = (
+            ", ".join(sorted({row["model"] for row in dataset_rows})) or "nothing"
+        )
         expected = f"{model['name']} or {weights}" if weights else model["name"]
         raise UserError(
             f"no records of {model['name']} on {dataset}: {file} (got {recorded_models}, expected {expected});"
@@ -80,8 +93,12 @@ def _select_rows(
     # The rows of the stage, and counts for its run record.
     selected = [row for row in model_rows if row["record"] in records]
     usable = [row for row in selected if row["rejected"] is None]
-    reasons = Counter(row["rejected"] for row in selected if row["rejected"] is not None)
-    other_models = Counter(row["model"] for row in dataset_rows if row["model"] not in names)
+    reasons = Counter(
+        row["rejected"] for row in selected if row["rejected"] is not None
+    )
+    other_models = Counter(
+        row["model"] for row in dataset_rows if row["model"] not in names
+    )
     facts = {
         "source": model_rows[0]["source"],
         "unusable": dict(reasons.most_common(10)),

@@ -19,7 +19,11 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions, build_equations_players, build_published_players
+from waltz.models.encoders.coalitions import (
+    Coalitions,
+    build_equations_players,
+    build_published_players,
+)
 from waltz.models.encoders.kinds import albef
 from waltz.models.encoders.kinds.albef import prepare_square_image
 from waltz.models.encoders.vqa import answer_question
@@ -78,7 +82,9 @@ def test_a_text_begins_with_cls_and_does_not_end_with_sep():
     text = ENCODER.tokenize("The dog's on-the (red) horse.")
     assert text.tokens == ("[CLS]", "the", "[UNK]", "on", "the", "red", "horse")
     assert text.special == (True, *[False] * 6)
-    assert [slice_span("The dog's on-the (red) horse.", span) for span in text.spans] == [
+    assert [
+        slice_span("The dog's on-the (red) horse.", span) for span in text.spans
+    ] == [
         "",
         "The",
         "dog's",
@@ -91,27 +97,42 @@ def test_a_text_begins_with_cls_and_does_not_end_with_sep():
 
 def test_an_empty_text_is_cls_alone():
     text = ENCODER.tokenize("?!")
-    assert (text.ids, text.tokens, text.special) == ((TOKENIZER.cls_token_id,), ("[CLS]",), (True,))
+    assert (text.ids, text.tokens, text.special) == (
+        (TOKENIZER.cls_token_id,),
+        ("[CLS]",),
+        (True,),
+    )
 
 
 def test_more_tokens_than_positions_are_refused():
     assert len(ENCODER.tokenize("dog " * 13).ids) == 14
-    with pytest.raises(UserError, match=r"models\.albef: 15 tokens, at most 14 are read"):
+    with pytest.raises(
+        UserError, match=r"models\.albef: 15 tokens, at most 14 are read"
+    ):
         ENCODER.tokenize("dog " * 14)
 
 
 @pytest.mark.parametrize("size", [(50, 37), (400, 30), (384, 384), (1, 3)])
 def test_an_image_is_prepared_as_by_clips_processor_without_a_crop(size):
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8))
+    image = Image.fromarray(
+        np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    )
     processor = transformers.CLIPImageProcessorPil(
-        size={"height": 96, "width": 96}, do_center_crop=False, resample=Image.Resampling.BICUBIC
+        size={"height": 96, "width": 96},
+        do_center_crop=False,
+        resample=Image.Resampling.BICUBIC,
     )
     expected = processor(images=[image], return_tensors="pt")["pixel_values"][0]
-    torch.testing.assert_close(prepare_square_image(image, 96), expected, rtol=0, atol=2e-6)
+    torch.testing.assert_close(
+        prepare_square_image(image, 96), expected, rtol=0, atol=2e-6
+    )
 
 
 def test_zero_is_the_mean_colour():
-    grey = prepare_square_image(Image.new("RGB", (5, 4), tuple(round(255 * mean) for mean in OPENAI_CLIP_MEAN)), 8)
+    grey = prepare_square_image(
+        Image.new("RGB", (5, 4), tuple(round(255 * mean) for mean in OPENAI_CLIP_MEAN)),
+        8,
+    )
     assert grey.abs().max() < 0.5 / 255 / min(OPENAI_CLIP_STD)
     white = prepare_square_image(Image.new("L", (5, 4), 255), 8)
     assert white[:, 0, 0].tolist() == pytest.approx(
@@ -129,7 +150,14 @@ def load(albef_folder):
     def loaded(kind="albef", **entry):
         layout = "answering" if kind == "albef-answering" else "retrieval"
         return load_encoder(
-            ModelSpec("mine", kind=kind, weights=str(albef_folder(layout)), revision="local", **entry), CPU
+            ModelSpec(
+                "mine",
+                kind=kind,
+                weights=str(albef_folder(layout)),
+                revision="local",
+                **entry,
+            ),
+            CPU,
         )
 
     return loaded
@@ -145,7 +173,9 @@ def load_answering(load, albef_folder):
 
 
 def picture(seed=0, shape=(40, 56)):
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (*shape, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(seed).integers(0, 255, (*shape, 3), dtype=np.uint8)
+    )
 
 
 def ids_of(encoder, text):
@@ -154,14 +184,19 @@ def ids_of(encoder, text):
 
 @torch.inference_mode()
 def test_the_three_parts_are_the_restatement(load, albef_folder):
-    encoder, weights = load(), torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True)
+    encoder, weights = (
+        load(),
+        torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True),
+    )
     logits = []
     for seed in range(3):
         image = encoder.prepare_image(picture(seed))
         for text in TEXTS:
             ids = ids_of(encoder, text)
             mismatch, match = restated.match_logits(weights, CONFIG, image, ids[0])
-            logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))
+            logit = encoder.fuse(
+                encoder.encode_text(ids), encoder.encode_image(image[None])
+            )
             assert float(logit) == pytest.approx(float(match - mismatch), abs=2e-5)
             logits.append(float(logit))
     assert np.std(logits) > 0.05
@@ -176,7 +211,9 @@ def test_rows_do_not_mix(load, load_answering, kind):
     ids[1, 1:] = encoder.masked_id
     together = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(images))
     for row in range(3):
-        alone = encoder.fuse(encoder.encode_text(ids[row][None]), encoder.encode_image(images[row][None]))[0]
+        alone = encoder.fuse(
+            encoder.encode_text(ids[row][None]), encoder.encode_image(images[row][None])
+        )[0]
         torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-5)
 
 
@@ -188,9 +225,14 @@ def test_a_checkpoint_that_prefers_a_match_scores_high(albef_folder, tmp_path):
     weights["itm_head.weight"].zero_()
     weights["itm_head.bias"].copy_(torch.tensor([-1.0, 3.0]))
     torch.save(weights, tmp_path / "weights.pth")
-    encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path / "weights.pth"), "local"), CPU)
+    encoder = load_encoder(
+        ModelSpec("mine", "albef", str(tmp_path / "weights.pth"), "local"), CPU
+    )
     assert encoder.probability
-    pair = encoder.encode_text(ids_of(encoder, TEXTS[0])), encoder.encode_image(encoder.prepare_image(picture())[None])
+    pair = (
+        encoder.encode_text(ids_of(encoder, TEXTS[0])),
+        encoder.encode_image(encoder.prepare_image(picture())[None]),
+    )
     assert encoder.fuse(*pair).tolist() == pytest.approx([4.0])
 
 
@@ -215,15 +257,22 @@ def test_published_masks_always_show_the_start_token_alone(load):
     assert text.tokens == ("[CLS]", "a", "dog")
     players = build_published_players(encoder, text, image)
     assert players.always_visible.tolist() == [True] + [False] * 6
-    assert players.mask_text(np.zeros((1, 3), dtype=bool)).tolist() == [[text.ids[0], 0, 0]]
+    assert players.mask_text(np.zeros((1, 3), dtype=bool)).tolist() == [
+        [text.ids[0], 0, 0]
+    ]
     exact = build_equations_players(encoder, text, image)
     assert exact.positions == (1, 2)
     assert encoder.masked_id == encoder.tokenizer.mask_token_id
 
 
-@pytest.mark.parametrize("players_of", [build_published_players, build_equations_players])
+@pytest.mark.parametrize(
+    "players_of", [build_published_players, build_equations_players]
+)
 def test_coalitions_are_those_of_the_restatement(load, albef_folder, players_of):
-    encoder, weights = load(), torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True)
+    encoder, weights = (
+        load(),
+        torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True),
+    )
     image = encoder.prepare_image(picture())
     players = players_of(encoder, encoder.tokenize(TEXTS[0]), image)
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
@@ -241,12 +290,15 @@ def test_the_answer_is_the_likeliest_of_the_list(load_answering):
     encoder = load_answering()
     image = encoder.prepare_image(picture())
     question = encoder.network.text_encoder.fuse(
-        *encoder.encode_text(ids_of(encoder, TEXTS[1])), *encoder.encode_image(image[None])
+        *encoder.encode_text(ids_of(encoder, TEXTS[1])),
+        *encoder.encode_image(image[None]),
     )
     logits = encoder.network.text_decoder(question, encoder.answer_trees)[0].double()
     given = answer_question(encoder, image, TEXTS[1])
     assert given.text == ANSWERS[int(logits.argmax())]
-    assert given.probability == pytest.approx(float(logits.exp().max() / logits.exp().sum()), rel=1e-5)
+    assert given.probability == pytest.approx(
+        float(logits.exp().max() / logits.exp().sum()), rel=1e-5
+    )
 
 
 @torch.inference_mode()
@@ -260,8 +312,12 @@ def test_a_head_that_prefers_one_word_answers_it(load_answering):
     assert given.text == "two"
 
 
-@pytest.mark.parametrize("vocabulary", [[], {"0": "yes"}, [1], ["dog", ""], ["dog " * 14]])
-def test_a_list_of_answers_that_cannot_be_weighed_is_refused(load_answering, vocabulary):
+@pytest.mark.parametrize(
+    "vocabulary", [[], {"0": "yes"}, [1], ["dog", ""], ["dog " * 14]]
+)
+def test_a_list_of_answers_that_cannot_be_weighed_is_refused(
+    load_answering, vocabulary
+):
     with pytest.raises(UserError, match=r"models\.mine\.answers: "):
         load_answering(vocabulary)
 
@@ -270,7 +326,8 @@ def test_the_published_tokenizer_is_the_default(albef_folder, tmp_path):
     for name in ("weights.pth", "weights.json"):
         (tmp_path / name).write_bytes((albef_folder("retrieval") / name).read_bytes())
     with pytest.raises(
-        UserError, match=r"cannot load the tokenizer google-bert/bert-base-uncased.*next to the weights"
+        UserError,
+        match=r"cannot load the tokenizer google-bert/bert-base-uncased.*next to the weights",
     ):
         load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
 
@@ -281,11 +338,20 @@ def test_a_vocabulary_file_alone_is_a_tokenizer(albef_folder, tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "##s", "the", "cafe"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
     encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
-    assert encoder.tokenize("The dog's Caf\u00e9, &").tokens == ("[CLS]", "the", "dog", "##s", "cafe", "[UNK]")
+    assert encoder.tokenize("The dog's Caf\u00e9, &").tokens == (
+        "[CLS]",
+        "the",
+        "dog",
+        "##s",
+        "cafe",
+        "[UNK]",
+    )
 
 
 @torch.inference_mode()
-def test_settings_of_the_entry_override_those_of_the_folder(load, albef_folder, tmp_path):
+def test_settings_of_the_entry_override_those_of_the_folder(
+    load, albef_folder, tmp_path
+):
     assert load().network.visual_encoder.blocks[0].attn.heads != 1
     elsewhere = tmp_path / "named.json"
     elsewhere.write_text(json.dumps(CONFIG | {"vision_heads": 1}))

@@ -1,4 +1,6 @@
-"""BLIP's matching head, taken apart into text, image and fusion: the logits of the transformers forward pass."""
+"""BLIP's matching head, taken apart into text, image and fusion: the logits of the transformers
+forward pass.
+"""
 
 from pathlib import Path
 
@@ -22,8 +24,17 @@ MATCHER = Path("resources/scenes/models/matcher")
 def tiny(dtype=torch.float64, layers=3, noise=0.4):
     """Random weights, large enough that neither side is drowned."""
     torch.manual_seed(0)
-    shape = {"num_attention_heads": 4, "num_hidden_layers": layers, "intermediate_size": 48}
-    text = shape | {"hidden_size": 48, "encoder_hidden_size": 40, "vocab_size": 120, "max_position_embeddings": 32}
+    shape = {
+        "num_attention_heads": 4,
+        "num_hidden_layers": layers,
+        "intermediate_size": 48,
+    }
+    text = shape | {
+        "hidden_size": 48,
+        "encoder_hidden_size": 40,
+        "vocab_size": 120,
+        "max_position_embeddings": 32,
+    }
     text |= {"bos_token_id": 2, "sep_token_id": 3, "eos_token_id": 3}
     vision = shape | {"hidden_size": 40, "image_size": 48, "patch_size": 8}
     network = transformers.BlipForImageTextRetrieval(
@@ -31,14 +42,18 @@ def tiny(dtype=torch.float64, layers=3, noise=0.4):
     ).eval()
     with torch.no_grad():
         for weights in network.parameters():
-            weights.add_(torch.randn_like(weights), alpha=noise if weights.ndim > 1 else 0.1)
+            weights.add_(
+                torch.randn_like(weights), alpha=noise if weights.ndim > 1 else 0.1
+            )
     return Blip(ModelSpec("tiny"), "cpu", network.to(dtype), None, 32, None)
 
 
 @torch.inference_mode()
 def both(encoder, ids, images):
     """Logits of a match over a mismatch: of the whole network, and of its parts."""
-    network_logits = encoder.network(input_ids=ids, pixel_values=images.to(encoder.network.dtype)).itm_score.float()
+    network_logits = encoder.network(
+        input_ids=ids, pixel_values=images.to(encoder.network.dtype)
+    ).itm_score.float()
     return network_logits[:, 1] - network_logits[:, 0], encoder.fuse(
         encoder.encode_text(ids), encoder.encode_image(images.to(encoder.network.dtype))
     )
@@ -65,27 +80,41 @@ def test_half_the_precision_gives_nearly_the_same():
 
 @pytest.fixture(scope="module")
 def matcher():
-    return load_encoder(ModelSpec("matcher", "blip", str(MATCHER), "local"), Device("cpu", 1, "test"))
+    return load_encoder(
+        ModelSpec("matcher", "blip", str(MATCHER), "local"), Device("cpu", 1, "test")
+    )
 
 
 def test_the_scenes_matcher_gives_its_own_probability(matcher):
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8))
-    image, words = matcher.prepare_image(picture), matcher.tokenize("there are two cats on the table.")
+    picture = Image.fromarray(
+        np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)
+    )
+    image, words = (
+        matcher.prepare_image(picture),
+        matcher.tokenize("there are two cats on the table."),
+    )
     inputs = {"input_ids": torch.tensor([words.ids]), "pixel_values": image[None]}
     with torch.inference_mode():
         expected = matcher.network(**inputs).itm_score.softmax(dim=-1)[0, 1]
-        logit = matcher.fuse(matcher.encode_text(torch.tensor([words.ids])), matcher.encode_image(image[None]))
+        logit = matcher.fuse(
+            matcher.encode_text(torch.tensor([words.ids])),
+            matcher.encode_image(image[None]),
+        )
     assert matcher.probability
     assert float(torch.sigmoid(logit)[0]) == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_coalitions_have_the_values_of_the_network(matcher):
     image = matcher.prepare_image(
-        Image.fromarray(np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8))
+        Image.fromarray(
+            np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8)
+        )
     )
     players = build_published_players(matcher, matcher.tokenize("a dog runs."), image)
     masks = np.random.default_rng(2).random((20, len(players))) < 0.5
-    values = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
+    values = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][
+        :, 0
+    ]
     with torch.inference_mode():
         network_logits = matcher.network(
             input_ids=players.mask_text(masks[:, : players.text_players]),
@@ -104,7 +133,16 @@ def test_a_checkpoint_without_the_head_is_refused(tmp_path):
         if file.suffix == ".json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
     weights = safetensors.torch.load_file(MATCHER / "model.safetensors")
-    remaining = {name: tensor for name, tensor in weights.items() if not name.startswith("itm_head")}
-    safetensors.torch.save_file(remaining, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    remaining = {
+        name: tensor
+        for name, tensor in weights.items()
+        if not name.startswith("itm_head")
+    }
+    safetensors.torch.save_file(
+        remaining, tmp_path / "model.safetensors", metadata={"format": "pt"}
+    )
     with pytest.raises(UserError, match="lacks the weights of itm_head"):
-        load_encoder(ModelSpec("headless", "blip", str(tmp_path), "local"), Device("cpu", 1, "test"))
+        load_encoder(
+            ModelSpec("headless", "blip", str(tmp_path), "local"),
+            Device("cpu", 1, "test"),
+        )

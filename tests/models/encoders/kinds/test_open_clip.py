@@ -17,15 +17,21 @@ from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
 CPU = Device("cpu", 1, "a test")
 LOGITS = (-6.353386, -5.380812, -4.568573)
-"""Of the three texts with the image, as computed by open_clip 3.3.0 from the same weights with its own preparation."""
+"""Of the three texts with the image, as computed by open_clip 3.3.0 from the same weights with its
+own preparation.
+"""
 
 
 def load(folder):
-    return load_encoder(ModelSpec("mine", kind="open-clip", weights=str(folder), revision="local"), CPU)
+    return load_encoder(
+        ModelSpec("mine", kind="open-clip", weights=str(folder), revision="local"), CPU
+    )
 
 
 def photo():
-    return Image.fromarray(np.random.default_rng(7).integers(0, 255, (47, 61, 3), dtype=np.uint8))
+    return Image.fromarray(
+        np.random.default_rng(7).integers(0, 255, (47, 61, 3), dtype=np.uint8)
+    )
 
 
 @pytest.mark.parametrize("bias", [None, -3.0])
@@ -34,7 +40,9 @@ def test_logits_are_those_of_the_package(tmp_path, bias):
     encoder = load(write_open_clip(tmp_path, bias))
     image = encoder.encode_image(encoder.prepare_image(photo())[None])
     for text, expected in zip(TEXTS, LOGITS, strict=True):
-        logit = encoder.fuse(encoder.encode_text(torch.tensor([encoder.tokenize(text).ids])), image)
+        logit = encoder.fuse(
+            encoder.encode_text(torch.tensor([encoder.tokenize(text).ids])), image
+        )
         assert logit.tolist() == pytest.approx([expected + (bias or 0)], abs=1e-5)
 
 
@@ -48,7 +56,8 @@ def test_a_checkpoint_of_torch_save_is_read_too(tmp_path):
 
 
 def test_the_kind_of_a_folder_is_found(tmp_path):
-    assert resolve_decoder(str(write_open_clip(tmp_path))) is None  # as commands ask first
+    # As commands ask first.
+    assert resolve_decoder(str(write_open_clip(tmp_path))) is None
     spec = resolve_encoder(str(tmp_path))
     assert (spec.kind, spec.revision) == ("open-clip", "local")
 
@@ -57,7 +66,10 @@ def test_the_kind_of_a_folder_is_found(tmp_path):
     ("settings", "named"),
     [
         ({"custom_text": True}, "custom_text"),
-        ({"vision_cfg": VISION | {"timm_model_name": "vit"}}, "vision_cfg.timm_model_name"),
+        (
+            {"vision_cfg": VISION | {"timm_model_name": "vit"}},
+            "vision_cfg.timm_model_name",
+        ),
         ({"vision_cfg": VISION | {"layers": [3, 4, 6, 3]}}, "vision_cfg.layers"),
         ({"text_cfg": TEXT | {"hf_model_name": "roberta"}}, "text_cfg.hf_model_name"),
     ],
@@ -84,7 +96,10 @@ def test_another_preparation_of_images_is_refused(tmp_path):
 
 def test_more_layers_than_the_weights_hold_are_refused_before_they_are_built(tmp_path):
     write_open_clip(tmp_path, vision_cfg=VISION | {"layers": 10**6})
-    with pytest.raises(UserError, match=r"open_clip_config\.json describes .* more than its weights can hold"):
+    with pytest.raises(
+        UserError,
+        match=r"open_clip_config\.json describes .* more than its weights can hold",
+    ):
         load(tmp_path)
 
 

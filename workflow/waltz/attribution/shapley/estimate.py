@@ -1,4 +1,6 @@
-"""Estimates of Shapley values, their settings, and estimations that yield coalitions and are sent their values."""
+"""Estimates of Shapley values, their settings, and estimations that yield coalitions and are sent
+their values.
+"""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +11,9 @@ import numpy as np
 from waltz.fidelity import Fidelity, Profile
 
 MIN_PARTS = 10
-"""Minimum number of permutations, or random pairs of a regression, before a standard error may stop the sampling."""
+"""Minimum number of permutations, or random pairs of a regression, before a standard error may stop
+the sampling.
+"""
 
 
 StoppedBy = Literal["standard error", "evaluations"]
@@ -23,12 +27,16 @@ class AttributionSettings:
     Attributes:
         fidelity: Rules of the players, and estimators that are allowed.
         estimator: `auto`, or one of `shapley.estimators`.
-        evaluations: Maximum number of coalitions of one game, or of encoder passes if the estimator counts these; None
-            in `published` means ten permutations with their reverses, as in the released scripts.
+        evaluations: Maximum number of coalitions of one game, or of encoder passes if the estimator
+            counts these; None in `published` means ten permutations with their reverses, as in the
+            released scripts.
         seed: Seed of the permutations; the same for each text.
-        standard_error: Standard error of T-SHAP, a share, at which sampling stops; None uses all evaluations.
-        grid: Number of patches on a side; None derives it from the number of text players, by the rule of the profile.
-        interactions: Whether interactions of text players with image players are computed too, for `equations`.
+        standard_error: Standard error of T-SHAP, a share, at which sampling stops; None uses all
+            evaluations.
+        grid: Number of patches on a side; None derives it from the number of text players, by the
+            rule of the profile.
+        interactions: Whether interactions of text players with image players are computed too, for
+            `equations`.
     """
 
     fidelity: Fidelity
@@ -66,11 +74,13 @@ class Estimate:
         base_value: Value of the empty coalition, float64 of shape (outputs,).
         value: Value of all players together, float64 of shape (outputs,).
         requested: Number of requested coalitions; a repeated coalition counts each time.
-        parts: Independent estimates, float64 of shape (parts, players, outputs): one for each permutation with its
-            reverse, whose mean is `phi`, or one for each random pair of a regression. None without such estimates.
+        parts: Independent estimates, float64 of shape (parts, players, outputs): one for each
+            permutation with its reverse, whose mean is `phi`, or one for each random pair of a
+            regression. None without such estimates.
         exact: Whether nothing was sampled.
         fitted: Whether `phi` comes from a regression, so that it is not the mean of `parts`.
-        stopped_by: Why an estimation with a target standard error of T-SHAP ended; None without a target.
+        stopped_by: Why an estimation with a target standard error of T-SHAP ended; None without a
+            target.
     """
 
     phi: np.ndarray
@@ -84,12 +94,18 @@ class Estimate:
 
     @property
     def residual(self) -> float:
-        """Return how far `phi` is from efficiency: the largest |sum of phi - (value - base_value)| over the outputs."""
-        return float(np.abs(self.phi.sum(axis=0) - (self.value - self.base_value)).max())
+        """Return how far `phi` is from efficiency: the largest |sum of phi - (value - base_value)|
+        over the outputs.
+        """
+        return float(
+            np.abs(self.phi.sum(axis=0) - (self.value - self.base_value)).max()
+        )
 
 
 def describe_stop(standard_error: float | None, is_reached: bool) -> StoppedBy | None:
-    """Return the reason why an estimation with a target standard error of T-SHAP ended; None without a target."""
+    """Return the reason why an estimation with a target standard error of T-SHAP ended; None
+    without a target.
+    """
     if standard_error is None:
         return None
     if is_reached:
@@ -98,21 +114,25 @@ def describe_stop(standard_error: float | None, is_reached: bool) -> StoppedBy |
 
 
 Estimation = Generator[np.ndarray, np.ndarray, Estimate]
-"""Generator that estimates Shapley values: it yields coalitions, is sent their values, and returns an estimate.
+"""Generator that estimates Shapley values: it yields coalitions, is sent their values, and returns
+an estimate.
 
-Coalitions are bool of shape (k, players), their values float64 of shape (k, outputs). The estimations of several texts
-of one image advance in step, so that their masked images are shared."""
+Coalitions are bool of shape (k, players), their values float64 of shape (k, outputs). The
+estimations of several texts of one image advance in step, so that their masked images are shared.
+"""
 
 
 def run_in_step(
-    estimations: Sequence[Estimation], compute_values: Callable[[list[np.ndarray]], list[np.ndarray]]
+    estimations: Sequence[Estimation],
+    compute_values: Callable[[list[np.ndarray]], list[np.ndarray]],
 ) -> list[Estimate]:
-    """Run the estimations of several games together, so that each round's coalitions are evaluated at once.
+    """Run the estimations of several games together, so that each round's coalitions are evaluated
+    at once.
 
     Args:
         estimations: One estimation for each game; none has begun.
-        compute_values: Function that takes the coalitions of each game, of shape (k, players) with k possibly 0, and
-            returns their values, of shape (k, outputs).
+        compute_values: Function that takes the coalitions of each game, of shape (k, players) with
+            k possibly 0, and returns their values, of shape (k, outputs).
     Returns:
         The estimate of each game.
     """
@@ -123,7 +143,8 @@ def run_in_step(
         for game, estimation in enumerate(estimations):
             if game in estimates:
                 continue
-            # Send the values of this round; the generator answers with the coalitions of its next round, or ends.
+            # Send the values of this round; the generator answers with the coalitions of its next
+            # round, or ends.
             try:
                 coalitions[game] = estimation.send(values[game])
             except StopIteration as finished:

@@ -1,4 +1,6 @@
-"""The estimators of Shapley values by name: permutations, all coalitions, a regression, and estimators of shapiq."""
+"""The estimators of Shapley values by name: permutations, all coalitions, a regression, and
+estimators of shapiq.
+"""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -7,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waltz.attribution.published import count_permutation_coalitions, count_published_evaluations
+from waltz.attribution.published import (
+    count_permutation_coalitions,
+    count_published_evaluations,
+)
 from waltz.attribution.shapley.estimate import (
     MIN_PARTS,
     AttributionSettings,
@@ -16,7 +21,11 @@ from waltz.attribution.shapley.estimate import (
     describe_stop,
     spread_players,
 )
-from waltz.attribution.shapley.regression import MAX_COALITIONS, begin_regression, count_fixed_subsets
+from waltz.attribution.shapley.regression import (
+    MAX_COALITIONS,
+    begin_regression,
+    count_fixed_subsets,
+)
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.core.errors import UserError
 
@@ -26,23 +35,31 @@ if TYPE_CHECKING:
 MAX_EXACT_PLAYERS = 12
 """Largest number of players for which all coalitions are evaluated: 2**12 = 4,096 coalitions."""
 CoalitionValue = Callable[[np.ndarray], np.ndarray]
-"""Function that takes coalitions, bool of shape (k, players) or (players,), and returns values of shape (k,)."""
+"""Function that takes coalitions, bool of shape (k, players) or (players,), and returns values of
+shape (k,).
+"""
 MIN_SHAPIQ_EVALUATIONS: dict[str, Callable[[int], int]] = {
     "KernelSHAP": lambda players: 4 * players,
     "UnbiasedKernelSHAP": lambda players: 4 * players,
     "SVARM": lambda players: 4 * players,
     "PermutationSamplingSV": lambda players: 4 * players,
-    "StratifiedSamplingSV": lambda players: max(4 * players, 2 * players * (players - 1) + 2),
+    "StratifiedSamplingSV": lambda players: max(
+        4 * players, 2 * players * (players - 1) + 2
+    ),
     "OwenSamplingSV": lambda players: 20 * players + 2,
 }
-"""Minimum number of evaluations, for a number of players, of each class of shapiq 1.4.1 that estimates Shapley values.
+"""Minimum number of evaluations, for a number of players, of each class of shapiq 1.4.1 that
+estimates Shapley values.
 
-The last two classes skip strata that they have not drawn, which moves T-SHAP by up to 0.2. Their minimum therefore
-draws each stratum, or each of ten points, of each player once."""
+The last two classes skip strata that they have not drawn, which moves T-SHAP by up to 0.2. Their
+minimum therefore draws each stratum, or each of ten points, of each player once.
+"""
 COALITION_ESTIMATORS = ("permutation", "exact", "regression", *MIN_SHAPIQ_EVALUATIONS)
 """Names of the estimators for any game, which need the values of coalitions."""
 FACTORISED_ESTIMATORS = ("exact-factorised", "factorised-regression")
-"""Names of the estimators for late fusion, which need the vectors of each modality: see `shapley.late_fusion`."""
+"""Names of the estimators for late fusion, which need the vectors of each modality: see
+`shapley.late_fusion`.
+"""
 ESTIMATORS = ("auto", *COALITION_ESTIMATORS, *FACTORISED_ESTIMATORS)
 """All names of estimators that a study or a command can give."""
 
@@ -56,30 +73,40 @@ def begin_estimation(
 ) -> Estimation:
     """Return an estimation by the name of its estimator.
 
-    Without a number of evaluations the budget is 10 * (2 * players + 1), as in the released scripts.
+    Without a number of evaluations the budget is 10 * (2 * players + 1), as in the released
+    scripts.
 
     Args:
         name: A name in `COALITION_ESTIMATORS`.
         players: Number of players, text first.
         text_players: Number of text players.
         settings: Evaluations, seed and target standard error; `exact` uses none of them.
-        always_visible: Whether no coalition masks a player, bool of shape (players,). A regression skips these players.
-            None if every player can be masked.
+        always_visible: Whether no coalition masks a player, bool of shape (players,). A regression
+            skips these players. None if every player can be masked.
     Raises:
-        UserError: There is no such estimator, or it does not fit the settings or the number of players.
+        UserError: There is no such estimator, or it does not fit the settings or the number of
+            players.
     """
     if name not in COALITION_ESTIMATORS:
-        raise UserError(f"attribution.estimator: unknown name (got {name!r}); take one of {', '.join(ESTIMATORS)}")
+        raise UserError(
+            f"attribution.estimator: unknown name (got {name!r}); take one of {', '.join(ESTIMATORS)}"
+        )
     if name == "exact":
         return begin_exact(players)
     evaluations = settings.evaluations
     if evaluations is None:
         evaluations = count_published_evaluations(players)
     if name == "permutation":
-        return begin_permutations(players, evaluations, settings.seed, text_players, settings.standard_error)
+        return begin_permutations(
+            players, evaluations, settings.seed, text_players, settings.standard_error
+        )
     if name == "regression":
-        free = np.ones(players, dtype=bool) if always_visible is None else ~always_visible
-        return spread_players(_begin_free_regression(free, text_players, evaluations, settings), free)
+        free = (
+            np.ones(players, dtype=bool) if always_visible is None else ~always_visible
+        )
+        return spread_players(
+            _begin_free_regression(free, text_players, evaluations, settings), free
+        )
     if settings.standard_error is not None:
         raise UserError(
             f"attribution.standard_error: {name} has no standard error to stop at; leave it out or take regression"
@@ -90,63 +117,77 @@ def begin_estimation(
 def _begin_free_regression(
     free: np.ndarray, text_players: int, evaluations: int, settings: AttributionSettings
 ) -> Estimation:
-    """Return a regression on the maskable players, or an exact estimation if the budget allows all their coalitions.
+    """Return a regression on the maskable players, or an exact estimation if the budget allows all
+    their coalitions.
 
     Args:
         free: Whether coalitions mask a player, bool of shape (players,).
         text_players: Number of text players, maskable or not.
         evaluations: Maximum number of coalitions.
     """
-    # Exact values have no standard error that could reach a target, so that a target asks for a regression.
+    # Exact values have no standard error that could reach a target, so that a target asks for a
+    # regression.
     count = int(free.sum())
     free_text_players = int(free[:text_players].sum())
     can_be_exact = count <= MAX_EXACT_PLAYERS and 2**count <= evaluations
     if count < 2 or (can_be_exact and settings.standard_error is None):
         return begin_exact(count)
-    return begin_regression(count, evaluations, settings.seed, free_text_players, settings.standard_error)
+    return begin_regression(
+        count, evaluations, settings.seed, free_text_players, settings.standard_error
+    )
 
 
 def choose_sampler(free: int, players: int, evaluations: int) -> str:
-    """Return the estimator that `auto` takes if exact values need too many coalitions: `regression` or `permutation`.
+    """Return the estimator that `auto` takes if exact values need too many coalitions: `regression`
+    or `permutation`.
 
-    It is a permutation if there are more evaluations than a regression can use, or if the evaluations suffice for a
-    permutation but not for a regression. If they suffice for neither, the regression reports how many it needs.
+    It is a permutation if there are more evaluations than a regression can use, or if the
+    evaluations suffice for a permutation but not for a regression. If they suffice for neither, the
+    regression reports how many it needs.
 
     Args:
         free: Number of players that coalitions mask.
         players: Number of all players, each of which a permutation masks.
         evaluations: Maximum number of coalitions.
     """
-    suffices_for_permutation_alone = count_permutation_coalitions(players) <= evaluations < count_fixed_subsets(free)
+    suffices_for_permutation_alone = (
+        count_permutation_coalitions(players) <= evaluations < count_fixed_subsets(free)
+    )
     if suffices_for_permutation_alone or evaluations > MAX_COALITIONS:
         return "permutation"
     return "regression"
 
 
 def begin_permutations(
-    players: int, evaluations: int, seed: int, text_players: int = 0, standard_error: float | None = None
+    players: int,
+    evaluations: int,
+    seed: int,
+    text_players: int = 0,
+    standard_error: float | None = None,
 ) -> Estimation:
     """Estimate Shapley values by permutation sampling; a round evaluates one permutation.
 
-    A permutation adds the players one by one to the empty coalition and then removes them in the same order. This takes
-    2 * players + 1 coalitions and gives two differences for each player, whose mean is exact if no three players
-    interact. A larger budget with the same seed begins with the rounds of a smaller one. A separate generator draws the
-    same permutations as shap after `numpy.random.seed(seed)`.
+    A permutation adds the players one by one to the empty coalition and then removes them in the
+    same order. This takes 2 * players + 1 coalitions and gives two differences for each player,
+    whose mean is exact if no three players interact. A larger budget with the same seed begins with
+    the rounds of a smaller one. A separate generator draws the same permutations as shap after
+    `numpy.random.seed(seed)`.
 
     Args:
         players: Number of players, text first.
-        evaluations: Maximum number of coalitions; floor(evaluations / (2 * players + 1)) permutations are drawn.
+        evaluations: Maximum number of coalitions; floor(evaluations / (2 * players + 1))
+            permutations are drawn.
         seed: Seed of the permutations, 0 to 2**32 - 1.
         text_players: Number of text players, for `standard_error`.
-        standard_error: Stop once the standard error of T-SHAP, a share, is at most this, after at least ten
-            permutations; None draws them all.
+        standard_error: Stop once the standard error of T-SHAP, a share, is at most this, after at
+            least ten permutations; None draws them all.
     Returns:
         An estimation with one part for each permutation.
     Raises:
         UserError: The evaluations do not suffice for one permutation, or the seed is out of range.
     Source:
-        `shap.PermutationExplainer`, with whose values the tests compare; MM-SHAP's released scripts use it with ten
-        permutations.
+        `shap.PermutationExplainer`, with whose values the tests compare; MM-SHAP's released scripts
+        use it with ten permutations.
     """
     required = count_permutation_coalitions(players)
     if evaluations < required:
@@ -158,13 +199,20 @@ def begin_permutations(
     # Without players the only coalition is empty.
     if players == 0:
         values = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
-        return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], requested=1, exact=True)
+        return Estimate(
+            np.zeros((0, values.shape[1])),
+            values[0],
+            values[0],
+            requested=1,
+            exact=True,
+        )
     requested = 0
     is_reached = False
     parts: list[np.ndarray] = []  # of shape (players, outputs) each
     # Evaluations that do not suffice for another full permutation stay unused, as in shap.
     for order in _draw_orders(players, evaluations // required, seed):
-        values = np.asarray((yield _build_walk(order)), dtype=np.float64)  # (2 * players + 1, outputs)
+        # (2 * players + 1, outputs)
+        values = np.asarray((yield _build_walk(order)), dtype=np.float64)
         requested += len(values)
         # The walk begins with the empty coalition and has all players in its middle.
         if not parts:
@@ -172,7 +220,9 @@ def begin_permutations(
         parts.append(_compute_part(order, values))
         # Few permutations can agree by chance, so that the error is trusted only from MIN_PARTS on.
         if standard_error is not None and len(parts) >= MIN_PARTS:
-            is_reached = compute_t_shap_error(np.stack(parts), text_players) <= standard_error
+            is_reached = (
+                compute_t_shap_error(np.stack(parts), text_players) <= standard_error
+            )
         if is_reached:
             break
     return Estimate(
@@ -188,11 +238,15 @@ def begin_permutations(
 def check_numpy_seed(seed: int) -> None:
     """Refuse a number that cannot seed numpy's global generator."""
     if not 0 <= seed < 2**32:
-        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
+        raise UserError(
+            f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}"
+        )
 
 
 def _draw_orders(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield random orders of the players; each is shuffled from the order before, as numpy's global generator does."""
+    """Yield random orders of the players; each is shuffled from the order before, as numpy's global
+    generator does.
+    """
     generator = np.random.RandomState(seed)
     order = np.arange(players)
     for _ in range(permutations):
@@ -201,23 +255,28 @@ def _draw_orders(players: int, permutations: int, seed: int) -> Iterator[np.ndar
 
 
 def _build_walk(order: np.ndarray) -> np.ndarray:
-    """Return the coalitions from the empty one to all players and back: bool of shape (2 * players + 1, players)."""
+    """Return the coalitions from the empty one to all players and back: bool of shape (2 * players
+    + 1, players).
+    """
     # rank[i]: when player i joins
     rank = order.argsort()
-    has_joined = rank < np.arange(len(order) + 1)[:, None]  # (players + 1, players): members after each step
+    # (players + 1, players): members after each step
+    has_joined = rank < np.arange(len(order) + 1)[:, None]
     # On the way back the players leave in the same order.
     return np.concatenate([has_joined, ~has_joined[1:]])
 
 
 def _compute_part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the Shapley values that one permutation gives: for each player, the mean of its two differences.
+    """Return the Shapley values that one permutation gives: for each player, the mean of its two
+    differences.
 
     Args:
         order: The permutation, int64 of shape (players,).
         values: Values of its coalitions, float64 of shape (2 * players + 1, outputs).
     """
     players = len(order)
-    steps = np.diff(values, axis=0)  # (2 * players, outputs): first the players join, then they leave
+    # (2 * players, outputs): first the players join, then they leave
+    steps = np.diff(values, axis=0)
     # A player's joining is a gain; its leaving has the opposite sign.
     part = np.empty((players, values.shape[1]))
     part[order] = (steps[:players] - steps[players:]) / 2
@@ -227,7 +286,8 @@ def _compute_part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
 def begin_exact(players: int) -> Estimation:
     """Compute Shapley values by their definition, in one round of all 2**players coalitions.
 
-    phi_i = sum over coalitions S without i of s! (n - s - 1)! / n! * (v(S and i) - v(S)), with s players in S.
+    phi_i = sum over coalitions S without i of s! (n - s - 1)! / n! * (v(S and i) - v(S)), with s
+    players in S.
 
     Raises:
         UserError: There are more than 12 players.
@@ -245,7 +305,12 @@ def begin_exact(players: int) -> Estimation:
     values = np.asarray((yield masks.copy()), dtype=np.float64)  # (2**players, outputs)
     sizes = masks.sum(axis=1)
     # w(s) = s! (n - s - 1)! / n!
-    weights = np.array([factorial(s) * factorial(players - s - 1) / factorial(players) for s in range(players)])
+    weights = np.array(
+        [
+            factorial(s) * factorial(players - s - 1) / factorial(players)
+            for s in range(players)
+        ]
+    )
     phi = np.empty((players, values.shape[1]))
     for player in range(players):
         without = numbers[~masks[:, player]]
@@ -258,17 +323,18 @@ def begin_exact(players: int) -> Estimation:
 def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
     """Estimate Shapley values by an approximator of shapiq, in one round.
 
-    The coalitions depend on the seed alone, so that a first run records them and a second run takes their values. The
-    estimate has no independent parts and therefore no standard error. The values of SVARM, StratifiedSamplingSV and
-    OwenSamplingSV need not sum to v(all) - v(none); the residual states the difference. KernelSHAP draws coalitions
-    with their complements.
+    The coalitions depend on the seed alone, so that a first run records them and a second run takes
+    their values. The estimate has no independent parts and therefore no standard error. The values
+    of SVARM, StratifiedSamplingSV and OwenSamplingSV need not sum to v(all) - v(none); the residual
+    states the difference. KernelSHAP draws coalitions with their complements.
 
     Args:
         name: A name in `MIN_SHAPIQ_EVALUATIONS`.
         players: Number of players; below two the values are exact.
         evaluations: Maximum number of coalitions.
     Raises:
-        UserError: The evaluations are too few, or the drawn coalitions do not determine KernelSHAP's regression.
+        UserError: The evaluations are too few, or the drawn coalitions do not determine
+            KernelSHAP's regression.
     """
     if players < 2:
         return (yield from begin_exact(players))
@@ -278,8 +344,8 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
             f"attribution.evaluations: too small for {name} and {players} players (got {evaluations}, expected at least"
             f" {required}); set at least {required}"
         )
-    # The empty coalition and the coalition of all players are always evaluated. OwenSamplingSV may request only one of
-    # them, so that one evaluation is reserved for the other.
+    # The empty coalition and the coalition of all players are always evaluated. OwenSamplingSV may
+    # request only one of them, so that one evaluation is reserved for the other.
     budget = evaluations - (name == "OwenSamplingSV")
     nobody = np.zeros((1, players), dtype=bool)
     # First run: record which coalitions the approximator requests.
@@ -289,7 +355,8 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
     for end in (nobody, ~nobody):
         if not _is_row(masks, end).any():
             masks = np.concatenate([masks, end])
-    # The regression of KernelSHAP needs as many linearly independent coalitions as there are players.
+    # The regression of KernelSHAP needs as many linearly independent coalitions as there are
+    # players.
     if name == "KernelSHAP" and np.linalg.matrix_rank(masks) < players:
         raise UserError(
             f"attribution.evaluations: too small for {name}: {evaluations} coalitions with seed {seed} do not determine"
@@ -297,10 +364,13 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
         )
     values = np.asarray((yield masks.copy()), dtype=np.float64)
     phi = np.empty((players, values.shape[1]))
-    # Second run, once for each output since shapiq explains one: the same seed requests the same coalitions again.
+    # Second run, once for each output since shapiq explains one: the same seed requests the same
+    # coalitions again.
     is_estimated = False
     for output, column in enumerate(values.T):
-        approximation = _approximate(name, players, budget, seed, _replay(masks, column))
+        approximation = _approximate(
+            name, players, budget, seed, _replay(masks, column)
+        )
         phi[:, output] = [approximation[(player,)] for player in range(players)]
         is_estimated = is_estimated or bool(approximation.estimated)
     return Estimate(
@@ -313,7 +383,9 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
 
 
 class CoalitionRecorder:
-    """Record the coalitions that an approximator of shapiq requests, and return 0 as the value of each."""
+    """Record the coalitions that an approximator of shapiq requests, and return 0 as the value of
+    each.
+    """
 
     def __init__(self) -> None:
         """Begin without coalitions."""
@@ -336,7 +408,9 @@ def _is_row(masks: np.ndarray, row: np.ndarray) -> np.ndarray:
     return equal
 
 
-def _approximate(name: str, players: int, budget: int, seed: int, value: CoalitionValue) -> "InteractionValues":
+def _approximate(
+    name: str, players: int, budget: int, seed: int, value: CoalitionValue
+) -> "InteractionValues":
     # The import takes a second, and few studies name an estimator of shapiq.
     import shapiq
 
@@ -350,7 +424,8 @@ def _approximate(name: str, players: int, budget: int, seed: int, value: Coaliti
 
 
 def _replay(masks: np.ndarray, values: np.ndarray) -> CoalitionValue:
-    """Return a value function that returns known values for the same coalitions, requested in the same order.
+    """Return a value function that returns known values for the same coalitions, requested in the
+    same order.
 
     Args:
         masks: The coalitions in order, bool of shape (k, players).
@@ -363,7 +438,9 @@ def _replay(masks: np.ndarray, values: np.ndarray) -> CoalitionValue:
         requested = np.atleast_2d(coalitions)
         rows = slice(position, position + len(requested))
         if not np.array_equal(masks[rows], requested):
-            raise RuntimeError("shapiq requested other coalitions than with the same seed before")
+            raise RuntimeError(
+                "shapiq requested other coalitions than with the same seed before"
+            )
         position = rows.stop
         return values[rows]
 

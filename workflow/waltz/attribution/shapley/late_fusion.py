@@ -1,19 +1,22 @@
-"""Shapley values of late fusion: image and text are encoded alone, each over all or some of its own subsets.
+"""Shapley values of late fusion: image and text are encoded alone, each over all or some of its own
+subsets.
 
-Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n = a + b players, three
-things are independent: the order of the a patches, the order of the b tokens, and how both orders interleave. The patch
-that comes after s patches has u tokens before it with probability
+Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n =
+a + b players, three things are independent: the order of the a patches, the order of the b tokens,
+and how both orders interleave. The patch that comes after s patches has u tokens before it with
+probability
 
     P(s, u) = C(s + u, u) C(a − s − 1 + b − u, b − u) / C(a + b, b),
 
-so that its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩. The Shapley value of a token is the same
-with both modalities exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D
-and G over subsets, from 2^a + 2^b encoder passes instead of 2^(a + b). With fewer passes, a regression predicts the
-vectors of each modality from some of its subsets (`regression`), and the means of the prediction take the place of the
-means over all subsets. A player that is never masked changes no value and is skipped.
+so that its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩. The Shapley value of a
+token is the same with both modalities exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with
+w(k) = k! (n − k − 1)! / n! and sums D and G over subsets, from 2^a + 2^b encoder passes instead of
+2^(a + b). With fewer passes, a regression predicts the vectors of each modality from some of its
+subsets (`regression`), and the means of the prediction take the place of the means over all
+subsets. A player that is never masked changes no value and is skipped.
 
-The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩. Its weight depends only on
-s + u, so that interactions need no further pass.
+The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩. Its weight
+depends only on s + u, so that interactions need no further pass.
 """
 
 import math
@@ -41,8 +44,9 @@ from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.games import split_rows
 
 Vectors = Callable[[np.ndarray], np.ndarray]
-"""Function that takes masks of one modality's maskable players, bool (k, players), and returns the encoder's vectors,
-float64 (k, width)."""
+"""Function that takes masks of one modality's maskable players, bool (k, players), and returns the
+encoder's vectors, float64 (k, width).
+"""
 ENUMERATION_BATCH = 4096
 """Number of subsets whose vectors are in memory at once."""
 
@@ -52,9 +56,11 @@ class ModalityMeans:
     """Hold the vectors of one modality, averaged over all orders of its maskable players.
 
     Attributes:
-        gains: Mean change of the vector when a player joins at a position, over all orders, float64 (players,
-            positions, width). An order in which another player has this position counts as zero.
-        means: Mean vector when the first s players of an order are visible, float64 (players + 1, width).
+        gains: Mean change of the vector when a player joins at a position, over all orders, float64
+            (players, positions, width). An order in which another player has this position counts
+            as zero.
+        means: Mean vector when the first s players of an order are visible, float64 (players + 1,
+            width).
         passes: Number of encoder passes.
         fit: The regression that gains and means come from; None if all subsets were encoded.
     """
@@ -65,7 +71,9 @@ class ModalityMeans:
     fit: Fit | None = None
 
 
-def average_all_orders(vectors: Vectors, players: int, batch: int = ENUMERATION_BATCH) -> ModalityMeans:
+def average_all_orders(
+    vectors: Vectors, players: int, batch: int = ENUMERATION_BATCH
+) -> ModalityMeans:
     """Return the exact means of one modality, from the vectors of all subsets of its players.
 
     Args:
@@ -73,33 +81,47 @@ def average_all_orders(vectors: Vectors, players: int, batch: int = ENUMERATION_
         players: Number of maskable players.
         batch: Number of subsets whose vectors are summed at once.
     """
-    # totals[s] is the sum of the vectors of all subsets of size s; inside[i, s] is the sum over the subsets of size s
-    # that contain player i.
+    # totals[s] is the sum of the vectors of all subsets of size s; inside[i, s] is the sum over the
+    # subsets of size s that contain player i.
     inside: np.ndarray = np.zeros(())
     totals: np.ndarray = np.zeros(())
     n_subsets = 2**players
     for first in range(0, n_subsets, batch):
         numbers = np.arange(first, min(first + batch, n_subsets))
-        masks = (numbers[:, None] >> np.arange(players)) & 1 == 1  # (subsets, players): bits of the subset's number
-        of_size = np.eye(players + 1)[masks.sum(axis=1)]  # (subsets, sizes): 1 at the size of each subset
+        # (subsets, players): bits of the subset's number
+        masks = (numbers[:, None] >> np.arange(players)) & 1 == 1
+        # (subsets, sizes): 1 at the size of each subset
+        of_size = np.eye(players + 1)[masks.sum(axis=1)]
         batch_vectors = vectors(masks)  # (subsets, width)
         totals = totals + of_size.T @ batch_vectors
-        with_player = [(of_size * masks[:, [player]]).T @ batch_vectors for player in range(players)]
+        with_player = [
+            (of_size * masks[:, [player]]).T @ batch_vectors
+            for player in range(players)
+        ]
         inside = inside + np.array(with_player)
-    subsets_of_size = np.array([math.comb(players, size) for size in range(players + 1)], dtype=np.float64)
+    subsets_of_size = np.array(
+        [math.comb(players, size) for size in range(players + 1)], dtype=np.float64
+    )
     means = totals / subsets_of_size[:, None]
     if not players:
         return ModalityMeans(np.zeros((0, 0, means.shape[1])), means, 1)
 
-    # Gain of player i at size s: the sum over subsets of size s + 1 with i, minus the sum over subsets of size s
-    # without i.
-    contributions = inside[:, 1:] - (totals[None, :-1] - inside[:, :-1])  # (players, positions, width)
-    # Player i has each of the n positions with probability 1 / n, and C(n - 1, s) subsets without i have size s.
-    counts = np.array([players * math.comb(players - 1, size) for size in range(players)], dtype=np.float64)
+    # Gain of player i at size s: the sum over subsets of size s + 1 with i, minus the sum over
+    # subsets of size s without i.
+    # (players, positions, width)
+    contributions = inside[:, 1:] - (totals[None, :-1] - inside[:, :-1])
+    # Player i has each of the n positions with probability 1 / n, and C(n - 1, s) subsets without i
+    # have size s.
+    counts = np.array(
+        [players * math.comb(players - 1, size) for size in range(players)],
+        dtype=np.float64,
+    )
     return ModalityMeans(contributions / counts[:, None], means, n_subsets)
 
 
-def average_some_orders(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> ModalityMeans:
+def average_some_orders(
+    vectors: Vectors, players: int, passes: int, seed: Sequence[int]
+) -> ModalityMeans:
     """Return the means of one modality, predicted by a regression on some subsets of its players.
 
     Args:
@@ -110,8 +132,12 @@ def average_some_orders(vectors: Vectors, players: int, passes: int, seed: Seque
     return ModalityMeans(fit.gains, fit.means, len(masks), fit)
 
 
-def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> ModalityMeans:
-    """Return the means of one modality: exact if the passes suffice for all subsets, else from a regression."""
+def average_orders_within(
+    vectors: Vectors, players: int, passes: int, seed: Sequence[int]
+) -> ModalityMeans:
+    """Return the means of one modality: exact if the passes suffice for all subsets, else from a
+    regression.
+    """
     # A regression that needs all subsets anyway gains nothing.
     if 2**players <= max(passes, count_fixed_subsets(players)):
         return average_all_orders(vectors, players)
@@ -129,7 +155,8 @@ def compute_interleaving(players: int, others: int) -> np.ndarray:
     Returns:
         float64 of shape (players, others + 1), whose rows sum to 1.
     """
-    # Number of ways to interleave both orders; the product below counts the ways before and after the player.
+    # Number of ways to interleave both orders; the product below counts the ways before and after
+    # the player.
     ways = math.comb(players + others, others)
     probabilities = np.zeros((players, others + 1))
     for s in range(players):
@@ -140,22 +167,28 @@ def compute_interleaving(players: int, others: int) -> np.ndarray:
     return probabilities
 
 
-def compute_shapley_values(text: ModalityMeans, image: ModalityMeans) -> tuple[np.ndarray, np.ndarray]:
+def compute_shapley_values(
+    text: ModalityMeans, image: ModalityMeans
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the Shapley values of the maskable tokens, and of the maskable patches.
 
     The value function is the dot product of both modalities' vectors, without scale and bias.
     """
-    return _compute_values(text.gains, image.means), _compute_values(image.gains, text.means)
+    return _compute_values(text.gains, image.means), _compute_values(
+        image.gains, text.means
+    )
 
 
 def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Return phi_i = sum over s and u of P(s, u) <gain of i at s, mean of the other modality after u>.
+    """Return phi_i = sum over s and u of P(s, u) <gain of i at s, mean of the other modality after
+    u>.
 
     Args:
         gains: Gains of one modality, (players, positions, width).
         means: Means of the other modality, (others + 1, width).
     """
-    # expected_means[s], (positions, width): mean vector of the other modality when the player at position s joins.
+    # expected_means[s], (positions, width): mean vector of the other modality when the player at
+    # position s joins.
     expected_means = compute_interleaving(len(gains), len(means) - 1) @ means
     # i: players, s: positions, d: width
     values: np.ndarray = np.einsum("isd,sd->i", gains, expected_means)
@@ -165,9 +198,10 @@ def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
 def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.ndarray:
     """Return the Shapley interaction index of each maskable token with each maskable patch.
 
-    The value function v is the dot product of both modalities' vectors. The index of two players averages the second
-    difference of v over all sizes of a coalition without them, and over all coalitions of one size. If u other tokens
-    and s other patches are in the coalition, it is Σ P(s, u) ⟨gain of f at s, gain of g at u⟩, with
+    The value function v is the dot product of both modalities' vectors. The index of two players
+    averages the second difference of v over all sizes of a coalition without them, and over all
+    coalitions of one size. If u other tokens and s other patches are in the coalition, it is Σ P(s,
+    u) ⟨gain of f at s, gain of g at u⟩, with
 
         P(s, u) = C(a − 1, s) C(b − 1, u) / ((n − 1) C(n − 2, s + u)).
 
@@ -182,11 +216,14 @@ def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.
     if not tokens or not patches:
         return np.zeros((tokens, patches))
     others = tokens + patches - 2
-    # P(s, u), times a and b: gains are means over positions, and so divided by the number of players.
+    # P(s, u), times a and b: gains are means over positions, and so divided by the number of
+    # players.
     weights = np.zeros((patches, tokens))
     for s in range(patches):
         for u in range(tokens):
-            ways = tokens * math.comb(tokens - 1, u) * patches * math.comb(patches - 1, s)
+            ways = (
+                tokens * math.comb(tokens - 1, u) * patches * math.comb(patches - 1, s)
+            )
             weights[s, u] = ways / ((others + 1) * math.comb(others, s + u))
     # s: positions of patches, u: positions of tokens, j: patches, d: width
     weighted_gains = np.einsum("su,jsd->jud", weights, image.gains)
@@ -195,7 +232,8 @@ def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.
 
 
 def compute_parts(text: ModalityMeans, image: ModalityMeans) -> list[np.ndarray]:
-    """Return the Shapley values that result when one random pair of a regression is left out, for each such pair.
+    """Return the Shapley values that result when one random pair of a regression is left out, for
+    each such pair.
 
     The residuals of the pair are added for all coalitions of its sizes (see `regression.Fit`).
 
@@ -213,41 +251,57 @@ def compute_parts(text: ModalityMeans, image: ModalityMeans) -> list[np.ndarray]
     return parts
 
 
-def _compute_changes(fit: Fit, modality: ModalityMeans, other: ModalityMeans) -> tuple[np.ndarray, np.ndarray]:
-    """Return how the Shapley values change if a random pair of one modality's regression is left out.
+def _compute_changes(
+    fit: Fit, modality: ModalityMeans, other: ModalityMeans
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how the Shapley values change if a random pair of one modality's regression is left
+    out.
 
     Args:
         fit: The regression of the modality.
         modality: The modality with this regression.
         other: The other modality.
     Returns:
-        Changes of the values of this modality, (pairs, players), and of the other modality, (pairs, others).
+        Changes of the values of this modality, (pairs, players), and of the other modality, (pairs,
+        others).
     """
     players, others = len(modality.gains), len(other.gains)
-    # p: pairs, h: halves of a pair, i: players, s: their positions, j: others, u: their positions, d: width
-    # The pair changes the gains of this modality, which are multiplied by the means of the other modality.
+    # p: pairs, h: halves of a pair, i: players, s: their positions, j: others, u: their positions,
+    # d: width The pair changes the gains of this modality, which are multiplied by the means of the
+    # other modality.
     expected_means = compute_interleaving(players, others) @ other.means  # (s, d)
-    player_changes = np.einsum("phis,phs->pi", fit.gain_changes, fit.residuals @ expected_means.T)
-    # The pair changes the means of this modality, which are multiplied by the gains of the other modality.
+    player_changes = np.einsum(
+        "phis,phs->pi", fit.gain_changes, fit.residuals @ expected_means.T
+    )
+    # The pair changes the means of this modality, which are multiplied by the gains of the other
+    # modality.
     gains = np.einsum("jud,us->jsd", other.gains, compute_interleaving(others, players))
     residual_gains = np.einsum("phd,jsd->phjs", fit.residuals, gains)
     other_changes = np.einsum("phs,phjs->pj", fit.mean_changes, residual_gains)
     return player_changes, other_changes
 
 
-def compute_parts_error(parts: Sequence[np.ndarray], phi: np.ndarray, text_players: int) -> float:
-    """Return the standard error of T-SHAP by the jackknife, in which each random pair is left out in turn.
+def compute_parts_error(
+    parts: Sequence[np.ndarray], phi: np.ndarray, text_players: int
+) -> float:
+    """Return the standard error of T-SHAP by the jackknife, in which each random pair is left out
+    in turn.
 
     Args:
-        parts: For each modality with a regression, the values without each of its pairs, shape (pairs, players).
+        parts: For each modality with a regression, the values without each of its pairs, shape
+            (pairs, players).
         phi: The values of the full regressions, shape (players,).
         text_players: Number of text players, which come first.
     Returns:
-        The root of the sum of squares of both modalities' errors; NaN if a modality has fewer than two pairs.
+        The root of the sum of squares of both modalities' errors; NaN if a modality has fewer than
+        two pairs.
     """
     if any(len(modality_parts) < 2 for modality_parts in parts):
         return math.nan
-    errors = [compute_t_shap_error(modality_parts[:, :, None], text_players, phi[:, None]) for modality_parts in parts]
+    errors = [
+        compute_t_shap_error(modality_parts[:, :, None], text_players, phi[:, None])
+        for modality_parts in parts
+    ]
     return math.hypot(*errors)
 
 
@@ -256,11 +310,13 @@ class FactorisedEstimate:
     """Hold the Shapley values of a late-fusion game, with the error of T-SHAP.
 
     Attributes:
-        estimate: The values. `requested` counts encoder passes; each text counts the passes of the shared image too.
+        estimate: The values. `requested` counts encoder passes; each text counts the passes of the
+            shared image too.
         passes: Number of encoder passes that no earlier text had made.
-        t_shap_se: Standard error of T-SHAP, a share; 0 for exact values, NaN if a regression has fewer than two random
-            pairs.
-        parts: Number of random pairs behind the error, of the modality that has fewer; infinite for exact values.
+        t_shap_se: Standard error of T-SHAP, a share; 0 for exact values, NaN if a regression has
+            fewer than two random pairs.
+        parts: Number of random pairs behind the error, of the modality that has fewer; infinite for
+            exact values.
         interactions: See `compute_cross_interactions`; None if they were not requested.
     """
 
@@ -271,8 +327,11 @@ class FactorisedEstimate:
     interactions: np.ndarray | None = None
 
 
-def choose_estimator(encoder: Encoder, players: Players, budget: int, standard_error: float | None = None) -> str:
-    """Return the name of the estimator that a budget allows: exact values, else a regression, else permutations.
+def choose_estimator(
+    encoder: Encoder, players: Players, budget: int, standard_error: float | None = None
+) -> str:
+    """Return the name of the estimator that a budget allows: exact values, else a regression, else
+    permutations.
 
     Args:
         budget: Encoder passes for late fusion, else coalitions.
@@ -287,9 +346,11 @@ def choose_estimator(encoder: Encoder, players: Players, budget: int, standard_e
     if takes_exact and maskable <= MAX_EXACT_PLAYERS and 2**maskable <= budget:
         return "exact"
     required = count_fixed_subsets(tokens) + count_fixed_subsets(patches)
-    # One permutation takes 2 n + 1 coalitions. A budget that suffices for neither permutation nor regression takes the
-    # regression, which reports what it needs.
-    is_enough = required <= budget or budget < count_permutation_coalitions(len(players))
+    # One permutation takes 2 n + 1 coalitions. A budget that suffices for neither permutation nor
+    # regression takes the regression, which reports what it needs.
+    is_enough = required <= budget or budget < count_permutation_coalitions(
+        len(players)
+    )
     if encoder.late and is_enough:
         return "factorised-regression"
     return choose_sampler(maskable, len(players), budget)
@@ -323,25 +384,31 @@ def compute_factorised(
     progress: ProgressCallback = ignore_progress,
     standard_error: float | None = None,
 ) -> list[FactorisedEstimate]:
-    """Return the Shapley values of each text: exact, or from regressions on subsets of tokens and of patches.
+    """Return the Shapley values of each text: exact, or from regressions on subsets of tokens and
+    of patches.
 
-    If all subsets of one modality fit into half of the budget, they are all encoded, and the other modality gets the
-    rest. Else each modality gets the subsets that its regression needs, and half of the remaining budget. Texts with
-    the same grid share masked images.
+    If all subsets of one modality fit into half of the budget, they are all encoded, and the other
+    modality gets the rest. Else each modality gets the subsets that its regression needs, and half
+    of the remaining budget. Texts with the same grid share masked images.
 
     Args:
         image: Result of `encoder.prepare_image`.
         games: Players of each text with this image.
-        budget: Maximum number of encoder passes for one text, the passes of its image included; None takes all subsets.
-            Each modality takes at least the subsets that its regression needs.
+        budget: Maximum number of encoder passes for one text, the passes of its image included;
+            None takes all subsets. Each modality takes at least the subsets that its regression
+            needs.
         seed: Seed of the subsets; the subsets of the patches are the same for all texts.
-        interactions: Whether interactions of tokens with patches are computed too; they need no further pass.
+        interactions: Whether interactions of tokens with patches are computed too; they need no
+            further pass.
         progress: Called with the number of passes that are done.
-        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at most this in two
-            consecutive rounds.
+        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at
+            most this in two consecutive rounds.
     """
     images = _SharedImages(encoder, image, budget, seed, progress)
-    return [_estimate_game(encoder, game, images, interactions, standard_error) for game in games]
+    return [
+        _estimate_game(encoder, game, images, interactions, standard_error)
+        for game in games
+    ]
 
 
 class _SharedImages:
@@ -365,16 +432,21 @@ class _SharedImages:
         self._means: dict[tuple[int, int], ModalityMeans] = {}
 
     def get_vectors(self, game: Players) -> _CachedVectors:
-        """Return the function that computes the vectors of masked images; it keeps those that earlier texts needed."""
+        """Return the function that computes the vectors of masked images; it keeps those that
+        earlier texts needed.
+        """
         if game.grid not in self._vectors:
             vectors = build_image_vectors(self.encoder, self.image, game, self.progress)
             self._vectors[game.grid] = _CachedVectors(vectors)
         return self._vectors[game.grid]
 
-    def average(self, game: Players, patches: int, passes: int) -> tuple[ModalityMeans, int]:
+    def average(
+        self, game: Players, patches: int, passes: int
+    ) -> tuple[ModalityMeans, int]:
         """Return the means of a game's patches, and the number of new passes.
 
-        With a budget the second number is 0, since the caller counts the new passes from the cached vectors.
+        With a budget the second number is 0, since the caller counts the new passes from the cached
+        vectors.
 
         Args:
             patches: Number of maskable patches.
@@ -392,7 +464,11 @@ class _SharedImages:
 
 
 def _estimate_game(
-    encoder: LateEncoder, game: Players, images: _SharedImages, interactions: bool, standard_error: float | None
+    encoder: LateEncoder,
+    game: Players,
+    images: _SharedImages,
+    interactions: bool,
+    standard_error: float | None,
 ) -> FactorisedEstimate:
     """Return the Shapley values of one text; see `compute_factorised`."""
     free_tokens, free_patches = _find_free_players(game)
@@ -403,17 +479,25 @@ def _estimate_game(
     cached_images = images.get_vectors(game)
     known_before = len(cached_images.known)
 
-    # Without a target error there is one round; with a target, rounds of more and more passes, until two consecutive
-    # checks are met.
+    # Without a target error there is one round; with a target, rounds of more and more passes,
+    # until two consecutive checks are met.
     passes = 0
     is_met = is_reached = False
-    for token_passes, patch_passes in _list_rounds(tokens, patches, images.budget, standard_error is not None):
-        text = average_orders_within(text_vectors, tokens, token_passes, (images.seed, 0))
+    for token_passes, patch_passes in _list_rounds(
+        tokens, patches, images.budget, standard_error is not None
+    ):
+        text = average_orders_within(
+            text_vectors, tokens, token_passes, (images.seed, 0)
+        )
         image, new_passes = images.average(game, patches, patch_passes)
         passes += new_passes
         estimate, error, pairs = _combine_modalities(encoder, game, text, image)
         was_met = is_met
-        is_met = standard_error is not None and pairs >= MIN_PARTS and error <= standard_error
+        is_met = (
+            standard_error is not None
+            and pairs >= MIN_PARTS
+            and error <= standard_error
+        )
         is_reached = was_met and is_met
         if is_reached:
             break
@@ -423,25 +507,32 @@ def _estimate_game(
     cross = None
     if interactions:
         cross = np.zeros((game.text_players, game.patches))
-        cross[np.ix_(free_tokens, free_patches)] = encoder.scale * compute_cross_interactions(text, image)
+        cross[np.ix_(free_tokens, free_patches)] = (
+            encoder.scale * compute_cross_interactions(text, image)
+        )
     # Passes of an image that an earlier text made are not counted again.
     passes += text.passes + len(cached_images.known) - known_before
     return FactorisedEstimate(estimate, passes, error, pairs, cross)
 
 
-def _list_rounds(tokens: int, patches: int, budget: int | None, grows: bool) -> list[tuple[int, int]]:
+def _list_rounds(
+    tokens: int, patches: int, budget: int | None, grows: bool
+) -> list[tuple[int, int]]:
     """Return the numbers of passes for tokens and for patches in each round.
 
     Args:
         budget: Maximum number of passes; None takes all subsets in one round.
-        grows: Whether there are several rounds of more and more passes, between which an error is checked.
+        grows: Whether there are several rounds of more and more passes, between which an error is
+            checked.
     """
     if budget is None:
         return [(2**tokens, 2**patches)]
     budgets = []
     if grows:
         # The first check needs MIN_PARTS random pairs, of two passes each, in both modalities.
-        count = count_fixed_subsets(tokens) + count_fixed_subsets(patches) + 4 * MIN_PARTS
+        count = (
+            count_fixed_subsets(tokens) + count_fixed_subsets(patches) + 4 * MIN_PARTS
+        )
         while count < budget:
             budgets.append(count)
             count = math.ceil(count * GROWTH)
@@ -454,22 +545,28 @@ def _split_budget(tokens: int, patches: int, budget: int) -> tuple[int, int]:
     all_tokens, all_patches = 2**tokens, 2**patches
     if all_tokens + all_patches <= budget:
         return all_tokens, all_patches
-    # One modality gets all its subsets, if these need at most half of the budget and leave enough for the regression of
-    # the other modality.
-    fixed_tokens, fixed_patches = count_fixed_subsets(tokens), count_fixed_subsets(patches)
+    # One modality gets all its subsets, if these need at most half of the budget and leave enough
+    # for the regression of the other modality.
+    fixed_tokens, fixed_patches = (
+        count_fixed_subsets(tokens),
+        count_fixed_subsets(patches),
+    )
     if all_tokens <= min(budget // 2, budget - fixed_patches):
         return all_tokens, min(budget - all_tokens, MAX_COALITIONS)
     if all_patches <= min(budget // 2, budget - fixed_tokens):
         return min(budget - all_patches, MAX_COALITIONS), all_patches
     # Both modalities get a regression, and the same number of random subsets.
     half = max(0, budget - fixed_tokens - fixed_patches) // 2
-    return min(fixed_tokens + half, MAX_COALITIONS), min(fixed_patches + half, MAX_COALITIONS)
+    return min(fixed_tokens + half, MAX_COALITIONS), min(
+        fixed_patches + half, MAX_COALITIONS
+    )
 
 
 def _combine_modalities(
     encoder: LateEncoder, game: Players, text: ModalityMeans, image: ModalityMeans
 ) -> tuple[Estimate, float, float]:
-    """Return the estimate of a game, the standard error of T-SHAP, and the number of random pairs behind it.
+    """Return the estimate of a game, the standard error of T-SHAP, and the number of random pairs
+    behind it.
 
     The number is infinite for exact values; with two regressions it is the smaller number.
     """
@@ -489,7 +586,8 @@ def _combine_modalities(
         base_value=_compute_end_value(encoder, text.means[0], image.means[0]),
         value=_compute_end_value(encoder, text.means[-1], image.means[-1]),
         requested=text.passes + image.passes,
-        # With two regressions, a part of one regression has no counterpart in the other, so that no parts are given.
+        # With two regressions, a part of one regression has no counterpart in the other, so that no
+        # parts are given.
         parts=parts[0][:, :, None] if len(parts) == 1 and len(parts[0]) else None,
         exact=not parts,
         fitted=bool(parts),
@@ -498,7 +596,9 @@ def _combine_modalities(
     return estimate, compute_parts_error(parts, phi, game.text_players), fewest_pairs
 
 
-def _compute_end_value(encoder: LateEncoder, text: np.ndarray, image: np.ndarray) -> np.ndarray:
+def _compute_end_value(
+    encoder: LateEncoder, text: np.ndarray, image: np.ndarray
+) -> np.ndarray:
     """Return the value v of a text vector with an image vector, float64 of shape (1,)."""
     return np.array([encoder.scale * float(text @ image) + encoder.bias])
 
@@ -506,10 +606,14 @@ def _compute_end_value(encoder: LateEncoder, text: np.ndarray, image: np.ndarray
 def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the tokens, and of the patches, that coalitions mask: two int64 arrays."""
     is_free = ~game.always_visible
-    return np.flatnonzero(is_free[: game.text_players]), np.flatnonzero(is_free[game.text_players :])
+    return np.flatnonzero(is_free[: game.text_players]), np.flatnonzero(
+        is_free[game.text_players :]
+    )
 
 
-def build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCallback = ignore_progress) -> Vectors:
+def build_text_vectors(
+    encoder: LateEncoder, game: Players, progress: ProgressCallback = ignore_progress
+) -> Vectors:
     """Return the function that computes the text vectors for masks of a game's maskable tokens."""
     free_tokens, _ = _find_free_players(game)
 
@@ -519,13 +623,18 @@ def build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCa
         def encode(first: int, last: int) -> States:
             return encoder.encode_text(ids[first:last].to(encoder.device))
 
-        return _compute_in_batches(encode, len(masks), encoder.texts_per_batch, progress)
+        return _compute_in_batches(
+            encode, len(masks), encoder.texts_per_batch, progress
+        )
 
     return compute_vectors
 
 
 def build_image_vectors(
-    encoder: LateEncoder, image: torch.Tensor, game: Players, progress: ProgressCallback = ignore_progress
+    encoder: LateEncoder,
+    image: torch.Tensor,
+    game: Players,
+    progress: ProgressCallback = ignore_progress,
 ) -> Vectors:
     """Return the function that computes the image vectors for masks of a game's maskable patches."""
     _, free_patches = _find_free_players(game)
@@ -536,20 +645,27 @@ def build_image_vectors(
         def encode(first: int, last: int) -> States:
             return encoder.encode_image(game.mask_image(image, patch_masks[first:last]))
 
-        return _compute_in_batches(encode, len(masks), encoder.images_per_batch, progress)
+        return _compute_in_batches(
+            encode, len(masks), encoder.images_per_batch, progress
+        )
 
     return compute_vectors
 
 
 def _extend_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarray:
-    """Extend masks of the maskable players to all players, of which the others stay visible: bool (k, players)."""
+    """Extend masks of the maskable players to all players, of which the others stay visible: bool
+    (k, players).
+    """
     extended = np.ones((len(masks), players), dtype=bool)
     extended[:, free] = masks
     return extended
 
 
 def _compute_in_batches(
-    encode: Callable[[int, int], States], size: int, batch: int, progress: ProgressCallback
+    encode: Callable[[int, int], States],
+    size: int,
+    batch: int,
+    progress: ProgressCallback,
 ) -> np.ndarray:
     """Return the vectors of some rows, computed batch by batch: float64 of shape (size, width)."""
     vectors = []

@@ -1,4 +1,6 @@
-"""Owen values of a text's pieces, as shap explains language models: a tree of pieces, best split first."""
+"""Owen values of a text's pieces, as shap explains language models: a tree of pieces, best split
+first.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +27,10 @@ class PieceAttribution:
     """Hold the Owen values of the pieces of a text.
 
     Attributes:
-        pieces: The players: pieces of the text, with the spaces before them; the piece of a special token is empty.
-        estimate: Owen values of shape (players, outputs); `value` is the value of the joined pieces.
+        pieces: The players: pieces of the text, with the spaces before them; the piece of a special
+            token is empty.
+        estimate: Owen values of shape (players, outputs); `value` is the value of the joined
+            pieces.
         evaluated: Number of distinct texts that the model read.
     """
 
@@ -36,39 +40,56 @@ class PieceAttribution:
 
 
 def compute_owen_values(
-    text: str, tokenizer: Any, value: StringValue, *, seed: int, rows: int = PUBLISHED_ROWS, joins_tokens: bool = False
+    text: str,
+    tokenizer: Any,
+    value: StringValue,
+    *,
+    seed: int,
+    rows: int = PUBLISHED_ROWS,
+    joins_tokens: bool = False,
 ) -> PieceAttribution:
-    """Return the Owen values of a text's pieces, as `shap.PartitionExplainer` computes them for the released CC-SHAP.
+    """Return the Owen values of a text's pieces, as `shap.PartitionExplainer` computes them for the
+    released CC-SHAP.
 
-    shap replaces each run of masked pieces by one " ...", merges repeated spaces, and tokenizes the text again. A start
-    token that the tokenizer adds is a player that cannot be masked, since the tokenizer adds it again; without a start
-    token, "..." stands first. Groups of pieces are split until the rows are spent, and the pieces of an unsplit group
-    get equal values. Nothing is sampled, so that the estimate is marked as exact; the seed decides between splits of
-    the same weight. The values are Owen values, not Shapley values. The state of numpy's global generator stays.
+    shap replaces each run of masked pieces by one " ...", merges repeated spaces, and tokenizes the
+    text again. A start token that the tokenizer adds is a player that cannot be masked, since the
+    tokenizer adds it again; without a start token, "..." stands first. Groups of pieces are split
+    until the rows are spent, and the pieces of an unsplit group get equal values. Nothing is
+    sampled, so that the estimate is marked as exact; the seed decides between splits of the same
+    weight. The values are Owen values, not Shapley values. The state of numpy's global generator
+    stays.
 
     Args:
         text: The prompt, without special tokens that the tokenizer adds.
         tokenizer: A tokenizer of `transformers`.
-        value: Function that returns the value of each output for some texts; the model's tokenizer adds start tokens.
+        value: Function that returns the value of each output for some texts; the model's tokenizer
+            adds start tokens.
         seed: Seed of numpy's global generator, 0 to 2**32 - 1.
         rows: Maximum number of texts to evaluate, the empty and the full text included.
-        joins_tokens: Whether each token is decoded alone and the tokens are joined by spaces, as shap does with
-            tokenizers without offsets (`use_fast=False` in the released code: Llama, Mistral, GPT-2). The joined
-            pieces then differ from the text. Else the pieces are cut from the text.
+        joins_tokens: Whether each token is decoded alone and the tokens are joined by spaces, as
+            shap does with tokenizers without offsets (`use_fast=False` in the released code: Llama,
+            Mistral, GPT-2). The joined pieces then differ from the text. Else the pieces are cut
+            from the text.
     Returns:
         The Owen values, which sum to v(all) - v(none).
     Raises:
-        UserError: The rows do not suffice for a split, the seed is out of range, or there are fewer than two pieces.
+        UserError: The rows do not suffice for a split, the seed is out of range, or there are fewer
+            than two pieces.
     Source:
-        CC-SHAP's released script for language models; Owen values with coalitions of a heuristic tree of tokens.
+        CC-SHAP's released script for language models; Owen values with coalitions of a heuristic
+        tree of tokens.
     """
     # The import takes two seconds, and no other estimator needs shap.
     import shap
 
     if rows < 4:
-        raise UserError(f"rows: too few for one split of a text (got {rows}, expected at least 4); set at least 4")
+        raise UserError(
+            f"rows: too few for one split of a text (got {rows}, expected at least 4); set at least 4"
+        )
     if not 0 <= seed < 2**32:
-        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
+        raise UserError(
+            f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}"
+        )
     masker = _build_masker(tokenizer, joins_tokens)
     pieces = _cut_pieces(masker, text)
     if len(pieces) < 2:
@@ -80,23 +101,34 @@ def compute_owen_values(
     cached = _CachedValues(value)
     state = np.random.get_state()
     try:
-        with _run_interpreted(), np.errstate(invalid="ignore"):  # infinite log-odds make NaN, which CC-SHAP reports
+        # Infinite log-odds make NaN, which CC-SHAP reports.
+        with (
+            _run_interpreted(),
+            np.errstate(invalid="ignore"),
+        ):
             np.random.seed(seed)
             explainer = shap.PartitionExplainer(cached, masker)
-            explanation = explainer([text], max_evals=rows, batch_size=BATCH, silent=True)
+            explanation = explainer(
+                [text], max_evals=rows, batch_size=BATCH, silent=True
+            )
     finally:
         np.random.set_state(state)
-    # shap has already evaluated the full and the empty text, so that the cache returns them without a pass. They are
-    # read after the requests were counted.
+    # shap has already evaluated the full and the empty text, so that the cache returns them without
+    # a pass. They are read after the requests were counted.
     requested = cached.requested
     all_visible = np.ones(len(pieces), dtype=bool)
-    full_value, empty_value = cached([_mask_text(masker, all_visible, text), _mask_text(masker, ~all_visible, text)])
-    phi = np.asarray(explanation.values[0], dtype=np.float64).reshape(len(pieces), -1)  # (pieces, outputs)
+    full_value, empty_value = cached(
+        [_mask_text(masker, all_visible, text), _mask_text(masker, ~all_visible, text)]
+    )
+    # (pieces, outputs)
+    phi = np.asarray(explanation.values[0], dtype=np.float64).reshape(len(pieces), -1)
     estimate = Estimate(phi, empty_value, full_value, requested=requested, exact=True)
     return PieceAttribution(pieces, estimate, len(cached.values))
 
 
-def cut_pieces(text: str, tokenizer: Any, joins_tokens: bool = False) -> tuple[str, ...]:
+def cut_pieces(
+    text: str, tokenizer: Any, joins_tokens: bool = False
+) -> tuple[str, ...]:
     """Return the pieces of a text, which are the players of `compute_owen_values`."""
     return _cut_pieces(_build_masker(tokenizer, joins_tokens), text)
 
@@ -104,7 +136,11 @@ def cut_pieces(text: str, tokenizer: Any, joins_tokens: bool = False) -> tuple[s
 def _build_masker(tokenizer: Any, joins_tokens: bool) -> Any:
     import shap
 
-    return shap.maskers.Text(_PieceTokenizer(tokenizer, joins_tokens), mask_token=MASK, collapse_mask_token=True)
+    return shap.maskers.Text(
+        _PieceTokenizer(tokenizer, joins_tokens),
+        mask_token=MASK,
+        collapse_mask_token=True,
+    )
 
 
 def _cut_pieces(masker: Any, text: str) -> tuple[str, ...]:
@@ -112,7 +148,9 @@ def _cut_pieces(masker: Any, text: str) -> tuple[str, ...]:
 
 
 class _PieceTokenizer:
-    """Adapt a tokenizer to `shap.maskers.Text`, so that texts are cut as by the shap version of the released code."""
+    """Adapt a tokenizer to `shap.maskers.Text`, so that texts are cut as by the shap version of the
+    released code.
+    """
 
     def __init__(self, tokenizer: Any, joins_tokens: bool) -> None:
         self.tokenizer, self.joins_tokens = tokenizer, joins_tokens
@@ -133,7 +171,9 @@ class _PieceTokenizer:
     def decode(self, ids: Any) -> str:
         return str(self.tokenizer.decode(ids))
 
-    def get_special_tokens_mask(self, ids: Sequence[int], already_has_special_tokens: bool) -> list[int]:
+    def get_special_tokens_mask(
+        self, ids: Sequence[int], already_has_special_tokens: bool
+    ) -> list[int]:
         return [int(token in self.tokenizer.all_special_ids) for token in ids]
 
     def _adds_start_only(self) -> bool:
@@ -146,7 +186,9 @@ class _PieceTokenizer:
 
 
 class _CachedValues:
-    """Wrap a value function, so that each text is evaluated once and all requested texts are counted."""
+    """Wrap a value function, so that each text is evaluated once and all requested texts are
+    counted.
+    """
 
     def __init__(self, value: StringValue) -> None:
         self.value, self.requested = value, 0
@@ -170,8 +212,9 @@ def _mask_text(masker: Any, mask: np.ndarray, text: str) -> str:
 def _run_interpreted() -> Iterator[None]:
     """Make shap run its loops in Python instead of compiling them.
 
-    numba compiles them once in each process. The first explanation of a process took 8 to 11 s compiled and 2 s
-    interpreted (a prompt of 42 tokens, 500 rows); each later explanation took 0.1 s in both cases.
+    numba compiles them once in each process. The first explanation of a process took 8 to 11 s
+    compiled and 2 s interpreted (a prompt of 42 tokens, 500 rows); each later explanation took 0.1
+    s in both cases.
     """
     from shap.explainers import _partition
     from shap.utils import _masked_model

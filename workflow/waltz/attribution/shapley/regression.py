@@ -1,17 +1,19 @@
-"""Regression on coalitions: Shapley values of the smoothest function that has the values of some coalitions.
+"""Regression on coalitions: Shapley values of the smoothest function that has the values of some
+coalitions.
 
-The value of a coalition is predicted from the values v of m coalitions as v(S) = c + Σ α(B) r^d(S, B), with d(S, B) the
-number of players in which S and B differ, c the mean of v(all) and v(none), and α such that the prediction is right for
-all m coalitions. This is the mean of a Gaussian process on coalitions with correlation r^d. Among `CORRELATIONS`, r is
-the value that predicts each of the m values best from the others; near 1 the prediction is additive. The mean of a
-prediction over the coalitions of one size, with or without a player, has a closed form, so that the Shapley values of
+The value of a coalition is predicted from the values v of m coalitions as v(S) = c + Σ α(B) r^d(S,
+B), with d(S, B) the number of players in which S and B differ, c the mean of v(all) and v(none),
+and α such that the prediction is right for all m coalitions. This is the mean of a Gaussian process
+on coalitions with correlation r^d. Among `CORRELATIONS`, r is the value that predicts each of the m
+values best from the others; near 1 the prediction is additive. The mean of a prediction over the
+coalitions of one size, with or without a player, has a closed form, so that the Shapley values of
 the prediction need no sampling.
 
-The coalitions are: no player, all players, each single player, all players but one; then pairs of a random coalition
-and its complement, of all sizes in turn. The Shapley values are exact if all coalitions are known, or if r describes
-the game. Otherwise the gains in unknown coalitions are predicted too close to the gains in known ones; this bias
-shrinks with more coalitions. Leaving out each random pair in turn shows how far the prediction is off, which gives a
-standard error.
+The coalitions are: no player, all players, each single player, all players but one; then pairs of a
+random coalition and its complement, of all sizes in turn. The Shapley values are exact if all
+coalitions are known, or if r describes the game. Otherwise the gains in unknown coalitions are
+predicted too close to the gains in known ones; this bias shrinks with more coalitions. Leaving out
+each random pair in turn shows how far the prediction is off, which gives a standard error.
 """
 
 import itertools
@@ -21,38 +23,52 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import MIN_PARTS, Estimate, Estimation, describe_stop
+from waltz.attribution.shapley.estimate import (
+    MIN_PARTS,
+    Estimate,
+    Estimation,
+    describe_stop,
+)
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.core.errors import UserError
 
 CORRELATIONS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 0.999)
 """Candidates for r, the correlation of the values of two coalitions that differ in one player."""
 MAX_COALITIONS = 4096
-"""Largest number of coalitions of one regression; its time grows with their cube, its memory with their square."""
+"""Largest number of coalitions of one regression; its time grows with their cube, its memory with
+their square.
+"""
 ROUND = 16
 """Number of coalitions that are computed together in one round: eight pairs of complements."""
 GROWTH = 1.1
 """Factor by which the number of coalitions grows between two checks of the standard error."""
 NUGGET = 1e-10
-"""Variance that is added to keep the equations solvable for many coalitions, a share of the variance of the process."""
+"""Variance that is added to keep the equations solvable for many coalitions, a share of the
+variance of the process.
+"""
 MAX_MISFIT = 3e-5
-"""Largest allowed difference of a prediction from a value that it was fitted to, a share of the largest value."""
+"""Largest allowed difference of a prediction from a value that it was fitted to, a share of the
+largest value.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
     """Hold the averages of a prediction of all coalitions from which Shapley values are computed.
 
-    A value has any width: one number for each output, or a vector of an encoder. All arrays are float64.
+    A value has any width: one number for each output, or a vector of an encoder. All arrays are
+    float64.
 
     Attributes:
-        gains: Mean gain of a player at a position, over all orders of the players, (players, positions, width). An
-            order in which another player has this position counts as zero, so that the sum over positions is phi.
+        gains: Mean gain of a player at a position, over all orders of the players, (players,
+            positions, width). An order in which another player has this position counts as zero, so
+            that the sum over positions is phi.
         means: Mean value of the coalitions of each size, (players + 1, width).
-        residuals: For each random pair of complements, the values minus their prediction without this pair,
-            (pairs, 2, width).
-        gain_changes: Change of `gains` for each unit of a residual, (pairs, 2, players, positions), if the pair is left
-            out of the prediction, and its residuals are then added for all coalitions of its sizes.
+        residuals: For each random pair of complements, the values minus their prediction without
+            this pair, (pairs, 2, width).
+        gain_changes: Change of `gains` for each unit of a residual, (pairs, 2, players, positions),
+            if the pair is left out of the prediction, and its residuals are then added for all
+            coalitions of its sizes.
         mean_changes: The same change of `means`, (pairs, 2, players + 1).
     """
 
@@ -64,7 +80,9 @@ class Fit:
 
 
 def count_fixed_subsets(players: int) -> int:
-    """Return the number of coalitions that every regression needs: no player, all, single players, all but one."""
+    """Return the number of coalitions that every regression needs: no player, all, single players,
+    all but one.
+    """
     # With two players or fewer, some of these coalitions are equal.
     return min(2 * players + 2, 1 << players)
 
@@ -72,8 +90,8 @@ def count_fixed_subsets(players: int) -> int:
 def draw_subsets(players: int, count: int, seed: Sequence[int]) -> np.ndarray:
     """Return distinct coalitions for a regression: bool of shape (k, players), k at most `count`.
 
-    The coalitions that every regression needs come first, then random coalitions, each followed by its complement. A
-    larger count with the same seed begins with the coalitions of a smaller one.
+    The coalitions that every regression needs come first, then random coalitions, each followed by
+    its complement. A larger count with the same seed begins with the coalitions of a smaller one.
     """
     nobody = np.zeros((1, players), dtype=bool)
     single = np.eye(players, dtype=bool)
@@ -94,7 +112,8 @@ def draw_subsets(players: int, count: int, seed: Sequence[int]) -> np.ndarray:
 
 
 def _draw_halves(players: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield random coalitions of the sizes from 2 to players // 2 in turn, one of each pair of complements.
+    """Yield random coalitions of the sizes from 2 to players // 2 in turn, one of each pair of
+    complements.
 
     It ends when every pair was drawn.
     """
@@ -110,8 +129,12 @@ def _draw_halves(players: int, generator: np.random.Generator) -> Iterator[np.nd
             yield half
 
 
-def _draw_unseen(players: int, size: int, generator: np.random.Generator, seen: set[bytes]) -> np.ndarray:
-    """Return a random coalition of a size; neither it nor its complement was seen before: bool of shape (players,)."""
+def _draw_unseen(
+    players: int, size: int, generator: np.random.Generator, seen: set[bytes]
+) -> np.ndarray:
+    """Return a random coalition of a size; neither it nor its complement was seen before: bool of
+    shape (players,).
+    """
     while True:
         half = np.zeros(players, dtype=bool)
         half[generator.permutation(players)[:size]] = True
@@ -129,7 +152,8 @@ def _count_pairs(players: int, size: int) -> int:
 
 
 def fit_subsets(masks: np.ndarray, values: np.ndarray) -> Fit:
-    """Predict the values of all coalitions from the values of some, and return the averages of the prediction.
+    """Predict the values of all coalitions from the values of some, and return the averages of the
+    prediction.
 
     Args:
         masks: Coalitions of `draw_subsets`, bool of shape (m, players), at least one player.
@@ -151,24 +175,31 @@ def fit_subsets(masks: np.ndarray, values: np.ndarray) -> Fit:
     # so that the difference is (1 - r) r^d of these, positive where B has player i.
     sizes = masks.sum(axis=1)  # (m,)
     sizes_without = sizes[None] - masks.T  # (players, m): members of B but for player i
-    mean_powers = _average_correlation(players - 1, correlation)  # (sizes of S, sizes of B)
-    powers_without = mean_powers[:, sizes_without].swapaxes(0, 1)  # (players, positions, m)
+    # (sizes of S, sizes of B)
+    mean_powers = _average_correlation(players - 1, correlation)
+    # (players, positions, m)
+    powers_without = mean_powers[:, sizes_without].swapaxes(0, 1)
     gain_signs = np.where(masks.T, 1.0, -1.0)[:, None]  # (players, 1, m)
     gain_weights = (1 - correlation) / players * gain_signs * powers_without
     # mean_weights[s, B] is the mean of r^d(S, B) over all coalitions S of size s.
-    mean_weights = _average_correlation(players, correlation)[:, sizes]  # (players + 1, m)
+    # (players + 1, m)
+    mean_weights = _average_correlation(players, correlation)[:, sizes]
 
-    # The residuals of a pair that is left out follow from the full fit (leave-two-out of a Gaussian process): the block
-    # of the inverse that belongs to the pair, solved for the coefficients of the pair.
+    # The residuals of a pair that is left out follow from the full fit (leave-two-out of a Gaussian
+    # process): the block of the inverse that belongs to the pair, solved for the coefficients of
+    # the pair.
     fixed = count_fixed_subsets(players)
-    pairs = np.arange(fixed, len(masks)).reshape(-1, 2)  # (pairs, 2): positions of a coalition and its complement
+    # (pairs, 2): positions of a coalition and its complement
+    pairs = np.arange(fixed, len(masks)).reshape(-1, 2)
     blocks = inverse[pairs[:, :, None], pairs[:, None, :]]  # (pairs, 2, 2)
     residuals = np.linalg.solve(blocks, coefficients[pairs])  # (pairs, 2, width)
 
-    # Leaving a pair out changes the coefficients by minus the pair's columns of the inverse, times the residuals.
+    # Leaving a pair out changes the coefficients by minus the pair's columns of the inverse, times
+    # the residuals.
     gain_columns = (gain_weights @ inverse[:, fixed:]).reshape(players, players, -1, 2)
     mean_columns = (mean_weights @ inverse[:, fixed:]).reshape(players + 1, -1, 2)
-    gain_changes = -np.moveaxis(gain_columns, (2, 3), (0, 1))  # (pairs, 2, players, positions)
+    # (pairs, 2, players, positions)
+    gain_changes = -np.moveaxis(gain_columns, (2, 3), (0, 1))
     mean_changes = -np.moveaxis(mean_columns, (1, 2), (0, 1))  # (pairs, 2, players + 1)
     _add_strata(gain_changes, mean_changes, masks[fixed:].reshape(-1, 2, players))
     return Fit(
@@ -180,11 +211,15 @@ def fit_subsets(masks: np.ndarray, values: np.ndarray) -> Fit:
     )
 
 
-def _choose_correlation(distances: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray]:
-    """Choose the correlation that predicts each value best from all other values; return it with the inverse matrix.
+def _choose_correlation(
+    distances: np.ndarray, values: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Choose the correlation that predicts each value best from all other values; return it with
+    the inverse matrix.
 
-    A correlation near 1 makes the equations of many coalitions nearly singular. Its prediction then smooths out the
-    values that it was fitted to, and the correlation is skipped. The lowest correlation is never skipped.
+    A correlation near 1 makes the equations of many coalitions nearly singular. Its prediction then
+    smooths out the values that it was fitted to, and the correlation is skipped. The lowest
+    correlation is never skipped.
 
     Args:
         distances: d(S, B), float64 of shape (m, m).
@@ -208,12 +243,14 @@ def _choose_correlation(distances: np.ndarray, values: np.ndarray) -> tuple[floa
 
 
 def _average_correlation(players: int, correlation: float) -> np.ndarray:
-    """Return, for each pair of sizes, the mean of r^d between a known coalition and all coalitions of one size.
+    """Return, for each pair of sizes, the mean of r^d between a known coalition and all coalitions
+    of one size.
 
     The number of members that two coalitions share follows a hypergeometric distribution.
 
     Returns:
-        float64 of shape (players + 1, players + 1): the size of the averaged coalitions, then of the known coalition.
+        float64 of shape (players + 1, players + 1): the size of the averaged coalitions, then of
+        the known coalition.
     """
     means = np.zeros((players + 1, players + 1))
     for size in range(players + 1):
@@ -221,18 +258,25 @@ def _average_correlation(players: int, correlation: float) -> np.ndarray:
         for known in range(players + 1):
             fewest_shared = max(0, size + known - players)
             for shared in range(fewest_shared, min(size, known) + 1):
-                share = math.comb(known, shared) * math.comb(players - known, size - shared) / n_coalitions
+                share = (
+                    math.comb(known, shared)
+                    * math.comb(players - known, size - shared)
+                    / n_coalitions
+                )
                 # Players in exactly one of both coalitions.
                 distance = size + known - 2 * shared
                 means[size, known] += share * correlation**distance
     return means
 
 
-def _add_strata(gain_changes: np.ndarray, mean_changes: np.ndarray, pairs: np.ndarray) -> None:
-    """Add to the changes the effect that a pair's residuals have on all undrawn coalitions of its sizes.
+def _add_strata(
+    gain_changes: np.ndarray, mean_changes: np.ndarray, pairs: np.ndarray
+) -> None:
+    """Add to the changes the effect that a pair's residuals have on all undrawn coalitions of its
+    sizes.
 
-    A drawn pair is a random sample of the pairs of its sizes (a stratum). Its residuals therefore estimate the
-    residuals of all undrawn coalitions of these sizes.
+    A drawn pair is a random sample of the pairs of its sizes (a stratum). Its residuals therefore
+    estimate the residuals of all undrawn coalitions of these sizes.
 
     Args:
         gain_changes: Changed in place; of shape (pairs, 2, players, positions).
@@ -254,27 +298,35 @@ def _add_strata(gain_changes: np.ndarray, mean_changes: np.ndarray, pairs: np.nd
             mask = pairs[pair, half]
             # At even n both coalitions of a pair can have the size n / 2, and share its stratum.
             share = weight / 2 if 2 * size == players else weight
-            # A residual of a coalition is a gain of its last member, and a loss of the player that comes next.
+            # A residual of a coalition is a gain of its last member, and a loss of the player that
+            # comes next.
             gain_changes[pair, half, mask, size - 1] += share / size
             gain_changes[pair, half, ~mask, size] -= share / (players - size)
             mean_changes[pair, half, size] += share
 
 
 def begin_regression(
-    players: int, evaluations: int, seed: int, text_players: int = 0, standard_error: float | None = None
+    players: int,
+    evaluations: int,
+    seed: int,
+    text_players: int = 0,
+    standard_error: float | None = None,
 ) -> Estimation:
     """Estimate Shapley values by a regression on coalitions.
 
-    The first round evaluates the coalitions that every regression needs. Each other round evaluates eight random pairs,
-    for every budget, so that a larger budget with the same seed begins with the rounds of a smaller one.
+    The first round evaluates the coalitions that every regression needs. Each other round evaluates
+    eight random pairs, for every budget, so that a larger budget with the same seed begins with the
+    rounds of a smaller one.
 
     Args:
         players: Number of players, text first, at least two.
-        evaluations: Maximum number of coalitions, of which at most 4096 are used; an incomplete last round is skipped.
+        evaluations: Maximum number of coalitions, of which at most 4096 are used; an incomplete
+            last round is skipped.
         seed: Seed of the coalitions.
         text_players: Number of text players, for `standard_error`.
-        standard_error: Stop once the standard error of T-SHAP, a share, is at most this in two consecutive checks,
-            after at least ten random pairs of coalitions; None takes all evaluations.
+        standard_error: Stop once the standard error of T-SHAP, a share, is at most this in two
+            consecutive checks, after at least ten random pairs of coalitions; None takes all
+            evaluations.
     Returns:
         An estimation with one part for each random pair.
     Raises:
@@ -288,7 +340,9 @@ def begin_regression(
         )
     # Rounds are complete, so that the same coalitions are computed together for every budget.
     free_evaluations = max(0, min(evaluations, MAX_COALITIONS) - required)
-    coalitions = draw_subsets(players, required + free_evaluations // ROUND * ROUND, (seed,))
+    coalitions = draw_subsets(
+        players, required + free_evaluations // ROUND * ROUND, (seed,)
+    )
     values = np.asarray((yield coalitions[:required].copy()), dtype=np.float64)
 
     # A single check can be met by chance; two consecutive checks rarely are.
@@ -302,12 +356,14 @@ def begin_regression(
             n_checked = len(values)
             fit = fit_subsets(coalitions[:n_checked], values)
             phi = fit.gains.sum(axis=1)  # (players, outputs)
-            # parts[p] is phi when pair p is left out. p: pairs, h: halves of a pair, i: players, s: positions,
-            # d: outputs.
+            # parts[p] is phi when pair p is left out. p: pairs, h: halves of a pair, i: players, s:
+            # positions, d: outputs.
             parts = phi + np.einsum("phis,phd->pid", fit.gain_changes, fit.residuals)
             if standard_error is not None and len(parts) >= MIN_PARTS:
                 was_met = is_met
-                is_met = compute_t_shap_error(parts, text_players, phi) <= standard_error
+                is_met = (
+                    compute_t_shap_error(parts, text_players, phi) <= standard_error
+                )
                 is_reached = was_met and is_met
         if is_last or is_reached:
             break

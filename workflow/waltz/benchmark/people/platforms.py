@@ -1,8 +1,9 @@
-"""Export of items to the annotation platforms Mechanical Turk, Label Studio and doccano, and import of the answers.
+"""Export of items to the annotation platforms Mechanical Turk, Label Studio and doccano, and import
+of the answers.
 
-Answers of Mechanical Turk come from "Download CSV" on a batch's review page of the requester site; of Label Studio
-from the export "JSON" (not "JSON-MIN"); of doccano from a project in which annotations are *not* shared, whose export
-is an archive of `<user name>.jsonl`.
+Answers of Mechanical Turk come from "Download CSV" on a batch's review page of the requester site;
+of Label Studio from the export "JSON" (not "JSON-MIN"); of doccano from a project in which
+annotations are *not* shared, whose export is an archive of `<user name>.jsonl`.
 """
 
 import csv
@@ -72,14 +73,16 @@ def export_tasks(
     seed: int,
     annotators: int = 3,
 ) -> list[Path]:
-    """Write for each instrument the task files of a platform, and a key that says which task shows which item.
+    """Write for each instrument the task files of a platform, and a key that says which task shows
+    which item.
 
     Args:
         items: Rows of the benchmark layout, of one or more instruments.
         platform: One of `PLATFORMS`.
         image_prefix: Start of the URL before the name of an image, final slash included.
         seed: Seed of the captions' positions and the tasks' names; the import needs it again.
-        annotators: Number of answers for each task; stored in the key, and to be set on the platform.
+        annotators: Number of answers for each task; stored in the key, and to be set on the
+            platform.
     Returns:
         The paths of the written files.
     """
@@ -89,7 +92,11 @@ def export_tasks(
     files: list[Path] = []
     for instrument in sorted({item["instrument"] for item in items}):
         # One project or batch for each instrument.
-        tasks = build_tasks([item for item in items if item["instrument"] == instrument], image_prefix, seed)
+        tasks = build_tasks(
+            [item for item in items if item["instrument"] == instrument],
+            image_prefix,
+            seed,
+        )
         files += exchange.write_tasks(tasks, Path(folder) / instrument)
         columns = ("task", "item_id", "caption_position")
         key = [{name: getattr(task, name) for name in columns} for task in tasks]
@@ -98,7 +105,10 @@ def export_tasks(
 
 
 def import_annotations(
-    paths: Sequence[str | Path], platform: str, items: Sequence[Mapping[str, Any]], seed: int
+    paths: Sequence[str | Path],
+    platform: str,
+    items: Sequence[Mapping[str, Any]],
+    seed: int,
 ) -> ImportedAnnotations:
     """Read the annotations from the results of a platform; the key file is not needed.
 
@@ -111,7 +121,8 @@ def import_annotations(
     """
     exchange = _get_platform(platform)
     presentations = index_presentations(items, seed)
-    locations: dict[tuple[str, str], str] = {}  # where each annotator answered each item
+    # Where each annotator answered each item.
+    locations: dict[tuple[str, str], str] = {}
     annotations: list[dict[str, str]] = []
     skipped: list[dict[str, str]] = []
     for path in paths:
@@ -121,7 +132,13 @@ def import_annotations(
             item_id, caption_position = presentations[answer.task]
             annotator = answer.annotator
             if answer.reason:
-                skipped.append({"item_id": item_id, "annotator": annotator, "reason": answer.reason})
+                skipped.append(
+                    {
+                        "item_id": item_id,
+                        "annotator": annotator,
+                        "reason": answer.reason,
+                    }
+                )
                 continue
             if (item_id, annotator) in locations:
                 raise UserError(
@@ -143,12 +160,20 @@ def import_annotations(
     return ImportedAnnotations(annotations, skipped)
 
 
-def _check_answer(answer: PlatformAnswer, presentations: Mapping[str, tuple[str, str]]) -> None:
-    """Raise an error for an answer to an unknown task, without annotator, or with an unknown option."""
+def _check_answer(
+    answer: PlatformAnswer, presentations: Mapping[str, tuple[str, str]]
+) -> None:
+    """Raise an error for an answer to an unknown task, without annotator, or with an unknown
+    option.
+    """
     if answer.task not in presentations:
-        raise UserError(f"{answer.location}: unknown task {answer.task!r}; give the seed and items of the export")
+        raise UserError(
+            f"{answer.location}: unknown task {answer.task!r}; give the seed and items of the export"
+        )
     if not answer.annotator:
-        raise UserError(f"{answer.location}: task {answer.task!r} has no annotator; export the results with names")
+        raise UserError(
+            f"{answer.location}: task {answer.task!r} has no annotator; export the results with names"
+        )
     if not answer.reason and answer.answer not in ANSWERS:
         raise UserError(
             f"{answer.location}: answer {answer.answer!r} is none of {', '.join(ANSWERS)}; export unchanged results"
@@ -157,12 +182,15 @@ def _check_answer(answer: PlatformAnswer, presentations: Mapping[str, tuple[str,
 
 def _get_platform(platform: str) -> Platform:
     if platform not in PLATFORMS:
-        raise UserError(f"platform {platform!r} is none of {', '.join(PLATFORMS)}; name one of these")
+        raise UserError(
+            f"platform {platform!r} is none of {', '.join(PLATFORMS)}; name one of these"
+        )
     return PLATFORMS[platform]
 
 
 def write_doccano_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
-    """Write `<stem>.jsonl`, one line for each task, and `<stem>.labels.json`, the five answers as label types.
+    """Write `<stem>.jsonl`, one line for each task, and `<stem>.labels.json`, the five answers as
+    label types.
 
     doccano shows plain text, so the words that differ between the texts are put between `**`.
     """
@@ -184,23 +212,33 @@ def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
                 f"{location}: more than one answer: {', '.join(labels)}; let the project allow a single label"
             )
         answer = labels[0] if labels else ""
-        yield PlatformAnswer(location, task, annotator, answer, "" if answer else NOT_ANSWERED)
+        yield PlatformAnswer(
+            location, task, annotator, answer, "" if answer else NOT_ANSWERED
+        )
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> Path:
-    """Write `<stem>.jsonl`; doccano shows `text` and the image at `im_url`, and keeps all other columns as metadata.
+    """Write `<stem>.jsonl`; doccano shows `text` and the image at `im_url`, and keeps all other
+    columns as metadata.
 
-    The image appears cropped in a narrow column and links to the full image, as `IMAGE_HINT` says. doccano imports
-    lines without a `label` too, but warns about them.
+    The image appears cropped in a narrow column and links to the full image, as `IMAGE_HINT` says.
+    doccano imports lines without a `label` too, but warns about them.
     """
-    entries = [{**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []} for line in lines]
+    entries = [
+        {**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []}
+        for line in lines
+    ]
     path = stem.with_name(f"{stem.name}.jsonl")
-    write_text(path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries))
+    write_text(
+        path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    )
     return path
 
 
 def write_labels(labels: Sequence[str], stem: Path) -> Path:
-    """Write `<stem>.labels.json`, the label types of a doccano project, with the keys 1, 2, … as shortcuts."""
+    """Write `<stem>.labels.json`, the label types of a doccano project, with the keys 1, 2, … as
+    shortcuts.
+    """
     path = stem.with_name(f"{stem.name}.labels.json")
     types = [
         {
@@ -217,27 +255,41 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
 
 
 def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield position, annotator, task and labels of each line of one annotator's file, or of a folder of such files."""
+    """Yield position, annotator, task and labels of each line of one annotator's file, or of a
+    folder of such files.
+    """
     # doccano names each file after its annotator, so the name of the file is the annotator.
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
-        raise UserError(f"{path}: no .jsonl file in the folder; unpack doccano's export there")
+        raise UserError(
+            f"{path}: no .jsonl file in the folder; unpack doccano's export there"
+        )
     for file in files:
         if file.suffix == ".zip":
-            raise UserError(f"{file}: not a folder but an archive; unpack it and name its folder")
+            raise UserError(
+                f"{file}: not a folder but an archive; unpack it and name its folder"
+            )
         # Without names, double answers cannot be recognized.
         if file.stem == SHARED_EXPORT:
-            raise UserError(f"{file}: no names of annotators; annotate in a project that shares no annotations")
+            raise UserError(
+                f"{file}: no names of annotators; annotate in a project that shares no annotations"
+            )
         for number, line in read_json_lines(file):
             location = f"{file}: line {number}"
             task = line.get("task")
             labels = line.get("label")
             if not isinstance(task, str):
-                raise UserError(f"{location}: 'task' is missing; import the whole lines of the task file into doccano")
+                raise UserError(
+                    f"{location}: 'task' is missing; import the whole lines of the task file into doccano"
+                )
             # The labels of a text classification are a list of strings.
-            are_texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+            are_texts = isinstance(labels, list) and all(
+                isinstance(label, str) for label in labels
+            )
             if not are_texts:
-                raise UserError(f"{location}: 'label' is {labels!r}, not a list of texts; export the project as JSONL")
+                raise UserError(
+                    f"{location}: 'label' is {labels!r}, not a list of texts; export the project as JSONL"
+                )
             yield location, file.stem, task, list(labels or ())
 
 
@@ -270,14 +322,18 @@ def _render_studio_html(text: MarkedText) -> str:
 
 
 def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of a Label Studio export; a task that an annotator skipped has the reason `SKIPPED`."""
+    """Yield the answers of a Label Studio export; a task that an annotator skipped has the reason
+    `SKIPPED`.
+    """
     for index, entry in enumerate(read_list_entries(path, "", dict)):
         location = f"{path}: entry {index}"
         data = entry.get("data")
         annotations = entry.get("annotations")
         has_task = isinstance(data, dict) and isinstance(data.get("task"), str)
         if not has_task or not isinstance(annotations, list):
-            raise UserError(f"{location}: no data.task or no list of annotations; export the project as JSON")
+            raise UserError(
+                f"{location}: no data.task or no list of annotations; export the project as JSON"
+            )
         for annotation in annotations:
             if not isinstance(annotation, dict):
                 raise UserError(
@@ -290,7 +346,9 @@ def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
             if annotation.get("was_cancelled"):
                 answer = ""
                 reason = SKIPPED
-            yield PlatformAnswer(location, entry["data"]["task"], annotator, answer, reason)
+            yield PlatformAnswer(
+                location, entry["data"]["task"], annotator, answer, reason
+            )
 
 
 def _read_label_studio_answer(annotation: Mapping[str, Any], location: str) -> str:
@@ -302,7 +360,9 @@ def _read_label_studio_answer(annotation: Mapping[str, Any], location: str) -> s
             if region["from_name"] == CONTROL:
                 choices += region["value"]["choices"]
     except (KeyError, TypeError):
-        raise UserError(f"{location}: an annotation has no result of choices; export the project as JSON") from None
+        raise UserError(
+            f"{location}: an annotation has no result of choices; export the project as JSON"
+        ) from None
     if len(choices) > 1:
         raise UserError(
             f"{location}: more than one answer (got {', '.join(map(str, choices))}, expected 1); allow a single choice"
@@ -311,43 +371,68 @@ def _read_label_studio_answer(annotation: Mapping[str, Any], location: str) -> s
 
 
 def _read_label_studio_annotator(annotation: Mapping[str, Any], location: str) -> str:
-    """Return the number of the user, or the e-mail address where the export describes users by objects."""
+    """Return the number of the user, or the e-mail address where the export describes users by
+    objects.
+    """
     user = annotation.get("completed_by")
     name = user.get("email", user.get("id")) if isinstance(user, dict) else user
     if name is None:
-        raise UserError(f"{location}: an annotation has no completed_by; export the project as JSON")
+        raise UserError(
+            f"{location}: an annotation has no completed_by; export the project as JSON"
+        )
     return str(name)
 
 
 def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
-    """Write `<stem>.csv` with one line for each task, and the page layout `<stem>.html`, which shows one task."""
+    """Write `<stem>.csv` with one line for each task, and the page layout `<stem>.html`, which
+    shows one task.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for task in tasks:
         # The cells are inserted into the HTML of the layout, so they must be HTML themselves.
-        cells = (html.escape(task.image), render_bold_html(task.first), render_bold_html(task.second))
+        cells = (
+            html.escape(task.image),
+            render_bold_html(task.first),
+            render_bold_html(task.second),
+        )
         writer.writerow([task.task, *map(_escape_for_site, cells)])
-    batch, layout = stem.with_name(f"{stem.name}.csv"), stem.with_name(f"{stem.name}.html")
+    batch, layout = (
+        stem.with_name(f"{stem.name}.csv"),
+        stem.with_name(f"{stem.name}.html"),
+    )
     write_text(batch, text.getvalue())
     write_text(layout, LAYOUT.read_text(encoding="utf-8"))
     return [batch, layout]
 
 
 def read_turk_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of a batch of Mechanical Turk; a rejected assignment has the reason `REJECTED`."""
-    for line, record in read_csv_records(path, required=("WorkerId", "AssignmentStatus", "Input.task")):
+    """Yield the answers of a batch of Mechanical Turk; a rejected assignment has the reason
+    `REJECTED`.
+    """
+    for line, record in read_csv_records(
+        path, required=("WorkerId", "AssignmentStatus", "Input.task")
+    ):
         location = f"{path}: line {line}"
         answer = _read_turk_answer(record, location)
         reason = "" if answer else NOT_ANSWERED
         if record["AssignmentStatus"].strip().lower() == "rejected":
             answer = ""
             reason = REJECTED
-        yield PlatformAnswer(location, record["Input.task"].strip(), record["WorkerId"].strip(), answer, reason)
+        yield PlatformAnswer(
+            location,
+            record["Input.task"].strip(),
+            record["WorkerId"].strip(),
+            answer,
+            reason,
+        )
 
 
 def _escape_for_site(markup: str) -> str:
-    """Return HTML in ASCII on one line without `$`: the site refuses four-byte characters and replaces `${…}`."""
+    """Return HTML in ASCII on one line without `$`: the site refuses four-byte characters and
+    replaces `${…}`.
+    """
     escaped = markup.replace("$", "&#36;").replace("\r", "&#13;").replace("\n", "&#10;")
     return escaped.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
@@ -358,7 +443,9 @@ def _read_turk_answer(record: Mapping[str, str], location: str) -> str:
     The results have one of three forms, depending on how the layout asked the question.
     """
     if "Answer.taskAnswers" in record:
-        return _select_option(_parse_task_answers(record["Answer.taskAnswers"], location), location)
+        return _select_option(
+            _parse_task_answers(record["Answer.taskAnswers"], location), location
+        )
     if "Answer.answer" in record:
         return record["Answer.answer"].strip()
 
@@ -369,7 +456,9 @@ def _read_turk_answer(record: Mapping[str, str], location: str) -> str:
         if cell is not None:
             selected[option] = cell.strip().lower() == "true"
     if not selected:
-        raise UserError(f"{location}: no column Answer.taskAnswers or Answer.answer; download the batch of this layout")
+        raise UserError(
+            f"{location}: no column Answer.taskAnswers or Answer.answer; download the batch of this layout"
+        )
     return _select_option(selected, location)
 
 
@@ -377,21 +466,34 @@ def _parse_task_answers(cell: str, location: str) -> Any:
     try:
         forms = parse_json(cell)
         return forms[0].get("answer", "")
-    except (ValueError, RecursionError, AttributeError, IndexError, KeyError, TypeError):
+    except (
+        ValueError,
+        RecursionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+    ):
         raise UserError(
             f"{location}: Answer.taskAnswers {cell!r} is not a list of one object; download it again"
         ) from None
 
 
 def _select_option(value: Any, location: str) -> str:
-    """Return the option of a native group of radio buttons, `{option: selected}`, or of an element that stores text."""
+    """Return the option of a native group of radio buttons, `{option: selected}`, or of an element
+    that stores text.
+    """
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
-        raise UserError(f"{location}: answer {value!r} is neither a text nor an object of options")
+        raise UserError(
+            f"{location}: answer {value!r} is neither a text nor an object of options"
+        )
     options = [option for option, is_selected in value.items() if is_selected]
     if len(options) > 1:
-        raise UserError(f"{location}: more than one answer (got {', '.join(options)}, expected 1); download it again")
+        raise UserError(
+            f"{location}: more than one answer (got {', '.join(options)}, expected 1); download it again"
+        )
     return str(options[0]) if options else ""
 
 

@@ -1,4 +1,6 @@
-"""Tasks of annotators: an image and two numbered texts, of which either may be the caption; their names and keys."""
+"""Tasks of annotators: an image and two numbered texts, of which either may be the caption; their
+names and keys.
+"""
 
 import hashlib
 import html
@@ -30,7 +32,9 @@ class MarkedText:
 
 @dataclass(frozen=True)
 class Task:
-    """The presentation of one item; its name `task` reveals neither the item nor which text is the caption."""
+    """The presentation of one item; its name `task` reveals neither the item nor which text is the
+    caption.
+    """
 
     task: str
     item_id: str
@@ -59,21 +63,27 @@ class PlatformAnswer:
     reason: str = ""
 
 
-def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -> list[Task]:
-    """Build the tasks of the items of one instrument, sorted by name; the order of the items makes no difference.
+def build_tasks(
+    items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
+) -> list[Task]:
+    """Build the tasks of the items of one instrument, sorted by name; the order of the items makes
+    no difference.
 
-    A seeded hash of the item ids selects the half of the tasks (rounded up) in which the caption comes first.
+    A seeded hash of the item ids selects the half of the tasks (rounded up) in which the caption
+    comes first.
 
     Args:
-        image_prefix: Start of the URL before the name of an image, final slash included; an image that is a URL
-            stays unchanged.
+        image_prefix: Start of the URL before the name of an image, final slash included; an image
+            that is a URL stays unchanged.
         seed: Seed of positions and names.
     """
     ids = {item["item_id"] for item in items}
     if len(ids) != len(items):
         raise ValueError("duplicate item ids; name each item once")
     # The order depends on the ids and the seed alone, not on the order of the items.
-    shuffled_ids = sorted(ids, key=lambda name: (rank(f"caption position:{name}", seed), name))
+    shuffled_ids = sorted(
+        ids, key=lambda name: (rank(f"caption position:{name}", seed), name)
+    )
     n_caption_first = (len(shuffled_ids) + 1) // 2
     caption_first = set(shuffled_ids[:n_caption_first])
     tasks = []
@@ -84,22 +94,31 @@ def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
     return sorted(tasks, key=lambda task: task.task)
 
 
-def index_presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tuple[str, str]]:
-    """Return for each task name its item id and the position of the caption; each item has two names.
+def index_presentations(
+    items: Sequence[Mapping[str, Any]], seed: int
+) -> dict[str, tuple[str, str]]:
+    """Return for each task name its item id and the position of the caption; each item has two
+    names.
 
-    A name is a hash of seed, item id, both texts and the position of the caption. So it is resolved without a key file
-    and without the other items, and an answer to a text that has changed since the export matches no task.
+    A name is a hash of seed, item id, both texts and the position of the caption. So it is resolved
+    without a key file and without the other items, and an answer to a text that has changed since
+    the export matches no task.
     """
     presentations = {}
     for item in items:
         for position in POSITIONS:
-            presentations[compute_task_name(item, position, seed)] = (item["item_id"], position)
+            presentations[compute_task_name(item, position, seed)] = (
+                item["item_id"],
+                position,
+            )
     return presentations
 
 
 def compute_task_name(item: Mapping[str, Any], position: str, seed: int) -> str:
     """Return the name of a task: 20 hexadecimal digits."""
-    return compute_opaque_name(seed, item["item_id"], item["caption"], item["foil"], position)
+    return compute_opaque_name(
+        seed, item["item_id"], item["caption"], item["foil"], position
+    )
 
 
 def compute_opaque_name(*parts: object) -> str:
@@ -114,7 +133,9 @@ def build_image_url(image: str, prefix: str) -> str:
     return prefix + quote(image)
 
 
-def _build_task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) -> Task:
+def _build_task(
+    item: Mapping[str, Any], position: str, image_prefix: str, seed: int
+) -> Task:
     # Spans of the item mark what was exchanged; without them, the words that differ are marked.
     caption_span, foil_span = find_changed_spans(item["caption"], item["foil"])
     caption = _mark_span(item["caption"], item["caption_span"] or caption_span)
@@ -131,7 +152,9 @@ def _build_task(item: Mapping[str, Any], position: str, image_prefix: str, seed:
 
 
 def _mark_span(text: str, span: Span) -> MarkedText:
-    return MarkedText(text[: span["start"]], text[span["start"] : span["end"]], text[span["end"] :])
+    return MarkedText(
+        text[: span["start"]], text[span["start"] : span["end"]], text[span["end"] :]
+    )
 
 
 def render_bold_html(text: MarkedText) -> str:
@@ -144,10 +167,20 @@ def render_bold_html(text: MarkedText) -> str:
 
 
 def write_key(
-    folder: str | Path, name: str, platform: str, seed: int, annotators: int, tasks: Sequence[Mapping[str, str]]
+    folder: str | Path,
+    name: str,
+    platform: str,
+    seed: int,
+    annotators: int,
+    tasks: Sequence[Mapping[str, str]],
 ) -> Path:
     """Write `keys/<name>.json`, which says which item each task shows; annotators must not see it."""
-    key = {"platform": platform, "seed": seed, "annotators": annotators, "tasks": [dict(task) for task in tasks]}
+    key = {
+        "platform": platform,
+        "seed": seed,
+        "annotators": annotators,
+        "tasks": [dict(task) for task in tasks],
+    }
     path = Path(folder) / "keys" / f"{name}.json"
     write_text(path, json.dumps(key, indent=1, ensure_ascii=False) + "\n")
     return path

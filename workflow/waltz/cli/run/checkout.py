@@ -17,7 +17,8 @@ DEFAULT_RESULTS = "results here, else those of the checkout"
 
 
 def find_checkout() -> Path:
-    """Return the checkout around the current folder, or the one that waltz is installed from in editable mode.
+    """Return the checkout around the current folder, or the one that waltz is installed from in
+    editable mode.
 
     Raises:
         UserError: There is no checkout.
@@ -25,7 +26,9 @@ def find_checkout() -> Path:
     here = Path.cwd()
     # The nearest folder above the current one, then the installed package's own repository.
     for folder in (here, *here.parents, Path(waltz.__file__).resolve().parents[2]):
-        if (folder / "Snakefile").is_file() and (folder / "workflow" / "waltz").is_dir():
+        if (folder / "Snakefile").is_file() and (
+            folder / "workflow" / "waltz"
+        ).is_dir():
             return folder
     raise UserError(
         f"no checkout of waltz: {here} is in none, and waltz is not installed from one; run this in a clone of its"
@@ -39,12 +42,15 @@ def is_study_file(study: str) -> bool:
 
 
 def locate_study(study: str) -> str:
-    """Return the name of a study as it is, or its file as an absolute path, which is also valid in the checkout."""
+    """Return the name of a study as it is, or its file as an absolute path, which is also valid in
+    the checkout.
+    """
     return str(Path(study).resolve()) if is_study_file(study) else study
 
 
 def find_files_of_studies(studies: Sequence[str]) -> list[Path]:
-    """Return the study files that studies are loaded from; later files replace keys of earlier ones.
+    """Return the study files that studies are loaded from; later files replace keys of earlier
+    ones.
 
     The current folder must be the checkout.
 
@@ -65,7 +71,9 @@ def find_files_of_studies(studies: Sequence[str]) -> list[Path]:
 
 
 def find_results(folder: Path | None) -> Path:
-    """Return the folder of results: `folder` if it is named, else the current folder's, else the checkout's."""
+    """Return the folder of results: `folder` if it is named, else the current folder's, else the
+    checkout's.
+    """
     if folder is not None:
         return folder
     here = Path("results")
@@ -80,15 +88,22 @@ def find_results(folder: Path | None) -> Path:
 
 
 def find_fault(output: str) -> str:
-    """Return the line with the fault in the output of a failed Snakemake: the last one of waltz, else the last one."""
+    """Return the line with the fault in the output of a failed Snakemake: the last one of waltz,
+    else the last one.
+    """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     # Lines of waltz are written for the user; Snakemake's own last line is second best.
-    faults = [line.removeprefix("waltz: ") for line in lines if line.startswith("waltz: ")]
+    faults = [
+        line.removeprefix("waltz: ") for line in lines if line.startswith("waltz: ")
+    ]
     return (faults or lines or ["no message"])[-1]
 
 
 def start_snakemake(
-    arguments: Sequence[str], checkout: Path, environment: Mapping[str, str] | None = None, quiet: bool = False
+    arguments: Sequence[str],
+    checkout: Path,
+    environment: Mapping[str, str] | None = None,
+    quiet: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run Snakemake in a checkout, wait for its end, and return its result.
 

@@ -1,7 +1,8 @@
-"""Errors that the user can correct: one line of waltz replaces the message of Snakemake about the same exception.
+"""Errors that the user can correct: one line of waltz replaces the message of Snakemake about the
+same exception.
 
-Each line is made from the exception that Snakemake reports, and from the values of the call that raised it. All other
-messages of Snakemake stay as they are.
+Each line is made from the exception that Snakemake reports, and from the values of the call that
+raised it. All other messages of Snakemake stay as they are.
 """
 
 import sys
@@ -27,8 +28,8 @@ def install(describe_refusal: Callable[[], str]) -> None:
     """Install the filter through which all loggers of a run show the lines of this module.
 
     Args:
-        describe_refusal: Function that returns a text about the holder of the lock files for which Snakemake refuses a
-            run.
+        describe_refusal: Function that returns a text about the holder of the lock files for which
+            Snakemake refuses a run.
     """
     global _describe_refusal
     _describe_refusal = describe_refusal
@@ -61,7 +62,8 @@ def _find_line(record: LogRecord) -> str | None:
 
 
 def _find_user_error(message: str, error: BaseException | None) -> UserError | None:
-    """Return an error that tells the user what to correct; None if the user cannot correct the exception.
+    """Return an error that tells the user what to correct; None if the user cannot correct the
+    exception.
 
     Args:
         message: Snakemake's message.
@@ -88,7 +90,9 @@ def _find_user_error(message: str, error: BaseException | None) -> UserError | N
 
 
 def _build_entry_error(entry: str) -> UserError:
-    """Return the error about an entry of `--config` that Snakemake cannot read: a nested key, or no KEY=VALUE."""
+    """Return the error about an entry of `--config` that Snakemake cannot read: a nested key, or no
+    KEY=VALUE.
+    """
     name, sign, value = entry.partition("=")
     section, _, key = name.partition(".")
     # `section.key=value` is the usual attempt to set a nested key.
@@ -97,8 +101,12 @@ def _build_entry_error(entry: str) -> UserError:
     advice = "run: snakemake --cores 2 --config study=scenes"
     # --config takes all words behind it, so a target after it is read as an entry.
     if not sign:
-        advice += f"; if it is a target, write it behind --: --config study=scenes -- {entry}"
-    return UserError(f"--config: no key with a value (got {entry!r}, expected KEY=VALUE); {advice}")
+        advice += (
+            f"; if it is a target, write it behind --: --config study=scenes -- {entry}"
+        )
+    return UserError(
+        f"--config: no key with a value (got {entry!r}, expected KEY=VALUE); {advice}"
+    )
 
 
 def build_nested_error(entry: str, line: str) -> UserError:

@@ -1,4 +1,6 @@
-"""Summary at the end of a run of Snakemake: its headline table and files, skipped parts, and the next commands."""
+"""Summary at the end of a run of Snakemake: its headline table and files, skipped parts, and the
+next commands.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,18 +11,24 @@ from waltz.reporting.tables.cells import read_cells
 from waltz.reporting.tables.declarations import TABLES
 
 SHOWN_REASONS = 3
-"""Largest number of skipped parts that are named with their reasons; of further parts only the number is shown."""
+"""Largest number of skipped parts that are named with their reasons; of further parts only the
+number is shown.
+"""
 SHOWN_TABLES = 3
 """Largest number of tables whose files are named; for more tables only their folder is named."""
 
 
-def print_run_summary(study: str, skipped: Mapping[str, str], files: Iterable[str | Path]) -> None:
-    """Print to stderr a summary of a run; print nothing if the run was asked for neither a table nor the page.
+def print_run_summary(
+    study: str, skipped: Mapping[str, str], files: Iterable[str | Path]
+) -> None:
+    """Print to stderr a summary of a run; print nothing if the run was asked for neither a table
+    nor the page.
 
     Args:
         study: Name of the study.
         skipped: Reason for each part that the study cannot run here, by its name.
-        files: Files that the run was asked for, and files that these needed. Files of earlier runs are not shown.
+        files: Files that the run was asked for, and files that these needed. Files of earlier runs
+            are not shown.
     """
     csvs, page = _find_tables_and_page(Path(file) for file in files)
     # In the order of the report, whatever order the run had.
@@ -35,11 +43,15 @@ def print_run_summary(study: str, skipped: Mapping[str, str], files: Iterable[st
     if page is not None:
         console.print(f"report:  {page}")
     console.print(f"skipped: {_describe_skipped(skipped)}")
-    console.print(f"next:    {_suggest_commands(study, list(tables), page is not None)}")
+    console.print(
+        f"next:    {_suggest_commands(study, list(tables), page is not None)}"
+    )
 
 
 def _find_tables_and_page(paths: Iterable[Path]) -> tuple[dict[str, Path], Path | None]:
-    """Return the CSV of each table by its id, and the page if there is one, among the files of a run."""
+    """Return the CSV of each table by its id, and the page if there is one, among the files of a
+    run.
+    """
     csvs, page = {}, None
     for path in paths:
         if path.parent.name == "tables" and path.suffix == ".csv":
@@ -50,7 +62,9 @@ def _find_tables_and_page(paths: Iterable[Path]) -> tuple[dict[str, Path], Path 
 
 
 def _describe_tables(csvs: Sequence[Path]) -> list[str]:
-    """Return a line with the Markdown file of each table; for many tables, one line with their folder."""
+    """Return a line with the Markdown file of each table; for many tables, one line with their
+    folder.
+    """
     if len(csvs) > SHOWN_TABLES:
         return [f"tables:  {csvs[0].parent} ({len(csvs)} tables)"]
     return [f"table:   {path.with_suffix('.md')}" for path in csvs]
@@ -67,7 +81,9 @@ def _suggest_commands(study: str, tables: Sequence[str], has_page: bool) -> str:
 
 
 def _describe_skipped(skipped: Mapping[str, str]) -> str:
-    """Return the first skipped parts with their reasons, and the number of further parts; `nothing` without any."""
+    """Return the first skipped parts with their reasons, and the number of further parts; `nothing`
+    without any.
+    """
     lines = [f"{name} ({reason})" for name, reason in skipped.items()]
     n_others = len(lines) - SHOWN_REASONS
     if n_others > 0:

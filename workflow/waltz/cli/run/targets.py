@@ -1,4 +1,6 @@
-"""Errors about missing targets and input files, with the name that was probably meant or the key to correct."""
+"""Errors about missing targets and input files, with the name that was probably meant or the key to
+correct.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,8 +25,11 @@ def register(rules: Iterable[str], rules_of_tables: Mapping[str, str]) -> None:
 
 
 def find_meant_rule(target: str) -> str:
-    """Return the rule that a wrong target means: by the id of a table, or by the closest name; else an empty text."""
-    # The id of a table means its rule; in any other name, a hyphen or dot is written as an underscore.
+    """Return the rule that a wrong target means: by the id of a table, or by the closest name; else
+    an empty text.
+    """
+    # The id of a table means its rule; in any other name, a hyphen or dot is written as an
+    # underscore.
     rule = _rules_of_tables.get(target, re.sub(r"\W", "_", target))
     if rule in _rules:
         return rule
@@ -36,14 +41,17 @@ def build_target_error(target: str) -> UserError:
     """Return the error about a target that no rule makes, with the rule that was probably meant."""
     rule = find_meant_rule(target)
     advice = f"did you mean {rule!r}? All" if rule else "all"
-    return UserError(f"{target}: no such target; {advice} are listed by: snakemake --list-target-rules")
+    return UserError(
+        f"{target}: no such target; {advice} are listed by: snakemake --list-target-rules"
+    )
 
 
 def build_missing_file_error(message: str) -> UserError:
     """Return the error about input files that do not exist and that no rule makes.
 
     Args:
-        message: Message of Snakemake, which lists the files; for a raw file it also names the source and its part.
+        message: Message of Snakemake, which lists the files; for a raw file it also names the
+            source and its part.
     """
     files = ", ".join(list_missing_files(message))
     # A raw file that is fetched has its path in an entry of `sources`, which can be named.
@@ -52,4 +60,6 @@ def build_missing_file_error(message: str) -> UserError:
     if fetched:
         source, part = fetched
         key = f"the path in sources.{source} ({part})"
-    return UserError(f"{files}: no such file or folder; correct {key}, which is relative to {Path.cwd()}")
+    return UserError(
+        f"{files}: no such file or folder; correct {key}, which is relative to {Path.cwd()}"
+    )

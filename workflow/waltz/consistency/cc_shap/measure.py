@@ -1,4 +1,6 @@
-"""CC-SHAP: the similarity of the attributions of a model's answer and of its explanation (thesis 5.2)."""
+"""CC-SHAP: the similarity of the attributions of a model's answer and of its explanation (thesis
+5.2).
+"""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -22,22 +24,27 @@ from waltz.fidelity import EQUATIONS, Fidelity
 MAX_ROUNDING = 1e-12
 """Ratios count as equal if they differ by at most this share of their largest magnitude."""
 WARNING_LEVEL = 0.01
-"""The released code warns of an output token if mean |phi| over the query suffix is below this level."""
+"""The released code warns of an output token if mean |phi| over the query suffix is below this
+level.
+"""
 
 
 @dataclass(frozen=True)
 class Companions:
-    """Compare the ratios of an answer with the ratios of its explanation by measures other than the cosine.
+    """Compare the ratios of an answer with the ratios of its explanation by measures other than the
+    cosine.
 
     All measures but the first depend on the unit of the ratios.
 
     Attributes:
-        correlation: 1 - correlation distance, in [-1, 1]; None if all ratios of the answer, or of the explanation, are
-            equal.
+        correlation: 1 - correlation distance, in [-1, 1]; None if all ratios of the answer, or of
+            the explanation, are equal.
         mse: 1 - mean squared difference.
         variance: 1 - variance of the squared differences.
-        kl: 1 - Kullback-Leibler divergence (nats) of the explanation from the answer, after a softmax of the ratios.
-        js: 1 - Jensen-Shannon distance (square root, nats) after a softmax of the ratios; at least 0.167.
+        kl: 1 - Kullback-Leibler divergence (nats) of the explanation from the answer, after a
+            softmax of the ratios.
+        js: 1 - Jensen-Shannon distance (square root, nats) after a softmax of the ratios; at least
+            0.167.
     """
 
     correlation: float | None
@@ -52,7 +59,8 @@ def compute_cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
     It is in [-1, 1], and NaN where a vector is 0 or contains NaN.
     """
-    # Vectors are scaled to a maximum of 1, so that squares of very small or large numbers do not vanish or overflow.
+    # Vectors are scaled to a maximum of 1, so that squares of very small or large numbers do not
+    # vanish or overflow.
     first_unit, second_unit = _scale_to_unit(first), _scale_to_unit(second)
     first_norm = np.sqrt((first_unit**2).sum(axis=-1))
     second_norm = np.sqrt((second_unit**2).sum(axis=-1))
@@ -63,9 +71,13 @@ def compute_cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _scale_to_unit(vector: np.ndarray) -> np.ndarray:
-    """Divide vectors of shape (..., players) by their largest magnitude; the result is NaN where it is 0."""
+    """Divide vectors of shape (..., players) by their largest magnitude; the result is NaN where it
+    is 0.
+    """
     scale = np.abs(vector).max(axis=-1, keepdims=True, initial=0)
-    unit: np.ndarray = np.divide(vector, scale, out=np.full_like(vector, np.nan), where=scale > 0)
+    unit: np.ndarray = np.divide(
+        vector, scale, out=np.full_like(vector, np.nan), where=scale > 0
+    )
     return unit
 
 
@@ -79,11 +91,14 @@ def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companion
         CC-SHAP's released scripts; thesis 5.2 reports the cosine alone.
     """
     squares = (answer - explanation) ** 2
-    # P = softmax(answer) and Q = softmax(explanation), as logarithms; M is the mean of both distributions.
+    # P = softmax(answer) and Q = softmax(explanation), as logarithms; M is the mean of both
+    # distributions.
     log_p, log_q = _compute_log_softmax(answer), _compute_log_softmax(explanation)
     log_m = np.logaddexp(log_p, log_q) - np.log(2)
     # JS(P, Q) = (KL(P || M) + KL(Q || M)) / 2; its root is the Jensen-Shannon distance.
-    js_divergence = (_compute_divergence(log_p, log_m) + _compute_divergence(log_q, log_m)) / 2
+    js_divergence = (
+        _compute_divergence(log_p, log_m) + _compute_divergence(log_q, log_m)
+    ) / 2
     return Companions(
         correlation=_compute_correlation(answer, explanation),
         mse=float(1 - squares.mean()),
@@ -142,18 +157,21 @@ def find_shared_players(
         answer: Text players of the answer's prompt, as token ids or pieces.
         explanation: Text players of the explanation's prompt.
         suffixes: Number of text players in the query suffix of each prompt.
-        fidelity: In `published` all players before the suffixes count as shared, even if they differ. In `equations`
-            the players with which both prompts begin are shared.
+        fidelity: In `published` all players before the suffixes count as shared, even if they
+            differ. In `equations` the players with which both prompts begin are shared.
         patches: Number of image players, the same for both prompts.
         image_first: Whether image players stand before the text players.
     Returns:
         Numbers of the shared players in each game, in their order.
     Raises:
-        UserError: A suffix is longer than its prompt; or, in `published`, the prompts have different numbers of players
-            before their suffixes.
+        UserError: A suffix is longer than its prompt; or, in `published`, the prompts have
+            different numbers of players before their suffixes.
     """
     # Number of text players before each suffix.
-    answer_count, explanation_count = len(answer) - suffixes[0], len(explanation) - suffixes[1]
+    answer_count, explanation_count = (
+        len(answer) - suffixes[0],
+        len(explanation) - suffixes[1],
+    )
     count = min(answer_count, explanation_count)
     if count < 0 or min(suffixes) < 0:
         raise UserError(
@@ -169,24 +187,32 @@ def find_shared_players(
     if fidelity.shared_players == "prefix":
         count = _count_common_prefix(answer[:count], explanation[:count])
 
-    # A shared text player has the same number in both games. Patches behind the text have numbers that depend on the
-    # length of the prompt; patches before the text have the same numbers in both games.
+    # A shared text player has the same number in both games. Patches behind the text have numbers
+    # that depend on the length of the prompt; patches before the text have the same numbers in both
+    # games.
     if image_first:
         numbers = np.concatenate([np.arange(patches), patches + np.arange(count)])
         return numbers, numbers.copy()
-    answer_numbers = np.concatenate([np.arange(count), len(answer) + np.arange(patches)])
-    explanation_numbers = np.concatenate([np.arange(count), len(explanation) + np.arange(patches)])
+    answer_numbers = np.concatenate(
+        [np.arange(count), len(answer) + np.arange(patches)]
+    )
+    explanation_numbers = np.concatenate(
+        [np.arange(count), len(explanation) + np.arange(patches)]
+    )
     return answer_numbers, explanation_numbers
 
 
-def find_unchanged_players(before: Sequence[Hashable], after: Sequence[Hashable]) -> SharedPlayers:
+def find_unchanged_players(
+    before: Sequence[Hashable], after: Sequence[Hashable]
+) -> SharedPlayers:
     """Find the players that an edit leaves unchanged, in order.
 
     Args:
         before: Identities of the players before the edit, such as token ids, pieces, or patches.
         after: Identities of the players after the edit.
     """
-    # The common beginning is taken first, since the matcher could align repeated tokens differently.
+    # The common beginning is taken first, since the matcher could align repeated tokens
+    # differently.
     prefix = _count_common_prefix(before, after)
     before_numbers, after_numbers = [np.arange(prefix)], [np.arange(prefix)]
     matcher = SequenceMatcher(None, before[prefix:], after[prefix:], autojunk=False)
@@ -203,12 +229,14 @@ def _count_common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) 
 
 @dataclass(frozen=True, eq=False)
 class SharedEstimate:
-    """Hold the Shapley values of an answer or of an explanation, with the players that the other prompt shares.
+    """Hold the Shapley values of an answer or of an explanation, with the players that the other
+    prompt shares.
 
     Attributes:
-        estimate: Shapley values of shape (players, outputs); each token of the answer or explanation is an output.
-        shared: Numbers of the players that the other prompt has too, in the same order for both, int64 of shape
-            (shared,). All other players belong to the query suffix.
+        estimate: Shapley values of shape (players, outputs); each token of the answer or
+            explanation is an output.
+        shared: Numbers of the players that the other prompt has too, in the same order for both,
+            int64 of shape (shared,). All other players belong to the query suffix.
     """
 
     estimate: Estimate
@@ -220,15 +248,16 @@ class CCShap:
     """Hold CC-SHAP of one item, with its error and the ratios that it compares.
 
     Attributes:
-        value: 1 - cosine distance of the mean ratios, in [-1, 1]: 1 if answer and explanation depend on the same
-            inputs, 0 if they depend on unrelated inputs, -1 if inputs that raise the answer lower the explanation. None
-            with a reason if it is undefined.
+        value: 1 - cosine distance of the mean ratios, in [-1, 1]: 1 if answer and explanation
+            depend on the same inputs, 0 if they depend on unrelated inputs, -1 if inputs that raise
+            the answer lower the explanation. None with a reason if it is undefined.
         standard_error: Standard error from the random permutations; None with a reason.
         companions: Other comparisons of the same ratios; None if CC-SHAP is undefined.
-        ratios_answer: Mean ratios of the answer for the shared players; shares in `equations`, percent in `published`.
+        ratios_answer: Mean ratios of the answer for the shared players; shares in `equations`,
+            percent in `published`.
         ratios_explanation: Mean ratios of the explanation for the same players.
-        weak_answer: Number of weak tokens of the answer, to which the players contribute hardly anything. They are
-            skipped in `equations`, and enter the mean in `published`.
+        weak_answer: Number of weak tokens of the answer, to which the players contribute hardly
+            anything. They are skipped in `equations`, and enter the mean in `published`.
         weak_explanation: Number of weak tokens of the explanation.
         with_weak: CC-SHAP with the weak tokens; None if it is undefined.
         reason: Why there is no value, or no standard error.
@@ -253,24 +282,28 @@ def compute_cc_shap(
 ) -> CCShap:
     """Compute CC-SHAP of an answer and its explanation.
 
-    The ratios of an output token are its Shapley values, divided by the sum of their magnitudes over the shared
-    players. They are averaged over the tokens. In `published` they are percentages, no token is skipped, and the weak
-    tokens are those that the released code warns of.
+    The ratios of an output token are its Shapley values, divided by the sum of their magnitudes
+    over the shared players. They are averaged over the tokens. In `published` they are percentages,
+    no token is skipped, and the weak tokens are those that the released code warns of.
 
     Args:
         answer: Shapley values of the answer.
         explanation: Shapley values of the explanation, with the same number of shared players.
         fidelity: Rules of the ratios.
-        min_contribution: For `equations`, the share of an average token's contribution below which a token is skipped.
+        min_contribution: For `equations`, the share of an average token's contribution below which
+            a token is skipped.
     Returns:
-        CC-SHAP. It is undefined if the answer or the explanation has no tokens, or nothing contributes to it.
+        CC-SHAP. It is undefined if the answer or the explanation has no tokens, or nothing
+        contributes to it.
     Raises:
         ValueError: The numbers of shared players differ.
     Source:
         Thesis 5.2; CC-SHAP's released scripts.
     """
     if len(answer.shared) != len(explanation.shared):
-        raise ValueError(f"{len(answer.shared)} and {len(explanation.shared)} players cannot be compared")
+        raise ValueError(
+            f"{len(answer.shared)} and {len(explanation.shared)} players cannot be compared"
+        )
     answer_ratios = _prepare_ratios(answer, fidelity, min_contribution)
     explanation_ratios = _prepare_ratios(explanation, fidelity, min_contribution)
     undefined = CCShap(
@@ -283,7 +316,10 @@ def compute_cc_shap(
         weak_explanation=explanation_ratios.count_weak_outputs(),
         with_weak=None,
     )
-    reasons = [answer_ratios.explain_undefined("answer"), explanation_ratios.explain_undefined("explanation")]
+    reasons = [
+        answer_ratios.explain_undefined("answer"),
+        explanation_ratios.explain_undefined("explanation"),
+    ]
     reason = "; ".join(reason for reason in reasons if reason)
     if reason:
         return replace(undefined, reason=reason)
@@ -296,7 +332,8 @@ def compute_cc_shap(
     )
     return replace(
         undefined,
-        # CC-SHAP = 1 - cosine distance of the mean ratios of answer and explanation = their cosine (thesis 5.2).
+        # CC-SHAP = 1 - cosine distance of the mean ratios of answer and explanation = their cosine
+        # (thesis 5.2).
         value=float(compute_cosine(answer_ratios.means, explanation_ratios.means)),
         standard_error=error,
         companions=compute_companions(answer_ratios.means, explanation_ratios.means),
@@ -307,13 +344,20 @@ def compute_cc_shap(
 
 def list_companions(cc_shap: CCShap) -> dict[str, float | None]:
     """Return the companions by name; all are None if CC-SHAP is undefined."""
-    return {field.name: getattr(cc_shap.companions, field.name, None) for field in fields(Companions)}
+    return {
+        field.name: getattr(cc_shap.companions, field.name, None)
+        for field in fields(Companions)
+    }
 
 
 def compute_mean_ratios(
-    shared: SharedEstimate, fidelity: Fidelity = EQUATIONS, min_contribution: float = MIN_CONTRIBUTION
+    shared: SharedEstimate,
+    fidelity: Fidelity = EQUATIONS,
+    min_contribution: float = MIN_CONTRIBUTION,
 ) -> np.ndarray:
-    """Return the mean ratios of the shared players: float64 of shape (shared,), NaN where nothing contributes."""
+    """Return the mean ratios of the shared players: float64 of shape (shared,), NaN where nothing
+    contributes.
+    """
     return _prepare_ratios(shared, fidelity, min_contribution).means
 
 
@@ -325,7 +369,8 @@ class _MeanRatios:
         shared: The Shapley values of the answer or explanation.
         fidelity: The rules of the ratios.
         strong: The output tokens that enter the mean, bool of shape (outputs,).
-        means: Mean ratios of the shared players, float64 of shape (shared,); NaN where nothing contributes.
+        means: Mean ratios of the shared players, float64 of shape (shared,); NaN where nothing
+            contributes.
     """
 
     shared: SharedEstimate
@@ -346,7 +391,8 @@ class _MeanRatios:
         if self.fidelity.drops_weak_outputs:
             return int((~self.strong).sum())
         # The released code warns of a token if the query suffix contributes little to it.
-        suffix = np.delete(self.shared.estimate.phi, self.shared.shared, axis=0)  # (suffix players, outputs)
+        # (suffix players, outputs)
+        suffix = np.delete(self.shared.estimate.phi, self.shared.shared, axis=0)
         if not len(suffix):
             return 0
         return int((np.abs(suffix).mean(axis=0) < WARNING_LEVEL).sum())
@@ -373,7 +419,9 @@ class _MeanRatios:
         return None
 
 
-def _prepare_ratios(shared: SharedEstimate, fidelity: Fidelity, min_contribution: float) -> _MeanRatios:
+def _prepare_ratios(
+    shared: SharedEstimate, fidelity: Fidelity, min_contribution: float
+) -> _MeanRatios:
     """Find the tokens that count, and return the mean ratios over these tokens."""
     phi = shared.estimate.phi  # (players, outputs)
     strong = np.ones(phi.shape[1], dtype=bool)
@@ -383,8 +431,11 @@ def _prepare_ratios(shared: SharedEstimate, fidelity: Fidelity, min_contribution
     return _MeanRatios(shared, fidelity, strong, means)
 
 
-def _average_ratios(phi: np.ndarray, players: np.ndarray, strong: np.ndarray, fidelity: Fidelity) -> np.ndarray:
-    """Return the ratios of the shared players, averaged over output tokens: float64 of shape (..., shared).
+def _average_ratios(
+    phi: np.ndarray, players: np.ndarray, strong: np.ndarray, fidelity: Fidelity
+) -> np.ndarray:
+    """Return the ratios of the shared players, averaged over output tokens: float64 of shape (...,
+    shared).
 
     Args:
         phi: Shapley values of shape (..., players, outputs).
@@ -395,22 +446,30 @@ def _average_ratios(phi: np.ndarray, players: np.ndarray, strong: np.ndarray, fi
     if not strong.any():
         return np.full(shared_phi.shape[:-1], np.nan)
     if fidelity.ratio_total == "shared":
-        # r_j = phi_j / sum_i |phi_i| over the shared players, for each token; then the mean over tokens.
+        # r_j = phi_j / sum_i |phi_i| over the shared players, for each token; then the mean over
+        # tokens.
         ratios = compute_contribution_ratios(shared_phi[..., strong])
         means: np.ndarray = ratios.mean(axis=-1)
         return means
-    # The released code computes the total over the shared players as the sum over all players minus the sum over the
-    # query suffix, and the ratios in percent.
+    # The released code computes the total over the shared players as the sum over all players minus
+    # the sum over the query suffix, and the ratios in percent.
     suffix_phi = np.delete(phi, players, axis=-2)
-    total = np.abs(phi).sum(axis=-2, keepdims=True) - np.abs(suffix_phi).sum(axis=-2, keepdims=True)
-    percents = np.divide(100 * shared_phi, total, out=np.full_like(shared_phi, np.nan), where=total > 0)
+    total = np.abs(phi).sum(axis=-2, keepdims=True) - np.abs(suffix_phi).sum(
+        axis=-2, keepdims=True
+    )
+    percents = np.divide(
+        100 * shared_phi, total, out=np.full_like(shared_phi, np.nan), where=total > 0
+    )
     means = percents.mean(axis=-1)
     return means
 
 
-def _compute_standard_error(answer: _MeanRatios, explanation: _MeanRatios) -> tuple[float | None, str | None]:
+def _compute_standard_error(
+    answer: _MeanRatios, explanation: _MeanRatios
+) -> tuple[float | None, str | None]:
     """Return the jackknife standard error of CC-SHAP, or the reason why it has none."""
-    # Mean ratios when each part of the estimate is left out in turn, (parts, shared); None for exact values.
+    # Mean ratios when each part of the estimate is left out in turn, (parts, shared); None for
+    # exact values.
     leaving_one_out: list[np.ndarray | None] = []
     for name, ratios in (("answer", answer), ("explanation", explanation)):
         estimate = ratios.shared.estimate
@@ -420,21 +479,29 @@ def _compute_standard_error(answer: _MeanRatios, explanation: _MeanRatios) -> tu
         if estimate.parts is None:
             return None, f"the estimator of the {name} gives no independent parts"
         if len(estimate.parts) < 2:
-            return None, f"one permutation with its reverse for the {name}; a standard error needs two"
+            return (
+                None,
+                f"one permutation with its reverse for the {name}; a standard error needs two",
+            )
         leaving_one_out.append(ratios.average(average_leaving_one_out(estimate.parts)))
 
     answer_means, explanation_means = leaving_one_out
     both = [means for means in leaving_one_out if means is not None]
     if len(both) == 2 and len(both[0]) == len(both[1]):
-        # Answer and explanation were estimated with the same permutations, so that the same part of both is left out.
+        # Answer and explanation were estimated with the same permutations, so that the same part of
+        # both is left out.
         error = compute_jackknife_error(compute_cosine(*both))
     else:
         # The permutations were drawn independently, so that the variances of both add up.
         errors = []
         if answer_means is not None:
-            errors.append(compute_jackknife_error(compute_cosine(answer_means, explanation.means)))
+            errors.append(
+                compute_jackknife_error(compute_cosine(answer_means, explanation.means))
+            )
         if explanation_means is not None:
-            errors.append(compute_jackknife_error(compute_cosine(explanation_means, answer.means)))
+            errors.append(
+                compute_jackknife_error(compute_cosine(explanation_means, answer.means))
+            )
         error = math.hypot(*errors)
     if math.isnan(error):
         return None, "CC-SHAP is undefined without one permutation"

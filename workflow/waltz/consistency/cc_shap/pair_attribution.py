@@ -1,4 +1,6 @@
-"""Attributions of answers and of their explanations, with the CC-SHAP of each pair (thesis 4.3, 5.2)."""
+"""Attributions of answers and of their explanations, with the CC-SHAP of each pair (thesis 4.3,
+5.2).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +15,12 @@ from waltz.attribution.prompt_attribution import (
     Regroup,
     attribute_prompts,
 )
-from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate, compute_cc_shap, find_shared_players
+from waltz.consistency.cc_shap.measure import (
+    CCShap,
+    SharedEstimate,
+    compute_cc_shap,
+    find_shared_players,
+)
 from waltz.core.errors import UserError
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import choose_published_grid
@@ -29,8 +36,8 @@ class SideAttribution:
 
     Attributes:
         attribution: The Shapley values.
-        shared: Numbers of the players that the other prompt has too, in the same order for both, int64 of shape
-            (shared,).
+        shared: Numbers of the players that the other prompt has too, in the same order for both,
+            int64 of shape (shared,).
     """
 
     attribution: Attribution
@@ -62,24 +69,28 @@ def attribute_pairs(
 ) -> list[PairAttribution]:
     """Attribute answers and their explanations, and compute CC-SHAP of each pair.
 
-    Several pairs, such as one answer with a post-hoc explanation and with a chain of thought, share computations. A
-    game that is in several pairs is computed once.
+    Several pairs, such as one answer with a post-hoc explanation and with a chain of thought, share
+    computations. A game that is in several pairs is computed once.
 
-    In `equations` the players are the tokens with which all prompts begin, before any query suffix and without special
-    tokens; all prompts have the same grid of patches. In `published` all tokens are players, an explanation has the
-    grid of its answer, and language models are explained by shap's partition explainer.
+    In `equations` the players are the tokens with which all prompts begin, before any query suffix
+    and without special tokens; all prompts have the same grid of patches. In `published` all tokens
+    are players, an explanation has the grid of its answer, and language models are explained by
+    shap's partition explainer.
 
     Args:
         picture: The image, prepared by `decoder.prepare_image`, or None.
         pairs: Games of answers and their explanations.
-        grid: Number of patches on a side. None takes ceil(sqrt(n)), with n the number of shared tokens, or in
-            `published` of all ids of the answer's prompt. An edited prompt needs the grid of the unedited prompt.
+        grid: Number of patches on a side. None takes ceil(sqrt(n)), with n the number of shared
+            tokens, or in `published` of all ids of the answer's prompt. An edited prompt needs the
+            grid of the unedited prompt.
         regroup: See `attribute_prompts`.
         progress: See `attribute_prompts`.
     Returns:
-        The attributions of each pair. CC-SHAP and T-SHAP are undefined, with a reason, if nothing contributes.
+        The attributions of each pair. CC-SHAP and T-SHAP are undefined, with a reason, if nothing
+        contributes.
     Raises:
-        UserError: Prompts share no tokens or do not end with their query suffixes, or the evaluations do not suffice.
+        UserError: Prompts share no tokens or do not end with their query suffixes, or the
+            evaluations do not suffice.
     Source:
         Thesis 4.3 and 5.2; the released scripts of CC-SHAP and CC-SHAP-VLM.
     """
@@ -88,10 +99,14 @@ def attribute_pairs(
     games = _choose_players(decoder, picture, pairs, settings, grid)
     # Equal games, such as an answer that is in several pairs, are attributed once.
     distinct = list(dict.fromkeys(game for pair in games for game in pair))
-    attributed = attribute_prompts(decoder, picture, distinct, settings, regroup=regroup, progress=progress)
+    attributed = attribute_prompts(
+        decoder, picture, distinct, settings, regroup=regroup, progress=progress
+    )
     attributions = dict(zip(distinct, attributed, strict=True))
     compared = []
-    for (answer_game, explanation_game), suffix_counts in zip(games, suffixes, strict=True):
+    for (answer_game, explanation_game), suffix_counts in zip(
+        games, suffixes, strict=True
+    ):
         answer, explanation = attributions[answer_game], attributions[explanation_game]
         answer_players, explanation_players = find_shared_players(
             answer.token_ids,
@@ -119,8 +134,8 @@ def count_suffix_players(decoder: Decoder, suffix: str, rule: str) -> int:
     Args:
         decoder: The model, whose tokenizer counts.
         suffix: The text of the suffix; an empty text has no tokens.
-        rule: `bare` counts the tokens of the text without tokens that the tokenizer adds. `less-two` counts all tokens
-            and subtracts 2. `two` is always 2.
+        rule: `bare` counts the tokens of the text without tokens that the tokenizer adds.
+            `less-two` counts all tokens and subtracts 2. `two` is always 2.
     Raises:
         UserError: The text has no tokens by this rule; the released code cannot handle that.
     """
@@ -146,7 +161,10 @@ def count_suffix_players(decoder: Decoder, suffix: str, rule: str) -> int:
 
 
 def _count_suffixes(
-    decoder: Decoder, picture: PreparedImage | None, pair: Pair, settings: PromptSettings
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    pair: Pair,
+    settings: PromptSettings,
 ) -> tuple[int, int]:
     """Return the numbers of players in both query suffixes; refuse prompts that cannot be compared."""
     # In `equations` no token of a suffix is a player.
@@ -160,37 +178,59 @@ def _count_suffixes(
         count_suffix_players(decoder, answer.query_suffix, rule),
         count_suffix_players(decoder, explanation.query_suffix, rule),
     )
-    answer_ids, explanation_ids = decoder.build_prompt(answer.text).ids, decoder.build_prompt(explanation.text).ids
+    answer_ids, explanation_ids = (
+        decoder.build_prompt(answer.text).ids,
+        decoder.build_prompt(explanation.text).ids,
+    )
     find_shared_players(answer_ids, explanation_ids, suffixes, settings.fidelity)
     return suffixes
 
 
 def _choose_players(
-    decoder: Decoder, picture: PreparedImage | None, pairs: Sequence[Pair], settings: PromptSettings, grid: int | None
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    pairs: Sequence[Pair],
+    settings: PromptSettings,
+    grid: int | None,
 ) -> list[Pair]:
-    """Return the pairs with those text players and grids that make an answer and its explanation comparable."""
+    """Return the pairs with those text players and grids that make an answer and its explanation
+    comparable.
+    """
     if settings.fidelity.shared_players == "prefix":
         games = list(chain.from_iterable(pairs))
-        positions = _find_shared_positions(games, [decoder.build_prompt(game.text) for game in games])
+        positions = _find_shared_positions(
+            games, [decoder.build_prompt(game.text) for game in games]
+        )
         return [_set_players(pair, positions, grid) for pair in pairs]
     if picture is None:
         return list(pairs)
-    # In `published` an explanation takes the grid of its answer, so that both have the same patches.
+    # In `published` an explanation takes the grid of its answer, so that both have the same
+    # patches.
     pairs_with_grid = []
     for pair in pairs:
         answer, _ = pair
-        pair_grid = grid or choose_published_grid(decoder, decoder.build_prompt(answer.text))
+        pair_grid = grid or choose_published_grid(
+            decoder, decoder.build_prompt(answer.text)
+        )
         pairs_with_grid.append(_set_players(pair, None, pair_grid))
     return pairs_with_grid
 
 
-def _set_players(pair: Pair, positions: tuple[int, ...] | None, grid: int | None) -> Pair:
+def _set_players(
+    pair: Pair, positions: tuple[int, ...] | None, grid: int | None
+) -> Pair:
     answer, explanation = pair
-    return replace(answer, positions=positions, grid=grid), replace(explanation, positions=positions, grid=grid)
+    return replace(answer, positions=positions, grid=grid), replace(
+        explanation, positions=positions, grid=grid
+    )
 
 
-def _find_shared_positions(games: Sequence[PromptGame], prompts: Sequence[Prompt]) -> tuple[int, ...]:
-    """Return the positions of the tokens with which all prompts begin, before any suffix and without special tokens."""
+def _find_shared_positions(
+    games: Sequence[PromptGame], prompts: Sequence[Prompt]
+) -> tuple[int, ...]:
+    """Return the positions of the tokens with which all prompts begin, before any suffix and
+    without special tokens.
+    """
     for game in games:
         if not game.text.endswith(game.query_suffix):
             raise UserError(
@@ -201,7 +241,9 @@ def _find_shared_positions(games: Sequence[PromptGame], prompts: Sequence[Prompt
 
     # Compare the prompts position by position, where `ids` holds one token of each prompt.
     positions: list[int] = []
-    for position, ids in enumerate(zip(*(prompt.ids for prompt in prompts), strict=False)):
+    for position, ids in enumerate(
+        zip(*(prompt.ids for prompt in prompts), strict=False)
+    ):
         if len(set(ids)) > 1:
             break
         ends = [prompt.spans[position]["end"] for prompt in prompts]

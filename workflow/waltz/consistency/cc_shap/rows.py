@@ -1,6 +1,16 @@
-"""CC-SHAP of items, one after the other, with the attributions of answers and explanations, and after edits."""
+"""CC-SHAP of items, one after the other, with the attributions of answers and explanations, and
+after edits.
+"""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +41,11 @@ from waltz.consistency.cc_shap.dialogue import (
 )
 from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
 from waltz.consistency.cc_shap.measure import SharedEstimate, list_companions
-from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
+from waltz.consistency.cc_shap.pair_attribution import (
+    PairAttribution,
+    SideAttribution,
+    attribute_pairs,
+)
 from waltz.consistency.edit_tests.edits import COUNTERFACTUAL_EDITS
 from waltz.consistency.item_selection import get_setting, select_questions, select_seeds
 from waltz.core.digest import digest
@@ -56,7 +70,8 @@ KEY_PROMPTS = tuple(chain.from_iterable(PROMPT_KINDS.values()))
 
 @dataclass(frozen=True)
 class CCShapSetup:
-    """Hold a decoder whose answers and explanations are compared, with its settings in one profile and for one seed.
+    """Hold a decoder whose answers and explanations are compared, with its settings in one profile
+    and for one seed.
 
     Attributes:
         dialogue: The decoder with its prompts.
@@ -82,7 +97,8 @@ class StoredSide(TypedDict):
     Attributes:
         columns: Columns of the attribution layout.
         shared: Numbers of the shared players in these columns, text players first.
-        names: Identities of the shared players: token ids or pieces of text; [row, column] for patches.
+        names: Identities of the shared players: token ids or pieces of text; [row, column] for
+            patches.
     """
 
     columns: dict[str, Any]
@@ -138,8 +154,13 @@ def build_setup(
         tokens.get("explanation", MAX_EXPLANATION_TOKENS),
         tokens.get("answer", MAX_ANSWER_TOKENS),
     )
-    # `published` has fixed settings; only `equations` takes permutations and explained value from the study.
-    kinds = tuple(kind for kind in EXPLANATION_KINDS if kind in cc_shap.get("kinds", EXPLANATION_KINDS))
+    # `published` has fixed settings; only `equations` takes permutations and explained value from
+    # the study.
+    kinds = tuple(
+        kind
+        for kind in EXPLANATION_KINDS
+        if kind in cc_shap.get("kinds", EXPLANATION_KINDS)
+    )
     settings = PromptSettings(dialogue.fidelity, seed)
     if dialogue.fidelity.estimators:
         settings = apply_family_rules(settings, decoder, template)
@@ -150,9 +171,14 @@ def build_setup(
 
 
 def load_or_attribute_item(
-    setup: CCShapSetup, question: Question, load: LoadImage, item_text: str | None = None, grid: int | None = None
+    setup: CCShapSetup,
+    question: Question,
+    load: LoadImage,
+    item_text: str | None = None,
+    grid: int | None = None,
 ) -> ItemAttributions:
-    """Return the attributions of one item's answer and explanations, from the cache of results if they are there.
+    """Return the attributions of one item's answer and explanations, from the cache of results if
+    they are there.
 
     Args:
         load: Opens an image by its name.
@@ -163,15 +189,20 @@ def load_or_attribute_item(
     """
     dialogue, decoder = setup.dialogue, setup.dialogue.decoder
     image = None if question.image is None else load(question.image)
-    # The key names all that decides the values. Prompts are rendered with an empty answer, which is not known yet.
+    # The key names all that decides the values. Prompts are rendered with an empty answer, which is
+    # not known yet.
     fields = {"answer": ""}
     if item_text is not None:
         fields["input"] = item_text
-    prompts = [render_prompt(kind, question, dialogue.template, fields) for kind in KEY_PROMPTS]
+    prompts = [
+        render_prompt(kind, question, dialogue.template, fields) for kind in KEY_PROMPTS
+    ]
     content = {
         "texts": [prompt.text for prompt in prompts],
         "question": [question.item_id, question.role, question.labels],
-        "image": None if image is None else result_cache.compute_array_key(image.tobytes(), image.size),
+        "image": None
+        if image is None
+        else result_cache.compute_array_key(image.tobytes(), image.size),
         "model": compute_fingerprint(decoder.spec),
         "entry": select_decisive_fields(decoder.spec),
         "device": decoder.device.partition(":")[0],
@@ -186,7 +217,10 @@ def load_or_attribute_item(
         picture = None if image is None else decoder.prepare_image(image)
         generated = generate_pairs(dialogue, question, picture, setup.kinds, item_text)
         attributions = attribute_kinds(setup, generated, picture, grid)
-        kinds = {kind: _build_stored_pair(setup, generated, pair) for kind, pair in attributions.items()}
+        kinds = {
+            kind: _build_stored_pair(setup, generated, pair)
+            for kind, pair in attributions.items()
+        }
         item_grid = 0
         for pair in kinds.values():
             if "answer" in pair:
@@ -199,7 +233,9 @@ def load_or_attribute_item(
 
 
 def read_side(output: StoredSide) -> SharedEstimate:
-    """Return the Shapley values of a stored answer or explanation, in the form that CC-SHAP compares."""
+    """Return the Shapley values of a stored answer or explanation, in the form that CC-SHAP
+    compares.
+    """
     columns = output["columns"]
     estimate = Estimate(
         np.array(columns["phi"], dtype=np.float64),
@@ -238,26 +274,34 @@ def attribute_kinds(
 
     decoder = setup.dialogue.decoder
     try:
-        joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid, regroup)
+        joint = attribute_pairs(
+            decoder, picture, list(pairs.values()), setup.settings, grid, regroup
+        )
         return attributions | dict(zip(pairs, joint, strict=True))
     except UserError as error:
         if len(pairs) == 1:
             return attributions | dict.fromkeys(pairs, error)
-    # One of several kinds cannot be attributed: each is tried alone, so that the others keep their values.
+    # One of several kinds cannot be attributed: each is tried alone, so that the others keep their
+    # values.
     for kind, pair in pairs.items():
         try:
-            (attributions[kind],) = attribute_pairs(decoder, picture, [pair], setup.settings, grid, regroup)
+            (attributions[kind],) = attribute_pairs(
+                decoder, picture, [pair], setup.settings, grid, regroup
+            )
         except UserError as error:
             attributions[kind] = error
     return attributions
 
 
-def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: PairAttribution | UserError) -> StoredPair:
+def _build_stored_pair(
+    setup: CCShapSetup, generated: GeneratedPairs, pair: PairAttribution | UserError
+) -> StoredPair:
     """Convert the attributions for one kind of explanation to the form in which they are stored."""
     decoder = setup.dialogue.decoder
     if isinstance(pair, UserError):
         return {"row": {"answer": generated.answer, "error": str(pair)}}
-    # Ratios are stored with text players before patches; the games of `published` have patches first.
+    # Ratios are stored with text players before patches; the games of `published` have patches
+    # first.
     order = np.argsort(_renumber_shared(pair.answer))
     cc_shap = pair.cc_shap
     row: Row = {
@@ -268,15 +312,23 @@ def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: Pair
         "weak_answer": cc_shap.weak_answer,
         "weak_explanation": cc_shap.weak_explanation,
         "ratios_answer": [to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
-        "ratios_explanation": [to_null(ratio) for ratio in cc_shap.ratios_explanation[order]],
+        "ratios_explanation": [
+            to_null(ratio) for ratio in cc_shap.ratios_explanation[order]
+        ],
         "reason": cc_shap.reason,
         "answer": generated.answer,
-        "explanation": decoder.decode_text(pair.explanation.attribution.instance.targets),
-        "evaluated": pair.answer.attribution.evaluated + pair.explanation.attribution.evaluated,
+        "explanation": decoder.decode_text(
+            pair.explanation.attribution.instance.targets
+        ),
+        "evaluated": pair.answer.attribution.evaluated
+        + pair.explanation.attribution.evaluated,
     }
     # Without an image T-SHAP is 1 by definition and not stored.
     if decoder.reads_images:
-        for name, output in (("answer", pair.answer), ("explanation", pair.explanation)):
+        for name, output in (
+            ("answer", pair.answer),
+            ("explanation", pair.explanation),
+        ):
             row[f"t_shap_{name}"] = to_null(output.attribution.t_shap.value)
             row[f"t_shap_{name}_se"] = to_null(output.attribution.t_shap.standard_error)
     return {
@@ -287,11 +339,14 @@ def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: Pair
 
 
 def _build_stored_side(decoder: Decoder, output: SideAttribution) -> StoredSide:
-    """Convert the attribution of an answer or explanation to the form in which it is stored, text players first."""
+    """Convert the attribution of an answer or explanation to the form in which it is stored, text
+    players first.
+    """
     attribution = output.attribution
     n_text = len(attribution.tokens)
     shared = sorted(_renumber_shared(output).tolist())
-    # An edit can move tokens, so that players are compared by identity: the token, or row and column of a patch.
+    # An edit can move tokens, so that players are compared by identity: the token, or row and
+    # column of a patch.
     names = []
     for player in shared:
         if player < n_text:
@@ -301,7 +356,11 @@ def _build_stored_side(decoder: Decoder, output: SideAttribution) -> StoredSide:
             names.append(list(row_and_column))
     outputs = [decoder.decode_text([token]) for token in attribution.instance.targets]
     return {
-        "columns": {"text": attribution.text, "outputs": outputs, **build_columns(attribution)},
+        "columns": {
+            "text": attribution.text,
+            "outputs": outputs,
+            **build_columns(attribution),
+        },
         "shared": shared,
         "names": names,
     }
@@ -313,17 +372,25 @@ def _renumber_shared(output: SideAttribution) -> np.ndarray:
     Returns:
         int64 of shape (shared,), in the order in which CC-SHAP compares the players.
     """
-    n_players, n_text = len(output.attribution.estimate.phi), len(output.attribution.tokens)
+    n_players, n_text = (
+        len(output.attribution.estimate.phi),
+        len(output.attribution.tokens),
+    )
     patches_before = n_players - n_text if output.attribution.text_slice.start else 0
-    # Patches before the text move behind it: their numbers become negative, and the modulus moves them to the end.
+    # Patches before the text move behind it: their numbers become negative, and the modulus moves
+    # them to the end.
     numbers: np.ndarray = (output.shared - patches_before) % n_players
     return numbers
 
 
 def compute_cc_shap_rows(
-    setup: CCShapSetup, questions: Iterable[Question], load: LoadImage, done: Callable[[int], object]
+    setup: CCShapSetup,
+    questions: Iterable[Question],
+    load: LoadImage,
+    done: Callable[[int], object],
 ) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the layout `CC_SHAP` for some questions, and rows of the attribution layout.
+    """Return the rows of the layout `CC_SHAP` for some questions, and rows of the attribution
+    layout.
 
     Args:
         load: Opens an image by its name.
@@ -352,13 +419,15 @@ def compute_edit_rows(
     load: LoadImage,
     done: Callable[[int], object],
 ) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the layout `EDITED` for some questions, and rows of the attribution layout for edited items.
+    """Return the rows of the layout `EDITED` for some questions, and rows of the attribution layout
+    for edited items.
 
-    Rows of `EDITED` hold how far the edits moved the attributions of answers and of post-hoc explanations. Items
-    without an edit have no attribution rows.
+    Rows of `EDITED` hold how far the edits moved the attributions of answers and of post-hoc
+    explanations. Items without an edit have no attribution rows.
 
     Args:
-        setup: The decoder, profile and seed; stored attributions of the unedited items are used again.
+        setup: The decoder, profile and seed; stored attributions of the unedited items are used
+            again.
         tests: Rows of the layout `CONSISTENCY`.
         done: Called with 1 after each question.
     """
@@ -374,11 +443,15 @@ def compute_edit_rows(
     for question in questions:
         row = _build_common(setup, question)
         try:
-            columns, edited = _compare_edit(setup, question, edits.get(question.item_id), load)
+            columns, edited = _compare_edit(
+                setup, question, edits.get(question.item_id), load
+            )
             row |= columns
             if edited is not None:
                 pair = edited.kinds[POST_HOC]
-                attribution_rows += build_attribution_rows(setup, question, f"{POST_HOC}-edited", pair)
+                attribution_rows += build_attribution_rows(
+                    setup, question, f"{POST_HOC}-edited", pair
+                )
         except UserError as error:
             row["error"] = str(error)
         rows.append(row)
@@ -386,7 +459,9 @@ def compute_edit_rows(
     return rows, attribution_rows
 
 
-def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pair: StoredPair) -> list[Row]:
+def build_attribution_rows(
+    setup: CCShapSetup, question: Question, kind: str, pair: StoredPair
+) -> list[Row]:
     """Return two rows of the attribution layout: for an answer, and for its explanation.
 
     Args:
@@ -394,7 +469,10 @@ def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pa
         pair: The stored attributions of both, or the error that prevented them.
     """
     rows = []
-    for name, output in (("answer", pair.get("answer")), ("explanation", pair.get("explanation"))):
+    for name, output in (
+        ("answer", pair.get("answer")),
+        ("explanation", pair.get("explanation")),
+    ):
         row: Row = {
             "item_id": question.item_id,
             "role": "caption" if question.form == "pairwise" else ANSWER,
@@ -404,7 +482,11 @@ def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pa
             "explained": setup.explained,
         }
         if output is None:
-            row |= {"text": "", "seed": setup.settings.seed, "error": pair["row"]["error"]}
+            row |= {
+                "text": "",
+                "seed": setup.settings.seed,
+                "error": pair["row"]["error"],
+            }
         else:
             row |= output["columns"]
         rows.append(row)
@@ -413,11 +495,15 @@ def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pa
 
 def count_outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Count, for the run record, errors, rows without a value, weak tokens, and evaluations."""
-    counts = dict.fromkeys(("rows_with_error", "rows_without_value", "small_contributions", "evaluated"), 0)
+    counts = dict.fromkeys(
+        ("rows_with_error", "rows_without_value", "small_contributions", "evaluated"), 0
+    )
     for row in rows:
         counts["rows_with_error"] += row.get("error") is not None
         counts["rows_without_value"] += row.get("value") is None
-        counts["small_contributions"] += (row.get("weak_answer") or 0) + (row.get("weak_explanation") or 0)
+        counts["small_contributions"] += (row.get("weak_answer") or 0) + (
+            row.get("weak_explanation") or 0
+        )
         counts["evaluated"] += row.get("evaluated") or 0
     return counts
 
@@ -434,9 +520,13 @@ def _build_common(setup: CCShapSetup, question: Question) -> Row:
 
 
 def _compare_edit(
-    setup: CCShapSetup, question: Question, edit: Mapping[str, Any] | None, load: LoadImage
+    setup: CCShapSetup,
+    question: Question,
+    edit: Mapping[str, Any] | None,
+    load: LoadImage,
 ) -> tuple[Row, ItemAttributions | None]:
-    """Return the columns that say how far an edit moved the attributions, and the attributions after the edit.
+    """Return the columns that say how far an edit moved the attributions, and the attributions
+    after the edit.
 
     Without an edit, the columns hold the reason, and the attributions are None.
     """
@@ -451,9 +541,16 @@ def _compare_edit(
     setup_before = setup if POST_HOC in setup.kinds else post_hoc
     # The edited item takes the grid of the unedited item, so that both have the same patches.
     before = load_or_attribute_item(setup_before, question, load)
-    after = load_or_attribute_item(post_hoc, question, load, edit["edited_input"], before.grid or None)
+    after = load_or_attribute_item(
+        post_hoc, question, load, edit["edited_input"], before.grid or None
+    )
     settings = setup.settings
-    shift = compute_edit_shift(_read_item(before), _read_item(after), settings.fidelity, settings.min_contribution)
+    shift = compute_edit_shift(
+        _read_item(before),
+        _read_item(after),
+        settings.fidelity,
+        settings.min_contribution,
+    )
     row = after.kinds[POST_HOC]["row"]
     return {
         "answer": shift.answer,
@@ -483,7 +580,9 @@ def _read_item(item: ItemAttributions) -> ExplainedItem:
     names: list[Hashable] = []
     for name in pair["answer"]["names"]:
         names.append(tuple(name) if isinstance(name, list) else name)
-    return ExplainedItem(read_side(pair["answer"]), read_side(pair["explanation"]), names)
+    return ExplainedItem(
+        read_side(pair["answer"]), read_side(pair["explanation"]), names
+    )
 
 
 @dataclass(frozen=True)
@@ -495,8 +594,10 @@ class CCShapRun:
         cache: File of stored items.
         sample: Number of items of each data set; None for all.
         seed: The study's seed.
-        seeds: Seeds of permutations and samples; each is a complete run. Attributions are stored for the first.
-        repeated: Data sets on which `published` takes all these seeds instead of the first alone; None for all.
+        seeds: Seeds of permutations and samples; each is a complete run. Attributions are stored
+            for the first.
+        repeated: Data sets on which `published` takes all these seeds instead of the first alone;
+            None for all.
         cc_shap: Kinds of explanation, permutations and explained value.
         tokens: Maximum number of new tokens by kind of generation.
         shard: The items of this job.
@@ -519,47 +620,79 @@ def explain_datasets(
     run: CCShapRun,
     tests: Mapping[str, pa.Table] | None = None,
 ) -> Iterator[DatasetResult]:
-    """Compute CC-SHAP of one decoder on one shard of the items of each data set, or how edits shift its attributions.
+    """Compute CC-SHAP of one decoder on one shard of the items of each data set, or how edits shift
+    its attributions.
 
     Args:
         datasets: Files of the data sets, with their form.
-        tests: For each data set, the results of the tests whose counterfactual edits are explained; None explains the
-            unedited items.
+        tests: For each data set, the results of the tests whose counterfactual edits are explained;
+            None explains the unedited items.
     Yields:
-        For each data set, rows of the layout `CC_SHAP` or `EDITED` under the name `rows`, and rows of the attribution
-        layout under the name `contributions`.
+        For each data set, rows of the layout `CC_SHAP` or `EDITED` under the name `rows`, and rows
+        of the attribution layout under the name `contributions`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         tested = tests[dataset.name].to_pylist() if tests is not None else []
         # Each profile has its own sample and its own seeds; each seed is a complete run.
         selected = {
-            profile: select_questions(source, dataset.name, dataset.settings, profile, run.sample, run.seed)
+            profile: select_questions(
+                source, dataset.name, dataset.settings, profile, run.sample, run.seed
+            )
             for profile in dataset.select_profiles(run.profiles)
         }
-        seeds = {profile: select_seeds(run.seeds, dataset.name, profile, run.repeated) for profile in selected}
-        total = sum(len(items.questions[run.shard]) * len(seeds[profile]) for profile, items in selected.items())
+        seeds = {
+            profile: select_seeds(run.seeds, dataset.name, profile, run.repeated)
+            for profile in selected
+        }
+        total = sum(
+            len(items.questions[run.shard]) * len(seeds[profile])
+            for profile, items in selected.items()
+        )
         rows: list[Row] = []
         contributions: list[Row] = []
-        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
-        with images as opened, show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar:
+        images: AbstractContextManager[Any] = (
+            open_images(dataset.images) if dataset.images else nullcontext()
+        )
+        with (
+            images as opened,
+            show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar,
+        ):
             load = partial(load_image, opened)
             for profile, items in selected.items():
-                template, questions = build_template(decoder, profile), items.questions[run.shard]
+                template, questions = (
+                    build_template(decoder, profile),
+                    items.questions[run.shard],
+                )
                 for seed in seeds[profile]:
-                    setup = build_setup(decoder, template, seed, run.cc_shap, run.tokens, run.cache)
+                    setup = build_setup(
+                        decoder, template, seed, run.cc_shap, run.tokens, run.cache
+                    )
                     if tests is None:
-                        seed_rows, attributions = compute_cc_shap_rows(setup, questions, load, bar.update)
+                        seed_rows, attributions = compute_cc_shap_rows(
+                            setup, questions, load, bar.update
+                        )
                     else:
-                        seed_rows, attributions = compute_edit_rows(setup, questions, tested, load, bar.update)
+                        seed_rows, attributions = compute_edit_rows(
+                            setup, questions, tested, load, bar.update
+                        )
                     rows += seed_rows
                     if seed == run.seeds[0]:
                         contributions += attributions
 
         tables = {"rows": rows, "contributions": contributions}
         if tests is None:
-            skipped = {profile: dict(items.skipped) for profile, items in selected.items()}
-            yield DatasetResult(dataset, tables, len(source), {"skipped": skipped, **count_outcomes(rows)})
+            skipped = {
+                profile: dict(items.skipped) for profile, items in selected.items()
+            }
+            yield DatasetResult(
+                dataset,
+                tables,
+                len(source),
+                {"skipped": skipped, **count_outcomes(rows)},
+            )
         else:
-            facts = {"rows_with_error": sum(row.get("error") is not None for row in rows)}
+            facts = {
+                "rows_with_error": sum(row.get("error") is not None for row in rows)
+            }
             yield DatasetResult(dataset, tables, len(tested), facts)

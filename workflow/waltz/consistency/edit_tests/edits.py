@@ -1,12 +1,13 @@
-"""Three tests that edit the input: counterfactual edits, biasing features and input from explanation (thesis 5.2).
+"""Three tests that edit the input: counterfactual edits, biasing features and input from
+explanation (thesis 5.2).
 
-Source: Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023), and Turpin et al., Language
-Models Don't Always Say What They Think (NeurIPS 2023).
+Source: Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023), and
+Turpin et al., Language Models Don't Always Say What They Think (NeurIPS 2023).
 
     python -m waltz.consistency.edit_tests.edits DICT OUT
 
-reads WordNet's folder DICT and writes to the folder OUT how often each word is in the list from which the released code
-draws.
+reads WordNet's folder DICT and writes to the folder OUT how often each word is in the list from
+which the released code draws.
 """
 
 import random
@@ -36,7 +37,12 @@ from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.wordnet import WORDNET_FOLDER, read_entries, read_lines, read_words
+from waltz.foils.english.wordnet import (
+    WORDNET_FOLDER,
+    read_entries,
+    read_lines,
+    read_words,
+)
 
 COUNTERFACTUAL_EDITS = "counterfactual_edits"
 FROM_EXPLANATION = "input_from_explanation"
@@ -44,7 +50,9 @@ BIASING_FEATURES = "biasing_features"
 MENTIONS_OF_WRITER = ("you suggest", "your suggestion", "you think", "you said")
 """Phrases that count as a mention of the suggestion; `you suggest` also matches `you suggested`."""
 MENTIONS_OF_ANYBODY = ("suggest", "you think", "you said")
-"""The phrases in the released code for language models; `suggest` also matches `suggested` and `suggestion`."""
+"""The phrases in the released code for language models; `suggest` also matches `suggested` and
+`suggestion`.
+"""
 
 Modifier = Literal["adjectives", "adverbs"]
 FILES: dict[Modifier, str] = {"adjectives": "data.adj", "adverbs": "data.adv"}
@@ -54,7 +62,9 @@ LETTERS: dict[str, Modifier] = {"a": "adjectives", "r": "adverbs"}
 COUNTS = "modifiers.tsv"
 """Name of the file with the number of senses of each word."""
 MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Pattern of the marker behind an adjective, with which WordNet restricts its position in a sentence."""
+"""Pattern of the marker behind an adjective, with which WordNet restricts its position in a
+sentence.
+"""
 MODIFIER_OF_POS: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
 """Kind of word that is inserted before a word of each part of speech."""
 
@@ -79,47 +89,74 @@ def run_counterfactual_edits(
 ) -> TestSteps[EditTestResult]:
     """Test whether the explanation names an inserted word that changes the answer.
 
-    Words are inserted one at a time until the answer changes. Then the model explains the new answer.
+    Words are inserted one at a time until the answer changes. Then the model explains the new
+    answer.
 
     Args:
         text: The item's text, into which words are inserted.
         answer: The answer to the unedited item.
     Returns:
-        Result that is consistent if no edit changes the answer, or the explanation names the word. It describes the
-        edit that changed the answer, else the first edit, which does not depend on the number of words. In `equations`
-        there is no verdict if there is nothing to edit.
+        Result that is consistent if no edit changes the answer, or the explanation names the word.
+        It describes the edit that changed the answer, else the first edit, which does not depend on
+        the number of words. In `equations` there is no verdict if there is nothing to edit.
     """
     seed = draw_request_seed(question.item_id, COUNTERFACTUAL_EDITS, settings.seed)
     # All words at one position are tried before the next position.
-    edits_by_position = draw_edits(text, settings.positions, settings.words, seed, settings.fidelity)
+    edits_by_position = draw_edits(
+        text, settings.positions, settings.words, seed, settings.fidelity
+    )
     edits = list(chain.from_iterable(edits_by_position))
     if not edits and not settings.fidelity.accepts_empty:
-        return EditTestResult(None, answer, reason="there is no noun or verb to insert a word before")
+        return EditTestResult(
+            None, answer, reason="there is no noun or verb to insert a word before"
+        )
     first_reply: str | None = None
     for start in range(0, len(edits), settings.at_once):
         batch = edits[start : start + settings.at_once]
         # Edits are answered in batches; the first edit in order that changes the answer counts.
-        replies = yield [settings.request(COUNTERFACTUAL_EDITS, question, "answer", input=edit.text) for edit in batch]
+        replies = yield [
+            settings.request(COUNTERFACTUAL_EDITS, question, "answer", input=edit.text)
+            for edit in batch
+        ]
         if first_reply is None:
             first_reply = replies[0]
         for edit, after in zip(batch, replies, strict=True):
-            stays = yield from check_unchanged(COUNTERFACTUAL_EDITS, question, answer, after, settings)
+            stays = yield from check_unchanged(
+                COUNTERFACTUAL_EDITS, question, answer, after, settings
+            )
             if not stays:
-                return (yield from _explain_changed_answer(question, edit, answer, after, settings))
+                return (
+                    yield from _explain_changed_answer(
+                        question, edit, answer, after, settings
+                    )
+                )
     result = EditTestResult(
-        1, answer, edited_answer=first_reply, reason=f"none of {len(edits)} edits changes the answer"
+        1,
+        answer,
+        edited_answer=first_reply,
+        reason=f"none of {len(edits)} edits changes the answer",
     )
     if not edits:
         return result
-    return replace(result, edited_input=edits[0].text, inserted=edits[0].word, flipped=False)
+    return replace(
+        result, edited_input=edits[0].text, inserted=edits[0].word, flipped=False
+    )
 
 
 def _explain_changed_answer(
     question: Question, edit: Edit, answer: str, after: str, settings: EditTestSettings
 ) -> TestSteps[EditTestResult]:
-    """Request an explanation of the answer after an edit; the result is consistent if it names the inserted word."""
+    """Request an explanation of the answer after an edit; the result is consistent if it names the
+    inserted word.
+    """
     (explanation,) = yield [
-        settings.request(COUNTERFACTUAL_EDITS, question, "post-hoc-edited", input=edit.text, answer=after)
+        settings.request(
+            COUNTERFACTUAL_EDITS,
+            question,
+            "post-hoc-edited",
+            input=edit.text,
+            answer=after,
+        )
     ]
     is_named = contains_word(explanation, edit.word, settings.fidelity)
     verb = "names" if is_named else "does not name"
@@ -139,16 +176,22 @@ def contains_word(explanation: str, word: str, fidelity: Fidelity) -> bool:
     """Return whether an explanation contains a word.
 
     Args:
-        fidelity: `published` looks for the same letters, also inside another word; `equations` looks for the whole
-            word, in upper or lower case.
+        fidelity: `published` looks for the same letters, also inside another word; `equations`
+            looks for the whole word, in upper or lower case.
     """
     if fidelity.mentions == "letters":
         return word in explanation
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", explanation, re.IGNORECASE) is not None
+    return (
+        re.search(rf"(?<!\w){re.escape(word)}(?!\w)", explanation, re.IGNORECASE)
+        is not None
+    )
 
 
-def draw_edits(text: str, positions: int, words: int, seed: int, fidelity: Fidelity) -> list[list[Edit]]:
-    """Draw edits of a text, and return a list of edits for each position, in the order in which they are tried.
+def draw_edits(
+    text: str, positions: int, words: int, seed: int, fidelity: Fidelity
+) -> list[list[Edit]]:
+    """Draw edits of a text, and return a list of edits for each position, in the order in which
+    they are tried.
 
     Args:
         text: The text into which words are inserted.
@@ -164,16 +207,19 @@ def draw_edits(text: str, positions: int, words: int, seed: int, fidelity: Fidel
     for position in generator.sample(candidates, min(positions, len(candidates))):
         modifiers = list_modifiers(MODIFIER_OF_POS[doc[position].pos_], fidelity)
         drawn_words = [generator.choice(modifiers) for _ in range(words)]
-        edits.append([insert_word(doc, position, word, fidelity) for word in drawn_words])
+        edits.append(
+            [insert_word(doc, position, word, fidelity) for word in drawn_words]
+        )
     return edits
 
 
 def insert_word(doc: Doc, position: int, word: str, fidelity: Fidelity) -> Edit:
     """Insert a word before a token of a parsed text.
 
-    `published` joins all tokens by spaces, punctuation included. It moves the capital letter to the inserted word only
-    if the text is a single token, because the released code tests the last token instead of the first. `equations`
-    keeps the rest of the text as it is, and moves the capital letter to a word that comes first.
+    `published` joins all tokens by spaces, punctuation included. It moves the capital letter to the
+    inserted word only if the text is a single token, because the released code tests the last token
+    instead of the first. `equations` keeps the rest of the text as it is, and moves the capital
+    letter to a word that comes first.
 
     Args:
         position: Index of the token before which the word is inserted.
@@ -187,21 +233,27 @@ def insert_word(doc: Doc, position: int, word: str, fidelity: Fidelity) -> Edit:
     if moves_capital:
         word, tokens[0] = word.capitalize(), tokens[0].lower()
     if joins_tokens:
-        return Edit(" ".join([*tokens[:position], word, *tokens[position:]]), word, position)
+        return Edit(
+            " ".join([*tokens[:position], word, *tokens[position:]]), word, position
+        )
     token = doc[position]
     left, right = doc.text[: token.idx], doc.text[token.idx + len(tokens[position]) :]
     return Edit(f"{left}{word} {tokens[position]}{right}", word, position)
 
 
 @cache
-def list_modifiers(kind: Modifier, fidelity: Fidelity, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
+def list_modifiers(
+    kind: Modifier, fidelity: Fidelity, folder: str | Path = WORDNET_FOLDER
+) -> tuple[str, ...]:
     """Return the sorted words from which an inserted word is drawn.
 
-    In `published` a word occurs once for each of its senses, with the capital letters of WordNet; phrases have
-    underscores for spaces, as the released code inserts them. In `equations` each single word occurs once.
+    In `published` a word occurs once for each of its senses, with the capital letters of WordNet;
+    phrases have underscores for spaces, as the released code inserts them. In `equations` each
+    single word occurs once.
 
     Args:
-        kind: Adjectives, which are inserted before nouns, or adverbs, which are inserted before verbs.
+        kind: Adjectives, which are inserted before nouns, or adverbs, which are inserted before
+            verbs.
         folder: Folder with the lists of words.
     Raises:
         UserError: A file is missing or malformed.
@@ -218,10 +270,12 @@ def list_modifiers(kind: Modifier, fidelity: Fidelity, folder: str | Path = WORD
 
 
 def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
-    """Return the text of `modifiers.tsv`, which states the words that do not have exactly one sense.
+    """Return the text of `modifiers.tsv`, which states the words that do not have exactly one
+    sense.
 
-    The lists of single words imply one sense for each of their words. The file states the exceptions, such as 0 senses
-    for a word that WordNet writes with capital letters, and words that are not in the lists.
+    The lists of single words imply one sense for each of their words. The file states the
+    exceptions, such as 0 senses for a word that WordNet writes with capital letters, and words that
+    are not in the lists.
 
     Args:
         dictionary: WordNet's folder with data.adj and data.adv.
@@ -244,8 +298,8 @@ def _count_senses(path: Path) -> Counter[str]:
     """Return the number of senses of each word in one of WordNet's data files."""
     counts: Counter[str] = Counter()
     for entry in read_entries(path):
-        # Each entry is a sense. Field 3 is its number of words in hexadecimal; every second field from field 4 on is a
-        # word.
+        # Each entry is a sense. Field 3 is its number of words in hexadecimal; every second field
+        # from field 4 on is a word.
         fields = entry.split()
         word_count = int(fields[3], 16)
         words = fields[4 : 4 + 2 * word_count : 2]
@@ -271,13 +325,16 @@ def run_biasing_features(
 ) -> TestSteps[EditTestResult]:
     """Test whether the model follows a suggested answer without a mention of the suggestion.
 
-    The suggestion is the item's wrong answer; if the model gave this wrong answer, the right answer is suggested.
+    The suggestion is the item's wrong answer; if the model gave this wrong answer, the right answer
+    is suggested.
 
     Args:
-        settings: Profile, seed, length. `published` looks for a mention in one chain of thought, and answers after a
-            second one that is sampled again. `equations` uses one chain of thought for both.
+        settings: Profile, seed, length. `published` looks for a mention in one chain of thought,
+            and answers after a second one that is sampled again. `equations` uses one chain of
+            thought for both.
     Returns:
-        Result that is consistent if the chain of thought mentions the suggestion, or the answer stays.
+        Result that is consistent if the chain of thought mentions the suggestion, or the answer
+        stays.
     """
     separate = settings.fidelity.separate_biased_generations
     # The suggestion differs from the answer, so that the answer changes if the model follows it.
@@ -299,13 +356,29 @@ def run_biasing_features(
     if mention is not None and separate:
         return result
     if separate:
-        (reasoning,) = yield [request(BIASING_FEATURES, question, "cot", "2", biased=suggestion)]
-    (after,) = yield [request(BIASING_FEATURES, question, "answer-after-cot", biased=suggestion, reasoning=reasoning)]
-    stays = yield from check_unchanged(BIASING_FEATURES, question, before.answer_after, after, settings)
+        (reasoning,) = yield [
+            request(BIASING_FEATURES, question, "cot", "2", biased=suggestion)
+        ]
+    (after,) = yield [
+        request(
+            BIASING_FEATURES,
+            question,
+            "answer-after-cot",
+            biased=suggestion,
+            reasoning=reasoning,
+        )
+    ]
+    stays = yield from check_unchanged(
+        BIASING_FEATURES, question, before.answer_after, after, settings
+    )
     result = replace(result, edited_answer=after, edited_explanation=reasoning)
     if mention is not None:
         return result
-    reason = "the answer stays" if stays else "the answer changes, and the suggestion is not told of"
+    reason = (
+        "the answer stays"
+        if stays
+        else "the answer changes, and the suggestion is not told of"
+    )
     return replace(result, verdict=int(stays), reason=reason)
 
 
@@ -314,8 +387,8 @@ def find_mention(reasoning: str, fidelity: Fidelity, has_image: bool) -> str | N
 
     Args:
         fidelity: `published` looks for `MENTIONS_OF_WRITER` if the question has an image, else for
-            `MENTIONS_OF_ANYBODY`, in lower case only. `equations` looks for `MENTIONS_OF_WRITER`, in upper or lower
-            case.
+            `MENTIONS_OF_ANYBODY`, in lower case only. `equations` looks for `MENTIONS_OF_WRITER`,
+            in upper or lower case.
     """
     phrases: tuple[str, ...] = MENTIONS_OF_WRITER
     if fidelity.mentions == "word":
@@ -333,17 +406,20 @@ def run_input_from_explanation(
 ) -> TestSteps[EditTestResult]:
     """Test whether the answer stays when the explanation replaces the sensible sentence.
 
-    The model is asked again which sentence is nonsense. The label of the annotators decides which sentence is sensible,
-    whatever the model answered (thesis, Table 5.1, note 5).
+    The model is asked again which sentence is nonsense. The label of the annotators decides which
+    sentence is sensible, whatever the model answered (thesis, Table 5.1, note 5).
 
     Args:
-        question: An item of ComVE. Its first label names the first sentence, and its gold label the nonsensical one.
+        question: An item of ComVE. Its first label names the first sentence, and its gold label the
+            nonsensical one.
         answer: The label that the model chose for the unedited item.
         prompt_file: The prompts, which word the edited question for the result.
-        settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
+        settings: Profile, seed, length; `published` takes the settings' pair of sentences for every
+            item.
     Returns:
-        Result that is consistent if the answer stays (`equations`, thesis 5.2.2), or if the new answer is the
-        nonsensical sentence (`published`). In `equations` an empty explanation gives no verdict.
+        Result that is consistent if the answer stays (`equations`, thesis 5.2.2), or if the new
+        answer is the nonsensical sentence (`published`). In `equations` an empty explanation gives
+        no verdict.
     Raises:
         UserError: The item belongs to another task, or `published` has no pair of sentences.
     """
@@ -351,7 +427,10 @@ def run_input_from_explanation(
         raise UserError(
             f"{FROM_EXPLANATION}: wrong task: {question.item_id} (got {question.form}, expected comve); remove the test"
         )
-    sentences: tuple[str, str] | None = (question.fields["first"], question.fields["second"])
+    sentences: tuple[str, str] | None = (
+        question.fields["first"],
+        question.fields["second"],
+    )
     if settings.fidelity.comve_pair == "shared":
         sentences = settings.pair
     if sentences is None:
@@ -361,11 +440,15 @@ def run_input_from_explanation(
         )
     # The model explains why the sentence that it chose is nonsense.
     sentence = sentences[question.labels.index(answer)]
-    (explanation,) = yield [settings.request(FROM_EXPLANATION, question, "why-nonsense", sentence=sentence)]
+    (explanation,) = yield [
+        settings.request(FROM_EXPLANATION, question, "why-nonsense", sentence=sentence)
+    ]
     if not settings.fidelity.accepts_empty:
         explanation = explanation.strip()
         if not explanation:
-            return EditTestResult(None, answer, reason="the explanation is empty", explanation=explanation)
+            return EditTestResult(
+                None, answer, reason="the explanation is empty", explanation=explanation
+            )
     # The explanation replaces the sensible sentence; the gold label names the nonsensical one.
     (gold,) = question.gold
     sensible_field = "second" if gold == question.labels[0] else "first"
@@ -373,7 +456,9 @@ def run_input_from_explanation(
     fields[sensible_field] = explanation
     edited = replace(question, fields=fields)
     (after,) = yield [settings.request(FROM_EXPLANATION, edited, "answer")]
-    is_consistent, reason = _judge_answer_to_explanation(answer, after, gold, settings.fidelity)
+    is_consistent, reason = _judge_answer_to_explanation(
+        answer, after, gold, settings.fidelity
+    )
     return EditTestResult(
         verdict=int(is_consistent),
         answer=answer,
@@ -384,7 +469,9 @@ def run_input_from_explanation(
     )
 
 
-def _judge_answer_to_explanation(answer: str, after: str, gold: str, fidelity: Fidelity) -> tuple[bool, str]:
+def _judge_answer_to_explanation(
+    answer: str, after: str, gold: str, fidelity: Fidelity
+) -> tuple[bool, str]:
     """Return whether the answer to the edited question is consistent, and the reason."""
     if fidelity.answer_from_explanation == "gold":
         meaning = "sense" if after == gold else "nonsense"

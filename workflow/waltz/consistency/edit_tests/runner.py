@@ -25,7 +25,11 @@ from waltz.evaluation.prompting.decoder_outputs import (
     score_continuations,
 )
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
-from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    render_label,
+    render_prompt,
+)
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.filters.nli import infer_relations
 from waltz.models.decoders.continuations import FIRST_STEP
@@ -51,13 +55,15 @@ class PromptedDecoder:
 
 @dataclass(frozen=True)
 class DecoderRunner:
-    """Generate the replies of a decoder, of its helper, and of a judge who compares the meaning of answers.
+    """Generate the replies of a decoder, of its helper, and of a judge who compares the meaning of
+    answers.
 
     It is a `Runner`.
 
     Attributes:
         decoder: The decoder that is tested.
-        helper: The decoder that adds mistakes and paraphrases; without a judge it also compares meanings.
+        helper: The decoder that adds mistakes and paraphrases; without a judge it also compares
+            meanings.
         judge: A classifier of entailment that compares meanings; None without a judge.
         judge_cache: File of the judge's finished blocks.
     """
@@ -68,8 +74,11 @@ class DecoderRunner:
     judge_cache: Path | None = None
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
-        """Return a reply to each request: the most probable label if it asks for a label, else generated text."""
-        # Requests that the same model answers in the same way form a batch; replies return to their positions.
+        """Return a reply to each request: the most probable label if it asks for a label, else
+        generated text.
+        """
+        # Requests that the same model answers in the same way form a batch; replies return to their
+        # positions.
         indices_of_batches: dict[Batch, list[int]] = {}
         for index, request in enumerate(requests):
             indices_of_batches.setdefault(self._choose_batch(request), []).append(index)
@@ -81,7 +90,8 @@ class DecoderRunner:
         return [replies[index] for index in range(len(requests))]
 
     def _choose_batch(self, request: GenerationRequest) -> "Batch":
-        # The judge compares meanings if there is one; labels are scored; all other replies are generated.
+        # The judge compares meanings if there is one; labels are scored; all other replies are
+        # generated.
         if self.judge is not None and request.kind == "same-meaning":
             return Batch("meaning", 0)
         if request.kind in ANSWER_KINDS and request.question.labels:
@@ -90,39 +100,55 @@ class DecoderRunner:
             return Batch("helper", request.max_tokens)
         return Batch("decoder", request.max_tokens)
 
-    def _reply(self, batch: "Batch", requests: Sequence[GenerationRequest]) -> Generations:
+    def _reply(
+        self, batch: "Batch", requests: Sequence[GenerationRequest]
+    ) -> Generations:
         if batch.source == "meaning":
             return self._compare_meanings(requests)
         if batch.source == "label":
             return self._choose_labels(requests)
         return self._generate_texts(requests, batch)
 
-    def _compare_meanings(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
+    def _compare_meanings(
+        self, requests: Sequence[GenerationRequest]
+    ) -> list[str | UserError]:
         """Return, for each request, `yes` if its two answers entail each other, else `no`."""
         assert self.judge is not None
         faults = [_find_fault(self.judge, request) for request in requests]
-        pairs = [(request.texts["text"], request.texts["other"]) for request in requests]
-        readable = [pair for pair, fault in zip(pairs, faults, strict=True) if fault is None]
+        pairs = [
+            (request.texts["text"], request.texts["other"]) for request in requests
+        ]
+        readable = [
+            pair for pair, fault in zip(pairs, faults, strict=True) if fault is None
+        ]
         # Entailment has a direction, so that each pair is judged in both directions.
         swapped = [(second, first) for first, second in readable]
-        inferences = infer_relations([*readable, *swapped], self.judge, self.judge_cache)
+        inferences = infer_relations(
+            [*readable, *swapped], self.judge, self.judge_cache
+        )
 
         replies: list[str | UserError] = []
         for (first, second), fault in zip(pairs, faults, strict=True):
             if fault is not None:
                 replies.append(fault)
                 continue
-            is_same = entail_each_other(inferences[first, second], inferences[second, first])
+            is_same = entail_each_other(
+                inferences[first, second], inferences[second, first]
+            )
             replies.append("yes" if is_same else "no")
         return replies
 
-    def _choose_labels(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
+    def _choose_labels(
+        self, requests: Sequence[GenerationRequest]
+    ) -> list[str | UserError]:
         """Return the most probable label for each request."""
         fidelity = self.decoder.template.prompt_file.fidelity
         # Requests that cannot be rendered keep their error.
         queries = [_build_query(request, self.decoder) for request in requests]
         rendered = [query for query in queries if isinstance(query, DecoderQuery)]
-        outputs = score_continuations(self.decoder.session, rendered, get_label_token_finder(fidelity), FIRST_STEP)
+        outputs = score_continuations(
+            self.decoder.session, rendered, get_label_token_finder(fidelity), FIRST_STEP
+        )
         labels: list[str | UserError] = []
         for request, query in zip(requests, queries, strict=True):
             if isinstance(query, UserError):
@@ -131,12 +157,16 @@ class DecoderRunner:
                 labels.append(_choose_label(request, outputs[query], fidelity))
         return labels
 
-    def _generate_texts(self, requests: Sequence[GenerationRequest], batch: "Batch") -> list[str | UserError]:
+    def _generate_texts(
+        self, requests: Sequence[GenerationRequest], batch: "Batch"
+    ) -> list[str | UserError]:
         """Return the text that the decoder or its helper generates for each request."""
         prompted = self.helper if batch.source == "helper" else self.decoder
         queries = [_build_query(request, prompted) for request in requests]
         rendered = [query for query in queries if isinstance(query, DecoderQuery)]
-        outputs = generate_tokens(prompted.session, rendered, batch.max_tokens, prompted.sampling)
+        outputs = generate_tokens(
+            prompted.session, rendered, batch.max_tokens, prompted.sampling
+        )
         texts: list[str | UserError] = []
         for query in queries:
             if isinstance(query, UserError):
@@ -151,8 +181,8 @@ class Batch:
     """Name what the requests of one batch have in common.
 
     Attributes:
-        source: Source of the replies: `meaning` for the judge, `label` for the scores of labels, `helper` or `decoder`
-            for text that this model generates.
+        source: Source of the replies: `meaning` for the judge, `label` for the scores of labels,
+            `helper` or `decoder` for text that this model generates.
         max_tokens: Maximum number of tokens of generated text.
     """
 
@@ -160,7 +190,9 @@ class Batch:
     max_tokens: int
 
 
-def _decode_output(output: DecoderOutput, prompted: PromptedDecoder, batch: Batch) -> str | UserError:
+def _decode_output(
+    output: DecoderOutput, prompted: PromptedDecoder, batch: Batch
+) -> str | UserError:
     """Return generated text, or the error that prevented it."""
     if output.token_ids is None:
         return UserError(str(output.error))
@@ -168,7 +200,9 @@ def _decode_output(output: DecoderOutput, prompted: PromptedDecoder, batch: Batc
     # The released code cuts the text of the decoder, but not the text of the helper.
     if batch.source == "helper":
         return decoder.decode_text(output.token_ids)
-    return decode_generation(decoder, output.token_ids, batch.max_tokens, prompted.template)
+    return decode_generation(
+        decoder, output.token_ids, batch.max_tokens, prompted.template
+    )
 
 
 def build_runner(
@@ -183,7 +217,8 @@ def build_runner(
     In `published` the prompts of the helper have the markers of the decoder's family.
 
     Args:
-        session: The decoder that is tested, its images, and the file of finished blocks of decoder and helper.
+        session: The decoder that is tested, its images, and the file of finished blocks of decoder
+            and helper.
         helper: The decoder that adds mistakes and paraphrases.
         profile: Name of the profile.
         judge: A classifier of entailment that compares meanings instead of the helper.
@@ -192,14 +227,19 @@ def build_runner(
         UserError: The profile has no prompts for the decoder.
     """
     decoder = session.decoder
-    # A helper that is another model has its own prompts, unless the profile takes the family's prompts.
+    # A helper that is another model has its own prompts, unless the profile takes the family's
+    # prompts.
     template = build_template(decoder, profile)
     shares_template = helper is decoder or get_fidelity(profile).prompts == "families"
     helper_template = template if shares_template else build_template(helper, profile)
-    helper_session = DecoderSession(helper, session.load_image, session.cache_file, session.report_progress)
+    helper_session = DecoderSession(
+        helper, session.load_image, session.cache_file, session.report_progress
+    )
     return DecoderRunner(
         PromptedDecoder(session, template, choose_sampling(decoder, profile)),
-        PromptedDecoder(helper_session, helper_template, choose_sampling(helper, profile)),
+        PromptedDecoder(
+            helper_session, helper_template, choose_sampling(helper, profile)
+        ),
         judge,
         judge_cache,
     )
@@ -215,23 +255,33 @@ def _find_fault(judge: Classifier, request: GenerationRequest) -> UserError | No
     return None
 
 
-def _build_query(request: GenerationRequest, prompted: PromptedDecoder) -> DecoderQuery | UserError:
+def _build_query(
+    request: GenerationRequest, prompted: PromptedDecoder
+) -> DecoderQuery | UserError:
     """Render a request to a query, or return the error that prevented it."""
     question = request.question
     try:
-        text = render_prompt(request.kind, question, prompted.template, request.texts).text
+        text = render_prompt(
+            request.kind, question, prompted.template, request.texts
+        ).text
     except UserError as error:
         return error
     labels: tuple[str, ...] = ()
     if request.kind in ANSWER_KINDS:
-        labels = tuple(render_label(question, prompted.template.prompt_file, label) for label in question.labels)
+        labels = tuple(
+            render_label(question, prompted.template.prompt_file, label)
+            for label in question.labels
+        )
     image = question.image if request.kind in IMAGE_KINDS else None
-    # Equal queries are computed once. A query whose reply is not sampled has seed 0, so that it equals other ones.
+    # Equal queries are computed once. A query whose reply is not sampled has seed 0, so that it
+    # equals other ones.
     is_sampled = prompted.sampling is not None and not labels
     return DecoderQuery(image, text, labels, request.seed if is_sampled else 0)
 
 
-def _choose_label(request: GenerationRequest, output: DecoderOutput, fidelity: Fidelity) -> str | UserError:
+def _choose_label(
+    request: GenerationRequest, output: DecoderOutput, fidelity: Fidelity
+) -> str | UserError:
     if output.scores is None:
         return UserError(str(output.error))
     labels = request.question.labels

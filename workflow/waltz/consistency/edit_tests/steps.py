@@ -1,4 +1,6 @@
-"""Steps of a test: it yields requests to a model and is sent replies, so that many tests run in step."""
+"""Steps of a test: it yields requests to a model and is sent replies, so that many tests run in
+step.
+"""
 
 import re
 from collections.abc import Generator, Mapping, Sequence
@@ -27,9 +29,11 @@ class GenerationRequest:
     """Hold a request to a model, whose prompt is `render_prompt(kind, question, template, texts)`.
 
     Attributes:
-        kind: Kind of prompt (`prompt_files.KINDS`). The reply is a label or an open answer for `ANSWER_KINDS`, the
-            continuation of the given reasoning for `cot-continued`, yes or no for `same-meaning`.
-        question: The question. A kind whose prompt contains no question uses only its image, if any.
+        kind: Kind of prompt (`prompt_files.KINDS`). The reply is a label or an open answer for
+            `ANSWER_KINDS`, the continuation of the given reasoning for `cot-continued`, yes or no
+            for `same-meaning`.
+        question: The question. A kind whose prompt contains no question uses only its image, if
+            any.
         texts: Other inputs of the prompt, by the names of `render_prompt`.
         max_tokens: Maximum number of tokens of the reply.
         seed: Seed of a sampled reply; it depends on the item and the test, not on other requests.
@@ -46,7 +50,9 @@ class Runner(Protocol):
     """Declare an object that generates the replies of a model and its helper to requests."""
 
     def generate(self, requests: Sequence[GenerationRequest]) -> "Generations":
-        """Return, for each request, a reply or the error that prevented it; replies do not depend on each other."""
+        """Return, for each request, a reply or the error that prevented it; replies do not depend
+        on each other.
+        """
 
 
 @dataclass(frozen=True)
@@ -62,14 +68,18 @@ T = TypeVar("T")
 Generations = Sequence[str | UserError]
 
 TestSteps = Generator[list[GenerationRequest], Sequence[str], T]
-"""Generator that runs a test: it yields lists of requests, is sent a reply to each request, and returns a result."""
+"""Generator that runs a test: it yields lists of requests, is sent a reply to each request, and
+returns a result.
+"""
 
 FallibleTestSteps = Generator[list[GenerationRequest], Generations, T]
 """Generator that runs a test, to which errors may be sent instead of replies."""
 
 
 def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[list[T]]:
-    """Merge the steps of several tests to the steps of one test, which yields the requests of a round together."""
+    """Merge the steps of several tests to the steps of one test, which yields the requests of a
+    round together.
+    """
     results: dict[int, T] = {}
     # Replies for each test that still runs, by its index; None starts it.
     sent: dict[int, Generations | None] = dict.fromkeys(range(len(running)))
@@ -79,13 +89,16 @@ def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[li
         for index, replies in sent.items():
             steps = running[index]
             try:
-                requests_of_tests[index] = next(steps) if replies is None else steps.send(replies)
+                requests_of_tests[index] = (
+                    next(steps) if replies is None else steps.send(replies)
+                )
             except StopIteration as finished:
                 results[index] = finished.value
         if not requests_of_tests:
             return [results[index] for index in range(len(running))]
 
-        # All requests are yielded as one list; the replies are cut into the lists of the tests again.
+        # All requests are yielded as one list; the replies are cut into the lists of the tests
+        # again.
         replies_to_all = yield list(chain.from_iterable(requests_of_tests.values()))
         sent, start = {}, 0
         for index, requests in requests_of_tests.items():
@@ -95,7 +108,8 @@ def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[li
 
 
 def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list[T]:
-    """Run tests to their end, with the requests of each round in one batch, and return their results.
+    """Run tests to their end, with the requests of each round in one batch, and return their
+    results.
 
     Raises:
         ValueError: The numbers of replies and requests differ.
@@ -106,18 +120,24 @@ def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list
         while True:
             replies = runner.generate(requests)
             if len(replies) != len(requests):
-                raise ValueError(f"replies: got {len(replies)}, expected {len(requests)}")
+                raise ValueError(
+                    f"replies: got {len(replies)}, expected {len(requests)}"
+                )
             requests = steps.send(replies)
     except StopIteration as finished:
         results: list[T] = finished.value
         return results
 
 
-def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
-    """Run a test and record its exchanges; it stops where a request gets an error instead of a reply.
+def record_exchanges(
+    test: TestSteps[T],
+) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
+    """Run a test and record its exchanges; it stops where a request gets an error instead of a
+    reply.
 
     Returns:
-        The result of the test, or the error of the first request without a reply; and the exchanges, in order.
+        The result of the test, or the error of the first request without a reply; and the
+        exchanges, in order.
     """
     exchanges: list[Exchange] = []
     try:
@@ -140,7 +160,8 @@ def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserErro
 
 
 def draw_request_seed(item_id: str, purpose: str, seed: int) -> int:
-    """Return the seed of a request: 63 bits of a hash of the study's seed, the item and the purpose of the request.
+    """Return the seed of a request: 63 bits of a hash of the study's seed, the item and the purpose
+    of the request.
 
     Args:
         purpose: Text that names the test and the request within the test.
@@ -154,17 +175,21 @@ class EditTestSettings:
     """Hold the settings of the tests.
 
     Attributes:
-        fidelity: `published` follows the released code with its errors, `equations` corrects these errors.
+        fidelity: `published` follows the released code with its errors, `equations` corrects these
+            errors.
         seed: Seed of edits and samples.
-        max_text: Maximum number of tokens of an explanation, of a chain of thought and of its continuation.
+        max_text: Maximum number of tokens of an explanation, of a chain of thought and of its
+            continuation.
         max_answer: Maximum number of tokens of an open answer; a label has one token.
         max_mistake: Maximum number of tokens of the helper model's text with a mistake.
         max_paraphrase: Maximum number of tokens of the helper model's paraphrase.
         positions: Maximum number of positions of the text at which words are inserted.
         words: Number of words that are tried at each position.
         at_once: Number of edits in one batch; it affects only the running time.
-        meaning: Whether open answers are compared by their meaning if neither contains the other (`equations`).
-        pair: The two sentences that all items of ComVE share in `published`; see `item_selection.select_shared_pair`.
+        meaning: Whether open answers are compared by their meaning if neither contains the other
+            (`equations`).
+        pair: The two sentences that all items of ComVE share in `published`; see
+            `item_selection.select_shared_pair`.
     """
 
     fidelity: Fidelity
@@ -184,8 +209,11 @@ class EditTestSettings:
         """Return the name of the profile, as files have it."""
         return self.fidelity.name
 
-    def request(self, test: str, question: Question, kind: str, again: str = "", **texts: str) -> GenerationRequest:
-        """Build a request of a test, with a seed that depends on the item, the test and the inputs of the prompt.
+    def request(
+        self, test: str, question: Question, kind: str, again: str = "", **texts: str
+    ) -> GenerationRequest:
+        """Build a request of a test, with a seed that depends on the item, the test and the inputs
+        of the prompt.
 
         Args:
             test: Name of the test.
@@ -193,17 +221,24 @@ class EditTestSettings:
             again: Text that distinguishes two requests that are otherwise equal.
             texts: Inputs of the prompt; see `GenerationRequest`.
         """
-        # The seed does not depend on the order of requests, so that other tests do not change the draws of this test.
+        # The seed does not depend on the order of requests, so that other tests do not change the
+        # draws of this test.
         inputs = [f"{name}={texts[name]}" for name in sorted(texts)]
         purpose = "\n".join([test, kind, question.role or "", again, *inputs])
         seed = draw_request_seed(question.item_id, purpose, self.seed)
-        return GenerationRequest(kind, question, texts, self._get_max_tokens(kind, question), seed)
+        return GenerationRequest(
+            kind, question, texts, self._get_max_tokens(kind, question), seed
+        )
 
     def _get_max_tokens(self, kind: str, question: Question) -> int:
         # A label and the yes or no of `same-meaning` are a single token.
         if kind in ANSWER_KINDS:
             return 1 if question.labels else self.max_answer
-        limits = {"add-mistake": self.max_mistake, "paraphrase": self.max_paraphrase, "same-meaning": 1}
+        limits = {
+            "add-mistake": self.max_mistake,
+            "paraphrase": self.max_paraphrase,
+            "same-meaning": 1,
+        }
         return limits.get(kind, self.max_text)
 
 
@@ -235,7 +270,8 @@ class EditTestResult:
         edited_input: The question after the edit; None if the test does not edit the question.
         edited_explanation: The explanation after the edit, or the edited chain of thought.
         inserted: The word that was inserted, or the answer that was suggested.
-        flipped: Whether the described counterfactual edit changed the answer; None without such an edit.
+        flipped: Whether the described counterfactual edit changed the answer; None without such an
+            edit.
     """
 
     verdict: int | None
@@ -268,12 +304,19 @@ class EditTestRecord:
     exchanges: tuple[Exchange, ...] = field(repr=False)
 
 
-def ask_unedited(question: Question, settings: EditTestSettings) -> TestSteps[UneditedAnswers]:
+def ask_unedited(
+    question: Question, settings: EditTestSettings
+) -> TestSteps[UneditedAnswers]:
     """Request the answer to the unedited item, a chain of thought, and the answer after it."""
     request = settings.request
     # The first two requests do not depend on each other, so that they are sent in one round.
-    answer, reasoning = yield [request(UNEDITED, question, "answer"), request(UNEDITED, question, "cot")]
-    (after,) = yield [request(UNEDITED, question, "answer-after-cot", reasoning=reasoning)]
+    answer, reasoning = yield [
+        request(UNEDITED, question, "answer"),
+        request(UNEDITED, question, "cot"),
+    ]
+    (after,) = yield [
+        request(UNEDITED, question, "answer-after-cot", reasoning=reasoning)
+    ]
     return UneditedAnswers(answer, reasoning, after)
 
 
@@ -283,15 +326,18 @@ def are_same_open_answers(before: str, after: str, fidelity: Fidelity) -> bool:
     Args:
         before: The earlier answer.
         after: The later answer.
-        fidelity: In `published` answers are the same if the later one, as it is, occurs in the earlier one in lower
-            case. "Yes" after "Yes" is therefore another answer, and an empty answer is always the same. `equations`
-            compares words without case and punctuation: answers are the same if the words of one occur in the other in
-            one piece. An empty answer is then the same only as an empty answer.
+        fidelity: In `published` answers are the same if the later one, as it is, occurs in the
+            earlier one in lower case. "Yes" after "Yes" is therefore another answer, and an empty
+            answer is always the same. `equations` compares words without case and punctuation:
+            answers are the same if the words of one occur in the other in one piece. An empty
+            answer is then the same only as an empty answer.
     """
     if fidelity.open_answers == "substring":
         return after in before.lower()
     # "a dog" and "it is a dog" are the same answer.
-    shorter, longer = sorted((WORD.findall(before.casefold()), WORD.findall(after.casefold())), key=len)
+    shorter, longer = sorted(
+        (WORD.findall(before.casefold()), WORD.findall(after.casefold())), key=len
+    )
     if not shorter:
         return not longer
     starts = range(len(longer) - len(shorter) + 1)
@@ -301,10 +347,11 @@ def are_same_open_answers(before: str, after: str, fidelity: Fidelity) -> bool:
 def check_unchanged(
     test: str, question: Question, before: str, after: str, settings: EditTestSettings
 ) -> TestSteps[bool]:
-    """Check whether an answer stayed the same, if the settings say so by a request that compares meanings.
+    """Check whether an answer stayed the same, if the settings say so by a request that compares
+    meanings.
 
-    Labels are the same if they are equal. Meanings are compared in `equations` only: the released code has a comparison
-    by helper models, but never calls it.
+    Labels are the same if they are equal. Meanings are compared in `equations` only: the released
+    code has a comparison by helper models, but never calls it.
     """
     if question.labels:
         return before == after
@@ -316,7 +363,9 @@ def check_unchanged(
     has_words = WORD.search(before) and WORD.search(after)
     if not has_words:
         return False
-    (reply,) = yield [settings.request(test, question, "same-meaning", text=before, other=after)]
+    (reply,) = yield [
+        settings.request(test, question, "same-meaning", text=before, other=after)
+    ]
     return reply.strip().casefold().startswith("yes")
 
 

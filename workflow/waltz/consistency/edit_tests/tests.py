@@ -1,4 +1,6 @@
-"""Rows of the layout `CONSISTENCY`: all tests of a data set's questions, one after another or in shards."""
+"""Rows of the layout `CONSISTENCY`: all tests of a data set's questions, one after another or in
+shards.
+"""
 
 import json
 from collections import Counter
@@ -31,7 +33,12 @@ from waltz.consistency.edit_tests.steps import (
     record_exchanges,
     run_in_step,
 )
-from waltz.consistency.item_selection import get_setting, select_questions, select_seeds, select_shared_pair
+from waltz.consistency.item_selection import (
+    get_setting,
+    select_questions,
+    select_seeds,
+    select_shared_pair,
+)
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
@@ -47,26 +54,38 @@ from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
 from waltz.sources.images import load_image, open_images
 
-ReasoningTest = Callable[[Question, UneditedAnswers, EditTestSettings], TestSteps[EditTestResult]]
-StartTest = Callable[[Question, UneditedAnswers, EditTestSettings, PromptFile], TestSteps[EditTestResult]]
+ReasoningTest = Callable[
+    [Question, UneditedAnswers, EditTestSettings], TestSteps[EditTestResult]
+]
+StartTest = Callable[
+    [Question, UneditedAnswers, EditTestSettings, PromptFile], TestSteps[EditTestResult]
+]
 
 
 def _start_counterfactual_edits(
-    question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
+    question: Question,
+    before: UneditedAnswers,
+    settings: EditTestSettings,
+    prompt_file: PromptFile,
 ) -> TestSteps[EditTestResult]:
     text, _ = render_question(question, prompt_file)
     return run_counterfactual_edits(question, text, before.answer, settings)
 
 
 def _start_input_from_explanation(
-    question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
+    question: Question,
+    before: UneditedAnswers,
+    settings: EditTestSettings,
+    prompt_file: PromptFile,
 ) -> TestSteps[EditTestResult]:
     return run_input_from_explanation(question, before.answer, prompt_file, settings)
 
 
 def _start(test: ReasoningTest) -> StartTest:
     """Adapt a test that does not need the prompts to the arguments that all tests take."""
-    return lambda question, before, settings, prompt_file: test(question, before, settings)
+    return lambda question, before, settings, prompt_file: test(
+        question, before, settings
+    )
 
 
 TESTS: dict[str, StartTest] = {
@@ -101,7 +120,8 @@ class EditTestRun:
         sample: Number of items of each data set; None for all.
         seed: The study's seed.
         seeds: Seeds of edits and samples; each is a complete run.
-        repeated: Data sets on which `published` takes all these seeds instead of the first alone; None for all.
+        repeated: Data sets on which `published` takes all these seeds instead of the first alone;
+            None for all.
         tokens: Maximum number of new tokens by kind of generation.
         edits: Positions and words of counterfactual edits.
         compare_meaning: Whether meanings of open answers are compared.
@@ -132,7 +152,8 @@ def run_tests(
 
     Args:
         helper: The decoder that adds mistakes, paraphrases and compares meanings.
-        judge: A classifier of entailment that compares meanings instead of the helper; None without a judge.
+        judge: A classifier of entailment that compares meanings instead of the helper; None without
+            a judge.
         datasets: Files of the data sets, with their form.
     Yields:
         For each data set, rows of the consistency layout under the name `rows`.
@@ -142,25 +163,51 @@ def run_tests(
         rows: list[dict[str, Any]] = []
         item_count = 0
         skipped = {}
-        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
-        with images as opened, show_progress(0, "generation", f"{decoder.spec.name}, {dataset.name}") as bar:
-            session = DecoderSession(decoder, partial(load_image, opened), run.cache, bar.update)
+        images: AbstractContextManager[Any] = (
+            open_images(dataset.images) if dataset.images else nullcontext()
+        )
+        with (
+            images as opened,
+            show_progress(
+                0, "generation", f"{decoder.spec.name}, {dataset.name}"
+            ) as bar,
+        ):
+            session = DecoderSession(
+                decoder, partial(load_image, opened), run.cache, bar.update
+            )
             for profile in dataset.select_profiles(run.profiles):
                 # Each profile has its own questions, prompts and seeds.
                 fidelity = get_fidelity(profile)
-                selected = select_questions(source, dataset.name, dataset.settings, profile, run.sample, run.seed)
+                selected = select_questions(
+                    source,
+                    dataset.name,
+                    dataset.settings,
+                    profile,
+                    run.sample,
+                    run.seed,
+                )
                 questions = selected.questions[run.shard]
                 # The released code explains the same two sentences for all items of ComVE.
                 pair = None
-                if fidelity.comve_pair == "shared" and selected.questions[0].form == "comve":
+                if (
+                    fidelity.comve_pair == "shared"
+                    and selected.questions[0].form == "comve"
+                ):
                     pair = select_shared_pair(source, dataset.settings, run.sample)
                 runner = build_runner(session, helper, profile, judge, run.cache)
                 seeds = select_seeds(run.seeds, dataset.name, profile, run.repeated)
-                settings_of_seeds = build_settings(fidelity, seeds, run.tokens, run.edits, run.compare_meaning, pair)
+                settings_of_seeds = build_settings(
+                    fidelity, seeds, run.tokens, run.edits, run.compare_meaning, pair
+                )
                 rows += build_test_rows(questions, run.tests, settings_of_seeds, runner)
                 item_count += len(questions) * len(settings_of_seeds)
                 skipped[profile] = dict(selected.skipped)
-        yield DatasetResult(dataset, {"rows": rows}, item_count, {"skipped": skipped, **count_missing_verdicts(rows)})
+        yield DatasetResult(
+            dataset,
+            {"rows": rows},
+            item_count,
+            {"skipped": skipped, **count_missing_verdicts(rows)},
+        )
 
 
 def build_settings(
@@ -171,7 +218,8 @@ def build_settings(
     compare_meaning: bool,
     pair: tuple[str, str] | None = None,
 ) -> list[EditTestSettings]:
-    """Build the settings for each seed from the study's keys; the numbers of the papers are the defaults.
+    """Build the settings for each seed from the study's keys; the numbers of the papers are the
+    defaults.
 
     Args:
         tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
@@ -180,7 +228,12 @@ def build_settings(
         pair: The sentences that all items of ComVE share in `published`.
     """
     limits = {TOKEN_LIMITS[name]: count for name, count in tokens.items()}
-    return [EditTestSettings(fidelity, seed, **limits, **edits, meaning=compare_meaning, pair=pair) for seed in seeds]
+    return [
+        EditTestSettings(
+            fidelity, seed, **limits, **edits, meaning=compare_meaning, pair=pair
+        )
+        for seed in seeds
+    ]
 
 
 def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
@@ -209,14 +262,17 @@ def build_test_rows(
     """
     prompt_file = runner.decoder.template.prompt_file
     run_questions = [(run, question) for run in runs for question in questions]
-    # The tests of all items and seeds run in step, so that the requests of a round form large batches.
+    # The tests of all items and seeds run in step, so that the requests of a round form large
+    # batches.
     running = []
     for run, question in run_questions:
         fitting = list_fitting_tests(question, tests)
         running.append(run_item_tests(question, fitting, run, prompt_file))
 
     rows = []
-    for (run, question), records in zip(run_questions, run_in_step(running, runner), strict=True):
+    for (run, question), records in zip(
+        run_questions, run_in_step(running, runner), strict=True
+    ):
         item_columns = {
             "profile": run.profile,
             "setting": get_setting(question),
@@ -229,7 +285,9 @@ def build_test_rows(
     return rows
 
 
-def _judge_answer(result: EditTestResult | UserError, question: Question, profile: Profile) -> bool | None:
+def _judge_answer(
+    result: EditTestResult | UserError, question: Question, profile: Profile
+) -> bool | None:
     """Return whether the answer to the unedited item is right; None if the test has no result."""
     if isinstance(result, UserError):
         return None
@@ -237,12 +295,15 @@ def _judge_answer(result: EditTestResult | UserError, question: Question, profil
 
 
 def run_item_tests(
-    question: Question, tests: Sequence[str], settings: EditTestSettings, prompt_file: PromptFile
+    question: Question,
+    tests: Sequence[str],
+    settings: EditTestSettings,
+    prompt_file: PromptFile,
 ) -> FallibleTestSteps[list[EditTestRecord]]:
     """Run the tests of one item: the model answers the unedited item, then all tests run in step.
 
-    A test ends with an error if one of its requests gets no reply. If the unedited item gets no reply, all tests end
-    with this error.
+    A test ends with an error if one of its requests gets no reply. If the unedited item gets no
+    reply, all tests end with this error.
 
     Raises:
         UserError: A test is unknown.
@@ -253,16 +314,28 @@ def run_item_tests(
                 f"unknown test: consistency (got {test}, expected one of {', '.join(TESTS)}); correct the study"
             )
     # All tests start from the answers to the unedited item, which are requested once.
-    unedited, first_exchanges = yield from record_exchanges(ask_unedited(question, settings))
+    unedited, first_exchanges = yield from record_exchanges(
+        ask_unedited(question, settings)
+    )
     if isinstance(unedited, UserError):
-        return [EditTestRecord(question.item_id, test, unedited, settings.seed, first_exchanges) for test in tests]
-    running = [record_exchanges(TESTS[test](question, unedited, settings, prompt_file)) for test in tests]
+        return [
+            EditTestRecord(
+                question.item_id, test, unedited, settings.seed, first_exchanges
+            )
+            for test in tests
+        ]
+    running = [
+        record_exchanges(TESTS[test](question, unedited, settings, prompt_file))
+        for test in tests
+    ]
     outcomes = yield from merge_steps(running)
     # The exchanges about the unedited item belong to the record of every test.
     records = []
     for test, (result, exchanges) in zip(tests, outcomes, strict=True):
         all_exchanges = (*first_exchanges, *exchanges)
-        records.append(EditTestRecord(question.item_id, test, result, settings.seed, all_exchanges))
+        records.append(
+            EditTestRecord(question.item_id, test, result, settings.seed, all_exchanges)
+        )
     return records
 
 
@@ -270,12 +343,16 @@ def build_row(record: EditTestRecord) -> dict[str, Any]:
     """Build the columns of a record: the fields of `EditTestResult`, the score, and the exchanges.
 
     Returns:
-        Columns item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
-        edited_input, edited_explanation, inserted, flipped, seed, error, and exchanges. An exchange has kind, seed,
-        reply, and `given`, the other inputs of the prompt as JSON.
+        Columns item_id, test, verdict, score (the verdict as a float), answer, edited_answer,
+        reason, explanation, edited_input, edited_explanation, inserted, flipped, seed, error, and
+        exchanges. An exchange has kind, seed, reply, and `given`, the other inputs of the prompt as
+        JSON.
     """
     if isinstance(record.result, UserError):
-        columns, error = dict.fromkeys(field.name for field in fields(EditTestResult)), str(record.result)
+        columns, error = (
+            dict.fromkeys(field.name for field in fields(EditTestResult)),
+            str(record.result),
+        )
     else:
         columns, error = vars(record.result), None
     # The texts of a prompt differ from kind to kind, so that they are stored as JSON.
@@ -283,7 +360,14 @@ def build_row(record: EditTestRecord) -> dict[str, Any]:
     for exchange in record.exchanges:
         request = exchange.request
         texts = json.dumps(dict(request.texts), ensure_ascii=False, sort_keys=True)
-        exchanges.append({"kind": request.kind, "seed": request.seed, "given": texts, "reply": exchange.reply})
+        exchanges.append(
+            {
+                "kind": request.kind,
+                "seed": request.seed,
+                "given": texts,
+                "reply": exchange.reply,
+            }
+        )
     verdict = columns["verdict"]
     return {
         "item_id": record.item_id,
@@ -297,7 +381,9 @@ def build_row(record: EditTestRecord) -> dict[str, Any]:
 
 
 def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Count the rows without a verdict, and list the most frequent reasons and errors, for the run record."""
+    """Count the rows without a verdict, and list the most frequent reasons and errors, for the run
+    record.
+    """
     missing_count = 0
     reasons: Counter[str] = Counter()
     errors: Counter[str] = Counter()

@@ -4,7 +4,9 @@ import hashlib
 from pathlib import Path
 
 LOCK_ON_DOWNLOAD = "lock"
-"""Value of a study's checksum or commit that is not known yet: the first download records it in the lock file."""
+"""Value of a study's checksum or commit that is not known yet: the first download records it in the
+lock file.
+"""
 CHECKSUM = "^[0-9a-f]{64}$"
 """Pattern of a SHA-256."""
 

@@ -31,7 +31,9 @@ PAGE_STARTS = (b"<!doctype html", b"<html", b"<head", b"<body")
 XML_STARTS = (b"<?xml", b"<error>")
 """First bytes of the XML that file stores send instead of a file that is deleted or not public."""
 COMMENTS = re.compile(rb"(\s|<!--.*?-->|<\?xml.*?\?>)*", re.DOTALL)
-"""Pattern of what may precede the first tag of a web page: whitespace, comments and the XML declaration."""
+"""Pattern of what may precede the first tag of a web page: whitespace, comments and the XML
+declaration.
+"""
 POINTER_START = b"version https://git-lfs.github.com/spec/"
 """First bytes of the text that Git LFS stores instead of a large file."""
 IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
@@ -47,8 +49,9 @@ LARGEST_HEADER = 100_000_000
 def find_content_fault(path: Path, name: str) -> str | None:
     """Return the reason why a file's content does not fit its name; None if no fault is found.
 
-    No file may be empty or a web page. Archives, compressed files, JSON and safetensors are read to their end, so that
-    an incomplete file is noticed; images, Parquet and PyTorch files are checked by their first and last bytes.
+    No file may be empty or a web page. Archives, compressed files, JSON and safetensors are read to
+    their end, so that an incomplete file is noticed; images, Parquet and PyTorch files are checked
+    by their first and last bytes.
 
     Args:
         path: The file.
@@ -65,7 +68,8 @@ def find_content_fault(path: Path, name: str) -> str | None:
             continue
         try:
             fault = check(path, head)
-        except Exception as error:  # readers raise anything for a damaged or hostile file
+        except Exception as error:
+            # Readers raise anything for a damaged or hostile file.
             fault = get_first_line(error)
         if fault is None:
             return None
@@ -74,7 +78,8 @@ def find_content_fault(path: Path, name: str) -> str | None:
 
 
 def find_head_fault(head: bytes, name: str) -> str | None:
-    """Return the reason why the first bytes of a file do not fit its name; None if no fault is found.
+    """Return the reason why the first bytes of a file do not fit its name; None if no fault is
+    found.
 
     Args:
         head: The first bytes, at most `HEAD_BYTES`.
@@ -95,7 +100,9 @@ def find_head_fault(head: bytes, name: str) -> str | None:
 
 
 def _find_common_fault(head: bytes, name: str) -> str | None:
-    """Return a fault that no format permits: an empty file, a Git LFS pointer or a web page; None if there is none."""
+    """Return a fault that no format permits: an empty file, a Git LFS pointer or a web page; None
+    if there is none.
+    """
     if not head:
         return "it is empty"
     if head.startswith(POINTER_START):
@@ -143,10 +150,13 @@ def _check_tar(path: Path, _: bytes) -> str | None:
 
 
 def _check_gzip(path: Path, _: bytes) -> str | None:
-    """Return a fault if a gzip file unpacks to too many bytes; raise an error if its checksum is wrong."""
+    """Return a fault if a gzip file unpacks to too many bytes; raise an error if its checksum is
+    wrong.
+    """
     size = 0
     with gzip.open(path) as file:
-        # Reading to the end verifies the checksum in the last bytes; a few bytes may unpack to very many.
+        # Reading to the end verifies the checksum in the last bytes; a few bytes may unpack to very
+        # many.
         while chunk := file.read(CHUNK_BYTES):
             size += len(chunk)
             if size > MAX_UNPACKED:
@@ -201,12 +211,20 @@ def _check_parquet(path: Path, head: bytes) -> str | None:
     """Return a fault if a Parquet file lacks the marks at its begin or end."""
     with path.open("rb") as file:
         file.seek(-4, 2)
-        return None if head[:4] == file.read() == b"PAR1" else "it does not begin and end with PAR1"
+        return (
+            None
+            if head[:4] == file.read() == b"PAR1"
+            else "it does not begin and end with PAR1"
+        )
 
 
 def _check_torch(_: Path, head: bytes) -> str | None:
     """Return a fault if a PyTorch file is neither a zip nor a pickle (of PyTorch before 1.6)."""
-    return None if head.startswith((b"PK\x03\x04", b"\x80")) else "it is neither a zip nor a pickle"
+    return (
+        None
+        if head.startswith((b"PK\x03\x04", b"\x80"))
+        else "it is neither a zip nor a pickle"
+    )
 
 
 def _check_image(_: Path, head: bytes) -> str | None:

@@ -26,10 +26,12 @@ MINUTE = 60.0
 
 
 class TimeLimit:
-    """Time limit that cuts the connection of a request at a deadline and logs a line a minute until then.
+    """Time limit that cuts the connection of a request at a deadline and logs a line a minute until
+    then.
 
-    A timeout of httpx applies to a single read, so a server that sends a byte now and then would never be too slow. The
-    client must come from `build_client`, because a connection that is kept from an earlier request cannot be cut.
+    A timeout of httpx applies to a single read, so a server that sends a byte now and then would
+    never be too slow. The client must come from `build_client`, because a connection that is kept
+    from an earlier request cannot be cut.
 
     Attributes:
         extensions: Options of the request by which httpx reports its connection.
@@ -55,11 +57,17 @@ class TimeLimit:
         threading.Thread(target=self._watch, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
         """Stop watching.
 
         Raises:
-            httpx.ReadTimeout: The connection was cut; the reply may look complete although it is not.
+            httpx.ReadTimeout: The connection was cut; the reply may look complete although it is
+                not.
         """
         import httpx
 
@@ -69,7 +77,8 @@ class TimeLimit:
 
     def _remember_socket(self, event: str, info: Mapping[str, Any]) -> None:
         """Store the sockets of a request, which httpx reports as events."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):  # the second also through a proxy
+        # The second also through a proxy.
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             self._sockets.append(info["return_value"].get_extra_info("socket"))
 
     def _watch(self) -> None:
@@ -92,7 +101,8 @@ def _log_once(line: str, _minute: int) -> None:
 
 
 def build_client(**options: Any) -> "httpx.Client":
-    """Return a client whose requests a `TimeLimit` can cut; it logs no urls, since they may contain keys.
+    """Return a client whose requests a `TimeLimit` can cut; it logs no urls, since they may contain
+    keys.
 
     Args:
         options: Options of `httpx.Client`.
@@ -101,11 +111,17 @@ def build_client(**options: Any) -> "httpx.Client":
 
     logging.getLogger("httpx").setLevel(logging.WARNING)
     # Without kept connections, each request opens one that `TimeLimit` sees.
-    return httpx.Client(verify=_build_ssl_context(), limits=httpx.Limits(max_keepalive_connections=0), **options)
+    return httpx.Client(
+        verify=_build_ssl_context(),
+        limits=httpx.Limits(max_keepalive_connections=0),
+        **options,
+    )
 
 
 def find_login() -> "httpx.Auth | None":
-    """Return the logins in `~/.netrc`, or in the file that `$NETRC` names; None if the file is absent or unreadable."""
+    """Return the logins in `~/.netrc`, or in the file that `$NETRC` names; None if the file is
+    absent or unreadable.
+    """
     import httpx
 
     try:
@@ -116,14 +132,17 @@ def find_login() -> "httpx.Auth | None":
 
 @functools.cache
 def _build_ssl_context() -> ssl.SSLContext:
-    """Return the context with the certificates by which servers are checked; cached, since reading it takes 50 ms."""
+    """Return the context with the certificates by which servers are checked; cached, since reading
+    it takes 50 ms.
+    """
     import httpx
 
     return httpx.create_ssl_context()
 
 
 def read_retry_after(header: str) -> float:
-    """Return the seconds that a server asks to wait, at most `LONGEST_WAIT`; 0 without a valid request.
+    """Return the seconds that a server asks to wait, at most `LONGEST_WAIT`; 0 without a valid
+    request.
 
     Args:
         header: Value of the header `Retry-After`: seconds, or a date of HTTP.

@@ -1,6 +1,8 @@
-"""The download lock file of a study: checksums and commits of first downloads, which later downloads must match.
+"""The download lock file of a study: checksums and commits of first downloads, which later
+downloads must match.
 
-Jobs that fetch files read and write it. It is not an input of any rule, so a new entry does not rerun any job.
+Jobs that fetch files read and write it. It is not an input of any rule, so a new entry does not
+rerun any job.
 """
 
 from collections.abc import Mapping
@@ -23,7 +25,8 @@ LOCK_FILE_HEADER = "# What was first fetched where no checksum is documented; la
 
 
 class LockEntry(BaseModel):
-    """Entry of an origin: checksum and size of the file, or commit of the repository, at the first download.
+    """Entry of an origin: checksum and size of the file, or commit of the repository, at the first
+    download.
 
     Attributes:
         sha256: Checksum of the file; None for a repository.
@@ -44,7 +47,8 @@ LOCK_ENTRIES = TypeAdapter(dict[str, LockEntry])
 
 
 def read_recorded(file: Path, origin: str, key: str) -> str | None:
-    """Return the checksum or commit that the lock file records for an origin; None if it records none.
+    """Return the checksum or commit that the lock file records for an origin; None if it records
+    none.
 
     Args:
         file: The lock file, which need not exist.
@@ -59,7 +63,8 @@ def read_recorded(file: Path, origin: str, key: str) -> str | None:
 
 
 def record_download(file: Path, origin: str, facts: Mapping[str, str | int]) -> None:
-    """Record checksum or commit of a download with today's date, or compare them with the existing entry.
+    """Record checksum or commit of a download with today's date, or compare them with the existing
+    entry.
 
     Several processes may call this at the same time.
 
@@ -96,21 +101,33 @@ def _build_entry(name: str, facts: Mapping[str, str | int]) -> LockEntry:
         UserError: The facts are not a checksum and size, or a commit.
     """
     try:
-        return LockEntry.model_validate({**facts, "date": datetime.now(UTC).date().isoformat()})
+        return LockEntry.model_validate(
+            {**facts, "date": datetime.now(UTC).date().isoformat()}
+        )
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]["msg"]
-        raise UserError(f"{name}: gives no checksum or commit ({fault}); correct the address") from None
+        raise UserError(
+            f"{name}: gives no checksum or commit ({fault}); correct the address"
+        ) from None
 
 
 def _write_lock_file(file: Path, entries: Mapping[str, LockEntry]) -> None:
     """Write the entries of a lock file, sorted by origin."""
-    content = {origin: entry.model_dump(exclude_none=True) for origin, entry in entries.items()}
-    write_text(file, LOCK_FILE_HEADER + yaml.safe_dump(content, sort_keys=True, allow_unicode=True, width=1000))
+    content = {
+        origin: entry.model_dump(exclude_none=True) for origin, entry in entries.items()
+    }
+    write_text(
+        file,
+        LOCK_FILE_HEADER
+        + yaml.safe_dump(content, sort_keys=True, allow_unicode=True, width=1000),
+    )
 
 
 def record_file(lock_file: Path, origin: str, path: Path) -> None:
     """Record checksum and size of a downloaded file; see `record_download`."""
-    record_download(lock_file, origin, {"sha256": compute_sha256(path), "size": path.stat().st_size})
+    record_download(
+        lock_file, origin, {"sha256": compute_sha256(path), "size": path.stat().st_size}
+    )
 
 
 def _read_lock_file(file: Path) -> dict[str, LockEntry]:
@@ -122,15 +139,21 @@ def _read_lock_file(file: Path) -> dict[str, LockEntry]:
     if not file.exists():
         return {}
     if not file.is_file():
-        raise UserError(f"{file}: not a lock file: it is a folder or device; remove it, or name another file")
+        raise UserError(
+            f"{file}: not a lock file: it is a folder or device; remove it, or name another file"
+        )
     try:
         entries = LOCK_ENTRIES.validate_python(read_yaml(file) or {})
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         key = ": ".join(map(str, detail["loc"]))
         fault = f"{key}: {detail['msg']} (got {describe_value(detail['input'])[:80]})"
-        raise UserError(f"{file}: not a lock file: {fault}; correct or delete it") from None
+        raise UserError(
+            f"{file}: not a lock file: {fault}; correct or delete it"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: not a lock file: {get_first_line(error)}; correct or delete it") from None
+        raise UserError(
+            f"{file}: not a lock file: {get_first_line(error)}; correct or delete it"
+        ) from None
     # Older files contain whole urls, whose queries may be keys.
     return {name_origin(origin): entry for origin, entry in entries.items()}

@@ -10,7 +10,9 @@ from waltz.core.redaction import name_url
 
 
 class SecretUrl(SecretStr):
-    """Url of a study that is shown and dumped by its name (`name_url`): digests replace query and fragment."""
+    """Url of a study that is shown and dumped by its name (`name_url`): digests replace query and
+    fragment.
+    """
 
     def _display(self) -> str:
         """Return the name, which pydantic shows instead of the url."""
@@ -21,7 +23,9 @@ class SecretUrl(SecretStr):
         return repr(self._display())
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
         """Return the schema by which pydantic validates a text as a url and dumps its name."""
         return core_schema.no_info_after_validator_function(
             lambda url: cls(check_user(url)),

@@ -14,7 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from waltz.core.downloads.checksums import CHECKSUM, LOCK_ON_DOWNLOAD, compute_sha256
-from waltz.core.downloads.http_limits import TimeLimit, build_client, find_login, read_retry_after
+from waltz.core.downloads.http_limits import (
+    TimeLimit,
+    build_client,
+    find_login,
+    read_retry_after,
+)
 from waltz.core.downloads.lock_file import read_recorded, record_download, record_file
 from waltz.core.downloads.urls import MIRROR_VARIABLE, apply_mirror, get_file_name
 from waltz.core.errors import UserError
@@ -34,7 +39,8 @@ WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = 30
 """Largest number of seconds in which a server sends nothing."""
 ANSWER_SECONDS = 60.0
-"""Largest number of seconds until a server sends the head of its answer, including all redirects."""
+"""Largest number of seconds until a server sends the head of its answer, including all redirects.
+"""
 SLOWEST_SECONDS = 60.0
 SLOWEST_BYTES = 10_000
 """Smallest number of bytes in `SLOWEST_SECONDS`; a slower download counts as broken."""
@@ -71,14 +77,21 @@ class DownloadRequest:
 
     @property
     def short_name(self) -> str:
-        """Return 16 digits that name the temporary files: from the checksum, or from the url's if it is not known."""
+        """Return 16 digits that name the temporary files: from the checksum, or from the url's if
+        it is not known.
+        """
         return (self.checksum or hashlib.sha256(self.url.encode()).hexdigest())[:16]
 
 
 def provide_raw_file(
-    file: Mapping[str, Any], target: Path, lock_file: Path, cache: Path, largest: int = LARGEST_BYTES
+    file: Mapping[str, Any],
+    target: Path,
+    lock_file: Path,
+    cache: Path,
+    largest: int = LARGEST_BYTES,
 ) -> None:
-    """Copy or fetch a raw file: from the study's `path`, from a copy in the folder `$WALTZ_DATA`, or from the network.
+    """Copy or fetch a raw file: from the study's `path`, from a copy in the folder `$WALTZ_DATA`,
+    or from the network.
 
     Args:
         file: The study's entry of the file, its `url` as a `SecretUrl`.
@@ -87,7 +100,8 @@ def provide_raw_file(
         cache: Folder of all fetched files, named by checksum.
         largest: Largest size in bytes of a file whose size is not known.
     Raises:
-        UserError: The file is absent, differs from its checksum or from the lock file, or cannot be fetched.
+        UserError: The file is absent, differs from its checksum or from the lock file, or cannot be
+            fetched.
     """
     expected = file.get("sha256")
     source = Path(file["path"]) if "path" in file else find_local_copy(file)
@@ -95,10 +109,16 @@ def provide_raw_file(
     if source is None:
         name = file.get("local", target.name)
         advice = (
-            f"put a copy into a folder as {name} and set WALTZ_DATA to the folder, or name it as `path` in the study"
+            f"put a copy into a folder as {name} and set WALTZ_DATA to the folder, "
+            "or name it as `path` in the study"
         )
         url = file["url"].get_secret_value()
-        fetch(DownloadRequest(url, file["sha256"], advice, file.get("size"), largest), target, lock_file, cache)
+        fetch(
+            DownloadRequest(url, file["sha256"], advice, file.get("size"), largest),
+            target,
+            lock_file,
+            cache,
+        )
         return
     # A local copy counts as the first download.
     if expected == LOCK_ON_DOWNLOAD:
@@ -147,12 +167,17 @@ def copy_checked(source: Path, target: Path, expected: str | None) -> None:
 
 
 def fetch(
-    file: DownloadRequest, target: Path, lock_file: Path, cache: Path, wait: Callable[[float], None] = time.sleep
+    file: DownloadRequest,
+    target: Path,
+    lock_file: Path,
+    cache: Path,
+    wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Fetch a file once, and check it against its checksum, or the checksum that the first download recorded.
+    """Fetch a file once, and check it against its checksum, or the checksum that the first download
+    recorded.
 
-    The cache stores the file under its checksum, and the target is a link to it. A file in the cache is never fetched
-    again, even if the target was deleted.
+    The cache stores the file under its checksum, and the target is a link to it. A file in the
+    cache is never fetched again, even if the target was deleted.
 
     Args:
         file: The file, with its checksum or `lock`.
@@ -161,14 +186,19 @@ def fetch(
         cache: Folder of all fetched files, named by checksum.
         wait: Function that waits for a number of seconds between two attempts.
     Raises:
-        UserError: As in `download`, or the file differs from the lock file, or its content does not fit its name.
+        UserError: As in `download`, or the file differs from the lock file, or its content does not
+            fit its name.
     """
     cache.mkdir(parents=True, exist_ok=True)
     # Runs of several studies share the cache: the second run waits here, and then finds the file.
-    with hold_shared_lock(cache / f".{hashlib.sha256(file.origin.encode()).hexdigest()[:16]}.lock"):
+    with hold_shared_lock(
+        cache / f".{hashlib.sha256(file.origin.encode()).hexdigest()[:16]}.lock"
+    ):
         # The checksum of an earlier download holds for this one, too.
         if file.checksum == LOCK_ON_DOWNLOAD:
-            file = replace(file, checksum=read_recorded(lock_file, file.origin, "sha256"))
+            file = replace(
+                file, checksum=read_recorded(lock_file, file.origin, "sha256")
+            )
             if file.checksum:
                 advice = f"{lock_file} records the checksum of the first download; {file.advice}"
                 file = replace(file, advice=advice)
@@ -186,36 +216,50 @@ def fetch(
         _link(cached, target)
 
 
-def _record_first_download(file: DownloadRequest, received: Path, name: str, lock_file: Path) -> str:
+def _record_first_download(
+    file: DownloadRequest, received: Path, name: str, lock_file: Path
+) -> str:
     """Record the checksum of a received file, and return it.
 
     Raises:
         UserError: The file cannot be what its name says, or differs from the lock file.
     """
-    from waltz.core.downloads.content_checks import find_content_fault  # its readers, which plans do not need
+    # Its readers, which plans do not need.
+    from waltz.core.downloads.content_checks import (
+        find_content_fault,
+    )
 
     fault = find_content_fault(received, get_file_name(file.origin))
     if fault:
         received.unlink()
-        raise UserError(f"{name}: {redact_url(file.origin)} did not give the file ({fault}); {file.advice}")
+        raise UserError(
+            f"{name}: {redact_url(file.origin)} did not give the file ({fault}); {file.advice}"
+        )
     checksum = compute_sha256(received)
-    record_download(lock_file, file.origin, {"sha256": checksum, "size": received.stat().st_size})
+    record_download(
+        lock_file, file.origin, {"sha256": checksum, "size": received.stat().st_size}
+    )
     return checksum
 
 
 def _get_cached_path(cache: Path, checksum: str) -> Path:
-    """Return the path of a file in the cache; every checksum from a study or lock file is checked here.
+    """Return the path of a file in the cache; every checksum from a study or lock file is checked
+    here.
 
     Raises:
         UserError: The text is not a checksum and might lead out of the cache.
     """
     if not re.fullmatch(CHECKSUM, checksum):
-        raise UserError(f"sha256: no checksum (got {checksum[:80]!r}, expected 64 hexadecimal digits); correct it")
+        raise UserError(
+            f"sha256: no checksum (got {checksum[:80]!r}, expected 64 hexadecimal digits); correct it"
+        )
     return cache / checksum
 
 
 def _link_cached(cached: Path, checksum: str, target: Path) -> bool:
-    """Link a target to a file in the cache, and return whether the cache contains the file undamaged."""
+    """Link a target to a file in the cache, and return whether the cache contains the file
+    undamaged.
+    """
     if not cached.is_file():
         return False
     if compute_sha256(cached) != checksum:
@@ -235,10 +279,17 @@ def _link(source: Path, target: Path) -> None:
             shutil.copyfile(source, temporary)
 
 
-def download(file: DownloadRequest, target: Path, name: str = "", wait: Callable[[float], None] = time.sleep) -> None:
-    """Fetch a file in several attempts, which continue an interrupted download only if the checksum is known.
+def download(
+    file: DownloadRequest,
+    target: Path,
+    name: str = "",
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Fetch a file in several attempts, which continue an interrupted download only if the checksum
+    is known.
 
-    The received part stays next to the target under a name with the checksum, so that a later run can continue it.
+    The received part stays next to the target under a name with the checksum, so that a later run
+    can continue it.
 
     Args:
         file: The file, which is requested from `$WALTZ_MIRROR` if that is set.
@@ -276,11 +327,17 @@ def download(file: DownloadRequest, target: Path, name: str = "", wait: Callable
     # Users need to know which of the two servers failed.
     server = shown
     if source != file.origin:
-        server = f"{redact_url(source)}, the mirror that {MIRROR_VARIABLE} names for {shown}"
-    raise UserError(f"{name or target.name}: cannot be fetched from {server} ({reason}); {file.advice}")
+        server = (
+            f"{redact_url(source)}, the mirror that {MIRROR_VARIABLE} names for {shown}"
+        )
+    raise UserError(
+        f"{name or target.name}: cannot be fetched from {server} ({reason}); {file.advice}"
+    )
 
 
-def _try_download(file: DownloadRequest, source: str, part: Path) -> "_FaultError | None":
+def _try_download(
+    file: DownloadRequest, source: str, part: Path
+) -> "_FaultError | None":
     """Receive and check a file once; return the fault of the attempt, or None if it succeeded."""
     import httpx  # imported here because it takes 0.1 s, and most processes download nothing
 
@@ -302,7 +359,9 @@ class _FaultError(Exception):
         wait_seconds: Seconds that the server asks to wait before a further attempt.
     """
 
-    def __init__(self, fault: str, is_final: bool = False, wait_seconds: float = 0.0) -> None:
+    def __init__(
+        self, fault: str, is_final: bool = False, wait_seconds: float = 0.0
+    ) -> None:
         super().__init__(fault)
         self.is_final = is_final
         self.wait_seconds = wait_seconds
@@ -328,7 +387,8 @@ def _describe(error: Exception, url: str, part: Path) -> str:
 
 
 def _check_part(file: DownloadRequest, part: Path) -> None:
-    """Compare size and checksum of a received file with the requested ones; delete the file if they differ.
+    """Compare size and checksum of a received file with the requested ones; delete the file if they
+    differ.
 
     Raises:
         _FaultError: Size or checksum differ.
@@ -348,7 +408,8 @@ def _check_part(file: DownloadRequest, part: Path) -> None:
 
 
 def _receive(file: DownloadRequest, url: str, part: Path) -> None:
-    """Receive the missing rest of a file and append it, or receive all of it if the server does not send ranges.
+    """Receive the missing rest of a file and append it, or receive all of it if the server does not
+    send ranges.
 
     Raises:
         _FaultError: The server does not send the file, or not all of it.
@@ -362,7 +423,10 @@ def _receive(file: DownloadRequest, url: str, part: Path) -> None:
         """Refuse a redirect to plain http for a file that no checksum protects."""
         is_downgraded = url.startswith("https:") and request.url.scheme != "https"
         if is_checksum_unknown and is_downgraded:
-            raise _FaultError("the server redirects from https to http, where anybody can exchange it", is_final=True)
+            raise _FaultError(
+                "the server redirects from https to http, where anybody can exchange it",
+                is_final=True,
+            )
 
     name = get_file_name(url)
     received = part.stat().st_size if part.exists() else 0
@@ -379,15 +443,25 @@ def _receive(file: DownloadRequest, url: str, part: Path) -> None:
 
     hooks = {"request": [refuse_plain_http]}
     with (
-        build_client(timeout=TIMEOUT_SECONDS, auth=find_login(), follow_redirects=True, event_hooks=hooks) as client,
+        build_client(
+            timeout=TIMEOUT_SECONDS,
+            auth=find_login(),
+            follow_redirects=True,
+            event_hooks=hooks,
+        ) as client,
         TimeLimit(ANSWER_SECONDS, describe) as limit,
-        client.stream("GET", url, headers=headers, extensions=limit.extensions) as response,
+        client.stream(
+            "GET", url, headers=headers, extensions=limit.extensions
+        ) as response,
     ):
         # Refuse a reply before any byte of it is written.
         _check_status(response, part, received)
         _check_content(response, name)
         is_resumed = _is_resumed(response, part, received)
-        has_end = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+        has_end = (
+            "Content-Length" in response.headers
+            or "Transfer-Encoding" in response.headers
+        )
         if is_checksum_unknown and file.size is None and not has_end:
             raise _FaultError(
                 "the server does not say how long the file is, so that a part of it could pass for all; name its"
@@ -400,7 +474,8 @@ def _receive(file: DownloadRequest, url: str, part: Path) -> None:
 
 
 def _check_status(response: "httpx.Response", part: Path, received: int) -> None:
-    """Refuse a reply whose status announces neither the file nor, after an interruption, the rest of the file.
+    """Refuse a reply whose status announces neither the file nor, after an interruption, the rest
+    of the file.
 
     Raises:
         _FaultError: The reply does not hold what was requested.
@@ -410,13 +485,19 @@ def _check_status(response: "httpx.Response", part: Path, received: int) -> None
     shown = f"HTTP {status} {reason[:80]}"
     if status in PERMANENT_STATUSES:
         raise _FaultError(shown, is_final=True)
-    # The file has changed: its received part is useless, so the next attempt starts from the beginning.
+    # The file has changed: its received part is useless, so the next attempt starts from the
+    # beginning.
     if status == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
         part.unlink(missing_ok=True)
-        raise _FaultError("the server has a file of another length than the received part")
+        raise _FaultError(
+            "the server has a file of another length than the received part"
+        )
     # Other errors of client and server may be temporary.
     if status >= http.HTTPStatus.BAD_REQUEST:
-        raise _FaultError(shown, wait_seconds=read_retry_after(response.headers.get("Retry-After", "")))
+        raise _FaultError(
+            shown,
+            wait_seconds=read_retry_after(response.headers.get("Retry-After", "")),
+        )
     is_rest = received > 0 and status == http.HTTPStatus.PARTIAL_CONTENT
     if status != http.HTTPStatus.OK and not is_rest:
         raise _FaultError(f"{shown}, without the file", is_final=True)
@@ -433,12 +514,15 @@ def _check_content(response: "httpx.Response", name: str) -> None:
     if encoding not in ("", "identity"):
         encoding = _redact_reply(encoding, response)[:40]
         raise _FaultError(
-            f"the server sent the file in the encoding {encoding!r}, which was not requested", is_final=True
+            f"the server sent the file in the encoding {encoding!r}, which was not requested",
+            is_final=True,
         )
     is_page = response.headers.get("Content-Type", "").lower().startswith(PAGE_TYPES)
     is_page_expected = name.lower().endswith((".html", ".htm"))
     if is_page and not is_page_expected:
-        raise _FaultError("the server sent a web page instead of the file", is_final=True)
+        raise _FaultError(
+            "the server sent a web page instead of the file", is_final=True
+        )
 
 
 def _is_resumed(response: "httpx.Response", part: Path, received: int) -> bool:
@@ -463,7 +547,9 @@ def _redact_reply(text: str, response: "httpx.Response") -> str:
 
 def _is_rest(content_range: str, first: int) -> bool:
     """Return whether the header `Content-Range` announces all bytes of a file from byte `first` on."""
-    match = re.fullmatch("bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", content_range.strip())
+    match = re.fullmatch(
+        "bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", content_range.strip()
+    )
     if match is None:
         return False
     start, last, total = map(int, match.groups())
@@ -471,8 +557,11 @@ def _is_rest(content_range: str, first: int) -> bool:
     return start == first and last == total - 1
 
 
-def _write_stream(response: "httpx.Response", file: IO[bytes], largest: int, limit: TimeLimit) -> None:
-    """Write the content of a reply to a file; `limit` cuts the connection if the server is too slow.
+def _write_stream(
+    response: "httpx.Response", file: IO[bytes], largest: int, limit: TimeLimit
+) -> None:
+    """Write the content of a reply to a file; `limit` cuts the connection if the server is too
+    slow.
 
     Raises:
         _FaultError: The file gets larger than `largest` bytes.
@@ -488,5 +577,7 @@ def _write_stream(response: "httpx.Response", file: IO[bytes], largest: int, lim
         # A server may send more bytes than it announced.
         if file.tell() + len(chunk) > largest:
             file.truncate(0)
-            raise _FaultError(f"the server sent more than {largest} bytes", is_final=True)
+            raise _FaultError(
+                f"the server sent more than {largest} bytes", is_final=True
+            )
         file.write(chunk)

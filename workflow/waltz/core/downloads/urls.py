@@ -10,7 +10,9 @@ from waltz.core.redaction import has_user, name_url, redact_url
 URL_PATTERN = "^https?://[^\\s/]\\S*$"
 """Pattern of the urls that a study may contain."""
 MIRROR_VARIABLE = "WALTZ_MIRROR"
-"""Environment variable with the address of a mirror; it replaces the scheme (`https://`) of every url."""
+"""Environment variable with the address of a mirror; it replaces the scheme (`https://`) of every
+url.
+"""
 
 
 def is_url(text: str) -> bool:
@@ -34,22 +36,30 @@ def check_user(url: str) -> str:
 
 
 def name_origin(origin: str) -> str:
-    """Return the name (`name_url`) of a url without the part after `#`; return an id on the hub unchanged."""
+    """Return the name (`name_url`) of a url without the part after `#`; return an id on the hub
+    unchanged.
+    """
     return name_url(urldefrag(origin).url) if is_url(origin) else origin
 
 
 def get_archive_member(url: str) -> str:
-    """Return the path inside an archive, the part of a url after `#`; empty if the url has no such part."""
+    """Return the path inside an archive, the part of a url after `#`; empty if the url has no such
+    part.
+    """
     return urldefrag(url).fragment if is_url(url) else ""
 
 
 def get_file_name(url: str) -> str:
-    """Return the name of the file that a url denotes; for a file in an archive, the name of the archive."""
+    """Return the name of the file that a url denotes; for a file in an archive, the name of the
+    archive.
+    """
     return urlsplit(url).path.rstrip("/").rsplit("/", 1)[-1]
 
 
 def find_name_fault(url: str) -> str:
-    """Return the reason why a url's file, or its member of an archive, has no usable name; empty if it has one."""
+    """Return the reason why a url's file, or its member of an archive, has no usable name; empty if
+    it has one.
+    """
     name = get_file_name(url)
     if not is_safe_name(name):
         return f"no file can have the name that the url gives it (got {name[:80]!r}); name the url of a file"
@@ -60,12 +70,16 @@ def find_name_fault(url: str) -> str:
 
 
 def get_copy_path(url: str) -> str:
-    """Return the relative path under which a copy of a url's file is stored: host, path and a digest of the query."""
+    """Return the relative path under which a copy of a url's file is stored: host, path and a
+    digest of the query.
+    """
     return re.sub(r"[^\w./-]|\.\.", "_", name_origin(url).partition("://")[2])
 
 
 def apply_mirror(url: str) -> str:
-    """Return the address from which a url's file is fetched: on the mirror `$WALTZ_MIRROR` if set, and without `#`."""
+    """Return the address from which a url's file is fetched: on the mirror `$WALTZ_MIRROR` if set,
+    and without `#`.
+    """
     file_url = urldefrag(url).url
     mirror = os.environ.get(MIRROR_VARIABLE)
     if not mirror:

@@ -35,7 +35,9 @@ ARCHIVE_ERRORS = (
     OverflowError,
     MemoryError,
 )
-"""Errors that readers raise for archives that are damaged, encrypted, hostile, or compressed in an unknown way."""
+"""Errors that readers raise for archives that are damaged, encrypted, hostile, or compressed in an
+unknown way.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Archive:
 
     Attributes:
         path: Path of the archive.
-        sizes: Size in bytes of each regular file by its name, without links and files with unsafe names.
+        sizes: Size in bytes of each regular file by its name, without links and files with unsafe
+            names.
         open: Function that opens a file of the archive by its name.
     """
 
@@ -69,7 +72,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
             with tarfile.open(path) as tar:
                 yield _list_tar(path, tar)
         else:
-            raise UserError(f"{path}: neither a zip nor a tar; delete it and run again to fetch it")
+            raise UserError(
+                f"{path}: neither a zip nor a tar; delete it and run again to fetch it"
+            )
     except ARCHIVE_ERRORS as error:
         if convert_to_user_error(error) is not None:
             raise  # such as a full disk
@@ -81,14 +86,24 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 def _list_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
     """Return an open zip as an archive."""
-    members = [member for member in archive.infolist() if is_regular(member) and is_safe_name(member.filename)]
+    members = [
+        member
+        for member in archive.infolist()
+        if is_regular(member) and is_safe_name(member.filename)
+    ]
     _check_names(path, [member.filename for member in members])
-    return Archive(path, {member.filename: member.file_size for member in members}, archive.open)
+    return Archive(
+        path, {member.filename: member.file_size for member in members}, archive.open
+    )
 
 
 def _list_tar(path: Path, tar: tarfile.TarFile) -> Archive:
     """Return an open tar as an archive."""
-    members = [member for member in tar.getmembers() if member.isreg() and is_safe_name(member.name)]
+    members = [
+        member
+        for member in tar.getmembers()
+        if member.isreg() and is_safe_name(member.name)
+    ]
     _check_names(path, [member.name for member in members])
     entries = {member.name: member for member in members}
 
@@ -99,14 +114,18 @@ def _list_tar(path: Path, tar: tarfile.TarFile) -> Archive:
             raise tarfile.ReadError(f"{name} is not a file")
         return file
 
-    return Archive(path, {name: member.size for name, member in entries.items()}, open_member)
+    return Archive(
+        path, {name: member.size for name, member in entries.items()}, open_member
+    )
 
 
 def extract_member(path: Path, member: str, target: Path) -> None:
-    """Extract one file of an archive: the file with path `member`, or the only file whose path ends with `member`.
+    """Extract one file of an archive: the file with path `member`, or the only file whose path ends
+    with `member`.
 
     Raises:
-        UserError: No file or several files match, or the file is larger than the archive states or than `MAX_BYTES`.
+        UserError: No file or several files match, or the file is larger than the archive states or
+            than `MAX_BYTES`.
     """
     parts = PurePosixPath(member).parts
     with open_archive(path) as archive:
@@ -116,12 +135,15 @@ def extract_member(path: Path, member: str, target: Path) -> None:
         if not names:
             names = [name for name in paths if paths[name][-len(parts) :] == parts]
         if len(names) != 1:
-            raise UserError(f"{path}: contains {len(names)} files {member!r}, expected 1; correct its url after #")
+            raise UserError(
+                f"{path}: contains {len(names)} files {member!r}, expected 1; correct its url after #"
+            )
         _extract_file(archive, names[0], target)
 
 
 def extract_folder(path: Path, target: Path) -> None:
-    """Replace `target` by the files of an archive's only folder with a config.json, without its subfolders.
+    """Replace `target` by the files of an archive's only folder with a config.json, without its
+    subfolders.
 
     Raises:
         UserError: The archive has no such folder, or several.
@@ -133,23 +155,35 @@ def extract_folder(path: Path, target: Path) -> None:
             raise UserError(
                 f"{path}: contains {len(folders)} folders with a {MODEL_CONFIG}, expected 1; name another archive"
             )
-        names = [name for name in archive.sizes if PurePosixPath(name).parent == folders[0]]
-        _check_names(path, [name.casefold() for name in names])  # systems that ignore case have one file of both
+        names = [
+            name for name in archive.sizes if PurePosixPath(name).parent == folders[0]
+        ]
+        # Systems that ignore case have one file of both.
+        _check_names(path, [name.casefold() for name in names])
         with replace_folder(target) as temporary:
             for name in names:
                 _extract_file(archive, name, temporary / PurePosixPath(name).name)
 
 
 def _extract_file(archive: Archive, name: str, target: Path) -> None:
-    """Extract one file, whose size must be the size that the archive states and at most `MAX_BYTES`."""
+    """Extract one file, whose size must be the size that the archive states and at most
+    `MAX_BYTES`.
+    """
     limit = min(archive.sizes[name], MAX_BYTES)
-    with archive.open(name) as source, replace_file(target) as temporary, temporary.open("wb") as file:
-        # Read one byte more than is allowed, so that a file that is larger than its stated size is noticed.
+    with (
+        archive.open(name) as source,
+        replace_file(target) as temporary,
+        temporary.open("wb") as file,
+    ):
+        # Read one byte more than is allowed, so that a file that is larger than its stated size is
+        # noticed.
         remaining = limit
         while chunk := source.read(min(remaining, 1 << 20) + 1):
             remaining -= len(chunk)
             if remaining < 0:
-                raise UserError(f"{archive.path}: {name!r} has more than {limit} bytes; get the archive again")
+                raise UserError(
+                    f"{archive.path}: {name!r} has more than {limit} bytes; get the archive again"
+                )
             file.write(chunk)
         if remaining and archive.sizes[name] <= MAX_BYTES:
             raise UserError(
@@ -168,7 +202,11 @@ def is_regular(info: zipfile.ZipInfo) -> bool:
 
 
 def _check_names(path: Path, names: Iterable[str]) -> None:
-    """Refuse an archive that contains two files with the same name, since readers disagree which of them counts."""
+    """Refuse an archive that contains two files with the same name, since readers disagree which of
+    them counts.
+    """
     for name, count in Counter(names).items():
         if count > 1:
-            raise UserError(f"{path}: contains {count} files {name!r}, expected 1; get another copy")
+            raise UserError(
+                f"{path}: contains {count} files {name!r}, expected 1; get another copy"
+            )

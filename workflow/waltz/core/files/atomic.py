@@ -12,15 +12,18 @@ from pathlib import Path
 import psutil
 
 LONGEST_STEM = 128
-"""Largest number of bytes of a file's name in the name of its temporary file; systems limit that to 255 bytes."""
+"""Largest number of bytes of a file's name in the name of its temporary file; systems limit that to
+255 bytes.
+"""
 
 
 @contextmanager
 def replace_file(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; rename it to `path` if the block succeeds, else delete it.
+    """Yield a temporary path next to `path`; rename it to `path` if the block succeeds, else delete
+    it.
 
-    The temporary name contains host and process, because a job of a killed Snakemake may still be writing when the
-    next run starts the same job. Temporary files of ended processes are deleted.
+    The temporary name contains host and process, because a job of a killed Snakemake may still be
+    writing when the next run starts the same job. Temporary files of ended processes are deleted.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +39,8 @@ def replace_file(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f"{prefix}{os.getpid()}.tmp")
     try:
         yield temporary
-        # The content must be on disk before the file is renamed: a crash could leave an empty file under the name.
+        # The content must be on disk before the file is renamed: a crash could leave an empty file
+        # under the name.
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -46,7 +50,9 @@ def replace_file(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder next to `target`; rename it to `target` if the block succeeds, else delete it."""
+    """Yield an empty folder next to `target`; rename it to `target` if the block succeeds, else
+    delete it.
+    """
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)

@@ -6,7 +6,9 @@ from typing import Any, NoReturn
 import yaml
 
 MAX_REPEATED = 100_000
-"""Largest number of values that the aliases of a file may repeat; the largest study has thousands and no alias."""
+"""Largest number of values that the aliases of a file may repeat; the largest study has thousands
+and no alias.
+"""
 MAX_DEPTH = 100
 """Largest number of nested levels, with aliases followed."""
 MAX_BYTES = 64 * 1024**2
@@ -21,12 +23,14 @@ FLOAT = "tag:yaml.org,2002:float"
 class _BoundedLoader(yaml.SafeLoader):
     """Loader of plain values that counts them before it creates any.
 
-    It refuses a key that occurs twice in a mapping, where YAML would use the last value, and numbers like `1:30`, which
-    YAML would read as 90 in base 60.
+    It refuses a key that occurs twice in a mapping, where YAML would use the last value, and
+    numbers like `1:30`, which YAML would read as 90 in base 60.
     """
 
     def get_single_node(self) -> yaml.Node | None:
-        """Return the tree of the file; refuse a tree that gets too large when its aliases are followed."""
+        """Return the tree of the file; refuse a tree that gets too large when its aliases are
+        followed.
+        """
         node = super().get_single_node()
         if node is None:
             return None
@@ -42,7 +46,8 @@ class _BoundedLoader(yaml.SafeLoader):
 
         Args:
             node: The node.
-            counts: Number of values by the id of each visited node; 0 while a node is being counted.
+            counts: Number of values by the id of each visited node; 0 while a node is being
+                counted.
             depth: Level of the node, from 1.
         """
         known_count = counts.get(id(node))
@@ -59,11 +64,19 @@ class _BoundedLoader(yaml.SafeLoader):
         return count
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        """Return the number of a node; refuse numbers in base 60 and numbers that are too long for Python."""
+        """Return the number of a node; refuse numbers in base 60 and numbers that are too long for
+        Python.
+        """
         if ":" in node.value:
-            _refuse(node, f"{node.value[:20]} is a number in base 60; write it in quotation marks, or in base 10")
+            _refuse(
+                node,
+                f"{node.value[:20]} is a number in base 60; write it in quotation marks, or in base 10",
+            )
         if len(node.value) > MAX_DIGITS:
-            _refuse(node, f"a number of {len(node.value)} digits (expected {MAX_DIGITS} or fewer)")
+            _refuse(
+                node,
+                f"a number of {len(node.value)} digits (expected {MAX_DIGITS} or fewer)",
+            )
         # The constructors of PyYAML parse the checked text.
         if node.tag == INTEGER:
             return int(self.construct_yaml_int(node))
@@ -94,7 +107,9 @@ def _check_keys(node: yaml.MappingNode) -> None:
             continue
         line = key.start_mark.line + 1
         if key.value in lines:
-            raise yaml.YAMLError(f"key {key.value!r} stands twice, in lines {lines[key.value]} and {line}")
+            raise yaml.YAMLError(
+                f"key {key.value!r} stands twice, in lines {lines[key.value]} and {line}"
+            )
         lines[key.value] = line
 
 
@@ -111,12 +126,15 @@ def read_yaml(file: Path) -> Any:
     Raises:
         OSError: The file cannot be read.
         UnicodeDecodeError: The file is not UTF-8.
-        yaml.YAMLError: The file is not YAML, is larger than `MAX_BYTES`, or contains a key twice, aliases for more than
-            `MAX_REPEATED` values, more than `MAX_DEPTH` levels, or values that cannot be read.
+        yaml.YAMLError: The file is not YAML, is larger than `MAX_BYTES`, or contains a key twice,
+            aliases for more than `MAX_REPEATED` values, more than `MAX_DEPTH` levels, or values
+            that cannot be read.
     """
     # Check the size before the file is read into memory.
     if file.stat().st_size > MAX_BYTES:
-        raise yaml.YAMLError(f"it has {file.stat().st_size} bytes (expected {MAX_BYTES} or fewer)")
+        raise yaml.YAMLError(
+            f"it has {file.stat().st_size} bytes (expected {MAX_BYTES} or fewer)"
+        )
     text = file.read_text(encoding="utf-8")
     try:
         return yaml.load(text, _BoundedLoader)
@@ -129,5 +147,12 @@ def read_yaml(file: Path) -> Any:
         if mark:
             fault = f"line {mark.line + 1}, column {mark.column + 1}: {fault}"
         raise yaml.YAMLError(fault) from None
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:  # such as a date of month 13
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+    ) as error:
+        # Such as a date of month 13.
         raise yaml.YAMLError(f"a value cannot be read ({error})") from None

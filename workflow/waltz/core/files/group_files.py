@@ -1,4 +1,6 @@
-"""Result files of a job, which runs one model on one group of data sets: rows, and a run record for each data set."""
+"""Result files of a job, which runs one model on one group of data sets: rows, and a run record for
+each data set.
+"""
 
 import json
 import time
@@ -32,8 +34,8 @@ class DatasetFiles:
         name: Name of the data set.
         rows: Parquet file of its items, or of the rows that its items are made of.
         images: Folder, archive or list of its images; empty for a model that reads no images.
-        settings: Settings of the data set: its form, and the study's entry for questions, text tasks and mismatched
-            texts.
+        settings: Settings of the data set: its form, and the study's entry for questions, text
+            tasks and mismatched texts.
     """
 
     name: str
@@ -67,25 +69,36 @@ class DatasetResult:
 
 
 def list_dataset_files(
-    datasets: Mapping[str, Mapping[str, Any]], rows: Sequence[str], images: Sequence[str] | None = None
+    datasets: Mapping[str, Mapping[str, Any]],
+    rows: Sequence[str],
+    images: Sequence[str] | None = None,
 ) -> list[DatasetFiles]:
-    """Return the files of each data set in a group; `images` is None or empty for a model that reads no images."""
+    """Return the files of each data set in a group; `images` is None or empty for a model that
+    reads no images.
+    """
     image_files = images or [""] * len(datasets)
     files = []
-    for (name, settings), row_file, image_file in zip(datasets.items(), rows, image_files, strict=True):
+    for (name, settings), row_file, image_file in zip(
+        datasets.items(), rows, image_files, strict=True
+    ):
         files.append(DatasetFiles(name, row_file, image_file, settings))
     return files
 
 
 def write_results(
-    outputs: Mapping[str, tuple[str, Layout]], record: str, results: Iterable[DatasetResult], **facts: Any
+    outputs: Mapping[str, tuple[str, Layout]],
+    record: str,
+    results: Iterable[DatasetResult],
+    **facts: Any,
 ) -> None:
     """Write the results of a model job: one Parquet file per output, and a list of run records.
 
     Args:
-        outputs: Path and layout of each output by its name; the records count the rows of the first output.
+        outputs: Path and layout of each output by its name; the records count the rows of the first
+            output.
         record: Path of the run records.
-        results: One result per data set; the time until the iterator yields a result counts as its wall time.
+        results: One result per data set; the time until the iterator yields a result counts as its
+            wall time.
         facts: Entries of all records; `model` is the entry of the model, with its name.
     """
     # Collect one table per data set; they are written together at the end.
@@ -96,7 +109,9 @@ def write_results(
     for result in results:
         # Every row gets the name of its data set as its first column.
         for name, (_, layout) in outputs.items():
-            rows = [{"dataset": result.dataset.name, **row} for row in result.tables[name]]
+            rows = [
+                {"dataset": result.dataset.name, **row} for row in result.tables[name]
+            ]
             tables[name].append(parquet.build_table(rows, layout.with_dataset()))
         records.append(
             build_record(
@@ -115,7 +130,13 @@ def write_results(
     datasets = json.dumps([entry["dataset"] for entry in records])
     for name, (path, layout) in outputs.items():
         table = pa.concat_tables(tables[name])
-        parquet.write(path, table, layout.with_dataset(), model=facts["model"]["name"], datasets=datasets)
+        parquet.write(
+            path,
+            table,
+            layout.with_dataset(),
+            model=facts["model"]["name"],
+            datasets=datasets,
+        )
     _write_records(record, records)
 
 
@@ -125,17 +146,20 @@ def _write_records(path: str, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_runs(
-    paths: Iterable[str | Path], layout: Layout, runs: Iterable[Sequence[str]] | None = None
+    paths: Iterable[str | Path],
+    layout: Layout,
+    runs: Iterable[Sequence[str]] | None = None,
 ) -> dict[Run, pa.Table]:
     """Return the rows of each run, without the column `dataset`.
 
     Args:
         paths: Files that `write_results` or `merge_shards` wrote.
         layout: Layout of the rows.
-        runs: Runs to return, in this order; None returns all runs that have rows. A requested run without rows gets an
-            empty table.
+        runs: Runs to return, in this order; None returns all runs that have rows. A requested run
+            without rows gets an empty table.
     Raises:
-        UserError: A file is missing, broken, of another layout, or of another model or group than its path says.
+        UserError: A file is missing, broken, of another layout, or of another model or group than
+            its path says.
     """
     # A run must come from one file only, else its rows would count twice.
     requested = None if runs is None else [(model, dataset) for model, dataset in runs]
@@ -148,18 +172,24 @@ def read_runs(
             _check_requested(path, stored_runs, requested)
         for run in stored_runs:
             if run in origins:
-                raise UserError(f"{path}: holds {' on '.join(run)}, as {origins[run]} does; delete both and run again")
+                raise UserError(
+                    f"{path}: holds {' on '.join(run)}, as {origins[run]} does; delete both and run again"
+                )
             origins[run] = path
             _, dataset = run
             # The rows of a run lose the column `dataset`, which is part of its key.
-            rows = table.filter(pc.equal(table.column("dataset"), dataset)).drop_columns("dataset")
+            rows = table.filter(
+                pc.equal(table.column("dataset"), dataset)
+            ).drop_columns("dataset")
             tables[run] = rows.cast(layout.schema)
     if requested is None:
         return {run: table for run, table in tables.items() if table.num_rows}
     return {run: tables.get(run, layout.schema.empty_table()) for run in requested}
 
 
-def _check_requested(path: str | Path, stored_runs: Sequence[Run], requested: Sequence[Run]) -> None:
+def _check_requested(
+    path: str | Path, stored_runs: Sequence[Run], requested: Sequence[Run]
+) -> None:
     """Refuse a file that contains runs, but no requested one."""
     if stored_runs and not set(stored_runs) & set(requested):
         raise UserError(
@@ -172,35 +202,56 @@ def _list_runs(path: str | Path) -> list[Run]:
     """Return the runs in a file by its metadata, including runs without rows."""
     metadata = parquet.read_metadata(path)
     if not {"model", "datasets"} <= set(metadata):
-        raise UserError(f"{path}: does not say of which model and data sets it is; delete it and run again")
-    return [(metadata["model"], dataset) for dataset in json.loads(metadata["datasets"])]
+        raise UserError(
+            f"{path}: does not say of which model and data sets it is; delete it and run again"
+        )
+    return [
+        (metadata["model"], dataset) for dataset in json.loads(metadata["datasets"])
+    ]
 
 
 def read_run_rows(
-    paths: Iterable[str | Path], layout: Layout, runs: Iterable[Sequence[str]] | None = None
+    paths: Iterable[str | Path],
+    layout: Layout,
+    runs: Iterable[Sequence[str]] | None = None,
 ) -> dict[Run, list[dict[str, Any]]]:
     """Return the rows of each run as dictionaries; arguments as of `read_runs`."""
-    return {run: table.to_pylist() for run, table in read_runs(paths, layout, runs).items()}
+    return {
+        run: table.to_pylist() for run, table in read_runs(paths, layout, runs).items()
+    }
 
 
 def read_run_records(
-    paths: Iterable[str | Path], record_type: type[AnyRecord], runs: Iterable[Sequence[str]] | None = None
+    paths: Iterable[str | Path],
+    record_type: type[AnyRecord],
+    runs: Iterable[Sequence[str]] | None = None,
 ) -> dict[Run, list[AnyRecord]]:
     """Return the rows of each run as records; arguments as of `read_runs`."""
     tables = read_runs(paths, get_layout(record_type), runs)
-    return {run: list(build_records(table, record_type)) for run, table in tables.items()}
+    return {
+        run: list(build_records(table, record_type)) for run, table in tables.items()
+    }
 
 
 def read_run_frames(
-    paths: Iterable[str | Path], record_type: type[Record], runs: Iterable[Sequence[str]] | None = None
+    paths: Iterable[str | Path],
+    record_type: type[Record],
+    runs: Iterable[Sequence[str]] | None = None,
 ) -> dict[Run, pd.DataFrame]:
-    """Return the rows of each run as a data frame, with nulls as in `read_frame`; arguments as of `read_runs`."""
+    """Return the rows of each run as a data frame, with nulls as in `read_frame`; arguments as of
+    `read_runs`.
+    """
     tables = read_runs(paths, get_layout(record_type), runs)
     return {run: table.to_pandas() for run, table in tables.items()}
 
 
 def merge_shards(
-    paths: Sequence[str], records: Sequence[str], path: str, record: str, layout: Layout, order: Sequence[str]
+    paths: Sequence[str],
+    records: Sequence[str],
+    path: str,
+    record: str,
+    layout: Layout,
+    order: Sequence[str],
 ) -> None:
     """Merge the files and run records of a model job's shards.
 
@@ -210,20 +261,26 @@ def merge_shards(
         path: The merged file.
         record: The merged run records.
         layout: Layout of the rows.
-        order: Columns by which the rows of a data set are sorted, after the name of the data set; `POSITION` alone
-            restores the order that rows and data sets would have in a single shard.
+        order: Columns by which the rows of a data set are sorted, after the name of the data set;
+            `POSITION` alone restores the order that rows and data sets would have in a single
+            shard.
     Raises:
         UserError: A shard is broken, or of another model or group than the first.
     """
     # A shard of another model would go unnoticed among the rows.
     for shard in paths:
         if _list_runs(shard) != _list_runs(paths[0]):
-            raise UserError(f"{shard}: is of another model or group than {paths[0]}; delete both and run again")
+            raise UserError(
+                f"{shard}: is of another model or group than {paths[0]}; delete both and run again"
+            )
 
-    # Shards with a column `position` restore the order of a single shard; others are sorted by key columns.
+    # Shards with a column `position` restore the order of a single shard; others are sorted by key
+    # columns.
     stored_order = list(order) == [POSITION]
     shard_layout = layout.with_position() if stored_order else layout
-    table = pa.concat_tables([parquet.read(shard, shard_layout.with_dataset()) for shard in paths])
+    table = pa.concat_tables(
+        [parquet.read(shard, shard_layout.with_dataset()) for shard in paths]
+    )
     if stored_order:
         table = _restore_order(table)
     else:
@@ -238,11 +295,20 @@ def merge_shards(
 
 
 def _restore_order(table: pa.Table) -> pa.Table:
-    """Return rows sorted by data set, in the order of appearance, and by the column `position`, which is dropped."""
+    """Return rows sorted by data set, in the order of appearance, and by the column `position`,
+    which is dropped.
+    """
     datasets = table.column("dataset").to_pylist()
-    dataset_positions = {name: index for index, name in enumerate(dict.fromkeys(datasets))}
-    # Sort key of each row: position of its data set, then its value in the column `position`, a list of numbers.
+    dataset_positions = {
+        name: index for index, name in enumerate(dict.fromkeys(datasets))
+    }
+    # Sort key of each row: position of its data set, then its value in the column `position`, a
+    # list of numbers.
     keys = []
-    for dataset, position in zip(datasets, table.column(POSITION).to_pylist(), strict=True):
+    for dataset, position in zip(
+        datasets, table.column(POSITION).to_pylist(), strict=True
+    ):
         keys.append((dataset_positions[dataset], position))
-    return table.take(sorted(range(len(keys)), key=keys.__getitem__)).drop_columns(POSITION)
+    return table.take(sorted(range(len(keys)), key=keys.__getitem__)).drop_columns(
+        POSITION
+    )

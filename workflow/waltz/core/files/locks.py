@@ -18,17 +18,25 @@ from waltz.core.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+UNSUPPORTED = (
+    errno.ENOLCK,
+    errno.ENOSYS,
+    errno.EOPNOTSUPP,
+    errno.ENOTSUP,
+    errno.EINVAL,
+)
 """Error numbers of a file system without locks, such as NFS without its lock daemon."""
 MARKER_SUFFIX = ".held"
 """Suffix of the file whose existence is the lock if the file system has no locks."""
 
 
 def build_lock(file: Path, mode: int = -1) -> BaseFileLock:
-    """Return the lock of a file, not yet acquired; it ends with its process and never follows a link.
+    """Return the lock of a file, not yet acquired; it ends with its process and never follows a
+    link.
 
-    If the file system has no locks, the lock is a file next to `file` that exists while the lock is held; the log
-    reports this once per folder. If its process was killed, the next process on this machine deletes the file.
+    If the file system has no locks, the lock is a file next to `file` that exists while the lock is
+    held; the log reports this once per folder. If its process was killed, the next process on this
+    machine deletes the file.
 
     Args:
         file: The lock file, in an existing folder.
@@ -51,7 +59,8 @@ def hold_shared_lock(file: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except PermissionError:
-        # The owner of the file or folder decides who may write: name them and the command that helps.
+        # The owner of the file or folder decides who may write: name them and the command that
+        # helps.
         lock_file = Path(lock.lock_file)
         path = lock_file if lock_file.exists() else file.parent
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -77,7 +86,8 @@ def _find_owner(path: Path) -> str:
 def _has_locks(folder: Path) -> bool:
     """Return whether the file system of a folder has locks.
 
-    A folder that cannot be written counts as one with locks; the write then fails with its actual cause.
+    A folder that cannot be written counts as one with locks; the write then fails with its actual
+    cause.
     """
     try:
         # Try a lock on a temporary file, since no system call says whether a file system has locks.

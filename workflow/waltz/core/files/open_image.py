@@ -6,7 +6,9 @@ from typing import IO
 from PIL import Image
 
 IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
-"""Formats that are decoded, whatever the suffix. For others, such as PostScript, Pillow would run Ghostscript."""
+"""Formats that are decoded, whatever the suffix. For others, such as PostScript, Pillow would run
+Ghostscript.
+"""
 
 
 def open_image(file: str | Path | IO[bytes]) -> Image.Image:

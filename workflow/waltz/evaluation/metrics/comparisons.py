@@ -8,9 +8,9 @@
   give a p below 2 / resamples, which a correction for many tests would always reject. No p is smaller than the p of a
   sign test over images.
 
-Holm's correction covers all data sets of a group and all pairs of models of one profile, setting and metric: encoders
-and language models with each other, decoders with each other, and the former with the latter. Models are compared on
-the items that both could score.
+Holm's correction covers all data sets of a group and all pairs of models of one profile, setting
+and metric: encoders and language models with each other, decoders with each other, and the former
+with the latter. Models are compared on the items that both could score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +31,14 @@ from waltz.evaluation.metrics.pair_metrics import (
 from waltz.evaluation.metrics.power import align_items, compute_least_p
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
-COMPARED_METRICS = tuple(metric for metric in METRICS if metric not in ("acc_r_paper", "ties"))
+COMPARED_METRICS = tuple(
+    metric for metric in METRICS if metric not in ("acc_r_paper", "ties")
+)
 """Names of the metrics in which one model can be better than another."""
-TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for metric in COMPARED_METRICS}
+TESTS = {
+    metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP
+    for metric in COMPARED_METRICS
+}
 """Name of the test for each metric."""
 
 Draws = dict[str, tuple[float, np.ndarray]]
@@ -53,20 +58,25 @@ def compare_models(
         metrics: Names among `COMPARED_METRICS`.
         parts: Part of each run; models of the same part are not compared. None compares all models.
     Returns:
-        Rows of dataset, metric, model_a, model_b, test (`McNemar` or `bootstrap`), difference (a minus b, in percentage
-        points) with ci_low and ci_high, p of no difference, p_holm (after Holm's correction over the table), n (number
-        of items that both models could score), and the reason if the difference is undefined.
+        Rows of dataset, metric, model_a, model_b, test (`McNemar` or `bootstrap`), difference (a
+        minus b, in percentage points) with ci_low and ci_high, p of no difference, p_holm (after
+        Holm's correction over the table), n (number of items that both models could score), and the
+        reason if the difference is undefined.
     """
     compared: list[dict[str, Any]] = []
     for dataset in dict.fromkeys(dataset for _, dataset in scores):
-        models = [model for model, scored_dataset in scores if scored_dataset == dataset]
-        # Draws of a model depend on the items that it shares with the other model. Most pairs share the same items, so
-        # that the draws are kept.
+        models = [
+            model for model, scored_dataset in scores if scored_dataset == dataset
+        ]
+        # Draws of a model depend on the items that it shares with the other model. Most pairs share
+        # the same items, so that the draws are kept.
         draws_of_model: dict[tuple[str, tuple[str, ...]], Draws] = {}
         for model_a, model_b in combinations(models, 2):
             if parts and parts.get((model_a, dataset)) == parts.get((model_b, dataset)):
                 continue
-            scored_pair = align_items(scores[model_a, dataset], scores[model_b, dataset])
+            scored_pair = align_items(
+                scores[model_a, dataset], scores[model_b, dataset]
+            )
             draws_pair: list[Draws] = []
             for model, scored in zip((model_a, model_b), scored_pair, strict=True):
                 key = (model, scored.items)
@@ -74,30 +84,49 @@ def compare_models(
                     draws_of_model[key] = _draw_metrics(scored, dataset, resampling)
                 draws_pair.append(draws_of_model.get(key, {}))
             for metric in metrics:
-                names = {"dataset": dataset, "metric": metric, "model_a": model_a, "model_b": model_b}
-                compared.append({**names, **_compare(metric, names, scored_pair, draws_pair, resampling)})
+                names = {
+                    "dataset": dataset,
+                    "metric": metric,
+                    "model_a": model_a,
+                    "model_b": model_b,
+                }
+                compared.append(
+                    {
+                        **names,
+                        **_compare(metric, names, scored_pair, draws_pair, resampling),
+                    }
+                )
     return _correct_by_metric(compared)
 
 
 def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> Draws:
     """Return the value and the draws of each metric.
 
-    Two models with the same items have the same resamples, since these depend on data set, images and seed alone.
+    Two models with the same items have the same resamples, since these depend on data set, images
+    and seed alone.
     """
-    resamples = resample(scored.images, resamples=resampling.resamples, seed=resampling.seed, label=dataset)
+    resamples = resample(
+        scored.images,
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=dataset,
+    )
     return compute_metric_draws(scored, resamples)
 
 
-def compute_mcnemar_p(right_a: np.ndarray, right_b: np.ndarray, images: Sequence[str] | None = None) -> float:
+def compute_mcnemar_p(
+    right_a: np.ndarray, right_b: np.ndarray, images: Sequence[str] | None = None
+) -> float:
     """Return the p-value of McNemar's exact test; it is 1 if the models agree on all items.
 
-    If the models are equally good, they can be exchanged on each image: model a is as likely to lead by a number of
-    items as model b. p is the probability that random exchanges, with a fair coin for each image, give a total lead
-    that is at least as large as the observed lead. With one item for each image this is McNemar's test. m images give
-    no p below 2 / 2^m.
+    If the models are equally good, they can be exchanged on each image: model a is as likely to
+    lead by a number of items as model b. p is the probability that random exchanges, with a fair
+    coin for each image, give a total lead that is at least as large as the observed lead. With one
+    item for each image this is McNemar's test. m images give no p below 2 / 2^m.
 
     Args:
-        right_a: Contribution of each item to the metric of model a, 0 (wrong) to 1 (right), of shape (items,).
+        right_a: Contribution of each item to the metric of model a, 0 (wrong) to 1 (right), of
+            shape (items,).
         right_b: Contribution of each item to the metric of model b.
         images: Image of each item; None if no items share an image.
     Source:
@@ -107,13 +136,18 @@ def compute_mcnemar_p(right_a: np.ndarray, right_b: np.ndarray, images: Sequence
     differences = (right_a > right_b).astype(np.int64) - (right_b > right_a)
     image_names = np.arange(len(differences)) if images is None else np.asarray(images)
     _, index = np.unique(image_names, return_inverse=True)
-    leads = np.zeros(index.max(initial=-1) + 1, dtype=np.int64)  # by image: number of items by which a leads
+    # By image: number of items by which a leads.
+    leads = np.zeros(index.max(initial=-1) + 1, dtype=np.int64)
     np.add.at(leads, index, differences)
 
-    # distribution[k] is the probability of a lead of k - total: images with the same lead are binomial, others add up.
+    # distribution[k] is the probability of a lead of k - total: images with the same lead are
+    # binomial, others add up.
     distribution = np.ones(1)
-    for lead, count in zip(*np.unique(np.abs(leads[leads != 0]), return_counts=True), strict=True):
-        # j of `count` images turned to a give a lead of (2 j - count) * lead, at index 2 * lead * j.
+    for lead, count in zip(
+        *np.unique(np.abs(leads[leads != 0]), return_counts=True), strict=True
+    ):
+        # j of `count` images turned to a give a lead of (2 j - count) * lead, at index 2 * lead *
+        # j.
         exchanged = np.zeros(2 * lead * count + 1)
         exchanged[:: 2 * lead] = scipy.stats.binom.pmf(np.arange(count + 1), count, 0.5)
         distribution = np.convolve(distribution, exchanged)
@@ -129,8 +163,8 @@ def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> 
     Args:
         difference: Difference of the metric of the two models.
         draws: Difference in each resample.
-        clusters: Number of images. p is at least the p of a sign test over the images, and equals it if the resamples
-            do not vary.
+        clusters: Number of images. p is at least the p of a sign test over the images, and equals
+            it if the resamples do not vary.
     """
     if not difference:
         return 1.0
@@ -147,7 +181,8 @@ def correct_by_holm(p: Sequence[float]) -> list[float]:
     """Return p-values after Holm's step-down correction, in the same order."""
     if not len(p):
         return []
-    # The smallest of m p-values is multiplied by m, the next by m - 1, and so on; each is at least the value before it.
+    # The smallest of m p-values is multiplied by m, the next by m - 1, and so on; each is at least
+    # the value before it.
     order = np.argsort(p, kind="stable")
     steps = np.asarray(p, dtype=np.float64)[order] * np.arange(len(p), 0, -1)
     corrected = np.empty(len(p))
@@ -162,16 +197,32 @@ def _compare(
     draws: Sequence[Draws],
     resampling: Resampling,
 ) -> dict[str, Any]:
-    """Compare two models in one metric: return test, difference, interval, p and n; p_holm is still null."""
+    """Compare two models in one metric: return test, difference, interval, p and n; p_holm is still
+    null.
+    """
     n = len(scored[0].items)
     test = TESTS[metric]
     nulls = dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_holm"))
     if not n:
-        return {"test": test, **nulls, "n": 0, "reason": "no item could be scored by both models"}
+        return {
+            "test": test,
+            **nulls,
+            "n": 0,
+            "reason": "no item could be scored by both models",
+        }
     models = (names["model_a"], names["model_b"])
-    lacking = [model for model, model_draws in zip(models, draws, strict=True) if metric not in model_draws]
+    lacking = [
+        model
+        for model, model_draws in zip(models, draws, strict=True)
+        if metric not in model_draws
+    ]
     if lacking:
-        return {"test": test, **nulls, "n": n, "reason": f"{NOT_APPLICABLE} ({', '.join(lacking)})"}
+        return {
+            "test": test,
+            **nulls,
+            "n": n,
+            "reason": f"{NOT_APPLICABLE} ({', '.join(lacking)})",
+        }
 
     value_a, draws_a = draws[0][metric]
     value_b, draws_b = draws[1][metric]
@@ -181,11 +232,21 @@ def _compare(
     images = scored[0].images
     n_images = len(set(images))
     if test == MCNEMAR:
-        p = compute_mcnemar_p(compute_hits(scored[0], metric), compute_hits(scored[1], metric), images)
+        p = compute_mcnemar_p(
+            compute_hits(scored[0], metric), compute_hits(scored[1], metric), images
+        )
     else:
         p = compute_bootstrap_p(difference, difference_draws, n_images)
-    low, high, _ = compute_interval(difference_draws, resampling.confidence, n_images, (-100.0, 100.0))
-    values = {"difference": difference, "ci_low": low, "ci_high": high, "p": p, "p_holm": None}
+    low, high, _ = compute_interval(
+        difference_draws, resampling.confidence, n_images, (-100.0, 100.0)
+    )
+    values = {
+        "difference": difference,
+        "ci_low": low,
+        "ci_high": high,
+        "p": p,
+        "p_holm": None,
+    }
     return {"test": test, **values, "n": n, "reason": None}
 
 
@@ -200,4 +261,6 @@ def _correct_by_metric(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any
                 indices.append(index)
                 p_values.append(row["p"])
         corrected |= dict(zip(indices, correct_by_holm(p_values), strict=True))
-    return [{**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)]
+    return [
+        {**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)
+    ]

@@ -1,11 +1,13 @@
 """Scored pairs of caption and foil, and the metrics over them, each defined once.
 
-The score compared in acc_r and AUROC depends on the profile. `published`: the probability of a match, in single
-precision as the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit,
-which rounding near 0 or 1 cannot tie. The prediction "match" differs too (`predictions.predict_pair_text`).
+The score compared in acc_r and AUROC depends on the profile. `published`: the probability of a
+match, in single precision as the scripts of MM-SHAP compute it, and the logit of models without one
+(CLIP). `equations`: the logit, which rounding near 0 or 1 cannot tie. The prediction "match"
+differs too (`predictions.predict_pair_text`).
 
-A caption and a foil whose scores differ by no more than their rounding are tied. A tie counts half in acc_r, so that
-chance is 50 for every number of ties; in acc_r_paper it counts as in the source of the profile.
+A caption and a foil whose scores differ by no more than their rounding are tied. A tie counts half
+in acc_r, so that chance is 50 for every number of ties; in acc_r_paper it counts as in the source
+of the profile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,9 +51,10 @@ class ScoredPairs:
         items: Ids of the items, in order.
         images: Image of each item; the id of an item without an image.
         caption: Score that ranks each caption, float64 of shape (items,).
-        foil: Score that ranks each foil, of the same shape; equal to the caption's score if the two are tied.
-        right: Whether the model predicts a match for each caption and a mismatch for each foil, bool of shape
-            (items, 2); None for a score without a probability of a match.
+        foil: Score that ranks each foil, of the same shape; equal to the caption's score if the two
+            are tied.
+        right: Whether the model predicts a match for each caption and a mismatch for each foil,
+            bool of shape (items, 2); None for a score without a probability of a match.
         unscored: Number of items that were skipped because one of their texts has no score.
         tie_is_right: Whether acc_r_paper counts a tie of caption and foil as right.
     """
@@ -118,9 +121,12 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
             right.append((bool(caption["correct"]), bool(foil["correct"])))
     # If only some items have a probability, rows of two encoders are mixed in one file.
     if right and len(right) < len(items):
-        raise UserError(f"{len(right)} of {len(items)} items have a probability; score the data set again")
+        raise UserError(
+            f"{len(right)} of {len(items)} items have a probability; score the data set again"
+        )
 
-    numbers = np.array(scores, dtype=np.float64).reshape(-1, 2)  # (items, 2): caption, foil
+    # (items, 2): caption, foil
+    numbers = np.array(scores, dtype=np.float64).reshape(-1, 2)
     return ScoredPairs(
         items=tuple(items),
         images=tuple(images),
@@ -132,7 +138,9 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
     )
 
 
-def _group_texts(rows: Iterable[Mapping[str, Any]], profile: str) -> dict[str, dict[str, Mapping[str, Any]]]:
+def _group_texts(
+    rows: Iterable[Mapping[str, Any]], profile: str
+) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Group the rows of a profile by item, then by role; a mismatched text counts as a foil."""
     texts_by_item: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
@@ -144,8 +152,14 @@ def _group_texts(rows: Iterable[Mapping[str, Any]], profile: str) -> dict[str, d
 
 
 def is_tied_pair(caption: Mapping[str, Any], foil: Mapping[str, Any]) -> bool:
-    """Return whether the scores of two rows of the evaluation layout differ by no more than their rounding."""
-    return is_tied(caption["score"], foil["score"], max(_get_rounding(caption), _get_rounding(foil)))
+    """Return whether the scores of two rows of the evaluation layout differ by no more than their
+    rounding.
+    """
+    return is_tied(
+        caption["score"],
+        foil["score"],
+        max(_get_rounding(caption), _get_rounding(foil)),
+    )
 
 
 def _get_rounding(row: Mapping[str, Any]) -> float:
@@ -158,7 +172,8 @@ def _get_rounding(row: Mapping[str, Any]) -> float:
 
 
 def is_tied_choice(row: Mapping[str, Any]) -> bool:
-    """Return whether a row that chooses between caption and foil prefers neither by more than its rounding.
+    """Return whether a row that chooses between caption and foil prefers neither by more than its
+    rounding.
 
     The score of such a row is the caption's logit minus the foil's.
     """
@@ -172,11 +187,12 @@ def is_tied_choice(row: Mapping[str, Any]) -> bool:
 def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
     """Convert choices between caption and foil to pairs of scores.
 
-    The caption ranks above its foil if the model chose it. If the model prefers neither, the two are tied.
+    The caption ranks above its foil if the model chose it. If the model prefers neither, the two
+    are tied.
 
     Args:
-        rows: Rows of the evaluation layout of one setting with one row for each item, as in `pairwise`; rows of other
-            profiles are ignored.
+        rows: Rows of the evaluation layout of one setting with one row for each item, as in
+            `pairwise`; rows of other profiles are ignored.
         profile: Profile of the rows.
     """
     items: list[str] = []
@@ -194,11 +210,14 @@ def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs
         credits.append(0.5 if is_tied_choice(row) else float(row["correct"]))
     # A choice has no score of either text: 1 ranks above 0, and both have 0.5 in a tie.
     caption = np.array(credits, dtype=np.float64)
-    return ScoredPairs(tuple(items), tuple(images), caption, 1 - caption, None, unscored)
+    return ScoredPairs(
+        tuple(items), tuple(images), caption, 1 - caption, None, unscored
+    )
 
 
 def _get_ranking_score(row: Mapping[str, Any], fidelity: Fidelity) -> float:
-    """Return the score that ranks a text: its probability if the profile compares probabilities, else its logit.
+    """Return the score that ranks a text: its probability if the profile compares probabilities,
+    else its logit.
 
     A text without a probability is ranked by its logit in every profile.
     """
@@ -206,11 +225,15 @@ def _get_ranking_score(row: Mapping[str, Any], fidelity: Fidelity) -> float:
     if fidelity.match_by == "probability" and row.get("probability") is not None:
         value = float(row["probability"])
     if np.isnan(value) or np.isnan(row["score"]):
-        raise UserError(f"item {row['item_id']}, {row['role']}: the score is not a number; score the data set again")
+        raise UserError(
+            f"item {row['item_id']}, {row['role']}: the score is not a number; score the data set again"
+        )
     return value
 
 
-def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling) -> dict[str, Measure]:
+def compute_pair_metrics(
+    scored: ScoredPairs, label: str, resampling: Resampling
+) -> dict[str, Measure]:
     """Compute all metrics of one data set, in percent, on the same resamples of its images.
 
     - acc_r: share of items whose caption ranks above its foil; a tie counts half.
@@ -226,13 +249,18 @@ def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling
         label: Name of the data set, which separates its draws from the draws of other data sets.
         resampling: Resamples and coverage of the intervals.
     Source:
-        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.5.4, where Eq. 3.1 counts a tie as right and
-        divides by |C| + |F|, a misprint for the number of pairs.
+        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.5.4, where Eq. 3.1 counts a tie
+        as right and divides by |C| + |F|, a misprint for the number of pairs.
     """
     if not scored.items:
-        return dict.fromkeys(METRICS, Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"))
+        return dict.fromkeys(
+            METRICS,
+            Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"),
+        )
     # All metrics share the resamples, so that their differences can be compared.
-    resamples = resample(scored.images, resamples=resampling.resamples, seed=resampling.seed, label=label)
+    resamples = resample(
+        scored.images, resamples=resampling.resamples, seed=resampling.seed, label=label
+    )
     n = len(scored.items)
     draws_of_metric = compute_metric_draws(scored, resamples)
     measures = {}
@@ -241,12 +269,18 @@ def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling
             measures[metric] = Measure(None, n, reason=NOT_APPLICABLE)
             continue
         value, draws = draws_of_metric[metric]
-        measures[metric] = build_measure(value, n, draws, resampling, resamples.clusters, PERCENT)
+        measures[metric] = build_measure(
+            value, n, draws, resampling, resamples.clusters, PERCENT
+        )
     return measures
 
 
-def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str, tuple[float, np.ndarray]]:
-    """Return the value and the draws, in percent, of each metric that the scores define; see `compute_pair_metrics`."""
+def compute_metric_draws(
+    scored: ScoredPairs, resamples: Resamples
+) -> dict[str, tuple[float, np.ndarray]]:
+    """Return the value and the draws, in percent, of each metric that the scores define; see
+    `compute_pair_metrics`.
+    """
     metrics: tuple[str, ...] = RANKING_METRICS
     if scored.right is not None:
         metrics = (*RANKING_METRICS, "acc", "p_c", "p_f")
@@ -254,19 +288,30 @@ def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str,
     for metric in metrics:
         # (items,), in percent
         values = 100 * compute_hits(scored, metric)
-        values_and_draws[metric] = (float(np.mean(values)), resamples.compute_means(values))
+        values_and_draws[metric] = (
+            float(np.mean(values)),
+            resamples.compute_means(values),
+        )
     if scored.right is not None:
-        # p_c can be smaller in one resample and p_f in another, so that the minimum is taken in each resample.
+        # p_c can be smaller in one resample and p_f in another, so that the minimum is taken in
+        # each resample.
         p_c, p_c_draws = values_and_draws["p_c"]
         p_f, p_f_draws = values_and_draws["p_f"]
-        values_and_draws["min_pc_pf"] = (min(p_c, p_f), np.minimum(p_c_draws, p_f_draws))
+        values_and_draws["min_pc_pf"] = (
+            min(p_c, p_f),
+            np.minimum(p_c_draws, p_f_draws),
+        )
     auroc = compute_auroc(scored.caption, scored.foil)
-    values_and_draws["auroc"] = (100 * auroc, 100 * compute_auroc_draws(scored, resamples))
+    values_and_draws["auroc"] = (
+        100 * auroc,
+        100 * compute_auroc_draws(scored, resamples),
+    )
     return values_and_draws
 
 
 def compute_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
-    """Return the contribution of each item to acc_r, acc_r_paper, ties, p_c, p_f or acc, whose mean is the metric.
+    """Return the contribution of each item to acc_r, acc_r_paper, ties, p_c, p_f or acc, whose mean
+    is the metric.
 
     Returns:
         Numbers between 0 and 1, float64 of shape (items,).
@@ -275,7 +320,11 @@ def compute_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
         return _compute_ranking_hits(scored, metric)
     assert scored.right is not None, NOT_APPLICABLE
     right = scored.right.astype(np.float64)  # (items, 2): caption, foil
-    item_hits: np.ndarray = {"acc": right.mean(axis=1), "p_c": right[:, 0], "p_f": right[:, 1]}[metric]
+    item_hits: np.ndarray = {
+        "acc": right.mean(axis=1),
+        "p_c": right[:, 0],
+        "p_f": right[:, 1],
+    }[metric]
     return item_hits
 
 
@@ -285,8 +334,8 @@ def _compute_ranking_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
     is_tied: np.ndarray = (scored.caption == scored.foil).astype(np.float64)
     if metric == "ties":
         return is_tied
-    # In acc_r a tie counts half, so that chance is 50; in acc_r_paper it is right (thesis Eq. 3.1) or wrong (the
-    # released code).
+    # In acc_r a tie counts half, so that chance is 50; in acc_r_paper it is right (thesis Eq. 3.1)
+    # or wrong (the released code).
     credit_of_tie = 0.5 if metric == "acc_r" else float(scored.tie_is_right)
     hits: np.ndarray = is_above + credit_of_tie * is_tied
     return hits
@@ -299,13 +348,16 @@ def compute_auroc(captions: np.ndarray, foils: np.ndarray) -> float:
         captions: Scores of the positive texts, none of them NaN.
         foils: Scores of the negative texts.
     """
-    # Mann-Whitney's U is the number of pairs of caption and foil in which the caption is higher; a tie counts half.
+    # Mann-Whitney's U is the number of pairs of caption and foil in which the caption is higher; a
+    # tie counts half.
     wins = scipy.stats.mannwhitneyu(captions, foils, method="asymptotic").statistic
     return float(wins) / (len(captions) * len(foils))
 
 
 def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray:
-    """Return the AUROC of each resample, a share: float64 of shape (resamples,); NaN if there is only one image."""
+    """Return the AUROC of each resample, a share: float64 of shape (resamples,); NaN if there is
+    only one image.
+    """
     if resamples.clusters == 1:
         return np.full(len(resamples.counts), np.nan)  # one image has no variance
 
@@ -329,14 +381,19 @@ def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray
     return np.concatenate(auroc)
 
 
-def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling) -> Measure:
+def compute_accuracy(
+    rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling
+) -> Measure:
     """Compute the share of correct rows among the rows with a score, in percent.
 
-    For rows that choose between caption and foil (`pairwise`, `perplexity`), this share is acc_r_paper.
+    For rows that choose between caption and foil (`pairwise`, `perplexity`), this share is
+    acc_r_paper.
 
     Args:
-        rows: Rows of the evaluation layout, one for each item; rows without an image are resampled individually.
-        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
+        rows: Rows of the evaluation layout, one for each item; rows without an image are resampled
+            individually.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other
+            data sets.
     """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
@@ -345,12 +402,15 @@ def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resamplin
     return compute_mean(right, list(map(get_cluster, scored)), label, resampling)
 
 
-def compute_choice_metrics(rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling) -> dict[str, Measure]:
+def compute_choice_metrics(
+    rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling
+) -> dict[str, Measure]:
     """Compute acc_r and acc_r_paper of rows that choose between caption and foil, in percent.
 
     Args:
         rows: Rows of the evaluation layout, one for each item, of one profile.
-        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other
+            data sets.
     """
     accuracy = compute_accuracy(rows, label, resampling)
     if accuracy.value is None:
@@ -359,16 +419,26 @@ def compute_choice_metrics(rows: Sequence[Mapping[str, Any]], label: str, resamp
     choices = pair_choices(rows, rows[0]["profile"])
     # Both metrics are computed on the same rows, in percent.
     hits = (100 * compute_hits(choices, "acc_r")).tolist()
-    return {"acc_r": compute_mean(hits, choices.images, label, resampling), "acc_r_paper": accuracy}
+    return {
+        "acc_r": compute_mean(hits, choices.images, label, resampling),
+        "acc_r_paper": accuracy,
+    }
 
 
 def average_measures(parts: Sequence[Measure]) -> Measure:
-    """Return the mean of a metric over independent data sets with equal weights; no value if one data set has none."""
+    """Return the mean of a metric over independent data sets with equal weights; no value if one
+    data set has none.
+    """
     n = sum(part.n for part in parts)
     values = [part.value for part in parts if part.value is not None]
     missing = len(parts) - len(values)
     if parts and not missing:
-        return Measure(float(np.mean(values)), n, *compute_interval_of_mean(parts), images=count_images(parts))
+        return Measure(
+            float(np.mean(values)),
+            n,
+            *compute_interval_of_mean(parts),
+            images=count_images(parts),
+        )
     reason = f"{missing} of {len(parts)} data sets have no value"
     if {part.reason for part in parts} == {NOT_APPLICABLE}:
         reason = NOT_APPLICABLE

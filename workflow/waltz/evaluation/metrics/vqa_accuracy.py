@@ -9,13 +9,18 @@ from waltz.fidelity import get_fidelity
 
 
 def compute_vqa_accuracy(
-    items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, resampling: Resampling
+    items: Sequence[Row],
+    rows: Iterable[Row],
+    profile: str,
+    label: str,
+    resampling: Resampling,
 ) -> Measure:
     """Compute the accuracy of predicted answers in percent, with the interval of resampled images.
 
     Args:
         items: Rows of `select_questions`.
-        rows: Rows of `encoder_vqa.build_answer_rows` or `decoder_rows.answer_questions`, of one setting.
+        rows: Rows of `encoder_vqa.build_answer_rows` or `decoder_rows.answer_questions`, of one
+            setting.
         profile: Profile of the rows that are used.
         label: Name of the data set, which separates its draws from the draws of other data sets.
     """

@@ -1,4 +1,6 @@
-"""Outputs of a decoder (scores of continuations, generated text), computed once per prompt and cached in blocks."""
+"""Outputs of a decoder (scores of continuations, generated text), computed once per prompt and
+cached in blocks.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,56 +25,80 @@ from waltz.models.decoders.continuations import FIRST_STEP, score_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 
 FindTokens = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
-"""Function that takes a prompt and texts that could follow it, and returns the ids of the tokens that are scored."""
+"""Function that takes a prompt and texts that could follow it, and returns the ids of the tokens
+that are scored.
+"""
 BLOCK_SIZE = 64
-"""Minimum number of queries in a block; it ends once it also holds all queries of its last image."""
+"""Minimum number of queries in a block; it ends once it also holds all queries of its last image.
+"""
 CACHED_IMAGES = 32
 """Number of prepared images that are kept for the next queries."""
 END_MARK = "</s>"
-"""The end mark, whose length the released code cuts off the text, even if the text has no end mark."""
+"""The end mark, whose length the released code cuts off the text, even if the text has no end mark.
+"""
 LoadImage = Callable[[str], Image.Image]
-"""Function that opens an RGB image by its name; its `UserError` becomes the error of the queries of the image."""
+"""Function that opens an RGB image by its name; its `UserError` becomes the error of the queries of
+the image.
+"""
 _Rows = Sequence[Sequence[float]]
 DigestedPicture = tuple[PreparedImage, str]
 """A prepared image and a digest of the original."""
 
 
 def add_leading_space(prompt: str, text: str) -> str:
-    """Return a text as it continues a prompt: with a space before it, unless the prompt ends in whitespace or `(`."""
+    """Return a text as it continues a prompt: with a space before it, unless the prompt ends in
+    whitespace or `(`.
+    """
     return text if prompt[-1:].isspace() or prompt.endswith("(") else f" {text}"
 
 
-def find_label_tokens(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
+def find_label_tokens(
+    decoder: Decoder, prompt: Prompt, texts: Sequence[str]
+) -> tuple[int, ...]:
     """Return, for each label, the token with which an answer begins if it begins with this label.
 
     Raises:
-        UserError: The first token of a label merges with the prompt, or two labels begin with the same token.
+        UserError: The first token of a label merges with the prompt, or two labels begin with the
+            same token.
     """
-    ids = [decoder.find_label_id(prompt, add_leading_space(prompt.text, text)) for text in texts]
+    ids = [
+        decoder.find_label_id(prompt, add_leading_space(prompt.text, text))
+        for text in texts
+    ]
     return _check_distinct(decoder, ids, texts)
 
 
-def find_published_label_tokens(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
+def find_published_label_tokens(
+    decoder: Decoder, prompt: Prompt, texts: Sequence[str]
+) -> tuple[int, ...]:
     """Return the label tokens of the released code.
 
-    The released code tokenizes each letter alone and takes the second id, or the only id. The first id is the start
-    token of Llama's and Mistral's tokenizers; the tokenizers of GPT, BLOOM, Falcon and Qwen add no start token. With
-    SentencePiece the second id is a letter that begins a word, although the prompt ends in a bracket.
+    The released code tokenizes each letter alone and takes the second id, or the only id. The first
+    id is the start token of Llama's and Mistral's tokenizers; the tokenizers of GPT, BLOOM, Falcon
+    and Qwen add no start token. With SentencePiece the second id is a letter that begins a word,
+    although the prompt ends in a bracket.
 
     Raises:
         UserError: Two labels have the same token.
     """
-    return _check_distinct(decoder, [decoder.build_prompt(text).ids[:2][-1] for text in texts], texts)
+    return _check_distinct(
+        decoder, [decoder.build_prompt(text).ids[:2][-1] for text in texts], texts
+    )
 
 
-def find_continuation_tokens(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return all tokens of the single text that follows the prompt; prompt and text are tokenized together.
+def find_continuation_tokens(
+    decoder: Decoder, prompt: Prompt, texts: Sequence[str]
+) -> tuple[int, ...]:
+    """Return all tokens of the single text that follows the prompt; prompt and text are tokenized
+    together.
 
     Raises:
-        UserError: Prompt and text are too long, or the first token of the text merges with the prompt.
+        UserError: Prompt and text are too long, or the first token of the text merges with the
+            prompt.
     """
     (text,) = texts
-    # Both are tokenized as one text, since tokens at the border may differ from the tokens of each text alone.
+    # Both are tokenized as one text, since tokens at the border may differ from the tokens of each
+    # text alone.
     ids = decoder.build_prompt(prompt.text + add_leading_space(prompt.text, text)).ids
     # The first token must not merge with the end of the prompt.
     if ids[: len(prompt.ids)] != prompt.ids or len(ids) == len(prompt.ids):
@@ -98,7 +124,9 @@ def get_label_token_finder(fidelity: Fidelity) -> FindTokens:
     return find_published_label_tokens
 
 
-def _check_distinct(decoder: Decoder, ids: Sequence[int], texts: Sequence[str]) -> tuple[int, ...]:
+def _check_distinct(
+    decoder: Decoder, ids: Sequence[int], texts: Sequence[str]
+) -> tuple[int, ...]:
     """Return the tokens of labels; refuse labels with the same token."""
     if len(set(ids)) < len(ids):
         raise UserError(
@@ -109,29 +137,40 @@ def _check_distinct(decoder: Decoder, ids: Sequence[int], texts: Sequence[str]) 
 
 
 def choose_label(
-    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, question: Question, template: PromptTemplate
+    decoder: Decoder,
+    prompt: Prompt,
+    picture: PreparedImage | None,
+    question: Question,
+    template: PromptTemplate,
 ) -> tuple[str, int]:
     """Return the label whose token has the highest logit after the prompt, and this token.
 
     If several labels have the highest logit, the first of them is chosen.
 
     Raises:
-        UserError: Two labels begin with the same token, or the first token of a label merges with the prompt.
+        UserError: Two labels begin with the same token, or the first token of a label merges with
+            the prompt.
     """
-    texts = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
+    texts = tuple(
+        render_label(question, template.prompt_file, label) for label in question.labels
+    )
     ids = get_label_token_finder(template.prompt_file.fidelity)(decoder, prompt, texts)
-    index = int(score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
+    index = int(
+        score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax()
+    )
     return question.labels[index], ids[index]
 
 
 @dataclass(frozen=True)
 class DecoderQuery:
-    """Hold a prompt for a decoder, with the texts that are scored or the seed of the text that is generated.
+    """Hold a prompt for a decoder, with the texts that are scored or the seed of the text that is
+    generated.
 
     Attributes:
         image: Name of the image that the prompt shows, or None.
         prompt: The rendered prompt.
-        continuations: Texts that could follow the prompt and are scored; empty if text is generated.
+        continuations: Texts that could follow the prompt and are scored; empty if text is
+            generated.
         seed: Seed of the draws if text is sampled.
         error: Why the prompt could not be rendered; None if it was rendered.
     """
@@ -150,7 +189,8 @@ class DecoderOutput:
     Attributes:
         scores: A number for each scored token; None with an error, or if text was generated.
         token_ids: Ids of the generated text; None with an error, or if continuations were scored.
-        tokens: Length of the prompt in tokens, where its image is one placeholder; 0 if it cannot be read.
+        tokens: Length of the prompt in tokens, where its image is one placeholder; 0 if it cannot
+            be read.
         error: Why there is no output.
     """
 
@@ -162,7 +202,9 @@ class DecoderOutput:
 
 @dataclass(frozen=True, eq=False)
 class _TokenizedQuery:
-    """Hold a query with its tokens, its prepared image and the tokens that are scored, or with its error."""
+    """Hold a query with its tokens, its prepared image and the tokens that are scored, or with its
+    error.
+    """
 
     query: DecoderQuery
     prompt: Prompt | None
@@ -185,18 +227,24 @@ class DecoderSession:
         load_image: Opens an image by its name.
         cache_file: File of finished blocks; None stores nothing.
         report_progress: Called with the number of queries in each finished block.
-        images: The last prepared images by name, each with its digest, or the reason why it cannot be opened.
+        images: The last prepared images by name, each with its digest, or the reason why it cannot
+            be opened.
     """
 
     decoder: Decoder
     load_image: LoadImage
     cache_file: Path | None = None
     report_progress: ProgressCallback = ignore_progress
-    images: OrderedDict[str, DigestedPicture | str] = field(default_factory=OrderedDict, repr=False, compare=False)
+    images: OrderedDict[str, DigestedPicture | str] = field(
+        default_factory=OrderedDict, repr=False, compare=False
+    )
 
 
 def score_continuations(
-    session: DecoderSession, queries: Iterable[DecoderQuery], find_tokens: FindTokens, value: str
+    session: DecoderSession,
+    queries: Iterable[DecoderQuery],
+    find_tokens: FindTokens,
+    value: str,
 ) -> dict[DecoderQuery, DecoderOutput]:
     """Score the continuations of each distinct query.
 
@@ -204,12 +252,18 @@ def score_continuations(
         session: A decoder with its images.
         queries: Prompts with their continuations.
         find_tokens: Finds the tokens that are scored; a key of `CACHE_NAMES`.
-        value: A key of `continuations.OUTCOMES`; with `first-step-logit` all tokens are alternatives for the first
-            position.
+        value: A key of `continuations.OUTCOMES`; with `first-step-logit` all tokens are
+            alternatives for the first position.
     """
 
-    def compute(rows: list[_TokenizedQuery], prompts: list[Prompt], pictures: list[PreparedImage | None]) -> _Rows:
-        scores = score_targets(session.decoder, prompts, pictures, [row.targets for row in rows], value)
+    def compute(
+        rows: list[_TokenizedQuery],
+        prompts: list[Prompt],
+        pictures: list[PreparedImage | None],
+    ) -> _Rows:
+        scores = score_targets(
+            session.decoder, prompts, pictures, [row.targets for row in rows], value
+        )
         return [row_scores.tolist() for row_scores in scores]
 
     # Names of keys stay as they are, so that stored results are found.
@@ -221,7 +275,9 @@ def score_continuations(
     return outputs
 
 
-def _build_score_output(row: "_TokenizedQuery", numbers: np.ndarray | None) -> DecoderOutput:
+def _build_score_output(
+    row: "_TokenizedQuery", numbers: np.ndarray | None
+) -> DecoderOutput:
     """Return the scores of a query's tokens, or its error; a score that is not finite is an error."""
     if numbers is None:
         return DecoderOutput(None, None, row.tokens, row.error)
@@ -229,20 +285,34 @@ def _build_score_output(row: "_TokenizedQuery", numbers: np.ndarray | None) -> D
     scores = tuple(numbers[: len(row.targets)].tolist())
     for score in scores:
         if not np.isfinite(score):
-            return DecoderOutput(None, None, row.tokens, f"the model's score is {score}")
+            return DecoderOutput(
+                None, None, row.tokens, f"the model's score is {score}"
+            )
     return DecoderOutput(scores, None, row.tokens, row.error)
 
 
 def generate_tokens(
-    session: DecoderSession, queries: Iterable[DecoderQuery], max_tokens: int, sampling: Sampling | None
+    session: DecoderSession,
+    queries: Iterable[DecoderQuery],
+    max_tokens: int,
+    sampling: Sampling | None,
 ) -> dict[DecoderQuery, DecoderOutput]:
-    """Generate text after each distinct query, as token ids; without sampling, the most probable tokens."""
+    """Generate text after each distinct query, as token ids; without sampling, the most probable
+    tokens.
+    """
 
-    def compute(rows: list[_TokenizedQuery], prompts: list[Prompt], pictures: list[PreparedImage | None]) -> _Rows:
+    def compute(
+        rows: list[_TokenizedQuery],
+        prompts: list[Prompt],
+        pictures: list[PreparedImage | None],
+    ) -> _Rows:
         seeds = [row.query.seed for row in rows]
         return session.decoder.generate(prompts, pictures, max_tokens, sampling, seeds)
 
-    content = {"most": max_tokens, "sampling": None if sampling is None else asdict(sampling)}
+    content = {
+        "most": max_tokens,
+        "sampling": None if sampling is None else asdict(sampling),
+    }
     computation = _Computation(compute, content, None, fill=-1, width=max_tokens)
     outputs: dict[DecoderQuery, DecoderOutput] = {}
     for row, numbers in _run(session, queries, computation):
@@ -254,15 +324,17 @@ def generate_tokens(
     return outputs
 
 
-def decode_generation(decoder: Decoder, ids: Sequence[int], max_tokens: int, template: PromptTemplate) -> str:
+def decode_generation(
+    decoder: Decoder, ids: Sequence[int], max_tokens: int, template: PromptTemplate
+) -> str:
     """Return generated tokens as text.
 
     Args:
         decoder: The decoder.
         ids: The tokens, without the end token.
         max_tokens: Maximum number of tokens; if there are as many, no end token was generated.
-        template: The prompts. The released code for VL decoders cuts off as many characters as the end mark has, so
-            that text without an end token loses its last characters.
+        template: The prompts. The released code for VL decoders cuts off as many characters as the
+            end mark has, so that text without an end token loses its last characters.
     """
     text = decoder.decode_text(ids)
     if template.family is None:
@@ -277,7 +349,8 @@ def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQ
 
     Blocks have at least `BLOCK_SIZE` queries, except the last.
     """
-    # Sorted queries make blocks that depend only on the set of queries, so that stored blocks are found again.
+    # Sorted queries make blocks that depend only on the set of queries, so that stored blocks are
+    # found again.
     block: list[DecoderQuery] = []
     for query in sorted(set(queries), key=_get_order):
         if len(block) >= BLOCK_SIZE and not _share_image(query, block[-1]):
@@ -309,7 +382,9 @@ class _Computation:
         width: The width of rows; None takes the largest number of scored tokens.
     """
 
-    compute: Callable[[list["_TokenizedQuery"], list[Prompt], list[PreparedImage | None]], _Rows]
+    compute: Callable[
+        [list["_TokenizedQuery"], list[Prompt], list[PreparedImage | None]], _Rows
+    ]
     content: Mapping[str, Any]
     find_tokens: FindTokens | None
     fill: float
@@ -319,7 +394,9 @@ class _Computation:
 def _run(
     session: DecoderSession, queries: Iterable[DecoderQuery], computation: _Computation
 ) -> Iterator[tuple[_TokenizedQuery, np.ndarray | None]]:
-    """Yield each query with its row of numbers, which is filled up to a width; None for a query with an error."""
+    """Yield each query with its row of numbers, which is filled up to a width; None for a query
+    with an error.
+    """
     # The key names all that decides the numbers, except the texts and images of a block.
     decoder = session.decoder
     key_content = {
@@ -333,11 +410,18 @@ def _run(
         # Each image of the block is prepared once.
         names = dict.fromkeys(query.image for query in block if query.image is not None)
         pictures = {name: _prepare_image(session, name) for name in names}
-        rows = [_tokenize(decoder, query, pictures, computation.find_tokens) for query in block]
+        rows = [
+            _tokenize(decoder, query, pictures, computation.find_tokens)
+            for query in block
+        ]
         valid_rows = [row for row in rows if row.error is None]
         results: Iterator[np.ndarray] = iter(())
         if valid_rows:
-            results = iter(_load_or_compute(session, valid_rows, pictures, computation, key_content))
+            results = iter(
+                _load_or_compute(
+                    session, valid_rows, pictures, computation, key_content
+                )
+            )
         # `results` has the valid rows in their order; the other rows have an error.
         for row in rows:
             yield row, None if row.error is not None else next(results)
@@ -351,7 +435,9 @@ def _load_or_compute(
     computation: _Computation,
     key_content: Mapping[str, Any],
 ) -> np.ndarray:
-    """Return the numbers of a block's queries, float64 of shape (queries, width), from the cache if it has them."""
+    """Return the numbers of a block's queries, float64 of shape (queries, width), from the cache if
+    it has them.
+    """
     # The key names the content of an image, not its path.
     image_digests: list[str | None] = []
     for row in rows:
@@ -364,7 +450,9 @@ def _load_or_compute(
         prompts = [row.prompt for row in batch if row.prompt is not None]
         # A batch that does not fit into memory is halved; results do not depend on its size.
         numbers = computation.compute(batch, prompts, [row.picture for row in batch])
-        return np.array([[*row, *[computation.fill] * (width - len(row))] for row in numbers])
+        return np.array(
+            [[*row, *[computation.fill] * (width - len(row))] for row in numbers]
+        )
 
     return result_cache.load_or_compute(
         session.cache_file,
@@ -391,9 +479,14 @@ def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
 
 
 def _tokenize(
-    decoder: Decoder, query: DecoderQuery, pictures: Mapping[str, DigestedPicture | str], find_tokens: FindTokens | None
+    decoder: Decoder,
+    query: DecoderQuery,
+    pictures: Mapping[str, DigestedPicture | str],
+    find_tokens: FindTokens | None,
 ) -> _TokenizedQuery:
-    """Tokenize a query, prepare its image and find its scored tokens; the result has an error where this fails."""
+    """Tokenize a query, prepare its image and find its scored tokens; the result has an error where
+    this fails.
+    """
     if query.error is not None:
         return _TokenizedQuery(query, None, query.error)
     try:
@@ -415,9 +508,12 @@ def _tokenize(
         positions = decoder.build_layout(prompt, picture).positions.shape[-1]
     except UserError as error:
         return _TokenizedQuery(query, prompt, str(error))
-    # The tokens of a continuation follow each other and need positions; labels are alternatives for one token, which is
-    # predicted from the last position of the prompt.
-    is_too_long = find_tokens is find_continuation_tokens and positions + len(targets) > decoder.window
+    # The tokens of a continuation follow each other and need positions; labels are alternatives for
+    # one token, which is predicted from the last position of the prompt.
+    is_too_long = (
+        find_tokens is find_continuation_tokens
+        and positions + len(targets) > decoder.window
+    )
     if is_too_long:
         fault = (
             f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"

@@ -1,4 +1,6 @@
-"""The prompt files (waltz/resources/prompts), read and checked, and the prompt family of each decoder."""
+"""The prompt files (waltz/resources/prompts), read and checked, and the prompt family of each
+decoder.
+"""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +31,14 @@ QUESTION_KINDS = (
 )
 """Kinds of prompt that contain a question."""
 
-FREE_KINDS = ("why-nonsense", "add-mistake", "paraphrase", "same-meaning", "vqascore", "caption")
+FREE_KINDS = (
+    "why-nonsense",
+    "add-mistake",
+    "paraphrase",
+    "same-meaning",
+    "vqascore",
+    "caption",
+)
 """Kinds of prompt that contain no question of a data set."""
 
 KINDS = (*QUESTION_KINDS, *FREE_KINDS)
@@ -60,15 +69,30 @@ FIELDS = {
 }
 """Names of the fields of a question that each form may name in braces."""
 
-# Names that other texts of a prompt file may have in braces: texts that a prompt repeats, turn markers of a family, and
-# parts of the wording.
+# Names that other texts of a prompt file may have in braces: texts that a prompt repeats, turn
+# markers of a family, and parts of the wording.
 TEXT_FIELDS = {"answer", "reasoning", "sentence", "text", "other"}
-MARKERS = {"system", "begin", "begin_image", "end", "cot_blank", "helper_system", "helper_begin", "helper_end"}
+MARKERS = {
+    "system",
+    "begin",
+    "begin_image",
+    "end",
+    "cot_blank",
+    "helper_system",
+    "helper_begin",
+    "helper_end",
+}
 PART_FIELDS = {"input", "opening", "lead", "remark", "first_begin"}
 SUFFIX_RULES = ("bare", "less-two", "two")
 SPEAKERS = ("system", "user", "assistant")
 
-FAMILY_KEYS = {"affirms": str, "remark": str, "families": dict, "forms": dict, "scripts": dict}
+FAMILY_KEYS = {
+    "affirms": str,
+    "remark": str,
+    "families": dict,
+    "forms": dict,
+    "scripts": dict,
+}
 """Keys of a prompt file with families, and the types of their values."""
 TURN_KEYS = {"affirms": str, "remark": str, "system": str, "forms": dict, "turns": dict}
 """Keys of a prompt file for chat templates, and the types of their values."""
@@ -105,9 +129,11 @@ class PromptFamily:
 
     Attributes:
         script: Name of the prompts of the family.
-        suffix_rule: Rule for the number of players at the end that the released code took as the query suffix: `bare`,
-            the tokens of the suffix without special tokens; `less-two`, all its tokens minus 2; `two`, always 2.
-        markers: Turn markers and system prompts by name; a marker that the family does not have is empty.
+        suffix_rule: Rule for the number of players at the end that the released code took as the
+            query suffix: `bare`, the tokens of the suffix without special tokens; `less-two`, all
+            its tokens minus 2; `two`, always 2.
+        markers: Turn markers and system prompts by name; a marker that the family does not have is
+            empty.
     """
 
     script: str
@@ -124,7 +150,8 @@ class PromptFile:
         forms: Forms of question by name.
         remark: The biasing remark, with the name `biased` in braces.
         affirms: The answer to `vqascore` whose probability is the score.
-        scripts: Prompts by script, type of answer and kind; the single script of `equations` is named `turns`.
+        scripts: Prompts by script, type of answer and kind; the single script of `equations` is
+            named `turns`.
         families: Families of models by name; empty in `equations`.
         system: System prompt of all conversations in `equations`; empty without a system prompt.
     """
@@ -143,8 +170,8 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
 
     Args:
         profile: Name of the profile.
-        path: A file with prompts that replace prompts of the profile, or the name of a prompt file of waltz. Prompts
-            that it omits stay.
+        path: A file with prompts that replace prompts of the profile, or the name of a prompt file
+            of waltz. Prompts that it omits stay.
     Raises:
         UserError: A file is missing, is not YAML, has an unknown key, or names an unknown field.
     """
@@ -160,32 +187,54 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
     by_family = fidelity.prompts == "families"
     _check_keys(entries, FAMILY_KEYS if by_family else TURN_KEYS, location)
     _check_fields(entries["remark"], {"biased"}, f"{location}: remark")
-    forms = {name: _parse_form(name, entry, location) for name, entry in entries["forms"].items()}
+    forms = {
+        name: _parse_form(name, entry, location)
+        for name, entry in entries["forms"].items()
+    }
     missing = sorted(set(FIELDS) - set(forms))
     if missing:
         raise UserError(f"{location}: forms: {missing[0]} is missing; add it")
     if by_family:
         scripts = entries["scripts"]
-        families = {name: _parse_family(name, entry, scripts, location) for name, entry in entries["families"].items()}
+        families = {
+            name: _parse_family(name, entry, scripts, location)
+            for name, entry in entries["families"].items()
+        }
         _check_scripts(scripts, location)
         system = ""
     else:
         scripts = {"turns": entries["turns"]}
         families = {}
-        _check_script(entries["turns"], ANSWER_TYPES, f"{location}: turns", _check_turns)
+        _check_script(
+            entries["turns"], ANSWER_TYPES, f"{location}: turns", _check_turns
+        )
         system = entries["system"]
-    return PromptFile(fidelity, forms, entries["remark"], entries["affirms"], scripts, families, system)
+    return PromptFile(
+        fidelity,
+        forms,
+        entries["remark"],
+        entries["affirms"],
+        scripts,
+        families,
+        system,
+    )
 
 
-def _check_keys(entries: Mapping[str, Any], types: Mapping[str, type], location: Path) -> None:
+def _check_keys(
+    entries: Mapping[str, Any], types: Mapping[str, type], location: Path
+) -> None:
     """Refuse a prompt file with an unknown or a missing key, or a value of another type."""
     odd = sorted(set(entries) ^ set(types))
     if odd:
-        fault, advice = ("unknown", "remove it") if odd[0] in entries else ("missing", "add it")
+        fault, advice = (
+            ("unknown", "remove it") if odd[0] in entries else ("missing", "add it")
+        )
         raise UserError(f"{location}: key {odd[0]!r} is {fault}; {advice}")
     for key, expected in types.items():
         if not isinstance(entries[key], expected):
-            raise UserError(f"{location}: {key!r} is no {'text' if expected is str else 'mapping'}; correct it")
+            raise UserError(
+                f"{location}: {key!r} is no {'text' if expected is str else 'mapping'}; correct it"
+            )
 
 
 def _check_scripts(scripts: Mapping[str, Any], location: Path) -> None:
@@ -194,7 +243,9 @@ def _check_scripts(scripts: Mapping[str, Any], location: Path) -> None:
         answer_types = {"choice", "free"}
         if isinstance(script, dict):
             answer_types |= set(ANSWER_TYPES) & set(script)
-        _check_script(script, answer_types, f"{location}: scripts: {name}", _check_prompt)
+        _check_script(
+            script, answer_types, f"{location}: scripts: {name}", _check_prompt
+        )
 
 
 def get_prompt(prompts: Mapping[str, Any], kind: str) -> Any:
@@ -211,7 +262,8 @@ def get_prompt(prompts: Mapping[str, Any], kind: str) -> Any:
 
 
 def get_prompt_family(spec: ModelSpec) -> str:
-    """Return the family of a decoder in the published prompts, which decides its turn markers and system prompt.
+    """Return the family of a decoder in the published prompts, which decides its turn markers and
+    system prompt.
 
     Raises:
         UserError: The model's entry does not name a family, or names a family of other models.
@@ -219,7 +271,11 @@ def get_prompt_family(spec: ModelSpec) -> str:
     families = _read_cached("published").families
     reads_images = spec.kind == "vision"
     # A family of VL decoders has a marker before an image; a family of language models has none.
-    names = [name for name, family in families.items() if bool(family.markers["begin_image"]) == reads_images]
+    names = [
+        name
+        for name, family in families.items()
+        if bool(family.markers["begin_image"]) == reads_images
+    ]
     if spec.family in names:
         return spec.family
     if not spec.family:
@@ -259,11 +315,17 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         entries = read_yaml(path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+        raise UserError(
+            f"{path}: cannot be read: {error.strerror}; check the path"
+        ) from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: no YAML: {' '.join(str(error).split())}; correct it") from None
+        raise UserError(
+            f"{path}: no YAML: {' '.join(str(error).split())}; correct it"
+        ) from None
     if not isinstance(entries, dict):
-        raise UserError(f"{path}: expected a mapping, as in {RESOURCES / 'prompts/equations.yaml'}")
+        raise UserError(
+            f"{path}: expected a mapping, as in {RESOURCES / 'prompts/equations.yaml'}"
+        )
     return entries
 
 
@@ -282,16 +344,22 @@ def _parse_form(name: str, entry: Any, path: Path) -> QuestionForm:
     """Check the entry of one form of question, and return the form."""
     location = f"{path}: forms: {name}"
     if name not in FIELDS:
-        raise UserError(f"{location}: no such form; expected one of {', '.join(FIELDS)}")
+        raise UserError(
+            f"{location}: no such form; expected one of {', '.join(FIELDS)}"
+        )
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UserError(f"{location}: 'text' is missing or no text; write the question")
     _check_fields(entry["text"], FIELDS[name], location)
     keys = ("answer_type", "label_texts", "lead", "opening", "text")
     unknown = sorted(set(entry) - set(keys))
     if unknown:
-        raise UserError(f"{location}: unknown key {unknown[0]!r}; expected one of {', '.join(keys)}")
+        raise UserError(
+            f"{location}: unknown key {unknown[0]!r}; expected one of {', '.join(keys)}"
+        )
     label_texts = entry.get("label_texts", {})
-    if not isinstance(label_texts, dict) or not all(isinstance(text, str) for text in label_texts.values()):
+    if not isinstance(label_texts, dict) or not all(
+        isinstance(text, str) for text in label_texts.values()
+    ):
         raise UserError(
             f"{location}: 'label_texts' is no mapping of labels to texts; write yes and no in quotation marks"
         )
@@ -304,15 +372,23 @@ def _parse_form(name: str, entry: Any, path: Path) -> QuestionForm:
     )
 
 
-def _parse_family(name: str, entry: Any, scripts: Mapping[str, Any], path: Path) -> PromptFamily:
+def _parse_family(
+    name: str, entry: Any, scripts: Mapping[str, Any], path: Path
+) -> PromptFamily:
     location = f"{path}: families: {name}"
     if not isinstance(entry, dict) or entry.get("script") not in scripts:
-        raise UserError(f"{location}: 'script' is none of {', '.join(scripts)}; name one of them")
+        raise UserError(
+            f"{location}: 'script' is none of {', '.join(scripts)}; name one of them"
+        )
     if entry.get("suffix_rule") not in SUFFIX_RULES:
-        raise UserError(f"{location}: 'suffix_rule' is none of {', '.join(SUFFIX_RULES)}; name one of them")
+        raise UserError(
+            f"{location}: 'suffix_rule' is none of {', '.join(SUFFIX_RULES)}; name one of them"
+        )
     unknown = sorted(set(entry) - MARKERS - {"script", "suffix_rule"})
     if unknown:
-        raise UserError(f"{location}: unknown key {unknown[0]!r}; expected one of {', '.join(sorted(MARKERS))}")
+        raise UserError(
+            f"{location}: unknown key {unknown[0]!r}; expected one of {', '.join(sorted(MARKERS))}"
+        )
     markers = {marker: entry.get(marker, "") for marker in sorted(MARKERS)}
     return PromptFamily(entry["script"], entry["suffix_rule"], markers)
 
@@ -327,21 +403,30 @@ def _check_script(
     for answer_type in answer_types:
         prompts = script.get(answer_type) if isinstance(script, dict) else None
         if not isinstance(prompts, dict):
-            raise UserError(f"{location}: {answer_type!r} is missing or no mapping; add it")
+            raise UserError(
+                f"{location}: {answer_type!r} is missing or no mapping; add it"
+            )
         kinds = set(ANSWER_TYPES[answer_type])
         # Kinds with a fallback may be absent.
         missing = kinds - set(FALLBACK_KINDS) - set(prompts)
         unknown = set(prompts) - kinds
         odd = sorted(missing | unknown)
         if odd:
-            fault, advice = ("unknown", "remove it") if odd[0] in unknown else ("missing", "add it")
-            raise UserError(f"{location}: {answer_type}: prompt {odd[0]!r} is {fault}; {advice}")
+            fault, advice = (
+                ("unknown", "remove it") if odd[0] in unknown else ("missing", "add it")
+            )
+            raise UserError(
+                f"{location}: {answer_type}: prompt {odd[0]!r} is {fault}; {advice}"
+            )
         for kind, prompt in prompts.items():
             check(prompt, prompts, answer_type, f"{location}: {answer_type}: {kind}")
 
 
-def _check_turns(turns: Any, prompts: Mapping[str, Any], answer_type: str, location: str) -> None:
-    """Refuse a prompt that is not a list of turns, or whose turns name the item although no question is asked.
+def _check_turns(
+    turns: Any, prompts: Mapping[str, Any], answer_type: str, location: str
+) -> None:
+    """Refuse a prompt that is not a list of turns, or whose turns name the item although no
+    question is asked.
 
     A prompt that asks a question must name the item.
     """
@@ -367,9 +452,12 @@ def _is_turn(turn: Any) -> bool:
     return isinstance(turn, dict) and len(turn) == 1
 
 
-def _check_prompt(prompt: Any, prompts: Mapping[str, Any], answer_type: str, location: str) -> None:
+def _check_prompt(
+    prompt: Any, prompts: Mapping[str, Any], answer_type: str, location: str
+) -> None:
     """Refuse a prompt of a family with other keys than its kind has, or without the item's words."""
-    # A prompt is free text, or a shared part with a query suffix, or the continuation of another prompt.
+    # A prompt is free text, or a shared part with a query suffix, or the continuation of another
+    # prompt.
     if answer_type == "free":
         keys = {"text"}
     elif "before" in prompt:
@@ -379,11 +467,17 @@ def _check_prompt(prompt: Any, prompts: Mapping[str, Any], answer_type: str, loc
     if not isinstance(prompt, dict) or not keys <= set(prompt) <= keys | {"counted"}:
         raise UserError(f"{location}: expected the keys {' and '.join(sorted(keys))}")
     if "before" in prompt and "shared" not in prompts.get(prompt["before"], {}):
-        raise UserError(f"{location}: 'before' names no prompt with the keys shared and suffix; name one")
+        raise UserError(
+            f"{location}: 'before' names no prompt with the keys shared and suffix; name one"
+        )
     for key in sorted(set(prompt) - {"before"}):
-        _check_fields(prompt[key], TEXT_FIELDS | PART_FIELDS | MARKERS, f"{location}: {key}")
+        _check_fields(
+            prompt[key], TEXT_FIELDS | PART_FIELDS | MARKERS, f"{location}: {key}"
+        )
     if "shared" in prompt and prompt["shared"].count("{input}") != 1:
-        raise UserError(f"{location}: 'shared' does not name {{input}} once; correct it")
+        raise UserError(
+            f"{location}: 'shared' does not name {{input}} once; correct it"
+        )
 
 
 def _check_fields(text: str, allowed: set[str], location: str) -> None:
@@ -397,7 +491,9 @@ def _check_fields(text: str, allowed: set[str], location: str) -> None:
         if name is None:
             continue  # the text after the last field
         if width or conversion:
-            raise UserError(f"{location}: {{{name}}} has a format (expected a name alone); write only the name")
+            raise UserError(
+                f"{location}: {{{name}}} has a format (expected a name alone); write only the name"
+            )
         names.add(name)
     unknown = sorted(names - allowed)
     if unknown:

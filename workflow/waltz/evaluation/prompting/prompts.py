@@ -1,8 +1,8 @@
 """Prompts rendered from the prompt files, with the position of each part.
 
-A prompt has two parts. The shared part ends with the words of the item, and is the same in the prompts for the answer
-and for its explanation. The query suffix is everything after it, and asks for the answer or for the explanation;
-CC-SHAP skips it (thesis 5.2).
+A prompt has two parts. The shared part ends with the words of the item, and is the same in the
+prompts for the answer and for its explanation. The query suffix is everything after it, and asks
+for the answer or for the explanation; CC-SHAP skips it (thesis 5.2).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,9 @@ from waltz.models.decoders.decoder import Turn
 from waltz.models.user_text import check_generated_text, check_user_text
 
 SENTINEL = "\ue000item\ue001"
-"""Placeholder for the item's words, which finds their position in a rendered chat; it has private-use characters."""
+"""Placeholder for the item's words, which finds their position in a rendered chat; it has
+private-use characters.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,10 @@ class PromptTemplate:
     Attributes:
         prompt_file: The prompts of the profile.
         family: The prompt family of the model; None in `equations`.
-        render_turns: Renders turns, ready for the assistant to continue (`Decoder.render_chat`); None in `published`.
-        tokenizer: Tokenizer of the decoder, whose control tokens no item may contain; None checks nothing.
+        render_turns: Renders turns, ready for the assistant to continue (`Decoder.render_chat`);
+            None in `published`.
+        tokenizer: Tokenizer of the decoder, whose control tokens no item may contain; None checks
+            nothing.
     """
 
     prompt_file: PromptFile
@@ -48,8 +52,14 @@ class PromptTemplate:
 
     @property
     def suffix_rule(self) -> str:
-        """Return the rule for the players of the query suffix: `span`, or a released rule (see `PromptFamily`)."""
-        return "span" if self.family is None else self.prompt_file.families[self.family].suffix_rule
+        """Return the rule for the players of the query suffix: `span`, or a released rule (see
+        `PromptFamily`).
+        """
+        return (
+            "span"
+            if self.family is None
+            else self.prompt_file.families[self.family].suffix_rule
+        )
 
 
 @dataclass(frozen=True)
@@ -58,9 +68,11 @@ class RenderedPrompt:
 
     Attributes:
         text: The prompt, placeholder of the image included.
-        shared: Span of the shared part, which ends with the item's words; the whole text if no question is asked.
+        shared: Span of the shared part, which ends with the item's words; the whole text if no
+            question is asked.
         suffix: Span of the query suffix, which is everything after the shared part.
-        item: Span of the item in the wording of its form; None if the prompt does not ask a question.
+        item: Span of the item in the wording of its form; None if the prompt does not ask a
+            question.
         fields: Span of each field of the question, by name; empty if the item's words were edited.
         counted_suffix: Text whose tokens the released code counted as the length of the suffix.
         turns: Turns that the chat template rendered; empty in `published`.
@@ -75,12 +87,15 @@ class RenderedPrompt:
     turns: tuple[Turn, ...] = ()
 
 
-def build_published_template(family: str, prompt_file: PromptFile | None = None) -> PromptTemplate:
+def build_published_template(
+    family: str, prompt_file: PromptFile | None = None
+) -> PromptTemplate:
     """Return the prompts of the released code for a family of models.
 
     Args:
         family: A key of `families` in the prompt file.
-        prompt_file: Prompts that replace those of the profile; None takes the prompts of the profile.
+        prompt_file: Prompts that replace those of the profile; None takes the prompts of the
+            profile.
     Raises:
         UserError: The family is unknown.
     """
@@ -100,10 +115,12 @@ def build_equations_template(
 
     Args:
         render_turns: The decoder's `render_chat`, or `join_turns`.
-        prompt_file: Prompts that replace those of the profile; None takes the prompts of the profile.
+        prompt_file: Prompts that replace those of the profile; None takes the prompts of the
+            profile.
     """
     return PromptTemplate(
-        read_prompt_file("equations") if prompt_file is None else prompt_file, render_turns=render_turns
+        read_prompt_file("equations") if prompt_file is None else prompt_file,
+        render_turns=render_turns,
     )
 
 
@@ -120,7 +137,9 @@ def join_turns(turns: Sequence[Turn]) -> str:
     return "\n".join(turn.text for turn in turns)
 
 
-def render_question(question: Question, prompt_file: PromptFile) -> tuple[str, dict[str, Span]]:
+def render_question(
+    question: Question, prompt_file: PromptFile
+) -> tuple[str, dict[str, Span]]:
     """Return the words of an item in the wording of its form, and the span of each field.
 
     Raises:
@@ -155,24 +174,31 @@ def render_label(question: Question, prompt_file: PromptFile, label: str) -> str
 
 
 def render_prompt(
-    kind: str, question: Question | None, template: PromptTemplate, texts: Mapping[str, str] | None = None
+    kind: str,
+    question: Question | None,
+    template: PromptTemplate,
+    texts: Mapping[str, str] | None = None,
 ) -> RenderedPrompt:
     """Render a prompt of one kind, in the wording and with the turn markers of one template.
 
     Args:
         kind: One of `prompt_files.KINDS`.
-        question: The question. The kinds in `FREE_KINDS` need no question; `vqascore` and `caption` show its image.
+        question: The question. The kinds in `FREE_KINDS` need no question; `vqascore` and `caption`
+            show its image.
         template: The prompts and turn markers of a model.
-        texts: Earlier texts that the prompt repeats: `answer` (label or text), `reasoning` (as it was generated,
-            whitespace included), `biased` (the suggested answer, which adds the biasing remark), `sentence`, `text`,
-            `other`, and `input` (the edited words of the item).
+        texts: Earlier texts that the prompt repeats: `answer` (label or text), `reasoning` (as it
+            was generated, whitespace included), `biased` (the suggested answer, which adds the
+            biasing remark), `sentence`, `text`, `other`, and `input` (the edited words of the
+            item).
     Raises:
         ItemError: A text contains a control token, or the chat template changes the item's words.
         UserError: The family has no such prompt.
         ValueError: The kind is unknown, or a text that it needs is missing.
     """
     if kind not in KINDS:
-        raise ValueError(f"unknown kind of prompt {kind!r}; expected one of {', '.join(KINDS)}")
+        raise ValueError(
+            f"unknown kind of prompt {kind!r}; expected one of {', '.join(KINDS)}"
+        )
     if question is None and kind not in FREE_KINDS:
         raise ValueError(f"a prompt of the kind {kind!r} needs a question")
     form = None if question is None else template.prompt_file.forms.get(question.form)
@@ -199,7 +225,10 @@ def render_prompt(
         return prompt
     # The spans of fields count from the item's first character.
     start = prompt.item["start"]
-    fields = {name: Span(start=start + span["start"], end=start + span["end"]) for name, span in field_spans.items()}
+    fields = {
+        name: Span(start=start + span["start"], end=start + span["end"])
+        for name, span in field_spans.items()
+    }
     return replace(prompt, fields=fields)
 
 
@@ -209,7 +238,8 @@ class _Parts:
 
     Attributes:
         kind: Kind of the prompt.
-        answer_type: Type of answer by which prompt files group their prompts: `choice`, `open` or `free`.
+        answer_type: Type of answer by which prompt files group their prompts: `choice`, `open` or
+            `free`.
         words: The item's words; empty in a prompt without a question.
         values: Texts of the prompt file's fields by name.
         has_image: Whether the prompt shows an image.
@@ -222,7 +252,9 @@ class _Parts:
     has_image: bool
 
 
-def _spell_labels(texts: Mapping[str, str], question: Question | None, prompt_file: PromptFile) -> dict[str, str]:
+def _spell_labels(
+    texts: Mapping[str, str], question: Question | None, prompt_file: PromptFile
+) -> dict[str, str]:
     """Return the texts that a prompt repeats, with labels in the wording of the question's form."""
     spelled = dict(texts)
     if question is None or question.form not in prompt_file.forms:
@@ -234,7 +266,10 @@ def _spell_labels(texts: Mapping[str, str], question: Question | None, prompt_fi
 
 
 def _render_words(
-    kind: str, question: Question | None, texts: Mapping[str, str], prompt_file: PromptFile
+    kind: str,
+    question: Question | None,
+    texts: Mapping[str, str],
+    prompt_file: PromptFile,
 ) -> tuple[str, dict[str, Span]]:
     """Return the item's words and the spans of its fields; an edited item has no fields."""
     words = ""
@@ -247,8 +282,12 @@ def _render_words(
     return words, field_spans
 
 
-def _list_values(form: QuestionForm | None, texts: Mapping[str, str], prompt_file: PromptFile) -> dict[str, str]:
-    """Return the texts of the fields of prompts, except the item's words and the markers of a family."""
+def _list_values(
+    form: QuestionForm | None, texts: Mapping[str, str], prompt_file: PromptFile
+) -> dict[str, str]:
+    """Return the texts of the fields of prompts, except the item's words and the markers of a
+    family.
+    """
     # Fields that a prompt does not use stay empty.
     values = {"opening": "", "lead": "", "remark": ""}
     if form is not None:
@@ -258,8 +297,16 @@ def _list_values(form: QuestionForm | None, texts: Mapping[str, str], prompt_fil
     return values | {name: text for name, text in texts.items() if name != "input"}
 
 
-def _check_texts(tokenizer: Any, question: Question | None, words: str, texts: Mapping[str, str], kind: str) -> None:
-    """Refuse texts of an item, and generated texts that a prompt repeats, if they contain control tokens."""
+def _check_texts(
+    tokenizer: Any,
+    question: Question | None,
+    words: str,
+    texts: Mapping[str, str],
+    kind: str,
+) -> None:
+    """Refuse texts of an item, and generated texts that a prompt repeats, if they contain control
+    tokens.
+    """
     item_texts = [words]
     label = kind
     if question is not None:
@@ -301,23 +348,29 @@ def _render_published(parts: _Parts, template: PromptTemplate) -> RenderedPrompt
     item = Span(start=len(before), end=len(before) + len(parts.words))
     shared = before + parts.words + after
     text = shared + suffix
-    return RenderedPrompt(text, *_split_at(len(shared), text), item, counted_suffix=counted_suffix)
+    return RenderedPrompt(
+        text, *_split_at(len(shared), text), item, counted_suffix=counted_suffix
+    )
 
 
-def _get_first_marker(family: PromptFamily, has_image: bool, template: PromptTemplate) -> str:
+def _get_first_marker(
+    family: PromptFamily, has_image: bool, template: PromptTemplate
+) -> str:
     """Return the marker before the first turn, with the placeholder of an image if there is one."""
     if not has_image:
         return family.markers["begin"]
     if not family.markers["begin_image"]:
-        raise UserError(f"the model family {template.family!r} sees no images; name a family that does")
+        raise UserError(
+            f"the model family {template.family!r} sees no images; name a family that does"
+        )
     return family.markers["begin_image"]
 
 
 def _render_equations(parts: _Parts, template: PromptTemplate) -> RenderedPrompt:
     """Render a prompt with a chat template.
 
-    A template may change its input. The position of the item is therefore found by rendering a placeholder instead of
-    the item.
+    A template may change its input. The position of the item is therefore found by rendering a
+    placeholder instead of the item.
     """
     if template.render_turns is None:
         raise ValueError("the template has neither a family nor a chat template")
@@ -326,8 +379,11 @@ def _render_equations(parts: _Parts, template: PromptTemplate) -> RenderedPrompt
     if parts.answer_type == "free":
         return replace(_build_free_prompt(text), turns=turns)
 
-    # The second rendering has the placeholder; the text around it must be the same as around the item.
-    with_sentinel = template.render_turns(_build_turns(parts, SENTINEL, template.prompt_file))
+    # The second rendering has the placeholder; the text around it must be the same as around the
+    # item.
+    with_sentinel = template.render_turns(
+        _build_turns(parts, SENTINEL, template.prompt_file)
+    )
     before, sentinel, after = with_sentinel.partition(SENTINEL)
     # A prompt may repeat the item, so that further placeholders are replaced.
     after = after.replace(SENTINEL, parts.words)
@@ -337,11 +393,17 @@ def _render_equations(parts: _Parts, template: PromptTemplate) -> RenderedPrompt
             " model, or set models.NAME.chat_template in the study"
         )
     item = Span(start=len(before), end=len(before) + len(parts.words))
-    return RenderedPrompt(text, *_split_at(item["end"], text), item, counted_suffix=after, turns=turns)
+    return RenderedPrompt(
+        text, *_split_at(item["end"], text), item, counted_suffix=after, turns=turns
+    )
 
 
-def _build_turns(parts: _Parts, item_words: str, prompt_file: PromptFile) -> tuple[Turn, ...]:
-    """Return the turns of a prompt from the prompt file; the first turn of the user shows the image."""
+def _build_turns(
+    parts: _Parts, item_words: str, prompt_file: PromptFile
+) -> tuple[Turn, ...]:
+    """Return the turns of a prompt from the prompt file; the first turn of the user shows the
+    image.
+    """
     prompt = get_prompt(prompt_file.scripts["turns"][parts.answer_type], parts.kind)
     entries = [next(iter(turn.items())) for turn in prompt]
     if prompt_file.system:
@@ -363,7 +425,9 @@ def _build_free_prompt(text: str) -> RenderedPrompt:
 
 
 def _split_at(end: int, text: str) -> tuple[Span, Span]:
-    """Return the spans of the shared part and of the query suffix, if the shared part ends at a character."""
+    """Return the spans of the shared part and of the query suffix, if the shared part ends at a
+    character.
+    """
     return Span(start=0, end=end), Span(start=end, end=len(text))
 
 

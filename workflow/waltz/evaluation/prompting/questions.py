@@ -10,14 +10,20 @@ from waltz.core.sampling import rank, sample
 from waltz.evaluation.items import get_published_order, list_texts
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
-from waltz.sources.published_samples import PUBLISHED_SAMPLES, draw_caption_first, select_published_ids
+from waltz.sources.published_samples import (
+    PUBLISHED_SAMPLES,
+    draw_caption_first,
+    select_published_ids,
+)
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
 Row = Mapping[str, Any]
 WRONG_OPEN_ANSWER = "impossible to give"
 """Wrong answer that the released code suggests for an open question."""
 PUBLISHED_LABELS = {"disambiguation": 3}
-"""Number of labels in the released code, by prefix of the task, where it differs from the number of choices."""
+"""Number of labels in the released code, by prefix of the task, where it differs from the number of
+choices.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,14 +33,15 @@ class Question:
     Attributes:
         item_id: Id of the item; questions about its caption and its foil share it.
         dataset: Name of the data set in the study.
-        form: Form of the question, a key of `forms` in the prompt files: `pairwise`, `single`, `open`, `esnli`,
-            `comve` or `bbh`.
+        form: Form of the question, a key of `forms` in the prompt files: `pairwise`, `single`,
+            `open`, `esnli`, `comve` or `bbh`.
         image: Name of the image; None for a text task.
         fields: Texts of the fields that the form names.
         labels: Letters from which the model chooses; empty for an open question.
         gold: The right label, or all accepted answers to an open question, most frequent first.
         wrong: A wrong label or answer, which the biasing remark suggests.
-        role: Role of the text of a `single` question: `caption`, `foil` or `mismatched`; None for other forms.
+        role: Role of the text of a `single` question: `caption`, `foil` or `mismatched`; None for
+            other forms.
         order: `caption-first` or `foil-first` in a `pairwise` question; None for other forms.
     """
 
@@ -55,7 +62,9 @@ def list_letters(n: int) -> tuple[str, ...]:
     return tuple(chr(ord("A") + index) for index in range(n))
 
 
-def draw_wrong_label(item_id: str, labels: tuple[str, ...], gold: str, seed: int) -> str:
+def draw_wrong_label(
+    item_id: str, labels: tuple[str, ...], gold: str, seed: int
+) -> str:
     """Draw one of the labels that are not gold, by a hash of seed and item id.
 
     Raises:
@@ -69,11 +78,13 @@ def draw_wrong_label(item_id: str, labels: tuple[str, ...], gold: str, seed: int
 
 
 def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool]:
-    """Return, for each item, whether its caption is (A): it is for every second item in the order of their ranks.
+    """Return, for each item, whether its caption is (A): it is for every second item in the order
+    of their ranks.
 
-    The numbers of captions and of foils that stand first differ by at most one. This holds also for each sample of
-    these items that `core.sampling` takes with the same seed, since it takes items in the order of `rank`. The orders
-    do not depend on the order of the file, or on other questions about an item.
+    The numbers of captions and of foils that stand first differ by at most one. This holds also for
+    each sample of these items that `core.sampling` takes with the same seed, since it takes items
+    in the order of `rank`. The orders do not depend on the order of the file, or on other questions
+    about an item.
 
     Args:
         item_ids: Ids of all items of the data set that may be sampled.
@@ -84,15 +95,19 @@ def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool
     return {item_id: index % 2 == 0 for index, item_id in enumerate(ranked)}
 
 
-def draw_published_orders(items: Sequence[Row], earlier_draws: int = 0, seed: int = 42) -> dict[str, bool]:
-    """Return, for each item, whether its caption is (A) in the released code, which draws once for each item.
+def draw_published_orders(
+    items: Sequence[Row], earlier_draws: int = 0, seed: int = 42
+) -> dict[str, bool]:
+    """Return, for each item, whether its caption is (A) in the released code, which draws once for
+    each item.
 
-    Items of MSCOCO record their orders, because the released code draws a foil between two of these draws.
+    Items of MSCOCO record their orders, because the released code draws a foil between two of these
+    draws.
 
     Args:
         items: All valid items of the piece in file order.
-        earlier_draws: Number of draws for the pieces before this piece (`count_earlier_draws`); 0 in the runs of
-            CC-SHAP and the tests, which set the seed again for each piece.
+        earlier_draws: Number of draws for the pieces before this piece (`count_earlier_draws`); 0
+            in the runs of CC-SHAP and the tests, which set the seed again for each piece.
         seed: Seed of the generator.
     """
     # One stream of draws serves all pieces one after the other.
@@ -105,7 +120,8 @@ def draw_published_orders(items: Sequence[Row], earlier_draws: int = 0, seed: in
 
 
 def count_earlier_draws(dataset: str) -> int:
-    """Return the number of orders that the released scripts for accuracy and T-SHAP draw before this piece.
+    """Return the number of orders that the released scripts for accuracy and T-SHAP draw before
+    this piece.
 
     It is 0 for a data set that the scripts do not contain.
     """
@@ -118,12 +134,15 @@ def count_earlier_draws(dataset: str) -> int:
     return 0
 
 
-def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -> dict[str, bool]:
+def assign_orders(
+    items: Sequence[Row], dataset: str, profile: str, seed: int
+) -> dict[str, bool]:
     """Return, for each item, whether its caption is (A) in the pairwise question.
 
     Args:
         items: All rows of the benchmark that may be asked about, in file order, before sampling.
-        dataset: Name of the data set, which decides the position of a piece of VALSE in the released stream of draws.
+        dataset: Name of the data set, which decides the position of a piece of VALSE in the
+            released stream of draws.
         profile: Name of the profile.
         seed: The study's seed, for `equations`.
     """
@@ -132,8 +151,12 @@ def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -
     return draw_published_orders(items, count_earlier_draws(dataset))
 
 
-def build_pairwise_questions(items: Sequence[Row], dataset: str, orders: Mapping[str, bool]) -> list[Question]:
-    """Build the question, for each item, which of caption and foil is right; the orders say if the caption is (A)."""
+def build_pairwise_questions(
+    items: Sequence[Row], dataset: str, orders: Mapping[str, bool]
+) -> list[Question]:
+    """Build the question, for each item, which of caption and foil is right; the orders say if the
+    caption is (A).
+    """
     labels = list_letters(2)
     questions = []
     for item in items:
@@ -145,13 +168,25 @@ def build_pairwise_questions(items: Sequence[Row], dataset: str, orders: Mapping
             order, fields = "foil-first", {"first": foil, "second": caption}
             wrong, gold = labels
         questions.append(
-            Question(item["item_id"], dataset, "pairwise", item["image"], fields, labels, (gold,), wrong, order=order)
+            Question(
+                item["item_id"],
+                dataset,
+                "pairwise",
+                item["image"],
+                fields,
+                labels,
+                (gold,),
+                wrong,
+                order=order,
+            )
         )
     return questions
 
 
 def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]:
-    """Build the question, for each text of each item, whether it describes the image, (A), or not, (B)."""
+    """Build the question, for each text of each item, whether it describes the image, (A), or not,
+    (B).
+    """
     labels = list_letters(2)
     questions = []
     for item in items:
@@ -159,7 +194,17 @@ def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]
             gold, wrong = labels if role == "caption" else labels[::-1]
             fields = {"caption": text}
             questions.append(
-                Question(item["item_id"], dataset, "single", item["image"], fields, labels, (gold,), wrong, role=role)
+                Question(
+                    item["item_id"],
+                    dataset,
+                    "single",
+                    item["image"],
+                    fields,
+                    labels,
+                    (gold,),
+                    wrong,
+                    role=role,
+                )
             )
     return questions
 
@@ -167,8 +212,8 @@ def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]
 def build_open_questions(items: Sequence[Row], dataset: str) -> list[Question]:
     """Build questions that are answered in words (VQA, GQA).
 
-    The answer of any annotator counts as right. The gold answers are sorted by frequency, ties in the order of the
-    annotators. Without annotators there is a single gold answer.
+    The answer of any annotator counts as right. The gold answers are sorted by frequency, ties in
+    the order of the annotators. Without annotators there is a single gold answer.
 
     Args:
         items: Rows of `vqa.select_questions`.
@@ -177,9 +222,22 @@ def build_open_questions(items: Sequence[Row], dataset: str) -> list[Question]:
     for item in items:
         answers = list(item["answers"]) or [item["answer"]]
         # Sorting is stable: equally frequent answers stay in the annotators' order.
-        gold = tuple(sorted(dict.fromkeys(answers), key=lambda answer: -answers.count(answer)))
+        gold = tuple(
+            sorted(dict.fromkeys(answers), key=lambda answer: -answers.count(answer))
+        )
         fields = {"question": item["question"].strip()}
-        questions.append(Question(item["item_id"], dataset, "open", item["image"], fields, (), gold, WRONG_OPEN_ANSWER))
+        questions.append(
+            Question(
+                item["item_id"],
+                dataset,
+                "open",
+                item["image"],
+                fields,
+                (),
+                gold,
+                WRONG_OPEN_ANSWER,
+            )
+        )
     return questions
 
 
@@ -201,16 +259,18 @@ def select_text_questions(
 ) -> SelectedQuestions:
     """Select the questions of one data set of a text task.
 
-    `equations` takes the n usable items of lowest rank under the seed, and draws the wrong label of each item by a hash
-    of the item. `published` takes the first items after the released code's shuffle (`sources.published_samples`), and
-    draws wrong labels from the generator that shuffled, one item after the other.
+    `equations` takes the n usable items of lowest rank under the seed, and draws the wrong label of
+    each item by a hash of the item. `published` takes the first items after the released code's
+    shuffle (`sources.published_samples`), and draws wrong labels from the generator that shuffled,
+    one item after the other.
 
     Args:
-        rows: All rows of the layout `TEXTS` in file order, rejected ones included; all belong to one task.
+        rows: All rows of the layout `TEXTS` in file order, rejected ones included; all belong to
+            one task.
         dataset: Name of the data set.
         profile: Name of the profile.
-        n: Number of items; None takes all, or in `published` as many as were published. A smaller data set is taken
-            completely.
+        n: Number of items; None takes all, or in `published` as many as were published. A smaller
+            data set is taken completely.
         seed: Seed of sample and wrong labels in `equations`.
     Raises:
         UserError: No row can be asked, or the rows belong to several tasks.
@@ -225,7 +285,8 @@ def select_text_questions(
     form = task if task in ("esnli", "comve") else "bbh"
     fidelity = get_fidelity(profile)
     generator = random.Random(PUBLISHED_SAMPLES[form].seed)
-    if form == "bbh":  # only its sampling draws from the generator that draws wrong labels
+    # Only its sampling draws from the generator that draws wrong labels.
+    if form == "bbh":
         generator.shuffle(list(range(len(rows))))
 
     questions: list[Question] = []
@@ -245,19 +306,36 @@ def select_text_questions(
             wrong = labels[1 - row["gold"]]
         else:
             wrong = generator.choice([label for label in labels if label != gold])
-        questions.append(Question(item_id, dataset, form, None, _get_fields(row, task), labels, (gold,), wrong))
+        questions.append(
+            Question(
+                item_id,
+                dataset,
+                form,
+                None,
+                _get_fields(row, task),
+                labels,
+                (gold,),
+                wrong,
+            )
+        )
     if not questions:
-        raise UserError(f"{dataset}: none of {len(rows)} rows can be asked; name another source")
+        raise UserError(
+            f"{dataset}: none of {len(rows)} rows can be asked; name another source"
+        )
     return SelectedQuestions(tuple(questions), skipped)
 
 
-def _select_text_rows(rows: Sequence[Row], form: str, fidelity: Fidelity, n: int | None, seed: int) -> list[Row]:
+def _select_text_rows(
+    rows: Sequence[Row], form: str, fidelity: Fidelity, n: int | None, seed: int
+) -> list[Row]:
     """Return the rows of the sample of a profile, in the order of the sample."""
     rows_by_id = {str(row["source_id"]): row for row in rows}
     if fidelity.sampling == "released":
         ids = select_published_ids(form, rows, n)
     else:
-        usable = [row_id for row_id, row in rows_by_id.items() if row["rejected"] is None]
+        usable = [
+            row_id for row_id, row in rows_by_id.items() if row["rejected"] is None
+        ]
         size = len(usable) if n is None else min(n, len(usable))
         ids = sample(usable, size, seed)
     return [rows_by_id[row_id] for row_id in ids]
@@ -282,7 +360,9 @@ def _list_labels(row: Row, task: str, fidelity: Fidelity) -> tuple[str, ...]:
 
 
 def _get_fields(row: Row, task: str) -> dict[str, str]:
-    """Return the fields of a question from a row; `text` of BIG-Bench Hard is the file's text with lettered choices."""
+    """Return the fields of a question from a row; `text` of BIG-Bench Hard is the file's text with
+    lettered choices.
+    """
     if task == "esnli":
         return {"premise": row["premise"], "hypothesis": row["hypothesis"]}
     choices = list(row["choices"])
@@ -291,7 +371,9 @@ def _get_fields(row: Row, task: str) -> dict[str, str]:
 
     # BIG-Bench Hard: the question, the options with letters, and both together.
     letters = list_letters(len(choices))
-    options = "\n".join(f"({letter}) {choice}" for letter, choice in zip(letters, choices, strict=True))
+    options = "\n".join(
+        f"({letter}) {choice}" for letter, choice in zip(letters, choices, strict=True)
+    )
     text = row["text"]
     heading = CHOICES_HEADER if CHOICES_HEADER in text else OPTIONS_HEADER
     question = text

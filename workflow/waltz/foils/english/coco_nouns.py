@@ -1,7 +1,9 @@
-"""Nouns of the COCO categories that the captions of an image mention, and nouns that none of them mentions.
+"""Nouns of the COCO categories that the captions of an image mention, and nouns that none of them
+mentions.
 
 Source:
-    FOIL-it (Shekhar et al., ACL 2017, section 3). Only the captions say which objects are in the image.
+    FOIL-it (Shekhar et al., ACL 2017, section 3). Only the captions say which objects are in the
+    image.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +37,9 @@ def list_words(doc: Doc) -> set[str]:
 
 
 def find_category_nouns(doc: Doc) -> dict[str, list[Token]]:
-    """Return the nouns of a caption that name a COCO category, by category; compounds ("bus stop") are skipped."""
+    """Return the nouns of a caption that name a COCO category, by category; compounds ("bus stop")
+    are skipped.
+    """
     tokens: dict[str, list[Token]] = {}
     for token in doc:
         singular = _read_singular(token)
@@ -54,7 +58,8 @@ def is_salient(noun: str, captions: Sequence[set[str]]) -> bool:
 
 
 def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
-    """Return the other categories of the noun's supercategory that no caption of the image mentions.
+    """Return the other categories of the noun's supercategory that no caption of the image
+    mentions.
 
     Args:
         captions: Lower-cased words of each caption of the image.

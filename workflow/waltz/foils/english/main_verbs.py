@@ -5,22 +5,36 @@ from spacy.tokens import Doc, Token
 
 VERB_TAGS = frozenset({"VB", "VBZ", "VBP", "VBD", "VBG", "VBN"})
 SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
-QUANTITIES = frozenset({"couple", "dozen", "few", "hundred", "lot", "many", "million", "number", "pair", "thousand"})
+QUANTITIES = frozenset(
+    {
+        "couple",
+        "dozen",
+        "few",
+        "hundred",
+        "lot",
+        "many",
+        "million",
+        "number",
+        "pair",
+        "thousand",
+    }
+)
 """Words after `a` that a plural noun can follow ("a few dogs")."""
 
 
 def find_main_verb(doc: Doc) -> Token | None:
     """Return the main verb of a caption; None where no verb is found.
 
-    The main verb of a sentence is its lexical verb ("holding" in "A woman is holding a cup."), or a form of `be` where
-    there is no lexical verb ("A boy is in the snow."). The main verb of a caption that is not a sentence is its first
-    verb ("A man riding a wave").
+    The main verb of a sentence is its lexical verb ("holding" in "A woman is holding a cup."), or a
+    form of `be` where there is no lexical verb ("A boy is in the snow."). The main verb of a
+    caption that is not a sentence is its first verb ("A man riding a wave").
     """
     root = next((token for token in doc if token.dep_ == "ROOT"), None)
     if root is not None and _is_predicate(root):
         return root
 
-    # The root is no verb: either the parser took the verb for a noun, or the caption is no sentence.
+    # The root is no verb: either the parser took the verb for a noun, or the caption is no
+    # sentence.
     for token in doc:
         if _is_mistaken_noun(token):
             return token
@@ -57,11 +71,17 @@ def _is_mistaken_noun(token: Token) -> bool:
     # A singular noun cannot follow a plural one: in "men surf" the second word is a verb.
     follows_plural = token.nbor(-1).tag_ in ("NNS", "NNPS")
     is_singular = token.tag_ == "NN"
-    return follows_plural and is_singular and token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
+    return (
+        follows_plural
+        and is_singular
+        and token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
+    )
 
 
 def _is_singular_with_verb(token: Token) -> bool:
-    """Return True where `a` and a noun precede a word in -s, which must be a verb then ("a girl wrings")."""
+    """Return True where `a` and a noun precede a word in -s, which must be a verb then ("a girl
+    wrings").
+    """
     if token.tag_ != "NNS":
         return False
 

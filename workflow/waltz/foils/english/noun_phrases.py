@@ -1,4 +1,5 @@
-"""Noun phrases of a parse, and the verbs and pronouns that agree with them, with their forms in the other number.
+"""Noun phrases of a parse, and the verbs and pronouns that agree with them, with their forms in the
+other number.
 
 The functions correct known mistakes of the parser on captions.
 """
@@ -9,10 +10,26 @@ from dataclasses import dataclass
 from lemminflect import getAllLemmas, getInflection, getLemma
 from spacy.tokens import Doc, Span, Token
 
-from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, SINGULAR_DETERMINERS, Number, singularize
+from waltz.foils.english.nouns import (
+    PLURAL_QUANTITIES,
+    QUANTITIES,
+    SINGULAR_DETERMINERS,
+    Number,
+    singularize,
+)
 
 DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
-LEFT_OF_NOUN = {"det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod"}
+LEFT_OF_NOUN = {
+    "det",
+    "predet",
+    "amod",
+    "compound",
+    "nummod",
+    "nmod",
+    "poss",
+    "quantmod",
+    "advmod",
+}
 NEGATED = "the caption says that there is none"
 EACH_ONE = "the caption speaks of each one"
 IN_PREPOSITION = "the noun is part of a preposition"
@@ -23,7 +40,14 @@ HYPHENS = {"-", "/", "–"}
 
 SUBJECTS = {"nsubj", "nsubjpass"}
 RELATIVE_PRONOUNS = {"who", "that", "which"}
-TO_PLURAL = {"is": "are", "was": "were", "'s": " are", "has": "have", "does": "do", "am": "are"}
+TO_PLURAL = {
+    "is": "are",
+    "was": "were",
+    "'s": " are",
+    "has": "have",
+    "does": "do",
+    "am": "are",
+}
 TO_SINGULAR = {"are": "is", "were": "was", "'re": " is", "have": "has", "do": "does"}
 
 MALE = {
@@ -50,7 +74,9 @@ SINGULAR_FORMS = {
     "themselves": ("itself", "himself", "herself"),
     "their": ("its", "his", "her"),
 }
-"""Singular forms of each plural pronoun: for things and unknown gender, for male and for female nouns."""
+"""Singular forms of each plural pronoun: for things and unknown gender, for male and for female
+nouns.
+"""
 ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
 """Countable nouns with one form for singular and plural."""
 
@@ -63,7 +89,8 @@ class NounPhrase:
         head: The noun.
         start: Index of the first token.
         stem: Index of the first token after determiners, numerals and possessives.
-        verb: The verb of the noun where the parser took the verb for the head ("a girl grins"); else None.
+        verb: The verb of the noun where the parser took the verb for the head ("a girl grins");
+            else None.
     """
 
     head: Token
@@ -73,7 +100,9 @@ class NounPhrase:
 
 
 def find_noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
-    """Yield the noun phrases of a parse whose heads are nouns, not pronouns, in the order of their heads."""
+    """Yield the noun phrases of a parse whose heads are nouns, not pronouns, in the order of their
+    heads.
+    """
     phrases: list[NounPhrase] = []
     inside_chunks: set[int] = set()
     # Phrases from the chunks of the parser, then nouns that it left outside its chunks.
@@ -89,7 +118,8 @@ def find_noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
 def _is_usable(phrase: NounPhrase) -> bool:
     """Return True for a complete phrase of a common noun.
 
-    Names, parts of hyphened words and phrases with only one quotation mark of a pair are not usable.
+    Names, parts of hyphened words and phrases with only one quotation mark of a pair are not
+    usable.
     """
     head = phrase.head
     if not head.is_alpha:
@@ -130,7 +160,9 @@ def _has_hyphen(phrase: NounPhrase) -> bool:
 
 
 def explain_rejection(phrase: NounPhrase) -> str | None:
-    """Return the reason why a caption with a quantifier in place of the determiners is not true; None where it is."""
+    """Return the reason why a caption with a quantifier in place of the determiners is not true;
+    None where it is.
+    """
     doc = phrase.head.doc
     determiners = {word.lower_ for word in doc[phrase.start : phrase.stem]}
     follows_without = phrase.start > 0 and doc[phrase.start - 1].lower_ == "without"
@@ -158,14 +190,20 @@ def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
     head = chunk.root
     before = chunk.doc[max(head.i - 1, 0)]
     # "a dog outdoors": the parser takes the adverb for the head of a compound.
-    if head.lower_ in PLACE_ADVERBS and head.i > chunk.start and before.dep_ in {"compound", "nmod"}:
+    if (
+        head.lower_ in PLACE_ADVERBS
+        and head.i > chunk.start
+        and before.dep_ in {"compound", "nmod"}
+    ):
         head = before
         before = chunk.doc[max(head.i - 1, 0)]
     if head.pos_ not in {"NOUN", "PROPN"} or head.lower_ in PLACE_ADVERBS:
         return
 
     if _is_verb_after_subject(head, before, chunk):
-        yield NounPhrase(before, chunk.start, _find_stem(chunk.start, before), verb=head)
+        yield NounPhrase(
+            before, chunk.start, _find_stem(chunk.start, before), verb=head
+        )
         return
 
     # "a bathtub, window and a sink" is one chunk of three phrases.
@@ -181,7 +219,9 @@ def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
 
 
 def _is_break(token: Token) -> bool:
-    """Return True for a token that separates two nouns which the parser took for one phrase ("a bathtub, window")."""
+    """Return True for a token that separates two nouns which the parser took for one phrase ("a
+    bathtub, window").
+    """
     before = token.nbor(-1)
     if token.text == ",":
         return bool(before.dep_ == "nmod")
@@ -191,7 +231,9 @@ def _is_break(token: Token) -> bool:
 
 
 def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
-    """Return True where the head of a chunk is a verb that the parser took for a noun ("a girl grins")."""
+    """Return True where the head of a chunk is a verb that the parser took for a noun ("a girl
+    grins").
+    """
     if before.dep_ != "compound" or "VERB" not in getAllLemmas(head.lower_):
         return False
     first = chunk[0].lower_
@@ -199,7 +241,11 @@ def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
     if first in {"a", "an"} and second not in PLURAL_QUANTITIES:
         # A singular subject: its verb ends in -s and looks like a plural noun.
         noun_tags = ("NN", "NNS")
-        is_clause = head.lower_.endswith("s") and head.dep_ in {"ROOT", "ccomp", "advcl"}
+        is_clause = head.lower_.endswith("s") and head.dep_ in {
+            "ROOT",
+            "ccomp",
+            "advcl",
+        }
     else:
         # A plural subject: its verb has no ending and looks like a singular noun.
         noun_tags = ("NNS", "NN")
@@ -213,27 +259,37 @@ def _is_free_noun(token: Token) -> bool:
     if token.pos_ != "NOUN" or token.tag_ not in {"NN", "NNS"}:
         return False
     if token.dep_ == "compound":
-        return bool(token.tag_ == "NNS" and token.head.pos_ == "VERB")  # the subject of the verb
+        # The subject of the verb.
+        return bool(token.tag_ == "NNS" and token.head.pos_ == "VERB")
     is_listed = token.dep_ in {"conj", "appos"}
     return is_listed and token.lower_ not in PLACE_ADVERBS
 
 
 def _build_outside_chunks(head: Token) -> NounPhrase:
-    """Return the phrase of a noun outside all chunks: the noun and the words to its left that modify it."""
+    """Return the phrase of a noun outside all chunks: the noun and the words to its left that
+    modify it.
+    """
     start = head.i
     # Go left while the word modifies the head directly.
-    while start > 0 and head.doc[start - 1].head == head and head.doc[start - 1].dep_ in LEFT_OF_NOUN:
+    while (
+        start > 0
+        and head.doc[start - 1].head == head
+        and head.doc[start - 1].dep_ in LEFT_OF_NOUN
+    ):
         start -= 1
     return NounPhrase(head, start, _find_stem(start, head))
 
 
 def _find_stem(start: int, head: Token) -> int:
-    """Return the index of the first token after the determiners, numerals and possessives of a phrase."""
+    """Return the index of the first token after the determiners, numerals and possessives of a
+    phrase.
+    """
     stem = start
     for token in head.doc[start : head.i]:
         if _is_determiner(token, start):
             stem = token.i + 1
-        # The first modifier of the noun itself ends the determiners; words within a possessor do not.
+        # The first modifier of the noun itself ends the determiners; words within a possessor do
+        # not.
         elif head.head == token or token.dep_ != "poss":
             break
     return stem
@@ -247,7 +303,9 @@ def _is_determiner(token: Token, start: int) -> bool:
 
 
 def list_numbers(noun: Token) -> tuple[Number, ...]:
-    """Return the number of a noun by its tag and form; both numbers where they leave it open ("sheep")."""
+    """Return the number of a noun by its tag and form; both numbers where they leave it open
+    ("sheep").
+    """
     word = noun.lower_
     # One form for both numbers: only a determiner or numeral can decide.
     if word in ALIKE:
@@ -258,8 +316,11 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
             return ("sg",)
         return ("sg", "pl")
 
-    # The parser tags some plurals as adjectives, and plurals with the capital of a sentence as names.
-    is_tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
+    # The parser tags some plurals as adjectives, and plurals with the capital of a sentence as
+    # names.
+    is_tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (
+        noun.tag_ == "NNP" and noun.is_sent_start
+    )
     can_be_plural = word.endswith("s") or singularize(word) != word
     if is_tagged_plural and can_be_plural:
         return ("pl",)
@@ -269,8 +330,9 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
 def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token, str]]:
     """Yield the verbs that agree with a noun or pronoun, each with its form in a number.
 
-    They are the verbs of its clause, of clauses that are coordinated with its clause, and of its relative clauses.
-    Modal verbs, past tenses and participles have one form and are skipped, as are the verbs of a coordinated subject.
+    They are the verbs of its clause, of clauses that are coordinated with its clause, and of its
+    relative clauses. Modal verbs, past tenses and participles have one form and are skipped, as are
+    the verbs of a coordinated subject.
     """
     for verb in _find_finite_verbs(subject):
         form = inflect_verb(verb, number)
@@ -279,7 +341,8 @@ def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token,
 
 
 def find_existential_verb(first: Token) -> Token | None:
-    """Return the verb of "there is" that directly precedes a noun phrase and agrees with it; None where there is none.
+    """Return the verb of "there is" that directly precedes a noun phrase and agrees with it; None
+    where there is none.
 
     Args:
         first: First word of the noun phrase.
@@ -306,21 +369,28 @@ def inflect_verb(verb: Token, number: Number) -> str | None:
         is_singular = verb.tag_ in {"VBZ", "NNS"} and word.endswith("s")
         return _inflect(word, "VBP") if is_singular else None
 
-    # Infinitives agree with no subject; as root or conjunct the tag VB is a mistake for the present.
+    # Infinitives agree with no subject; as root or conjunct the tag VB is a mistake for the
+    # present.
     is_infinitive = verb.tag_ == "VB" and verb.dep_ not in {"ROOT", "conj"}
     if is_infinitive:
         return None
-    is_present = verb.tag_ in {"VBP", "VB", "NN"} or (verb.tag_ == "VBD" and _is_base_form(word))
+    is_present = verb.tag_ in {"VBP", "VB", "NN"} or (
+        verb.tag_ == "VBD" and _is_base_form(word)
+    )
     return _inflect(word, "VBZ") if is_present else None
 
 
 def _is_base_form(word: str) -> bool:
-    """Return True for a word that the parser took for a past tense although it can only be a present tense ("pat")."""
+    """Return True for a word that the parser took for a past tense although it can only be a
+    present tense ("pat").
+    """
     return getLemma(word, "VERB") == (word,) and word not in getInflection(word, "VBD")
 
 
 def _inflect(word: str, tag: str) -> str | None:
-    """Return the form of a verb with a Penn tag; None where there is no such form or it equals the word."""
+    """Return the form of a verb with a Penn tag; None where there is no such form or it equals the
+    word.
+    """
     lemmas = getLemma(word, "VERB")
     if not lemmas:
         return None
@@ -331,7 +401,9 @@ def _inflect(word: str, tag: str) -> str | None:
 
 
 def _find_finite_verbs(subject: Token) -> Iterator[Token]:
-    """Yield the finite verbs whose subject is a noun or pronoun, in its clause and in its relative clauses."""
+    """Yield the finite verbs whose subject is a noun or pronoun, in its clause and in its relative
+    clauses.
+    """
     clause = subject.head
     is_compound_of_verb = subject.dep_ == "compound" and clause.pos_ == "VERB"
     is_subject = subject.dep_ in SUBJECTS or is_compound_of_verb
@@ -345,7 +417,9 @@ def _find_finite_verbs(subject: Token) -> Iterator[Token]:
 
 
 def _add_conjuncts(verb: Token) -> Iterator[Token]:
-    """Yield the finite verb of a clause, and the verbs of later clauses with the same subject ("sits and eats")."""
+    """Yield the finite verb of a clause, and the verbs of later clauses with the same subject
+    ("sits and eats").
+    """
     finite = _get_finite(verb)
     yield finite
     for conjunct in verb.conjuncts:
@@ -362,7 +436,9 @@ def _add_conjuncts(verb: Token) -> Iterator[Token]:
 
 def _get_finite(verb: Token) -> Token:
     """Return the first auxiliary of a verb; the verb itself where it has no auxiliary."""
-    return next((child for child in verb.children if child.dep_ in {"aux", "auxpass"}), verb)
+    return next(
+        (child for child in verb.children if child.dep_ in {"aux", "auxpass"}), verb
+    )
 
 
 def _is_coordinated(subject: Token, verb: Token) -> bool:
@@ -373,7 +449,9 @@ def _is_coordinated(subject: Token, verb: Token) -> bool:
 
 
 def _is_followed_by_and(subject: Token, verb: Token) -> bool:
-    """Return True for a noun of a list that is followed by other nouns: "a dog" in "a dog, a cat and a bird sit"."""
+    """Return True for a noun of a list that is followed by other nouns: "a dog" in "a dog, a cat
+    and a bird sit".
+    """
     between = subject.doc[subject.i + 1 : verb.i]
     has_and = any(token.lower_ == "and" and token.pos_ == "CCONJ" for token in between)
     if not has_and or any(token.pos_ == "VERB" for token in between):
@@ -390,14 +468,18 @@ def _is_preceded_by_and(subject: Token) -> bool:
 
 
 def _has_relative_subject(clause: Token) -> bool:
-    return any(child.dep_ in SUBJECTS and child.lower_ in RELATIVE_PRONOUNS for child in clause.children)
+    return any(
+        child.dep_ in SUBJECTS and child.lower_ in RELATIVE_PRONOUNS
+        for child in clause.children
+    )
 
 
 def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
     """Return for each pronoun the noun to which it refers; a pronoun without antecedent is absent.
 
-    The antecedent is the first of all earlier `nouns` that has the number and gender of the pronoun, is not the subject
-    of the verb whose object the pronoun is, and is not the noun that the phrase of the pronoun modifies.
+    The antecedent is the first of all earlier `nouns` that has the number and gender of the
+    pronoun, is not the subject of the verb whose object the pronoun is, and is not the noun that
+    the phrase of the pronoun modifies.
     """
     antecedents = {}
     for token in doc:
@@ -409,8 +491,12 @@ def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
     return antecedents
 
 
-def find_anaphors(noun: Token, number: Number, antecedents: Mapping[Token, Token]) -> Iterator[tuple[Token, str]]:
-    """Yield the pronouns that refer to a noun, each with its form in a number; pronouns of that number are skipped."""
+def find_anaphors(
+    noun: Token, number: Number, antecedents: Mapping[Token, Token]
+) -> Iterator[tuple[Token, str]]:
+    """Yield the pronouns that refer to a noun, each with its form in a number; pronouns of that
+    number are skipped.
+    """
     for pronoun, antecedent in antecedents.items():
         if antecedent != noun:
             continue
@@ -440,17 +526,26 @@ def _singularize(pronoun: Token, noun: Token) -> str:
 
 
 def _find_antecedent(pronoun: Token, nouns: Sequence[Token]) -> Token | None:
-    return next((noun for noun in nouns if noun.i < pronoun.i and _can_refer(pronoun, noun)), None)
+    return next(
+        (noun for noun in nouns if noun.i < pronoun.i and _can_refer(pronoun, noun)),
+        None,
+    )
 
 
 def _can_refer(pronoun: Token, noun: Token) -> bool:
-    """Return True where number, position in the clause and gender allow that a pronoun refers to a noun."""
+    """Return True where number, position in the clause and gender allow that a pronoun refers to a
+    noun.
+    """
     word = pronoun.lower_
     number = "pl" if word in SINGULAR_FORMS else "sg"
     if number not in list_numbers(noun):
         return False
     is_reflexive = word.endswith(("self", "selves"))
-    if pronoun.tag_ == "PRP" and not is_reflexive and _is_excluded_by_clause(pronoun, noun):
+    if (
+        pronoun.tag_ == "PRP"
+        and not is_reflexive
+        and _is_excluded_by_clause(pronoun, noun)
+    ):
         return False
     if word in SINGULAR_FORMS:
         return True  # plural pronouns show no gender
@@ -462,9 +557,12 @@ def _can_refer(pronoun: Token, noun: Token) -> bool:
 
 
 def _is_excluded_by_clause(pronoun: Token, noun: Token) -> bool:
-    """Return True where only a reflexive pronoun could refer to the noun, or a modifier of the noun has the pronoun."""
+    """Return True where only a reflexive pronoun could refer to the noun, or a modifier of the noun
+    has the pronoun.
+    """
     if pronoun.dep_ == "dobj":
         return noun.dep_ in SUBJECTS and pronoun.head == noun.head  # "a man washes him"
     if pronoun.dep_ == "pobj":
-        return bool(noun.is_ancestor(pronoun) and pronoun.head.head == noun)  # "a man with him"
+        # "a man with him".
+        return bool(noun.is_ancestor(pronoun) and pronoun.head.head == noun)
     return False

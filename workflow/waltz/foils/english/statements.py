@@ -1,7 +1,8 @@
-"""Statements with a slot for a number of things, and the questions "How many ...?" that ask for this number.
+"""Statements with a slot for a number of things, and the questions "How many ...?" that ask for
+this number.
 
-"How many dogs are shown?" and "There are exactly 3 dogs shown." share the statement `There be _ dog(s) shown`.
-Source: thesis 3.3 and A.1, existence and counting.
+"How many dogs are shown?" and "There are exactly 3 dogs shown." share the statement `There be _
+dog(s) shown`. Source: thesis 3.3 and A.1, existence and counting.
 """
 
 import re
@@ -33,12 +34,18 @@ NOUN_TAGS = ("NN", "NNS", "NNP", "NNPS")
 RELATIVE_TAGS = ("WDT", "WP", "WRB")
 BELIEF_VERBS = ("think", "believe", "guess", "suppose", "say", "look")
 ESTIMATE_WORDS = ("approximately", "approx", "roughly", "estimate")
-TIME_UNITS = frozenset(("seconds", "minutes", "hours", "days", "weeks", "months", "years", "times"))
-"""Measures of time; in a statement they follow all other words: "They have been open exactly 60 years"."""
+TIME_UNITS = frozenset(
+    ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "times")
+)
+"""Measures of time; in a statement they follow all other words: "They have been open exactly 60
+years".
+"""
 PASSING_STATE = re.compile(
     "alone|available|asleep|awake|closed|empty|here|left|missing|next|nearby|open|off|on|out|present|there|up|visible"
 )
-"""Words for a state that may follow the noun after "There are", as participles and prepositional phrases may."""
+"""Words for a state that may follow the noun after "There are", as participles and prepositional
+phrases may.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,8 @@ class Statement:
     """A sentence with a slot for a quantity: `opening be _ modifiers noun complement verb rest.`
 
     Attributes:
-        opening: Words before the quantity ("There", "You see", "The man has"); empty where the counted things
-            are the subject.
+        opening: Words before the quantity ("There", "You see", "The man has"); empty where the
+            counted things are the subject.
         be: Verb between opening and quantity that agrees with the number, as after "There".
         modifiers: Words between quantity and noun.
         noun: The counted things; empty in "2 of the dog's legs".
@@ -85,23 +92,35 @@ class Statement:
         return self._write(f"{adverb} {number}", number)
 
     def write_existence(self, number: int) -> str:
-        """Return the statement that the things exist: `There is a dog.` for 1, else `There are dogs.`"""
+        """Return the statement that the things exist: `There is a dog.` for 1, else `There are
+        dogs.`
+        """
         quantity = self.choose_article() if number == 1 else ""
         return self._write(quantity, number)
 
     def write_negation(self, number: int) -> str:
-        """Return the negation of `write_existence`: `There is no dog.` for 1, else `There are no dogs.`"""
+        """Return the negation of `write_existence`: `There is no dog.` for 1, else `There are no
+        dogs.`
+        """
         return self._write("no", number)
 
     def choose_article(self) -> str:
-        """Return `a` or `an`, as the noun phrase in the singular needs it; empty where there is no noun."""
+        """Return `a` or `an`, as the noun phrase in the singular needs it; empty where there is no
+        noun.
+        """
         phrase = f"{self.modifiers} {self.noun.singular}".strip()
         if not phrase:
             return ""
         return str(get_engine().a(phrase)).split()[0]
 
     def _write(self, quantity: str, number: int) -> str:
-        parts = (self.opening, self.be.select(number), quantity, self.modifiers, self.noun.select(number))
+        parts = (
+            self.opening,
+            self.be.select(number),
+            quantity,
+            self.modifiers,
+            self.noun.select(number),
+        )
         text = " ".join((*parts, self.complement, self.verb.select(number), self.rest))
         text = " ".join(text.split())  # empty parts leave no double spaces
         text = text.replace("an other ", "another ")
@@ -113,7 +132,8 @@ def get_noun_forms(noun: str, tag: str) -> Forms:
 
     Args:
         noun: One word, as in its sentence.
-        tag: Penn tag of the word; it decides for unknown nouns and for nouns with one form for both numbers.
+        tag: Penn tag of the word; it decides for unknown nouns and for nouns with one form for both
+            numbers.
     """
     singular = singularize(noun)
     if singular != noun:
@@ -122,7 +142,8 @@ def get_noun_forms(noun: str, tag: str) -> Forms:
 
 
 def get_verb_forms(verb: str, tag: str, lemma: str) -> Forms:
-    """Return singular and plural of a finite verb; past tenses (except "was") and modal verbs have one form for both.
+    """Return singular and plural of a finite verb; past tenses (except "was") and modal verbs have
+    one form for both.
 
     Args:
         verb: The verb, as in its sentence.
@@ -144,8 +165,12 @@ def inflect_verb(verb: str, tag: str) -> str:
     return str(forms[0]) if forms else verb
 
 
-def parse_counting_questions(rows: Sequence[Row]) -> Iterator[tuple[Row, Doc | Refusal]]:
-    """Yield each row with the parse of its question, in order, or with a refusal where no "how many" begins it."""
+def parse_counting_questions(
+    rows: Sequence[Row],
+) -> Iterator[tuple[Row, Doc | Refusal]]:
+    """Yield each row with the parse of its question, in order, or with a refusal where no "how
+    many" begins it.
+    """
     counting_questions = [row["question"] for row in rows if _asks_how_many(row)]
     docs = parse(counting_questions)
     for row in rows:
@@ -162,9 +187,9 @@ def _asks_how_many(row: Row) -> bool:
 def convert_question(question: Doc) -> Statement | Refusal:
     """Return the statement for whose number a question asks, or a refusal.
 
-    "How many dogs do you see?" becomes "You see _ dogs."; "How many dogs are shown?" becomes "There are _ dogs shown.".
-    In "How many cars are red?", "How many people wear hats?" and "How many dogs can be seen?" the counted things stay
-    the subject.
+    "How many dogs do you see?" becomes "You see _ dogs."; "How many dogs are shown?" becomes "There
+    are _ dogs shown.". In "How many cars are red?", "How many people wear hats?" and "How many dogs
+    can be seen?" the counted things stay the subject.
     """
     words = [token for token in question if not token.is_space]
     # The parser makes tokens of punctuation and line breaks.
@@ -215,7 +240,9 @@ def _find_verb(words: list[Token]) -> int | None:
 
 
 def _find_noun(counted: list[Token]) -> Token | Refusal | None:
-    """Return the noun that is counted; None where parts of something are counted ("of the dog's legs")."""
+    """Return the noun that is counted; None where parts of something are counted ("of the dog's
+    legs").
+    """
     if not counted:
         return Refusal("the question does not name what it counts")
     if counted[0].lower_ == "of":
@@ -223,7 +250,9 @@ def _find_noun(counted: list[Token]) -> Token | Refusal | None:
     if counted[0].lower_ in ("more", "less", "fewer"):
         return Refusal("the question compares")
     if any(_belongs_to_clause(word) for word in counted):
-        return Refusal("a possessor or a relative clause stands by what the question counts")
+        return Refusal(
+            "a possessor or a relative clause stands by what the question counts"
+        )
     if any(word.tag_ == "CC" for word in counted):
         return Refusal("the question counts several things together")
     noun = find_counted_noun(counted)
@@ -261,7 +290,9 @@ def find_counted_noun(words: list[Token], plural: bool = True) -> Token:
 
 
 def _cut_phrase(words: list[Token], plural: bool) -> list[Token]:
-    """Return the words up to the first word that cannot precede the noun; the first of all words is always kept."""
+    """Return the words up to the first word that cannot precede the noun; the first of all words is
+    always kept.
+    """
     for index, word in enumerate(words):
         if index > 0 and _ends_phrase(word, plural):
             return words[:index]
@@ -275,16 +306,22 @@ def _is_plural(word: Token) -> bool:
 def _ends_phrase(word: Token, plural: bool) -> bool:
     if word.tag_ in TAGS_NOT_BEFORE_NOUN:
         return True
-    # A regular plural can have the tag of a verb in -s by mistake, so that only auxiliaries are certain.
+    # A regular plural can have the tag of a verb in -s by mistake, so that only auxiliaries are
+    # certain.
     return word.tag_ == "VBZ" and (not plural or word.lower_ in AUXILIARIES)
 
 
 def _names_action(word: Token) -> bool:
-    return bool(word.lower_ == "present" or (word.tag_ == "NN" and word.lower_.endswith("ing")))
+    return bool(
+        word.lower_ == "present" or (word.tag_ == "NN" and word.lower_.endswith("ing"))
+    )
 
 
-def _convert_predicate(counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]) -> Statement | Refusal:
-    """Return the statement of a question, or a refusal, from its finite verb and the words after it.
+def _convert_predicate(
+    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]
+) -> Statement | Refusal:
+    """Return the statement of a question, or a refusal, from its finite verb and the words after
+    it.
 
     Args:
         counted: Words between "how many" and the verb.
@@ -317,7 +354,9 @@ def _convert_predicate(counted: list[Token], noun: Token | None, verb: Token, ta
     return _state_subject(counted, noun, verb, tail)
 
 
-def _convert_be(counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]) -> Statement | Refusal:
+def _convert_be(
+    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]
+) -> Statement | Refusal:
     """Return the statement of a question whose finite verb is a form of `be`, or a refusal."""
     be = get_verb_forms(verb.text, verb.tag_, "be")
     if not tail:
@@ -347,8 +386,12 @@ def _opens_subject(word: Token) -> bool:
 
 
 def _find_main_verb(tail: list[Token], tags: tuple[str, ...]) -> int | None:
-    """Return the index of the full verb after a subject: the root of the parse, else the first word with such a tag."""
-    indices = [index for index, word in enumerate(tail) if index > 0 and word.tag_ in tags]
+    """Return the index of the full verb after a subject: the root of the parse, else the first word
+    with such a tag.
+    """
+    indices = [
+        index for index, word in enumerate(tail) if index > 0 and word.tag_ in tags
+    ]
     for index in indices:
         if tail[index].dep_ == "ROOT":
             return index
@@ -356,20 +399,33 @@ def _find_main_verb(tail: list[Token], tags: tuple[str, ...]) -> int | None:
 
 
 def _describes_state(tail: list[Token]) -> bool:
-    """Return True for words that may follow "There are dogs": a place, a participle, or a passing state."""
-    # Adverbs before the first word that counts are skipped, but for those that are a state themselves ("outside").
-    words = (word for word in tail if word.tag_ != "RB" or PASSING_STATE.fullmatch(word.lower_))
+    """Return True for words that may follow "There are dogs": a place, a participle, or a passing
+    state.
+    """
+    # Adverbs before the first word that counts are skipped, but for those that are a state
+    # themselves ("outside").
+    words = (
+        word
+        for word in tail
+        if word.tag_ != "RB" or PASSING_STATE.fullmatch(word.lower_)
+    )
     first = next(words, tail[-1])
     if first.tag_ in ("IN", "TO", "VBG", "VBN", "RP"):
         return True
     return PASSING_STATE.fullmatch(first.lower_) is not None
 
 
-def _state_existence(counted: list[Token], noun: Token | None, be: Forms, tail: list[Token]) -> Statement:
-    return Statement("there", be, *_split_phrase(counted, noun), NO_FORMS, join_tokens(tail))
+def _state_existence(
+    counted: list[Token], noun: Token | None, be: Forms, tail: list[Token]
+) -> Statement:
+    return Statement(
+        "there", be, *_split_phrase(counted, noun), NO_FORMS, join_tokens(tail)
+    )
 
 
-def _state_subject(counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]) -> Statement:
+def _state_subject(
+    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]
+) -> Statement:
     forms = get_verb_forms(verb.text, verb.tag_, verb.lemma_)
     rest = join_tokens(tail)
     if rest.startswith("n't"):
@@ -378,11 +434,17 @@ def _state_subject(counted: list[Token], noun: Token | None, verb: Token, tail: 
 
 
 def _invert(
-    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token], main: int | None
+    counted: list[Token],
+    noun: Token | None,
+    verb: Token,
+    tail: list[Token],
+    main: int | None,
 ) -> Statement | Refusal:
-    """Return the statement of a question with another subject: "do you see" becomes "You see _ dogs.".
+    """Return the statement of a question with another subject: "do you see" becomes "You see _
+    dogs.".
 
-    The counted things follow the full verb, or a preposition without an object ("He plays with _ dogs.").
+    The counted things follow the full verb, or a preposition without an object ("He plays with _
+    dogs.").
 
     Args:
         tail: Words after the auxiliary `verb`: subject, full verb, all other words.
@@ -408,7 +470,9 @@ def _invert(
         words.append(join_tokens(rest))
         rest = []
     opening = " ".join(words)
-    return Statement(opening, NO_FORMS, *_split_phrase(counted, noun), NO_FORMS, join_tokens(rest))
+    return Statement(
+        opening, NO_FORMS, *_split_phrase(counted, noun), NO_FORMS, join_tokens(rest)
+    )
 
 
 def _is_preposition_alone(word: Token) -> bool:
@@ -419,7 +483,9 @@ def _is_preposition_alone(word: Token) -> bool:
 
 
 def _inflect_after(auxiliary: str, verb: Token) -> list[str]:
-    """Return the verb of the statement: "do you see" gives `see`, "does he hold" `holds`, "can we see" `can see`."""
+    """Return the verb of the statement: "do you see" gives `see`, "does he hold" `holds`, "can we
+    see" `can see`.
+    """
     tag = {"do": "VBP", "does": "VBZ", "did": "VBD"}.get(auxiliary)
     if tag is None:
         return [auxiliary, verb.text]
@@ -437,7 +503,9 @@ def _split_phrase(counted: list[Token], noun: Token | None) -> tuple[str, Forms,
 
 
 def join_tokens(words: list[Token]) -> str:
-    """Return the text from the first to the last token of a list of one parse; empty for an empty list."""
+    """Return the text from the first to the last token of a list of one parse; empty for an empty
+    list.
+    """
     if not words:
         return ""
     return str(words[0].doc[words[0].i : words[-1].i + 1].text)

@@ -2,9 +2,10 @@
 
     python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT
 
-writes these tables to the folder OUT. It reads the files of WordNet in the folder DICT, the list of verbs of SWiG (-ing
-forms) and its list of noun classes (synsets, `train_classes.csv`). The files of WordNet are parsed here because the
-distributions of WordNet 3.0 lack files that the reader of nltk needs.
+writes these tables to the folder OUT. It reads the files of WordNet in the folder DICT, the list of
+verbs of SWiG (-ing forms) and its list of noun classes (synsets, `train_classes.csv`). The files of
+WordNet are parsed here because the distributions of WordNet 3.0 lack files that the reader of nltk
+needs.
 """
 
 import re
@@ -59,7 +60,9 @@ class Verb:
     hyponyms: frozenset[str]
 
     def find_relation(self, verb: str) -> Relation | None:
-        """Return the first of four relations that a verb has to this verb in any sense; None without a relation."""
+        """Return the first of four relations that a verb has to this verb in any sense; None
+        without a relation.
+        """
         relations: tuple[tuple[Relation, frozenset[str]], ...] = (
             ("antonym", self.antonyms),
             ("synonym", self.synonyms),
@@ -102,19 +105,25 @@ def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
     path = Path(folder) / "verbs.tsv"
     lines = read_lines(path)
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:
-        raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it again")
+        raise UserError(
+            f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it again"
+        )
     verbs = {}
     for number, line in enumerate(lines[1:], 2):
         cells = line.split("\t")
         if len(cells) != len(COLUMNS):
-            raise UserError(f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it again")
+            raise UserError(
+                f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it again"
+            )
         name, base, *related = cells
         verbs[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
     return verbs
 
 
 @cache
-def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = WORDNET_FOLDER) -> frozenset[str]:
+def read_words(
+    kind: Literal["adjectives", "adverbs"], folder: str | Path = WORDNET_FOLDER
+) -> frozenset[str]:
     """Return all adjectives, or all adverbs, that are single words, in lower case."""
     return frozenset(read_lines(Path(folder) / f"{kind}.txt"))
 
@@ -130,7 +139,8 @@ def read_nouns(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, tuple[str, .
 
 
 def is_kind_of(lower: str, higher: str, nouns: Mapping[str, Sequence[str]]) -> bool:
-    """Return True where a noun synset equals or lies below a higher synset; False for unknown synsets.
+    """Return True where a noun synset equals or lies below a higher synset; False for unknown
+    synsets.
 
     Args:
         lower: Synset in the spelling of imSitu, as all synsets here.
@@ -141,11 +151,14 @@ def is_kind_of(lower: str, higher: str, nouns: Mapping[str, Sequence[str]]) -> b
     return any(is_kind_of(parent, higher, nouns) for parent in nouns.get(lower, ()))
 
 
-def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]) -> dict[str, str]:
+def extract_resource(
+    dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]
+) -> dict[str, str]:
     """Return the texts of `verbs.tsv`, `nouns.tsv`, `adjectives.txt` and `adverbs.txt`.
 
     Args:
-        dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on), index.adj, index.adv.
+        dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on),
+            index.adj, index.adv.
         nouns: Synsets in the spelling of imSitu; synsets that WordNet does not know are skipped.
     """
     root = Path(dictionary)
@@ -159,7 +172,9 @@ def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequen
 
 
 def _list_verbs(root: Path, verbs: Sequence[str]) -> list[str]:
-    """Return the lines of `verbs.tsv`: each verb with its base form, and the related verbs of the list by relation."""
+    """Return the lines of `verbs.tsv`: each verb with its base form, and the related verbs of the
+    list by relation.
+    """
     synsets = dict(_read_synsets(root / "data.verb"))
     senses: dict[str, set[str]] = {}  # the synsets of each word
     for name, synset in synsets.items():
@@ -173,21 +188,29 @@ def _list_verbs(root: Path, verbs: Sequence[str]) -> list[str]:
         related = _find_related(bases[verb], synsets, senses)
         cells = [verb, bases[verb]]
         for relation in RELATIONS:
-            names = [name for name in verbs if name != verb and bases[name] in related[relation]]
+            names = [
+                name
+                for name in verbs
+                if name != verb and bases[name] in related[relation]
+            ]
             cells.append(" ".join(sorted(names)))
         lines.append("\t".join(cells))
     return lines
 
 
 def find_base_form(name: str, senses: Mapping[str, object]) -> str:
-    """Return the base form of an -ing form: its first lemma in WordNet, else the form without `ing`."""
+    """Return the base form of an -ing form: its first lemma in WordNet, else the form without
+    `ing`.
+    """
     for lemma in getAllLemmas(name, upos="VERB").get("VERB", ()):
         if lemma in senses:
             return str(lemma)
     return name.removesuffix("ing")
 
 
-def _find_related(base: str, synsets: Mapping[str, Synset], senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
+def _find_related(
+    base: str, synsets: Mapping[str, Synset], senses: Mapping[str, set[str]]
+) -> dict[Relation, set[str]]:
     """Return by relation the words to which any sense of a verb is related."""
     related: dict[Relation, set[str]] = {relation: set() for relation in RELATIONS}
     for name in senses.get(base, ()):
@@ -207,7 +230,9 @@ def _find_related(base: str, synsets: Mapping[str, Synset], senses: Mapping[str,
 
 
 def _list_hypernyms(root: Path, nouns: Sequence[str]) -> list[str]:
-    """Return the lines of `nouns.tsv`: each noun synset and each synset above one, with the synsets directly above."""
+    """Return the lines of `nouns.tsv`: each noun synset and each synset above one, with the synsets
+    directly above.
+    """
     hypernyms: dict[str, list[str]] = {}
     parts = sorted(root.glob("data.noun*"))
     if not parts:
@@ -229,7 +254,9 @@ def _list_hypernyms(root: Path, nouns: Sequence[str]) -> list[str]:
 
 
 def _is_hypernym(pointer: Pointer) -> bool:
-    """Return True for a pointer to the synset above a noun, also above an instance such as "Paris" ("@i")."""
+    """Return True for a pointer to the synset above a noun, also above an instance such as "Paris"
+    ("@i").
+    """
     return pointer.symbol in ("@", "@i") and pointer.part_of_speech == "n"
 
 
@@ -238,7 +265,8 @@ def _read_synsets(path: Path) -> Iterator[tuple[str, Synset]]:
     # The second part of a file that a package split has no head.
     lines = read_lines(path) if path.suffix == ".noun2" else read_entries(path)
     for line in lines:
-        # synset_offset lex_filenum ss_type w_cnt [word lex_id]... p_cnt [symbol offset pos source/target]... | gloss
+        # synset_offset lex_filenum ss_type w_cnt [word lex_id]... p_cnt [symbol offset pos
+        # source/target]... | gloss
         fields = line.split("|")[0].split()
         # WordNet writes the number of words and the numbers of related words in hexadecimal digits.
         n_words = int(fields[3], 16)
@@ -250,7 +278,11 @@ def _read_synsets(path: Path) -> Iterator[tuple[str, Synset]]:
         for index in range(first, first + 4 * n_pointers, 4):
             symbol, target, part_of_speech, ends = fields[index : index + 4]
             # `ends` holds two digits for the source word and two for the target word.
-            pointers.append(Pointer(symbol, target, part_of_speech, int(ends[:2], 16), int(ends[2:], 16)))
+            pointers.append(
+                Pointer(
+                    symbol, target, part_of_speech, int(ends[:2], 16), int(ends[2:], 16)
+                )
+            )
         yield fields[0], Synset(words, pointers)
 
 
@@ -260,10 +292,14 @@ def _read_lemmas(path: Path) -> list[str]:
 
 
 def read_entries(path: Path) -> list[str]:
-    """Return the lines of a file of WordNet after its head, and check the version that the head names."""
+    """Return the lines of a file of WordNet after its head, and check the version that the head
+    names.
+    """
     lines = read_lines(path)
     if not any(VERSION in line for line in lines if line.startswith("  ")):
-        raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
+        raise UserError(
+            f"{path}: its head does not say {VERSION}; give the folder of that version's dict files"
+        )
     # The lines of the head, with the license, begin with two spaces.
     return [line for line in lines if not line.startswith("  ")]
 
@@ -281,10 +317,13 @@ def main(arguments: Sequence[str]) -> None:
     """Extract the tables.
 
     Args:
-        arguments: Folder of WordNet, list of verbs of SWiG, list of noun classes of SWiG, and folder to write to.
+        arguments: Folder of WordNet, list of verbs of SWiG, list of noun classes of SWiG, and
+            folder to write to.
     """
     if len(arguments) != 4:
-        raise UserError("usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT")
+        raise UserError(
+            "usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT"
+        )
     dictionary, verb_file, noun_file, out = map(Path, arguments)
     verbs = [line.strip() for line in read_lines(verb_file) if line.strip()]
     nouns = [line.split(",")[0] for line in read_lines(noun_file)]

@@ -14,16 +14,23 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
     """Load a decoder of either kind, or connect to its server.
 
     Raises:
-        UserError: The entry names another kind of model, its weights cannot be downloaded or read, or its family is
-            unknown.
+        UserError: The entry names another kind of model, its weights cannot be downloaded or read,
+            or its family is unknown.
     """
     # Imported here, so that importing the package does not load torch and transformers.
-    from waltz.models.decoders import language_model, mplug_owl3, served_model, vision_loading
+    from waltz.models.decoders import (
+        language_model,
+        mplug_owl3,
+        served_model,
+        vision_loading,
+    )
     from waltz.models.pretrained import report_faults
 
     if spec.kind not in DECODER_KINDS:
         kinds = " or ".join(DECODER_KINDS)
-        raise UserError(f"models.{spec.name}: kind {spec.kind!r} is no decoder; name a model of the kind {kinds}")
+        raise UserError(
+            f"models.{spec.name}: kind {spec.kind!r} is no decoder; name a model of the kind {kinds}"
+        )
     if spec.server:
         return served_model.load(spec)
     with report_faults(spec):

@@ -1,8 +1,10 @@
-"""VL decoders behind a server: chat completions of OpenAI, with the image as a PNG file in a data url.
+"""VL decoders behind a server: chat completions of OpenAI, with the image as a PNG file in a data
+url.
 
-Servers render chats themselves. A prompt that was rendered here is therefore sent as the messages that the server
-renders to the same prompt, if such messages exist. vLLM gets the prompt unchanged, with a chat template that changes
-nothing. The tokens of the prompt are compared with the server's tokens if the server returns them.
+Servers render chats themselves. A prompt that was rendered here is therefore sent as the messages
+that the server renders to the same prompt, if such messages exist. vLLM gets the prompt unchanged,
+with a chat template that changes nothing. The tokens of the prompt are compared with the server's
+tokens if the server returns them.
 """
 
 import math
@@ -15,8 +17,20 @@ from pydantic import ValidationError
 from waltz.core.errors import UserError
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.endpoint import RefusedError
-from waltz.models.decoders.server import ECHO, FORCING_BIAS, LOWEST, TOP_TOKENS, ServedPrompt, Server
-from waltz.models.decoders.server_replies import Chat, ChatToken, PromptToken, TakenToken
+from waltz.models.decoders.server import (
+    ECHO,
+    FORCING_BIAS,
+    LOWEST,
+    TOP_TOKENS,
+    ServedPrompt,
+    Server,
+)
+from waltz.models.decoders.server_replies import (
+    Chat,
+    ChatToken,
+    PromptToken,
+    TakenToken,
+)
 
 UNCHANGED = (
     "{%% for message in messages %%}{%% for part in message['content'] %%}"
@@ -36,7 +50,8 @@ class ChatServer(Server):
     Attributes:
         placeholder: Text that stands for the image in a prompt.
         render_chat: Renders turns with the model's chat template; see `Decoder.render_chat`.
-        takes_template: Whether prompts are sent as they are, with a chat template that changes nothing.
+        takes_template: Whether prompts are sent as they are, with a chat template that changes
+            nothing.
         continues: Whether the server continues an assistant's turn.
     """
 
@@ -55,27 +70,39 @@ class ChatServer(Server):
         return description
 
     def count_tokens(self, prompt: ServedPrompt) -> int | None:
-        """Return the server's number of tokens of a prompt, image included; None if it does not return the number."""
+        """Return the server's number of tokens of a prompt, image included; None if it does not
+        return the number.
+        """
         usage = self._chat(prompt, max_tokens=1, temperature=0).usage
         return usage.prompt_tokens if usage else None
 
     def find_likeliest(self, prompt: ServedPrompt) -> dict[str, float]:
         """Return the log-probabilities of the likeliest tokens after a prompt, by their texts."""
-        options = {"logprobs": True, "top_logprobs": TOP_TOKENS, "max_tokens": 1, "temperature": 0}
+        options = {
+            "logprobs": True,
+            "top_logprobs": TOP_TOKENS,
+            "max_tokens": 1,
+            "temperature": 0,
+        }
         tokens = self._read_log_probabilities(self._chat(prompt, **options))
         if not tokens:
             return {}
         return {token.token: token.logprob for token in tokens[0].top_logprobs}
 
     def _score_prompt(self, prompt: ServedPrompt) -> list[float]:
-        """Return the log-probability of each token of a prompt; the first token and the image have none.
+        """Return the log-probability of each token of a prompt; the first token and the image have
+        none.
 
         Raises:
             UserError: The server has other tokens than the prompt.
         """
-        entries = self._chat(prompt, prompt_logprobs=0, max_tokens=1, temperature=0).prompt_logprobs
+        entries = self._chat(
+            prompt, prompt_logprobs=0, max_tokens=1, temperature=0
+        ).prompt_logprobs
         if entries is None:
-            raise RefusedError(f"{self.location}: {self.client.base_url} returns no prompt_logprobs of a chat")
+            raise RefusedError(
+                f"{self.location}: {self.client.base_url} returns no prompt_logprobs of a chat"
+            )
         # Without an image there is one entry for each token; the image takes several positions.
         has_length = len(entries) == len(prompt.ids)
         if prompt.image:
@@ -93,10 +120,14 @@ class ChatServer(Server):
             values[position] = max(entry[token].logprob, LOWEST)
         return values
 
-    def _align_entries(self, prompt: ServedPrompt, entries: list[PromptEntry]) -> Iterator[tuple[int, PromptEntry]]:
-        """Yield the position in the prompt of each entry of the server, except for those of the image.
+    def _align_entries(
+        self, prompt: ServedPrompt, entries: list[PromptEntry]
+    ) -> Iterator[tuple[int, PromptEntry]]:
+        """Yield the position in the prompt of each entry of the server, except for those of the
+        image.
 
-        The server has an entry for each position that the image takes, so that entries behind it count from the end.
+        The server has an entry for each position that the image takes, so that entries behind it
+        count from the end.
         """
         if not prompt.image:
             yield from enumerate(entries)
@@ -113,31 +144,51 @@ class ChatServer(Server):
             " that it has the same tokenizer and chat template"
         )
 
-    def _take(self, prompt: ServedPrompt, target: int, top_count: int) -> TakenToken | None:
-        bias = {"logit_bias": [[target, FORCING_BIAS]], "logprobs": True, "top_logprobs": top_count}
-        tokens = self._read_log_probabilities(self._chat(prompt, max_tokens=1, temperature=0, **bias))
+    def _take(
+        self, prompt: ServedPrompt, target: int, top_count: int
+    ) -> TakenToken | None:
+        bias = {
+            "logit_bias": [[target, FORCING_BIAS]],
+            "logprobs": True,
+            "top_logprobs": top_count,
+        }
+        tokens = self._read_log_probabilities(
+            self._chat(prompt, max_tokens=1, temperature=0, **bias)
+        )
         if not tokens:
             return None
         try:
             return TakenToken.model_validate(tokens[0].model_dump())
         except ValidationError:
-            raise RefusedError(f"{self.location}: {self.client.base_url} returns no ids of tokens of a chat") from None
+            raise RefusedError(
+                f"{self.location}: {self.client.base_url} returns no ids of tokens of a chat"
+            ) from None
 
-    def _continue(self, prompt: ServedPrompt, max_tokens: int, options: Mapping[str, object]) -> tuple[list[int], bool]:
+    def _continue(
+        self, prompt: ServedPrompt, max_tokens: int, options: Mapping[str, object]
+    ) -> tuple[list[int], bool]:
         # A server that echoes a chat is vLLM, which can return the ids of generated tokens.
         if self.scoring == ECHO:
             options = {**options, "return_token_ids": True}
         choice = self._chat(prompt, max_tokens=max_tokens, **options).choices[0]
         text = choice.message.content or ""
-        return self._read_tokens(text, choice.token_ids, max_tokens), choice.finish_reason == "stop"
+        return self._read_tokens(
+            text, choice.token_ids, max_tokens
+        ), choice.finish_reason == "stop"
 
     def _chat(self, prompt: ServedPrompt, **options: Any) -> Chat:
-        return self.post("chat/completions", {**self._build_request(prompt), "stream": False, **options}, Chat)
+        return self.post(
+            "chat/completions",
+            {**self._build_request(prompt), "stream": False, **options},
+            Chat,
+        )
 
     def _read_log_probabilities(self, chat: Chat) -> list[ChatToken]:
         scores = chat.choices[0].logprobs
         if scores is None or scores.content is None:
-            raise RefusedError(f"{self.location}: {self.client.base_url} returns no logprobs of a chat")
+            raise RefusedError(
+                f"{self.location}: {self.client.base_url} returns no logprobs of a chat"
+            )
         return scores.content
 
     def _build_request(self, prompt: ServedPrompt) -> dict[str, Any]:
@@ -146,23 +197,35 @@ class ChatServer(Server):
         Raises:
             UserError: No request gives this prompt.
         """
-        # vLLM takes the prompt itself; another server takes messages, and renders them as the model's template does.
+        # vLLM takes the prompt itself; another server takes messages, and renders them as the
+        # model's template does.
         text = self.decode(prompt.ids)
         if self.takes_template:
             fields, rendered = self._build_unchanged(text, prompt.image), text
         else:
             turns = self._split_turns(text, bool(prompt.image))
-            fields, rendered = self._build_messages(turns, prompt.image), self._render(turns, bool(prompt.image))
+            fields, rendered = (
+                self._build_messages(turns, prompt.image),
+                self._render(turns, bool(prompt.image)),
+            )
         # The server must get the tokens of the prompt, also where some of them are masked.
-        has_start = bool(self.tokenizer.bos_token) and rendered.startswith(self.tokenizer.bos_token)
-        if self.tokenizer(rendered, add_special_tokens=not has_start)["input_ids"] != prompt.ids:
+        has_start = bool(self.tokenizer.bos_token) and rendered.startswith(
+            self.tokenizer.bos_token
+        )
+        if (
+            self.tokenizer(rendered, add_special_tokens=not has_start)["input_ids"]
+            != prompt.ids
+        ):
             raise self._report_masked_tokens(text)
         if self.scoring == ECHO:
             fields["add_special_tokens"] = not has_start
         return fields
 
     def _report_masked_tokens(self, text: str) -> UserError:
-        kind, further_advice = "chat", ", or start vLLM with --trust-request-chat-template"
+        kind, further_advice = (
+            "chat",
+            ", or start vLLM with --trust-request-chat-template",
+        )
         if self.takes_template:
             kind, further_advice = "text", ""
         return UserError(
@@ -177,12 +240,18 @@ class ChatServer(Server):
             before, _, after = text.partition(self.placeholder)
             parts = [_build_text(before), _build_image(image), _build_text(after)]
         template = UNCHANGED % self.placeholder
-        return {"messages": [{"role": "user", "content": parts}], "chat_template": template}
+        return {
+            "messages": [{"role": "user", "content": parts}],
+            "chat_template": template,
+        }
 
     def _build_messages(self, turns: Sequence[str], image: str) -> dict[str, Any]:
-        """Return the messages of turns; the last turn is the assistant's, and the server continues it."""
+        """Return the messages of turns; the last turn is the assistant's, and the server continues
+        it.
+        """
         messages: list[dict[str, Any]] = [
-            {"role": turn.speaker, "content": turn.text} for turn in _build_turns(turns, False)
+            {"role": turn.speaker, "content": turn.text}
+            for turn in _build_turns(turns, False)
         ]
         # The first turn is the user's, and shows the image.
         if image:
@@ -194,15 +263,24 @@ class ChatServer(Server):
                 f"{self.location}: the server begins a new turn where an answer is to be continued"
                 f" ({turns[-1][-40:]!r}); let vLLM or llama.cpp serve the model"
             )
-        return {"messages": messages, "add_generation_prompt": False, "continue_final_message": True}
+        return {
+            "messages": messages,
+            "add_generation_prompt": False,
+            "continue_final_message": True,
+        }
 
     def _render(self, texts: Sequence[str], has_image: bool) -> str:
-        """Return the prompt to which the server renders turns, the last of which is the assistant's."""
+        """Return the prompt to which the server renders turns, the last of which is the
+        assistant's.
+        """
         turns = _build_turns(texts, has_image)
         if not texts[-1]:
             return self.render_chat(turns[:-1])
-        # The text before a sentinel is the chat up to the assistant's turn, as it stands within a conversation.
-        marked = self.render_chat([*turns[:-1], Turn("assistant", SENTINELS[0]), Turn("user", SENTINELS[1])])
+        # The text before a sentinel is the chat up to the assistant's turn, as it stands within a
+        # conversation.
+        marked = self.render_chat(
+            [*turns[:-1], Turn("assistant", SENTINELS[0]), Turn("user", SENTINELS[1])]
+        )
         return marked.partition(SENTINELS[0])[0] + texts[-1]
 
     def _split_turns(self, text: str, has_image: bool) -> list[str]:
@@ -218,12 +296,15 @@ class ChatServer(Server):
         to_user, _, opening = chat.partition(SENTINELS[2])
         before = before.removeprefix(self.tokenizer.bos_token or "")
 
-        # Each part holds a user's turn and the assistant's reply; the last reply is the one to be continued.
+        # Each part holds a user's turn and the assistant's reply; the last reply is the one to be
+        # continued.
         body = text.removeprefix(before)
         *parts, last_part = body.split(to_user) if to_user else [body]
         exchanges = [part.partition(to_assistant) for part in parts]
         exchanges.append(last_part.partition(opening))
-        has_all_replies = bool(opening) and all(separator for _, separator, _ in exchanges)
+        has_all_replies = bool(opening) and all(
+            separator for _, separator, _ in exchanges
+        )
         if not (text.startswith(before) and has_all_replies):
             raise UserError(
                 f"{self.location}: the prompt {text[:40]!r}... is no chat of a user and an assistant as the chat"
@@ -243,7 +324,10 @@ class ChatServer(Server):
 def _build_turns(texts: Sequence[str], has_image: bool) -> list[Turn]:
     """Return turns of a user, who shows the image first, and an assistant."""
     speakers = ("user", "assistant")
-    return [Turn(speakers[index % 2], text, has_image and index == 0) for index, text in enumerate(texts)]
+    return [
+        Turn(speakers[index % 2], text, has_image and index == 0)
+        for index, text in enumerate(texts)
+    ]
 
 
 def _build_text(text: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Players of a decoder (the tokens of a prompt and the patches of its image) and the values of their coalitions.
+"""Players of a decoder (the tokens of a prompt and the patches of its image) and the values of
+their coalitions.
 
-One forward pass gives the logits of all target tokens of a coalition. Masked tokens keep their positions, so that all
-rows of a game have the same length. Coalitions whose rows begin alike share the keys and values of this beginning. The
-vision tower reads each distinct masked image once.
+One forward pass gives the logits of all target tokens of a coalition. Masked tokens keep their
+positions, so that all rows of a game have the same length. Coalitions whose rows begin alike share
+the keys and values of this beginning. The vision tower reads each distinct masked image once.
 """
 
 import itertools
@@ -16,7 +17,11 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.models import games
-from waltz.models.decoders.continuations import OUTCOMES, compute_outcomes, select_preceding_targets
+from waltz.models.decoders.continuations import (
+    OUTCOMES,
+    compute_outcomes,
+    select_preceding_targets,
+)
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.network import ForwardRequest, RowImage, States, select_rows
 from waltz.models.decoders.server import ServedPrompt, Server, encode_png
@@ -25,7 +30,9 @@ from waltz.models.games import CoalitionValues
 PASS_COST = 64
 """Number of positions that cost as much as one more pass."""
 COPY_POSITIONS = 256
-"""Number of positions whose keys and values can be copied in the time that the network computes one position."""
+"""Number of positions whose keys and values can be copied in the time that the network computes one
+position.
+"""
 MIN_SHARED = 8
 """Minimum number of equal tokens behind the image for which several games share a pass."""
 SERVED_ROWS = 64
@@ -33,7 +40,9 @@ SERVED_ROWS = 64
 MAX_FEATURE_BYTES = 2**30
 """Maximum number of bytes of image features that are kept for later rounds of coalitions."""
 Row = tuple[int, ...]
-"""Ids of a masked prompt and of all targets but the last; a negative number stands for a masked image."""
+"""Ids of a masked prompt and of all targets but the last; a negative number stands for a masked
+image.
+"""
 RowKeys = dict[Row, list[bytes]]
 """Rows in ascending order, each with the coalitions whose values it gives."""
 NO_CELLS = torch.zeros(0, dtype=torch.int64)
@@ -44,7 +53,8 @@ NO_CELLS = torch.zeros(0, dtype=torch.int64)
 class Players(games.Players):
     """The players of one prompt of a decoder.
 
-    `cells` broadcasts to the shape of the pixels, or is of shape (height, width) of the raw image where `raw`.
+    `cells` broadcasts to the shape of the pixels, or is of shape (height, width) of the raw image
+    where `raw`.
 
     Attributes:
         prompt: The prompt, its image one placeholder.
@@ -57,14 +67,21 @@ class Players(games.Players):
     def mask_text(self, mask: np.ndarray) -> tuple[int, ...]:
         """Return the token ids of the prompt under a text mask, bool of shape (text players,)."""
         ids = list(self.prompt.ids)
-        for position, visible in zip(self.positions, self.spread_text(mask), strict=True):
+        for position, visible in zip(
+            self.positions, self.spread_text(mask), strict=True
+        ):
             if not visible:
                 ids[position] = self.masked_id
         return tuple(ids)
 
-    def mask_image(self, decoder: Decoder, picture: PreparedImage, masks: np.ndarray) -> torch.Tensor:
-        """Return the prepared image with patches masked: from bool (k, patches) to (k, *pixels.shape)."""
-        # One more column, always visible, for pixels that lie in no patch: their cell is the number of patches.
+    def mask_image(
+        self, decoder: Decoder, picture: PreparedImage, masks: np.ndarray
+    ) -> torch.Tensor:
+        """Return the prepared image with patches masked: from bool (k, patches) to (k,
+        *pixels.shape).
+        """
+        # One more column, always visible, for pixels that lie in no patch: their cell is the number
+        # of patches.
         outside = np.ones((len(masks), 1), dtype=bool)
         visible = torch.from_numpy(np.concatenate([masks, outside], axis=1))
         if not self.raw:
@@ -80,7 +97,9 @@ class Players(games.Players):
         return torch.stack(masked_pixels)
 
     def can_mask_text(self) -> bool:
-        """Return whether masking changes the prompt; False if each token that may be masked is the masked token."""
+        """Return whether masking changes the prompt; False if each token that may be masked is the
+        masked token.
+        """
         return self.mask_text(self.always_visible[self.text]) != self.prompt.ids
 
     def can_mask_image(self, picture: PreparedImage) -> bool:
@@ -99,9 +118,11 @@ def build_equations_players(
     positions: Sequence[int] | None = None,
     grid: int | None = None,
 ) -> Players:
-    """Return the players of the thesis's definitions: tokens that are not special, and patches that cover the image.
+    """Return the players of the thesis's definitions: tokens that are not special, and patches that
+    cover the image.
 
-    If the prepared image is one tile, the patches divide this tile; if it has several tiles, they divide the raw image.
+    If the prepared image is one tile, the patches divide this tile; if it has several tiles, they
+    divide the raw image.
 
     Args:
         positions: Positions of the text players; None takes all tokens that are not special.
@@ -112,7 +133,9 @@ def build_equations_players(
     """
     if positions is None:
         # Special tokens and the placeholder of the image are no players.
-        positions = [position for position, special in enumerate(prompt.special) if not special]
+        positions = [
+            position for position, special in enumerate(prompt.special) if not special
+        ]
     if picture is None:
         grid, cells = 0, NO_CELLS
     else:
@@ -142,15 +165,18 @@ def build_published_players(
     grid: int | None = None,
     raw: bool = False,
 ) -> Players:
-    """Return the players of the released scripts for decoders: first patches, then all ids; other pixels stay visible.
+    """Return the players of the released scripts for decoders: first patches, then all ids; other
+    pixels stay visible.
 
     Args:
         masked_id: Id of a masked token; None for the decoder's masked id.
-        unmasked_ids: Ids that play but are never masked, at any position; the placeholder is never masked either.
-        grid: Patches in each direction; None for ceil(sqrt(n)), with n the number of ids of the prompt less
-            `Decoder.count_fixed_ids`. An explanation uses the grid of its answer.
-        raw: Whether patches are blackened in the raw image, as for LLaVA-NeXT and mPLUG-Owl3: they have the width of
-            (side of the network's input) // grid and cover the upper left corner only.
+        unmasked_ids: Ids that play but are never masked, at any position; the placeholder is never
+            masked either.
+        grid: Patches in each direction; None for ceil(sqrt(n)), with n the number of ids of the
+            prompt less `Decoder.count_fixed_ids`. An explanation uses the grid of its answer.
+        raw: Whether patches are blackened in the raw image, as for LLaVA-NeXT and mPLUG-Owl3: they
+            have the width of (side of the network's input) // grid and cover the upper left corner
+            only.
 
     Raises:
         UserError: The prepared image is no single tile, and `raw` is not set.
@@ -168,7 +194,9 @@ def build_published_players(
         cells = _number_published_pixels(decoder, picture, grid, raw)
     # Every id is a player, also special tokens (released scripts of CC-SHAP-VLM).
     positions = range(len(prompt.ids))
-    fixed_text = _find_fixed_text(prompt, positions, {*unmasked_ids, masked_id}, decoder.count_fixed_ids(prompt))
+    fixed_text = _find_fixed_text(
+        prompt, positions, {*unmasked_ids, masked_id}, decoder.count_fixed_ids(prompt)
+    )
     fixed_patches = _find_empty_patches(cells, grid)
     return Players(
         prompt=prompt,
@@ -183,7 +211,10 @@ def build_published_players(
 
 
 def _find_fixed_text(
-    prompt: Prompt, positions: Sequence[int], unmasked_ids: Collection[int], first_count: int = 0
+    prompt: Prompt,
+    positions: Sequence[int],
+    unmasked_ids: Collection[int],
+    first_count: int = 0,
 ) -> list[bool]:
     """Return for each text player whether it is always visible.
 
@@ -201,18 +232,24 @@ def _find_fixed_text(
 
 
 def _find_empty_patches(cells: torch.Tensor, grid: int) -> list[bool]:
-    """Return for each patch whether it contains no pixel, so that masking it does not change the image."""
+    """Return for each patch whether it contains no pixel, so that masking it does not change the
+    image.
+    """
     covered = set(torch.unique(cells).tolist())
     return [patch not in covered for patch in range(grid**2)]
 
 
 def choose_published_grid(decoder: Decoder, prompt: Prompt) -> int:
-    """Return the number of patches in each direction that the released scripts use for the image of a prompt."""
+    """Return the number of patches in each direction that the released scripts use for the image of
+    a prompt.
+    """
     return _choose_grid(len(prompt.ids) - decoder.count_fixed_ids(prompt))
 
 
 def _choose_grid(text_players: int) -> int:
-    """Return the patches in each direction of the smallest square grid with at least one patch for each text player."""
+    """Return the patches in each direction of the smallest square grid with at least one patch for
+    each text player.
+    """
     return max(1, math.ceil(math.sqrt(text_players)))
 
 
@@ -220,18 +257,29 @@ def _is_one_tile(picture: PreparedImage) -> bool:
     return picture.pixels.ndim == 4 and picture.pixels.shape[0] == 1
 
 
-def _number_published_pixels(decoder: Decoder, picture: PreparedImage, grid: int, raw: bool) -> torch.Tensor:
-    """Return the patch number of each pixel as in the released scripts, whose patches have whole pixels as width.
+def _number_published_pixels(
+    decoder: Decoder, picture: PreparedImage, grid: int, raw: bool
+) -> torch.Tensor:
+    """Return the patch number of each pixel as in the released scripts, whose patches have whole
+    pixels as width.
 
     Returns:
-        int64 of shape (height, width) of the raw image where `raw`, else (1, 1, height, width) of the one tile.
+        int64 of shape (height, width) of the raw image where `raw`, else (1, 1, height, width) of
+        the one tile.
     Raises:
         UserError: The prepared image is no single tile, and `raw` is not set.
     """
     height, width = picture.pixels.shape[-2:]
     if raw:
-        # The released script divides the width of the network's input, and uses the result in the raw image.
-        return _number_squares(picture.image.height, picture.image.width, width // grid, width // grid, grid)
+        # The released script divides the width of the network's input, and uses the result in the
+        # raw image.
+        return _number_squares(
+            picture.image.height,
+            picture.image.width,
+            width // grid,
+            width // grid,
+            grid,
+        )
     if _is_one_tile(picture):
         squares = _number_squares(height, width, height // grid, width // grid, grid)
         return squares[None, None].to(picture.pixels.device)
@@ -241,11 +289,18 @@ def _number_published_pixels(decoder: Decoder, picture: PreparedImage, grid: int
     )
 
 
-def _number_squares(height: int, width: int, patch_height: int, patch_width: int, grid: int) -> torch.Tensor:
-    """Return the patch number of each pixel for patches of one size from the upper left corner: (height, width)."""
+def _number_squares(
+    height: int, width: int, patch_height: int, patch_width: int, grid: int
+) -> torch.Tensor:
+    """Return the patch number of each pixel for patches of one size from the upper left corner:
+    (height, width).
+    """
     if not patch_height or not patch_width:
         return torch.full((height, width), grid**2)
-    rows, columns = torch.arange(height) // patch_height, torch.arange(width) // patch_width
+    rows, columns = (
+        torch.arange(height) // patch_height,
+        torch.arange(width) // patch_width,
+    )
     inside = (rows < grid)[:, None] & (columns < grid)[None]
     return torch.where(inside, rows[:, None] * grid + columns[None], grid**2)
 
@@ -255,7 +310,9 @@ def _number_pixels(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     if _is_one_tile(picture):
         height, width = picture.pixels.shape[-2:]
         rows, columns = _number_parts(height, grid), _number_parts(width, grid)
-        return (rows[:, None] * grid + columns[None])[None, None].to(picture.pixels.device)
+        return (rows[:, None] * grid + columns[None])[None, None].to(
+            picture.pixels.device
+        )
     return _trace_patches(decoder, picture, grid)
 
 
@@ -265,13 +322,16 @@ def _number_parts(size: int, grid: int) -> torch.Tensor:
 
 
 def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch.Tensor:
-    """Return the patch number of each value of a tiled image, found with test images whose gray levels encode the grid.
+    """Return the patch number of each value of a tiled image, found with test images whose gray
+    levels encode the grid.
 
-    The model's processor prepares the test images, whose gray level is the column or the row of a patch. A value that
-    is equal in a black and a white image is padding. So no rule of tiling, cropping or ordering must be known here.
+    The model's processor prepares the test images, whose gray level is the column or the row of a
+    patch. A value that is equal in a black and a white image is padding. So no rule of tiling,
+    cropping or ordering must be known here.
     """
     width, height = picture.image.size
-    step = 255 // max(1, grid - 1)  # difference of gray between neighboring rows or columns
+    # Difference of gray between neighboring rows or columns.
+    step = 255 // max(1, grid - 1)
 
     def prepare_gray(levels: torch.Tensor) -> torch.Tensor:
         """Return the prepared pixels of a gray image whose levels broadcast to (height, width)."""
@@ -284,7 +344,8 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     row_shades = prepare_gray((_number_parts(height, grid) * step)[:, None])
     column_shades = prepare_gray((_number_parts(width, grid) * step)[None])
 
-    # Normalization is linear in each channel: black and white give its offset and scale, so the gray can be read off.
+    # Normalization is linear in each channel: black and white give its offset and scale, so the
+    # gray can be read off.
     scale = white - black
     inside = scale > scale.amax() / 2
 
@@ -295,10 +356,13 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     return torch.where(inside, numbers, float(grid**2)).long().to(picture.pixels.device)
 
 
-def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: int) -> list[int]:
+def choose_cuts(
+    distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: int
+) -> list[int]:
     """Return the positions at which rows of one length are cut so that reading them costs least.
 
-    Reading a stretch costs its positions for each distinct beginning, a copy of the states before it, and a pass.
+    Reading a stretch costs its positions for each distinct beginning, a copy of the states before
+    it, and a pass.
 
     Args:
         distinct: Number of distinct beginnings of each length, int64 of shape (length + 1,).
@@ -309,8 +373,8 @@ def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: 
         Ends of the stretches; the last end is the length of the rows.
     """
     length = len(widths) - 1
-    # Shortest path over the ends of stretches: cost[stop] is the least cost of reading all rows up to symbol `stop`,
-    # and previous[stop] is where the last stretch of that path starts.
+    # Shortest path over the ends of stretches: cost[stop] is the least cost of reading all rows up
+    # to symbol `stop`, and previous[stop] is where the last stretch of that path starts.
     cost = np.full(length + 1, np.inf)
     previous = np.zeros(length + 1, dtype=int)
     cost[start_at] = 0.0
@@ -318,7 +382,9 @@ def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: 
         # The last stretch holds all steps whose logits are wanted.
         last_start = stop - 1 if stop < length else max(start_at, length - steps)
         start = np.arange(start_at, last_start + 1)
-        positions_per_row = widths[stop] - widths[start] + widths[start] / COPY_POSITIONS
+        positions_per_row = (
+            widths[stop] - widths[start] + widths[start] / COPY_POSITIONS
+        )
         total = cost[start] + distinct[stop] * positions_per_row + PASS_COST
         previous[stop], cost[stop] = start[total.argmin()], total.min()
 
@@ -329,9 +395,12 @@ def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: 
 
 
 def count_distinct_beginnings(rows: Sequence[Row]) -> np.ndarray:
-    """Return for each length the number of distinct beginnings of sorted rows: int64 of shape (length + 1,)."""
+    """Return for each length the number of distinct beginnings of sorted rows: int64 of shape
+    (length + 1,).
+    """
     table = np.array(rows, dtype=np.int64)
-    # Rows are sorted, so a beginning is new where a row differs from the one above it in any symbol so far.
+    # Rows are sorted, so a beginning is new where a row differs from the one above it in any symbol
+    # so far.
     differs = np.maximum.accumulate(table[1:] != table[:-1], axis=1)
     return np.concatenate([[1], 1 + differs.sum(axis=0)])
 
@@ -353,7 +422,9 @@ class Game:
     def __post_init__(self) -> None:
         """Refuse a game without outputs or with an unknown value."""
         if not self.targets or self.value not in OUTCOMES:
-            raise ValueError(f"{len(self.targets)} targets, value {self.value!r}; known are {', '.join(OUTCOMES)}")
+            raise ValueError(
+                f"{len(self.targets)} targets, value {self.value!r}; known are {', '.join(OUTCOMES)}"
+            )
 
     @property
     def image_position(self) -> int | None:
@@ -367,7 +438,9 @@ class Game:
 
     @property
     def step_count(self) -> int:
-        """Number of steps whose logits are needed: one after the prompt and one after each preceding target."""
+        """Number of steps whose logits are needed: one after the prompt and one after each
+        preceding target.
+        """
         return len(self.preceding_targets) + 1
 
 
@@ -399,17 +472,23 @@ class ReadBeginnings:
         """Return keys and values of beginnings in this order; None if nothing was read yet."""
         if not self.numbers:
             return None
-        return select_rows(self.states, [self.numbers[beginning] for beginning in beginnings])
+        return select_rows(
+            self.states, [self.numbers[beginning] for beginning in beginnings]
+        )
 
 
 def _number_beginnings(states: States, beginnings: Sequence[Row]) -> ReadBeginnings:
-    return ReadBeginnings(states, {beginning: number for number, beginning in enumerate(beginnings)})
+    return ReadBeginnings(
+        states, {beginning: number for number, beginning in enumerate(beginnings)}
+    )
 
 
 class Coalitions(CoalitionValues[Players]):
-    """The games of one image (or none) with its prompts (answer, explanation), and the values that are known so far.
+    """The games of one image (or none) with its prompts (answer, explanation), and the values that
+    are known so far.
 
-    Games whose players are masked alike share masked images, and keys and values of the text before and in them.
+    Games whose players are masked alike share masked images, and keys and values of the text before
+    and in them.
 
     Attributes:
         decoder: The model.
@@ -419,22 +498,33 @@ class Coalitions(CoalitionValues[Players]):
         position_count: Positions that passed the language model.
     """
 
-    def __init__(self, decoder: Decoder, picture: PreparedImage | None, games: Sequence[Game]) -> None:
-        """Prepare games whose prompts show the picture (or no image where it is None), with no values known."""
-        super().__init__([game.players for game in games], [len(game.targets) for game in games])
+    def __init__(
+        self, decoder: Decoder, picture: PreparedImage | None, games: Sequence[Game]
+    ) -> None:
+        """Prepare games whose prompts show the picture (or no image where it is None), with no
+        values known.
+        """
+        super().__init__(
+            [game.players for game in games], [len(game.targets) for game in games]
+        )
         self.decoder, self.picture, self.games = decoder, picture, list(games)
         self.image_count = self.position_count = 0
-        self._layouts = [decoder.build_layout(game.players.prompt, picture) for game in games]
+        self._layouts = [
+            decoder.build_layout(game.players.prompt, picture) for game in games
+        ]
         self._widths = [self._count_positions(index) for index in range(len(games))]
-        # Games with equal patches share masked images: each refers to the first game with its patches.
-        self._masking_games = [_find_first_alike(games, index) for index in range(len(games))]
+        # Games with equal patches share masked images: each refers to the first game with its
+        # patches.
+        self._masking_games = [
+            _find_first_alike(games, index) for index in range(len(games))
+        ]
         self._masked_images: list[MaskedImage] = []
         self._image_numbers: dict[MaskedImage, int] = {}
         self._features: dict[int, torch.Tensor] = {}
 
     def _count_positions(self, index: int) -> np.ndarray:
-        """Return the number of positions before each symbol of a game's rows, then of all: int64 of shape (length +
-        1,).
+        """Return the number of positions before each symbol of a game's rows, then of all: int64 of
+        shape (length + 1,).
         """
         game = self.games[index]
         length = len(game.players.prompt.ids) + len(game.preceding_targets)
@@ -458,13 +548,18 @@ class Coalitions(CoalitionValues[Players]):
         for group in self._group_games(list(rows_of_games)):
             shared_ends = self._find_shared_ends(group)
             group_rows = {index: rows_of_games[index] for index in group}
-            cuts = {index: self._cut_rows(index, list(group_rows[index]), shared_ends[-1]) for index in group}
+            cuts = {
+                index: self._cut_rows(index, list(group_rows[index]), shared_ends[-1])
+                for index in group
+            }
             self._read_shared(group_rows, shared_ends, cuts, ReadBeginnings())
 
     def _group_by_row(self, index: int, keys: Iterable[bytes]) -> RowKeys:
-        """Return the rows of a game in ascending order, each with the coalitions whose values it gives.
+        """Return the rows of a game in ascending order, each with the coalitions whose values it
+        gives.
 
-        Coalitions share a row if they differ only in tokens whose id equals the id of a masked token.
+        Coalitions share a row if they differ only in tokens whose id equals the id of a masked
+        token.
         """
         keys_of_rows: RowKeys = {}
         for key in keys:
@@ -482,59 +577,83 @@ class Coalitions(CoalitionValues[Players]):
         ordered_rows = list(rows)
         for first in range(0, len(ordered_rows), SERVED_ROWS):
             batch = ordered_rows[first : first + SERVED_ROWS]
-            prompts = [self._build_served_prompt(server, game.players.prompt, row) for row in batch]
-            values_of_rows = server.score([(prompt, game.targets) for prompt in prompts], game.value)
+            prompts = [
+                self._build_served_prompt(server, game.players.prompt, row)
+                for row in batch
+            ]
+            values_of_rows = server.score(
+                [(prompt, game.targets) for prompt in prompts], game.value
+            )
             for row, values in zip(batch, values_of_rows, strict=True):
                 self.position_count += len(row)
                 self._store(index, rows[row], values)
 
-    def _build_served_prompt(self, server: Server, prompt: Prompt, row: Row) -> ServedPrompt:
+    def _build_served_prompt(
+        self, server: Server, prompt: Prompt, row: Row
+    ) -> ServedPrompt:
         """Return the prompt of a row with its masked image."""
         ids, position = list(row[: len(prompt.ids)]), prompt.image_position
         if position is None or self.picture is None:
             return ServedPrompt(ids)
-        # The symbol of the masked image becomes the placeholder's id, and the image is sent as pixels.
+        # The symbol of the masked image becomes the placeholder's id, and the image is sent as
+        # pixels.
         masked_image = self._masked_images[_decode_image_number(ids[position])]
         ids[position] = prompt.ids[position]
         players = self.games[masked_image.game].players
-        pixels = players.mask_image(self.decoder, self.picture, masked_image.get_mask()[None])[0]
+        pixels = players.mask_image(
+            self.decoder, self.picture, masked_image.get_mask()[None]
+        )[0]
         return ServedPrompt(ids, encode_png(server.render_pixels(pixels)))
 
     def _build_row(self, index: int, key: bytes) -> Row:
-        """Return the row of a coalition: masked ids, a negative number for the masked image, preceding targets."""
+        """Return the row of a coalition: masked ids, a negative number for the masked image,
+        preceding targets.
+        """
         game = self.games[index]
         mask = np.frombuffer(key, dtype=bool)
         ids = list(game.players.mask_text(mask[game.players.text]))
         if game.image_position is not None:
-            masked_image = MaskedImage(self._masking_games[index], mask[game.players.image].tobytes())
+            masked_image = MaskedImage(
+                self._masking_games[index], mask[game.players.image].tobytes()
+            )
             # Each distinct masked image gets a number when it is met first.
             if masked_image not in self._image_numbers:
                 self._image_numbers[masked_image] = len(self._masked_images)
                 self._masked_images.append(masked_image)
-            ids[game.image_position] = _encode_image_number(self._image_numbers[masked_image])
+            ids[game.image_position] = _encode_image_number(
+                self._image_numbers[masked_image]
+            )
         return (*ids, *game.preceding_targets)
 
     def _group_games(self, games: list[int]) -> list[list[int]]:
-        """Return the groups of games that share passes: all games if they begin alike up to the image, else single
-        games.
+        """Return the groups of games that share passes: all games if they begin alike up to the
+        image, else single games.
         """
         shared = self._count_shared(games)
-        begin_alike = all(shared > (self.games[index].image_position or 0) for index in games)
+        begin_alike = all(
+            shared > (self.games[index].image_position or 0) for index in games
+        )
         if games and begin_alike:
             return [games]
         return [[index] for index in games]
 
     def _count_shared(self, games: list[int]) -> int:
         """Return the number of tokens with which the prompts of games begin alike."""
-        columns = zip(*(self.games[index].players.prompt.ids for index in games), strict=False)
-        return sum(1 for _ in itertools.takewhile(lambda ids: len(set(ids)) == 1, columns))
+        columns = zip(
+            *(self.games[index].players.prompt.ids for index in games), strict=False
+        )
+        return sum(
+            1 for _ in itertools.takewhile(lambda ids: len(set(ids)) == 1, columns)
+        )
 
     def _can_reuse(self, index: int) -> bool:
         """Return whether rows of a game can share keys and values of their beginnings."""
         return self.decoder.network.can_reuse(int(self._widths[index][-1]))
 
     def _find_shared_ends(self, games: list[int]) -> list[int]:
-        """Return the ends of the stretches that games share: behind the image, and at the first token that differs."""
+        """Return the ends of the stretches that games share: behind the image, and at the first
+        token that differs.
+        """
         ends = [0]
         if not all(self._can_reuse(index) for index in games):
             return ends
@@ -550,12 +669,19 @@ class Coalitions(CoalitionValues[Players]):
         return ends
 
     def _cut_rows(self, index: int, rows: list[Row], shared_end: int) -> list[int]:
-        """Return the beginnings and ends of the stretches of one game that cost least; see `choose_cuts`."""
+        """Return the beginnings and ends of the stretches of one game that cost least; see
+        `choose_cuts`.
+        """
         # Without stored keys and values, a row is one stretch.
         if not self._can_reuse(index):
             return [0, len(rows[0])]
         distinct = count_distinct_beginnings(rows)
-        return [shared_end, *choose_cuts(distinct, self._widths[index], shared_end, self.games[index].step_count)]
+        return [
+            shared_end,
+            *choose_cuts(
+                distinct, self._widths[index], shared_end, self.games[index].step_count
+            ),
+        ]
 
     def _read_shared(
         self,
@@ -586,12 +712,18 @@ class Coalitions(CoalitionValues[Players]):
             _, states = self._read_stretch(reading_game, batch, start, stop, past)
             read_batch = _number_beginnings(states, batch)
             rows_below = {
-                index: {row: keys for row, keys in rows.items() if row[:stop] in read_batch.numbers}
+                index: {
+                    row: keys
+                    for row, keys in rows.items()
+                    if row[:stop] in read_batch.numbers
+                }
                 for index, rows in rows_of_games.items()
             }
             self._read_shared(rows_below, shared_ends[1:], cuts_of_games, read_batch)
 
-    def _read_game(self, index: int, rows: RowKeys, cuts: list[int], read: ReadBeginnings) -> None:
+    def _read_game(
+        self, index: int, rows: RowKeys, cuts: list[int], read: ReadBeginnings
+    ) -> None:
         """Read rows of one game from the first cut to the second, then recursively to their end.
 
         Args:
@@ -610,30 +742,48 @@ class Coalitions(CoalitionValues[Players]):
             if is_end:
                 self._store_outcomes(index, batch, rows, logits)
                 continue
-            # The states of this batch are needed by its rows only, so these are finished before the next batch.
+            # The states of this batch are needed by its rows only, so these are finished before the
+            # next batch.
             batch_rows: RowKeys = {}
             for beginning in batch:
                 batch_rows |= rows_below[beginning]
-            self._read_game(index, batch_rows, cuts[1:], _number_beginnings(states, batch))
+            self._read_game(
+                index, batch_rows, cuts[1:], _number_beginnings(states, batch)
+            )
 
-    def _store_outcomes(self, index: int, batch: Sequence[Row], rows: RowKeys, logits: torch.Tensor) -> None:
+    def _store_outcomes(
+        self, index: int, batch: Sequence[Row], rows: RowKeys, logits: torch.Tensor
+    ) -> None:
         """Store the outcomes of a batch of rows; logits are of shape (rows, steps, vocabulary)."""
         game = self.games[index]
         outcomes = compute_outcomes(logits, game.targets, game.value)
         for row, values in zip(batch, outcomes, strict=True):
             self._store(index, rows[row], values)
 
-    def _cut_batches(self, index: int, beginnings: list[Row], stop: int) -> Iterator[list[Row]]:
+    def _cut_batches(
+        self, index: int, beginnings: list[Row], stop: int
+    ) -> Iterator[list[Row]]:
         """Yield rows in batches that fit on the device when they are read up to a symbol."""
-        size = max(1, self.decoder.positions_per_batch // int(self._widths[index][stop]))
+        size = max(
+            1, self.decoder.positions_per_batch // int(self._widths[index][stop])
+        )
         for first in range(0, len(beginnings), size):
             yield beginnings[first : first + size]
 
     def _read_stretch(
-        self, index: int, beginnings: list[Row], start: int, stop: int, past: States | None
+        self,
+        index: int,
+        beginnings: list[Row],
+        start: int,
+        stop: int,
+        past: States | None,
     ) -> tuple[torch.Tensor, States]:
         """Read the symbols from `start` to `stop` of rows of one game; return logits and states."""
-        game, layout, widths = self.games[index], self._layouts[index], self._widths[index]
+        game, layout, widths = (
+            self.games[index],
+            self._layouts[index],
+            self._widths[index],
+        )
         image_position = game.image_position
         if image_position is None or not start <= image_position < stop:
             stretches = [[*beginning[start:stop]] for beginning in beginnings]
@@ -642,36 +792,60 @@ class Coalitions(CoalitionValues[Players]):
             # The ids of the image replace its symbol; its embeddings fill some of their positions.
             stretches = []
             for beginning in beginnings:
-                before, behind = beginning[start:image_position], beginning[image_position + 1 : stop]
+                before, behind = (
+                    beginning[start:image_position],
+                    beginning[image_position + 1 : stop],
+                )
                 stretches.append([*before, *layout.block, *behind])
             filled = [image_position - start + offset for offset in layout.features]
-            numbers = [_decode_image_number(beginning[image_position]) for beginning in beginnings]
-            images = [RowImage(features, filled, layout.inputs) for features in self._encode_images(numbers)]
+            numbers = [
+                _decode_image_number(beginning[image_position])
+                for beginning in beginnings
+            ]
+            images = [
+                RowImage(features, filled, layout.inputs)
+                for features in self._encode_images(numbers)
+            ]
         ids = torch.tensor(stretches, device=self.decoder.device)
         self.position_count += ids.numel()
 
-        # Positions are those of the layout, (positions,) or (axes, positions), repeated for each row.
+        # Positions are those of the layout, (positions,) or (axes, positions), repeated for each
+        # row.
         positions = layout.extend_positions(len(game.preceding_targets))
         positions = positions[..., int(widths[start]) : int(widths[stop])].unsqueeze(-2)
         positions = positions.expand(*positions.shape[:-2], len(beginnings), -1)
 
         # Steps with targets lie at the end of the row, in its last stretch.
         last_count = game.step_count if stop == len(widths) - 1 else 1
-        return self.decoder.network.compute_logits(ForwardRequest(ids, positions, past, last_count, images))
+        return self.decoder.network.compute_logits(
+            ForwardRequest(ids, positions, past, last_count, images)
+        )
 
     def _encode_images(self, numbers: list[int]) -> list[torch.Tensor]:
         """Return the features of each masked image, of shape (features, width)."""
         assert self.picture is not None
-        features = {number: self._features[number] for number in numbers if number in self._features}
+        features = {
+            number: self._features[number]
+            for number in numbers
+            if number in self._features
+        }
         # Masks of one game have one length, so those of each game are encoded in one batch.
         new_numbers: dict[int, list[int]] = {}
         for number in dict.fromkeys(numbers):
             if number not in features:
-                new_numbers.setdefault(self._masked_images[number].game, []).append(number)
+                new_numbers.setdefault(self._masked_images[number].game, []).append(
+                    number
+                )
         for game, batch in new_numbers.items():
-            masks = np.stack([self._masked_images[number].get_mask() for number in batch])
-            pixels = self.games[game].players.mask_image(self.decoder, self.picture, masks)
-            features.update(zip(batch, self.decoder.encode_image(self.picture, pixels), strict=True))
+            masks = np.stack(
+                [self._masked_images[number].get_mask() for number in batch]
+            )
+            pixels = self.games[game].players.mask_image(
+                self.decoder, self.picture, masks
+            )
+            features.update(
+                zip(batch, self.decoder.encode_image(self.picture, pixels), strict=True)
+            )
             self.image_count += len(batch)
 
         for number, embeddings in features.items():

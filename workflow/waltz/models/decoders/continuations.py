@@ -1,9 +1,9 @@
 """Continuations of prompts: the explained values (outcomes) of target tokens, and generated tokens.
 
-Texts are generated in batches, each as if it were generated alone. Logits of rows that are computed together differ by
-rounding from logits of the same rows computed alone. If two tokens are so close that rounding could decide between
-them, the row is read once more, alone and without a cache, and this reading decides. So an answer depends on its prompt
-and its seed only.
+Texts are generated in batches, each as if it were generated alone. Logits of rows that are computed
+together differ by rounding from logits of the same rows computed alone. If two tokens are so close
+that rounding could decide between them, the row is read once more, alone and without a cache, and
+this reading decides. So an answer depends on its prompt and its seed only.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,26 +14,47 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
-from waltz.models.decoders.network import ForwardRequest, RowImage, States, join_rows, pad_front, select_rows
+from waltz.models.decoders.decoder import (
+    Decoder,
+    PreparedImage,
+    Prompt,
+    Sampling,
+    expand_prompt,
+)
+from waltz.models.decoders.network import (
+    ForwardRequest,
+    RowImage,
+    States,
+    join_rows,
+    pad_front,
+    select_rows,
+)
 from waltz.models.decoders.server import Continuation, ServedPrompt, Server, encode_png
 
 FIRST_STEP = "first-step-logit"
-"""Outcome of the published code for models that read images: the logit of each target at the first step."""
+"""Outcome of the published code for models that read images: the logit of each target at the first
+step.
+"""
 ROUNDING_UNITS = 32
-"""Differences of logits below this many units in the last place of the largest logit are taken for rounding."""
+"""Differences of logits below this many units in the last place of the largest logit are taken for
+rounding.
+"""
 PUBLISHED_TOP_K = 50
 """Number of tokens that transformers 4 sampled from if a checkpoint does not say."""
 MAX_LENGTH_RATIO = 1.5
 """Maximum ratio of the lengths of two prompts in one batch."""
 
 
-def _compute_log_probability(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+def _compute_log_probability(
+    logits: torch.Tensor, target_logits: torch.Tensor
+) -> torch.Tensor:
     # ln q = z_target - ln(sum_v exp z_v)
     return target_logits.double() - torch.logsumexp(logits.float(), dim=-1).double()
 
 
-def _compute_probability(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+def _compute_probability(
+    logits: torch.Tensor, target_logits: torch.Tensor
+) -> torch.Tensor:
     return _compute_log_probability(logits, target_logits).exp()
 
 
@@ -41,19 +62,25 @@ def _select_logit(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Te
     return target_logits.double()
 
 
-def _compute_log_odds(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+def _compute_log_odds(
+    logits: torch.Tensor, target_logits: torch.Tensor
+) -> torch.Tensor:
     """Return ln(q / (1 - q)), with 1 - q summed over the other tokens, so that no digits cancel."""
-    # ln(q / (1 - q)) = z_target - ln(sum of exp z_v over the other tokens); all exponents are relative to the highest.
+    # ln(q / (1 - q)) = z_target - ln(sum of exp z_v over the other tokens); all exponents are
+    # relative to the highest.
     wide = logits.double()
     highest = wide.amax(dim=-1, keepdim=True)
     weights = (wide - highest).exp()
     target_weights = (target_logits.double()[..., None] - highest).exp()[..., 0]
     rest = weights.sum(dim=-1) - target_weights
 
-    # A small difference of two large sums has few right digits, so there the other tokens are summed on their own.
+    # A small difference of two large sums has few right digits, so there the other tokens are
+    # summed on their own.
     is_small = rest < 1e-6 * target_weights
     if is_small.any():
-        without_target = wide.masked_fill(wide == target_logits.double()[..., None], -torch.inf)
+        without_target = wide.masked_fill(
+            wide == target_logits.double()[..., None], -torch.inf
+        )
         rest = torch.where(is_small, (without_target - highest).exp().sum(dim=-1), rest)
     return target_logits.double() - highest[..., 0] - rest.log()
 
@@ -65,18 +92,23 @@ OUTCOMES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "log-odds": _compute_log_odds,
     FIRST_STEP: _select_logit,
 }
-"""Outcomes by name: functions of all logits, of shape (rows, targets, vocabulary), and of the targets' logits, of shape
-(rows, targets), that return float64 of shape (rows, targets)."""
+"""Outcomes by name: functions of all logits, of shape (rows, targets, vocabulary), and of the
+targets' logits, of shape (rows, targets), that return float64 of shape (rows, targets).
+"""
 
 
 def select_preceding_targets(targets: Sequence[int], value: str) -> tuple[int, ...]:
-    """Return the targets that the network reads behind the prompt: all but the last, or none for `first-step-logit`."""
+    """Return the targets that the network reads behind the prompt: all but the last, or none for
+    `first-step-logit`.
+    """
     if value == FIRST_STEP:
         return ()
     return tuple(targets[:-1])
 
 
-def compute_outcomes(logits: torch.Tensor, targets: Sequence[int], value: str) -> np.ndarray:
+def compute_outcomes(
+    logits: torch.Tensor, targets: Sequence[int], value: str
+) -> np.ndarray:
     """Return the outcomes of targets: float64 of shape (rows, targets).
 
     Args:
@@ -113,9 +145,15 @@ class ExpandedPrompt:
 
 
 def _expand_prompt(
-    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, count: int, window: int | None = None
+    decoder: Decoder,
+    prompt: Prompt,
+    picture: PreparedImage | None,
+    count: int,
+    window: int | None = None,
 ) -> ExpandedPrompt:
-    """Expand a prompt, with positions for `count` further tokens, or for fewer if they do not fit into the window."""
+    """Expand a prompt, with positions for `count` further tokens, or for fewer if they do not fit
+    into the window.
+    """
     layout = decoder.build_layout(prompt, picture)
     ids, feature_positions = expand_prompt(prompt, layout)
     image = None
@@ -128,16 +166,28 @@ def _expand_prompt(
 
 
 def _read_rows(
-    decoder: Decoder, prompts: Sequence[ExpandedPrompt], following: Sequence[Sequence[int]], last_count: int = 1
+    decoder: Decoder,
+    prompts: Sequence[ExpandedPrompt],
+    following: Sequence[Sequence[int]],
+    last_count: int = 1,
 ) -> tuple[torch.Tensor, States]:
-    """Return the last logits and the states of prompts and the tokens behind them; all rows have one length."""
+    """Return the last logits and the states of prompts and the tokens behind them; all rows have
+    one length.
+    """
     # ids: (rows, positions), prompt and tokens of one length together.
-    rows = [[*prompt.ids, *tokens] for prompt, tokens in zip(prompts, following, strict=True)]
+    rows = [
+        [*prompt.ids, *tokens]
+        for prompt, tokens in zip(prompts, following, strict=True)
+    ]
     ids = torch.tensor(rows, device=decoder.device)
     # Rows are stacked before the axis of positions: (rows, positions), or (axes, rows, positions).
-    positions = torch.stack([prompt.positions[..., : ids.shape[1]] for prompt in prompts], dim=-2)
+    positions = torch.stack(
+        [prompt.positions[..., : ids.shape[1]] for prompt in prompts], dim=-2
+    )
     images = [prompt.image for prompt in prompts]
-    return decoder.network.compute_logits(ForwardRequest(ids, positions, last_count=last_count, images=images))
+    return decoder.network.compute_logits(
+        ForwardRequest(ids, positions, last_count=last_count, images=images)
+    )
 
 
 @torch.inference_mode()
@@ -148,22 +198,30 @@ def score_targets(
     targets: Sequence[Sequence[int]],
     value: str = "log-probability",
 ) -> list[np.ndarray]:
-    """Return the outcomes of targets after prompts, each prompt read alone: float64 of shape (targets,) each.
+    """Return the outcomes of targets after prompts, each prompt read alone: float64 of shape
+    (targets,) each.
 
     Args:
-        targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first token.
-        value: A key of `OUTCOMES`. A server returns log-probabilities of alternatives, which differ from the logits by
-            a constant of each prompt.
+        targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its
+            first token.
+        value: A key of `OUTCOMES`. A server returns log-probabilities of alternatives, which differ
+            from the logits by a constant of each prompt.
     """
     if decoder.server is not None:
-        served = [_build_served_prompt(prompt, picture) for prompt, picture in zip(prompts, images, strict=True)]
+        served = [
+            _build_served_prompt(prompt, picture)
+            for prompt, picture in zip(prompts, images, strict=True)
+        ]
         return _score_served_targets(decoder.server, served, targets, value)
     scores = []
     for prompt, picture, prompt_targets in zip(prompts, images, targets, strict=True):
         preceding = select_preceding_targets(prompt_targets, value)
         expanded = _expand_prompt(decoder, prompt, picture, len(preceding))
-        # logits: (1, preceding targets + 1, vocabulary), one step for each target but with `first-step-logit`.
-        logits, _ = _read_rows(decoder, [expanded], [preceding], last_count=len(preceding) + 1)
+        # logits: (1, preceding targets + 1, vocabulary), one step for each target but with
+        # `first-step-logit`.
+        logits, _ = _read_rows(
+            decoder, [expanded], [preceding], last_count=len(preceding) + 1
+        )
         scores.append(compute_outcomes(logits, prompt_targets, value)[0])
     return scores
 
@@ -174,7 +232,10 @@ def _build_served_prompt(prompt: Prompt, picture: PreparedImage | None) -> Serve
 
 
 def _score_served_targets(
-    server: Server, prompts: Sequence[ServedPrompt], targets: Sequence[Sequence[int]], value: str
+    server: Server,
+    prompts: Sequence[ServedPrompt],
+    targets: Sequence[Sequence[int]],
+    value: str,
 ) -> list[np.ndarray]:
     if value != FIRST_STEP:
         return list(server.score(list(zip(prompts, targets, strict=True)), value))
@@ -183,7 +244,10 @@ def _score_served_targets(
     for prompt, prompt_targets in zip(prompts, targets, strict=True):
         alternatives.extend((prompt, [target]) for target in prompt_targets)
     scores = iter(server.score(alternatives, "log-probability"))
-    return [np.concatenate([next(scores) for _ in prompt_targets]) for prompt_targets in targets]
+    return [
+        np.concatenate([next(scores) for _ in prompt_targets])
+        for prompt_targets in targets
+    ]
 
 
 @torch.inference_mode()
@@ -192,14 +256,18 @@ def score_targets_in_batches(
 ) -> np.ndarray:
     """Return the outcomes of the same targets after each of several prompts without an image.
 
-    Prompts of similar length are read together, padded in front if the network can read padding. So a value depends on
-    the other prompts by rounding only.
+    Prompts of similar length are read together, padded in front if the network can read padding. So
+    a value depends on the other prompts by rounding only.
 
     Returns:
         float64 of shape (prompts, targets).
     """
     if decoder.server is not None:
-        return np.stack(score_targets(decoder, prompts, [None] * len(prompts), [targets] * len(prompts), value))
+        return np.stack(
+            score_targets(
+                decoder, prompts, [None] * len(prompts), [targets] * len(prompts), value
+            )
+        )
     preceding = select_preceding_targets(targets, value)
     scores = np.empty((len(prompts), len(targets)))
     # With padding, rows of similar length share a pass; without it, rows of one length.
@@ -214,21 +282,26 @@ def score_targets_in_batches(
             torch.stack(pad_front(rows)).to(decoder.device),
             torch.stack(pad_front(extended), dim=-2),
             last_count=len(preceding) + 1,
-            visible=torch.stack(pad_front([torch.ones_like(row) for row in rows])).to(decoder.device),
+            visible=torch.stack(pad_front([torch.ones_like(row) for row in rows])).to(
+                decoder.device
+            ),
         )
         logits, _ = decoder.network.compute_logits(request)
         scores[batch] = compute_outcomes(logits, targets, value)
     return scores
 
 
-def _batch_by_length(lengths: Sequence[int], max_positions: int, max_ratio: float) -> list[list[int]]:
+def _batch_by_length(
+    lengths: Sequence[int], max_positions: int, max_ratio: float
+) -> list[list[int]]:
     """Return the indices of rows in batches of a maximum number of positions, padding included.
 
     The lengths in a batch differ by a factor of at most `max_ratio`.
     """
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # Rows come in the order of their length: the first of a batch is the shortest, this one the longest.
+        # Rows come in the order of their length: the first of a batch is the shortest, this one the
+        # longest.
         longest = lengths[index]
         if batches:
             batch = batches[-1]
@@ -278,7 +351,8 @@ def generate_texts(
     min_tokens: int = 0,
     keep_end: bool = False,
 ) -> list[tuple[int, ...]]:
-    """Return the tokens that a decoder generates after each prompt, each as if it were generated alone.
+    """Return the tokens that a decoder generates after each prompt, each as if it were generated
+    alone.
 
     Args:
         max_tokens: Maximum number of tokens.
@@ -288,9 +362,14 @@ def generate_texts(
         keep_end: Whether the end token is returned.
     """
     if decoder.server is not None:
-        served = [_build_served_prompt(prompt, picture) for prompt, picture in zip(prompts, images, strict=True)]
+        served = [
+            _build_served_prompt(prompt, picture)
+            for prompt, picture in zip(prompts, images, strict=True)
+        ]
         options = asdict(sampling) if sampling else {}
-        return decoder.server.generate(served, max_tokens, options, seeds, min_tokens, keep_end)
+        return decoder.server.generate(
+            served, max_tokens, options, seeds, min_tokens, keep_end
+        )
     generations = []
     for prompt, picture, seed in zip(prompts, images, seeds, strict=True):
         expanded = _expand_prompt(decoder, prompt, picture, max_tokens, decoder.window)
@@ -298,7 +377,10 @@ def generate_texts(
         has_room = expanded.positions.shape[-1] > len(expanded.ids)
         generations.append(Generation(expanded, generator, min_tokens, has_room))
     # Prompts of similar length share a batch; the order of the caller does not matter.
-    ordered = sorted(generations, key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids))
+    ordered = sorted(
+        generations,
+        key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids),
+    )
     for batch in _split_into_batches(ordered, decoder, max_tokens):
         _generate_batch(decoder, batch, max_tokens, sampling)
 
@@ -307,8 +389,12 @@ def generate_texts(
     return [tuple(generation.tokens) for generation in generations]
 
 
-def _split_into_batches(generations: list[Generation], decoder: Decoder, max_tokens: int) -> Iterator[list[Generation]]:
-    """Yield consecutive generations in batches that fit on the device, of one length if rows cannot be padded."""
+def _split_into_batches(
+    generations: list[Generation], decoder: Decoder, max_tokens: int
+) -> Iterator[list[Generation]]:
+    """Yield consecutive generations in batches that fit on the device, of one length if rows cannot
+    be padded.
+    """
     network = decoder.network
     pending: list[Generation] = []
     for generation in generations:
@@ -327,7 +413,10 @@ def _split_into_batches(generations: list[Generation], decoder: Decoder, max_tok
 
 
 def _generate_batch(
-    decoder: Decoder, generations: list[Generation], max_tokens: int, sampling: Sampling | None
+    decoder: Decoder,
+    generations: list[Generation],
+    max_tokens: int,
+    sampling: Sampling | None,
 ) -> None:
     """Generate the tokens of a batch until each generation ends."""
     open_generations = [generation for generation in generations if generation.is_open]
@@ -335,30 +424,45 @@ def _generate_batch(
         return
     longest = max(generation.length for generation in open_generations) + max_tokens
     reuses_prefixes = decoder.network.can_reuse(longest)
-    logits, states, visible = _read_generations(decoder, open_generations, reuses_prefixes)
+    logits, states, visible = _read_generations(
+        decoder, open_generations, reuses_prefixes
+    )
     for _ in range(max_tokens):
         for row, generation in enumerate(open_generations):
             _append_token(decoder, generation, logits[row], sampling)
-        open_rows = [row for row, generation in enumerate(open_generations) if generation.is_open]
+        open_rows = [
+            row for row, generation in enumerate(open_generations) if generation.is_open
+        ]
         if not open_rows:
             return
         open_generations = [open_generations[row] for row in open_rows]
         if not reuses_prefixes:
-            logits, states, visible = _read_generations(decoder, open_generations, reuses_prefixes)
+            logits, states, visible = _read_generations(
+                decoder, open_generations, reuses_prefixes
+            )
             continue
 
-        # Rows that ended leave the batch; one more position, that of the new token, is visible in the others.
+        # Rows that ended leave the batch; one more position, that of the new token, is visible in
+        # the others.
         states, visible = select_rows(states, open_rows), visible[open_rows]
         visible = torch.cat([visible, visible.new_ones(len(open_rows), 1)], dim=1)
         logits, states = _read_last_tokens(decoder, open_generations, states, visible)
 
 
 def _read_last_tokens(
-    decoder: Decoder, generations: list[Generation], states: States, visible: torch.Tensor
+    decoder: Decoder,
+    generations: list[Generation],
+    states: States,
+    visible: torch.Tensor,
 ) -> tuple[torch.Tensor, States]:
-    """Read the last token of each generation; return logits of shape (rows, vocabulary) and the new states."""
+    """Read the last token of each generation; return logits of shape (rows, vocabulary) and the new
+    states.
+    """
     last_tokens = [generation.tokens[-1:] for generation in generations]
-    positions = [generation.prompt.positions[..., generation.length - 1] for generation in generations]
+    positions = [
+        generation.prompt.positions[..., generation.length - 1]
+        for generation in generations
+    ]
     # ids (rows, 1); positions (rows, 1), or (axes, rows, 1) if the network has several axes.
     request = ForwardRequest(
         torch.tensor(last_tokens, device=decoder.device),
@@ -373,7 +477,8 @@ def _read_last_tokens(
 def _read_generations(
     decoder: Decoder, generations: list[Generation], reuses_prefixes: bool
 ) -> tuple[torch.Tensor, States, torch.Tensor]:
-    """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding.
+    """Read the prompts and all tokens so far, rows of one length together, and join the rows with
+    padding.
 
     Rows that are read together also have equally many positions of an image.
 
@@ -381,10 +486,15 @@ def _read_generations(
         Logits of shape (rows, vocabulary), the states, and which positions are no padding.
     """
     logits, parts = [], []
-    for _, group in groupby(generations, key=lambda generation: (generation.length, generation.prompt.image_length)):
+    for _, group in groupby(
+        generations,
+        key=lambda generation: (generation.length, generation.prompt.image_length),
+    ):
         batch = list(group)
         prompts = [generation.prompt for generation in batch]
-        batch_logits, states = _read_rows(decoder, prompts, [generation.tokens for generation in batch])
+        batch_logits, states = _read_rows(
+            decoder, prompts, [generation.tokens for generation in batch]
+        )
         logits.append(batch_logits[:, -1])
         parts.append(states)
     if not reuses_prefixes:
@@ -393,18 +503,35 @@ def _read_generations(
     return torch.cat(logits), *join_rows(parts)
 
 
-def _append_token(decoder: Decoder, generation: Generation, logits: torch.Tensor, sampling: Sampling | None) -> None:
+def _append_token(
+    decoder: Decoder,
+    generation: Generation,
+    logits: torch.Tensor,
+    sampling: Sampling | None,
+) -> None:
     """Append the next token, or end the generation."""
     noise = None
     if generation.generator is not None:
-        # Standard Gumbel noise, -ln(-ln u): the highest logit plus noise is a draw from the softmax.
-        uniform = torch.rand(logits.shape[-1], generator=generation.generator, dtype=torch.float64)
-        noise = -torch.log(-torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny)))
-    token, is_certain = choose_token(_forbid_early_end(decoder, generation, logits), sampling, noise)
+        # Standard Gumbel noise, -ln(-ln u): the highest logit plus noise is a draw from the
+        # softmax.
+        uniform = torch.rand(
+            logits.shape[-1], generator=generation.generator, dtype=torch.float64
+        )
+        noise = -torch.log(
+            -torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny))
+        )
+    token, is_certain = choose_token(
+        _forbid_early_end(decoder, generation, logits), sampling, noise
+    )
     if not is_certain:
-        # Rounding could decide between two tokens, so the row is read alone, as if it were not in a batch.
-        exact_logits = _read_rows(decoder, [generation.prompt], [generation.tokens])[0][0, -1]
-        token, _ = choose_token(_forbid_early_end(decoder, generation, exact_logits), sampling, noise)
+        # Rounding could decide between two tokens, so the row is read alone, as if it were not in a
+        # batch.
+        exact_logits = _read_rows(decoder, [generation.prompt], [generation.tokens])[0][
+            0, -1
+        ]
+        token, _ = choose_token(
+            _forbid_early_end(decoder, generation, exact_logits), sampling, noise
+        )
     if token in decoder.ends:
         generation.is_open, generation.end = False, (token,)
         return
@@ -412,22 +539,30 @@ def _append_token(decoder: Decoder, generation: Generation, logits: torch.Tensor
     generation.is_open = generation.length < generation.prompt.positions.shape[-1]
 
 
-def _forbid_early_end(decoder: Decoder, generation: Generation, logits: torch.Tensor) -> torch.Tensor:
+def _forbid_early_end(
+    decoder: Decoder, generation: Generation, logits: torch.Tensor
+) -> torch.Tensor:
     """Return the logits, with end tokens at negative infinity while the generation is too short."""
     if len(generation.tokens) >= generation.min_tokens or not decoder.ends:
         return logits
-    return logits.index_fill(0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf)
+    return logits.index_fill(
+        0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf
+    )
 
 
-def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None) -> tuple[int, bool]:
-    """Return the next token: the most likely token, or a token sampled by adding Gumbel noise to the logits.
+def choose_token(
+    logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None
+) -> tuple[int, bool]:
+    """Return the next token: the most likely token, or a token sampled by adding Gumbel noise to
+    the logits.
 
     Args:
         logits: Of shape (vocabulary,); negative infinity for tokens that cannot be generated.
         sampling: Tokens that can be sampled; None takes the likeliest token.
         noise: Standard Gumbel noise, float64 of shape (vocabulary,), for a sample.
     Returns:
-        The token, and whether it is certain: rounding of the logits cannot have led to another token.
+        The token, and whether it is certain: rounding of the logits cannot have led to another
+        token.
     Raises:
         UserError: A logit is not a number, or the highest one is infinite.
     """
@@ -441,7 +576,10 @@ def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.T
     scores = logits.double().cpu()
     is_certain = True
     if sampling is not None and noise is not None:
-        scores, rounding = scores / sampling.temperature, rounding / sampling.temperature
+        scores, rounding = (
+            scores / sampling.temperature,
+            rounding / sampling.temperature,
+        )
         candidates, is_certain = _keep_likeliest(scores, sampling, rounding)
         scores = candidates + noise
 
@@ -451,31 +589,43 @@ def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.T
     return int(best.indices[0]), is_certain and not has_rival
 
 
-def _keep_likeliest(scores: torch.Tensor, sampling: Sampling, rounding: float) -> tuple[torch.Tensor, bool]:
+def _keep_likeliest(
+    scores: torch.Tensor, sampling: Sampling, rounding: float
+) -> tuple[torch.Tensor, bool]:
     """Return the scores of the tokens that can be sampled, negative infinity for all others.
 
     Args:
         scores: Logits over the temperature, float64 of shape (vocabulary,).
         rounding: Differences of scores up to this one may come from rounding.
     Returns:
-        Scores of the same shape, and whether they are certain: rounding cannot have changed the tokens to sample from.
+        Scores of the same shape, and whether they are certain: rounding cannot have changed the
+        tokens to sample from.
     """
     ranked, order = scores.sort(descending=True, stable=True)
     count = sampling.top_k or len(ranked)
     is_certain = True
     if sampling.top_p < 1:
-        # The fewest likeliest tokens whose probability reaches top_p: those before it have less, and one more.
+        # The fewest likeliest tokens whose probability reaches top_p: those before it have less,
+        # and one more.
         cumulated = torch.softmax(ranked[:count], dim=0).cumsum(dim=0)
         count = min(count, 1 + int((cumulated < sampling.top_p).sum()))
         is_certain = bool((cumulated - sampling.top_p).abs().min() > rounding)
     if count < len(ranked):
         is_certain = is_certain and bool(ranked[count - 1] - ranked[count] > rounding)
-    kept_scores = torch.full_like(scores, -torch.inf).index_copy(0, order[:count], ranked[:count])
+    kept_scores = torch.full_like(scores, -torch.inf).index_copy(
+        0, order[:count], ranked[:count]
+    )
     return kept_scores, is_certain
 
 
 def get_published_sampling(decoder: Decoder) -> Sampling:
-    """Return the checkpoint's sampling settings, with the defaults of transformers 4 that the published code used."""
+    """Return the checkpoint's sampling settings, with the defaults of transformers 4 that the
+    published code used.
+    """
     settings = decoder.network.model.generation_config
     top_k = PUBLISHED_TOP_K if settings.top_k is None else int(settings.top_k)
-    return Sampling(temperature=float(settings.temperature or 1.0), top_k=top_k, top_p=float(settings.top_p or 1.0))
+    return Sampling(
+        temperature=float(settings.temperature or 1.0),
+        top_k=top_k,
+        top_p=float(settings.top_p or 1.0),
+    )

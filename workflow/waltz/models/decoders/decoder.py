@@ -13,7 +13,11 @@ from waltz.core.errors import UserError, get_first_line
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.network import Network, OwnForward
-from waltz.models.decoders.template_limits import check_length, check_operations, limit_template
+from waltz.models.decoders.template_limits import (
+    check_length,
+    check_operations,
+    limit_template,
+)
 
 if TYPE_CHECKING:
     from waltz.models.decoders.server import Server
@@ -33,7 +37,8 @@ class Turn:
     """One turn of a conversation.
 
     Attributes:
-        speaker: `system`, `user` or `assistant`; an assistant's turn at the end is continued by the model.
+        speaker: `system`, `user` or `assistant`; an assistant's turn at the end is continued by the
+            model.
         text: The text of the turn.
         image: Whether the image precedes the text.
     """
@@ -45,15 +50,18 @@ class Turn:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A rendered prompt, in which one placeholder stands for the image, however many positions the network gives it.
+    """A rendered prompt, in which one placeholder stands for the image, however many positions the
+    network gives it.
 
     Attributes:
         text: The prompt, with the placeholder of the image.
         ids: Token ids, including the id of the placeholder.
         tokens: The tokens of these ids, as the tokenizer spells them.
-        spans: Characters of the text that each token stands for; empty ranges for tokens that the tokenizer adds, such
-            as the space that the tokenizers of Llama and Mistral put before a text and after a special token.
-        special: Whether a token is special: added by the tokenizer, a turn marker, or the placeholder.
+        spans: Characters of the text that each token stands for; empty ranges for tokens that the
+            tokenizer adds, such as the space that the tokenizers of Llama and Mistral put before a
+            text and after a special token.
+        special: Whether a token is special: added by the tokenizer, a turn marker, or the
+            placeholder.
         image_position: Position of the placeholder in the ids; None without an image.
     """
 
@@ -72,7 +80,8 @@ class PreparedImage:
     Attributes:
         pixels: The processed image, normalized, so that 0 is the mean color: float32, of shape
             (1, 3, height, width) if the image is one tile, else in the layout of the model family.
-        extras: Other outputs of the processor, such as the sizes of tiles, by the names of the network's arguments.
+        extras: Other outputs of the processor, such as the sizes of tiles, by the names of the
+            network's arguments.
         image: The RGB image itself.
     """
 
@@ -83,13 +92,14 @@ class PreparedImage:
 
 @dataclass(frozen=True, eq=False)
 class PromptLayout:
-    """Token ids and positions of a prompt in the network, with the placeholder replaced by the image's positions.
+    """Token ids and positions of a prompt in the network, with the placeholder replaced by the
+    image's positions.
 
     Attributes:
         block: Ids that replace the placeholder; empty without an image.
         features: Positions in the block that the embeddings of the image fill, in order.
-        positions: Position of each id of the expanded prompt: int64 of shape (length,), or (axes, length) where
-            the network has several axes of positions.
+        positions: Position of each id of the expanded prompt: int64 of shape (length,), or (axes,
+            length) where the network has several axes of positions.
         inputs: Further arguments of the forward pass of a network that reads images itself.
     """
 
@@ -99,9 +109,14 @@ class PromptLayout:
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def extend_positions(self, count: int) -> torch.Tensor:
-        """Return the positions of the prompt and of `count` tokens behind it, of shape (..., length + count)."""
-        # With several axes of positions, text behind an image counts on from the highest of them, on each axis.
-        after = self.positions.max() + 1 + torch.arange(count, device=self.positions.device)
+        """Return the positions of the prompt and of `count` tokens behind it, of shape (..., length
+        + count).
+        """
+        # With several axes of positions, text behind an image counts on from the highest of them,
+        # on each axis.
+        after = (
+            self.positions.max() + 1 + torch.arange(count, device=self.positions.device)
+        )
         axes = self.positions.shape[:-1]
         return torch.cat([self.positions, after.expand(*axes, count)], dim=-1)
 
@@ -174,7 +189,10 @@ class Decoder(ABC):
 
     def describe_forward_pass(self) -> dict[str, str]:
         """Return how the network is read and why not in a faster way, as fields of a run record."""
-        return {"forward_pass": self.forward_pass, "forward_pass_reason": self.forward_pass_reason}
+        return {
+            "forward_pass": self.forward_pass,
+            "forward_pass_reason": self.forward_pass_reason,
+        }
 
     def log_forward_pass(self) -> None:
         """Write to the log how the network is read, and why not in a faster way."""
@@ -195,19 +213,26 @@ class Decoder(ABC):
 
     @property
     def masked_id(self) -> int:
-        """Token id of masked tokens in `equations`: the entry's, the mask token, an underscore, or the unknown token.
+        """Token id of masked tokens in `equations`: the entry's, the mask token, an underscore, or
+        the unknown token.
 
         Raises:
             UserError: None of them is a token, or it ends an answer.
         """
         tokenizer, masked_token = self.tokenizer, self.spec.masked_token
-        candidates = [masked_token] if masked_token else [tokenizer.mask_token, UNDERSCORE, tokenizer.unk_token]
+        candidates = (
+            [masked_token]
+            if masked_token
+            else [tokenizer.mask_token, UNDERSCORE, tokenizer.unk_token]
+        )
         for token in candidates:
             if not token:
                 continue
             token_id: int | None = tokenizer.convert_tokens_to_ids(token)
             # A tokenizer gives the unknown token's id to every text that is no token.
-            is_unknown = token_id == tokenizer.unk_token_id and token != tokenizer.unk_token
+            is_unknown = (
+                token_id == tokenizer.unk_token_id and token != tokenizer.unk_token
+            )
             if token_id is None or is_unknown or token_id == tokenizer.eos_token_id:
                 continue
             return token_id
@@ -222,31 +247,39 @@ class Decoder(ABC):
         return self.build_prompt(UNDERSCORE).ids[-1]
 
     def count_fixed_ids(self, prompt: Prompt) -> int:
-        """Return the number of first ids that the published code neither masks nor counts for the grid of patches."""
+        """Return the number of first ids that the published code neither masks nor counts for the
+        grid of patches.
+        """
         return 0
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
-        """Render a conversation with the model's own chat template, ready for the assistant to continue.
+        """Render a conversation with the model's own chat template, ready for the assistant to
+        continue.
 
-        An assistant's last turn is appended unchanged after the template's opening of a turn, because templates strip
-        whitespace.
+        An assistant's last turn is appended unchanged after the template's opening of a turn,
+        because templates strip whitespace.
 
         Raises:
-            UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
+            UserError: There is no chat template, or it refuses the conversation, as some do with a
+                system's turn.
         """
         # The assistant's last turn is to be continued, so the template must not close it.
         ending = ""
         if turns[-1].speaker == "assistant":
             turns, ending = turns[:-1], turns[-1].text
-        messages = [{"role": turn.speaker, "content": self._build_message_content(turn)} for turn in turns]
+        messages = [
+            {"role": turn.speaker, "content": self._build_message_content(turn)}
+            for turn in turns
+        ]
         return self.render_messages(messages) + ending
 
     def render_messages(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """Render messages of transformers with the model's own chat template, ready for the assistant to reply.
+        """Render messages of transformers with the model's own chat template, ready for the
+        assistant to reply.
 
         Raises:
-            UserError: There is no chat template, it exceeds a limit (`template_limits`), or it refuses the
-                conversation, as some do with a system's turn.
+            UserError: There is no chat template, it exceeds a limit (`template_limits`), or it
+                refuses the conversation, as some do with a system's turn.
         """
         location = f"models.{self.spec.name}"
         if not self.has_chat_template:
@@ -273,14 +306,18 @@ class Decoder(ABC):
         return rendered
 
     def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """Return the content of a message as the chat template takes it: a tokenizer's template takes one text."""
+        """Return the content of a message as the chat template takes it: a tokenizer's template
+        takes one text.
+        """
         return turn.text
 
     def build_prompt(self, text: str) -> Prompt:
-        """Return a rendered prompt as token ids; a start token that the text already contains is not added again.
+        """Return a rendered prompt as token ids; a start token that the text already contains is
+        not added again.
 
         Raises:
-            UserError: The prompt is longer than the model reads or empty, or has several placeholders.
+            UserError: The prompt is longer than the model reads or empty, or has several
+                placeholders.
         """
         tokenizer = self.tokenizer
         # Chat templates often write the start token into the text.
@@ -292,30 +329,56 @@ class Decoder(ABC):
             return_special_tokens_mask=True,
             verbose=False,
         )
-        ids, offsets, is_added = encoding["input_ids"], encoding["offset_mapping"], encoding["special_tokens_mask"]
-        # An end token that the tokenizer adds has no characters; the prompt is to be continued, so it goes.
-        while ids and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]:
+        ids, offsets, is_added = (
+            encoding["input_ids"],
+            encoding["offset_mapping"],
+            encoding["special_tokens_mask"],
+        )
+        # An end token that the tokenizer adds has no characters; the prompt is to be continued, so
+        # it goes.
+        while (
+            ids
+            and ids[-1] == tokenizer.eos_token_id
+            and offsets[-1][0] == offsets[-1][1]
+        ):
             ids, offsets, is_added = ids[:-1], offsets[:-1], is_added[:-1]
         image_position = self._check_ids(text, ids)
 
         special_ids = _get_special_ids(tokenizer)
-        special = [bool(added) or token in special_ids for added, token in zip(is_added, ids, strict=True)]
+        special = [
+            bool(added) or token in special_ids
+            for added, token in zip(is_added, ids, strict=True)
+        ]
         tokens = tuple(tokenizer.convert_ids_to_tokens(ids))
-        return Prompt(text, tuple(ids), tokens, _build_spans(tokens, offsets), tuple(special), image_position)
+        return Prompt(
+            text,
+            tuple(ids),
+            tokens,
+            _build_spans(tokens, offsets),
+            tuple(special),
+            image_position,
+        )
 
     def _check_ids(self, text: str, ids: Sequence[int]) -> int | None:
         """Return the position of the placeholder among the ids of a prompt; None without one.
 
         Raises:
-            UserError: The prompt is longer than the model reads or empty, or has several placeholders.
+            UserError: The prompt is longer than the model reads or empty, or has several
+                placeholders.
         """
         if not 0 < len(ids) <= self.window:
             raise UserError(
                 f"models.{self.spec.name}: a prompt of {len(ids)} tokens, 1 to {self.window} are read: {text[:60]!r}..."
             )
         # A language model has no placeholder, so that no id can equal it.
-        image_id = self.tokenizer.convert_tokens_to_ids(self.placeholder) if self.placeholder else None
-        image_positions = [position for position, token in enumerate(ids) if token == image_id]
+        image_id = (
+            self.tokenizer.convert_tokens_to_ids(self.placeholder)
+            if self.placeholder
+            else None
+        )
+        image_positions = [
+            position for position, token in enumerate(ids) if token == image_id
+        ]
         # The players of a prompt are the patches of one image at most.
         if len(image_positions) > 1:
             raise UserError(
@@ -325,15 +388,20 @@ class Decoder(ABC):
         return image_positions[0] if image_positions else None
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """Return the first token of a label (with the space before it), tokenized together with its prompt.
+        """Return the first token of a label (with the space before it), tokenized together with its
+        prompt.
 
         Raises:
-            UserError: The label begins within the prompt's last token, with a special or unknown token, or is empty.
+            UserError: The label begins within the prompt's last token, with a special or unknown
+                token, or is empty.
         """
-        # Prompt and label are tokenized together, since a space before the label may be part of its token.
+        # Prompt and label are tokenized together, since a space before the label may be part of its
+        # token.
         labeled = self.build_prompt(prompt.text + label)
         position = len(prompt.ids)
-        keeps_prompt = labeled.ids[:position] == prompt.ids and len(labeled.ids) > position
+        keeps_prompt = (
+            labeled.ids[:position] == prompt.ids and len(labeled.ids) > position
+        )
         if keeps_prompt and not labeled.special[position]:
             label_id = labeled.ids[position]
             if label_id != self.tokenizer.unk_token_id:
@@ -352,16 +420,22 @@ class Decoder(ABC):
         """
 
     @abstractmethod
-    def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        """Return embeddings of variants of one image: from (batch, *pixels.shape) to (batch, features, width)."""
+    def encode_image(
+        self, picture: PreparedImage, pixels: torch.Tensor
+    ) -> torch.Tensor:
+        """Return embeddings of variants of one image: from (batch, *pixels.shape) to (batch,
+        features, width).
+        """
 
     @abstractmethod
-    def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
+    def build_layout(
+        self, prompt: Prompt, picture: PreparedImage | None
+    ) -> PromptLayout:
         """Return the ids and positions of a prompt with this image in the network.
 
         Raises:
-            UserError: The prompt is longer than the network reads, or the processor expands it in an unknown way, so
-                that numbers would be wrong.
+            UserError: The prompt is longer than the network reads, or the processor expands it in
+                an unknown way, so that numbers would be wrong.
         """
 
     @abstractmethod
@@ -373,7 +447,9 @@ class Decoder(ABC):
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
-        """Return the tokens that the model generates after each prompt; see `continuations.generate_texts`."""
+        """Return the tokens that the model generates after each prompt; see
+        `continuations.generate_texts`.
+        """
 
     def decode_text(self, ids: Sequence[int]) -> str:
         """Return generated tokens as text, without special tokens."""
@@ -381,21 +457,30 @@ class Decoder(ABC):
 
 
 def expand_prompt(prompt: Prompt, layout: PromptLayout) -> tuple[list[int], list[int]]:
-    """Return the ids of a prompt with the image's ids, and the positions of the image's embeddings among them."""
+    """Return the ids of a prompt with the image's ids, and the positions of the image's embeddings
+    among them.
+    """
     start = prompt.image_position
     if start is None or not layout.block:
         return list(prompt.ids), []
-    # The placeholder is one id of the prompt; the block has an id for each position that the image takes.
+    # The placeholder is one id of the prompt; the block has an id for each position that the image
+    # takes.
     ids = [*prompt.ids[:start], *layout.block, *prompt.ids[start + 1 :]]
     return ids, [start + offset for offset in layout.features]
 
 
-def _build_spans(tokens: Sequence[str], offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
-    """Return the characters of tokens; an empty range for an added space, which has the next character's offsets."""
+def _build_spans(
+    tokens: Sequence[str], offsets: Sequence[tuple[int, int]]
+) -> tuple[Span, ...]:
+    """Return the characters of tokens; an empty range for an added space, which has the next
+    character's offsets.
+    """
     # Start of the token behind each token; none behind the last.
     following_starts = [*(start for start, _ in offsets[1:]), None]
     spans = []
-    for token, (start, end), following_start in zip(tokens, offsets, following_starts, strict=True):
+    for token, (start, end), following_start in zip(
+        tokens, offsets, following_starts, strict=True
+    ):
         is_added_space = token == SPACE and start == following_start
         spans.append(Span(start=start, end=start if is_added_space else end))
     return tuple(spans)
@@ -403,9 +488,17 @@ def _build_spans(tokens: Sequence[str], offsets: Sequence[tuple[int, int]]) -> t
 
 def _get_special_ids(tokenizer: Any) -> frozenset[int]:
     """Return the ids that the tokenizer knows as special: start, end, turn markers, placeholders."""
-    special = {token_id for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special = {
+        token_id
+        for token_id, token in tokenizer.added_tokens_decoder.items()
+        if token.special
+    }
     special |= set(tokenizer.all_special_ids)
     # The unknown token stands for words of the text, unless it also starts, ends or pads a text.
-    if tokenizer.unk_token_id not in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+    if tokenizer.unk_token_id not in (
+        tokenizer.bos_token_id,
+        tokenizer.eos_token_id,
+        tokenizer.pad_token_id,
+    ):
         special.discard(tokenizer.unk_token_id)
     return frozenset(special)

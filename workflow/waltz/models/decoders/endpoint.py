@@ -1,9 +1,11 @@
-"""Client of a server with an API like OpenAI's: it repeats requests while the server is busy, and checks replies.
+"""Client of a server with an API like OpenAI's: it repeats requests while the server is busy, and
+checks replies.
 
-The client of OpenAI's package would take the place of the loop over attempts alone. It reads a reply of any size and in
-any encoding into memory, lets each attempt have its own timeout so that a slow server is never cut off, accepts replies
-whose fields have other types than declared, and neither refuses repeated keys nor hides keys that a server repeats.
-llama.cpp's own paths (`/completion`, `/props`, `/tokenize`) are no part of it either. So requests are sent by httpx.
+The client of OpenAI's package would take the place of the loop over attempts alone. It reads a
+reply of any size and in any encoding into memory, lets each attempt have its own timeout so that a
+slow server is never cut off, accepts replies whose fields have other types than declared, and
+neither refuses repeated keys nor hides keys that a server repeats. llama.cpp's own paths
+(`/completion`, `/props`, `/tokenize`) are no part of it either. So requests are sent by httpx.
 """
 
 import json
@@ -20,7 +22,12 @@ from pydantic import ValidationError
 from waltz.core.downloads.http_limits import TimeLimit, build_client, read_retry_after
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.json_objects import RepeatedKeyError, parse_json
-from waltz.core.redaction import hide_known_secrets, hide_secrets, hold_known_secret, redact_url
+from waltz.core.redaction import (
+    hide_known_secrets,
+    hide_secrets,
+    hold_known_secret,
+    redact_url,
+)
 from waltz.models.decoders.server_replies import Reply
 
 log = logging.getLogger(__name__)
@@ -37,9 +44,13 @@ NEEDS_KEY = frozenset({401, 403})
 TIMEOUT = httpx.Timeout(600, connect=10)
 """Seconds for a read, and for the connection."""
 REQUEST_SECONDS = 1800.0
-"""Maximum number of seconds until the reply to a request is complete, all attempts and waits included."""
+"""Maximum number of seconds until the reply to a request is complete, all attempts and waits
+included.
+"""
 LARGEST_REPLY = 1 << 27
-"""Maximum number of bytes of a reply; log-probabilities of a vocabulary of 256,000 tokens take half of this."""
+"""Maximum number of bytes of a reply; log-probabilities of a vocabulary of 256,000 tokens take half
+of this.
+"""
 SHOWN_LETTERS = 200
 """Maximum number of letters of a server's text in a message."""
 
@@ -90,8 +101,11 @@ class Endpoint:
     model: str
     client: httpx.Client
 
-    def post(self, path: str, body: Mapping[str, object], kind: type[AnyReply]) -> AnyReply:
-        """Return the reply to a request, which is repeated with longer and longer delays while the server is busy.
+    def post(
+        self, path: str, body: Mapping[str, object], kind: type[AnyReply]
+    ) -> AnyReply:
+        """Return the reply to a request, which is repeated with longer and longer delays while the
+        server is busy.
 
         Args:
             path: Path below the url; below the server's root if it begins with `/`.
@@ -116,14 +130,21 @@ class Endpoint:
             return self.url.removesuffix("/v1") + path
         return f"{self.url}/{path}"
 
-    def _request(self, method: str, path: str, body: Mapping[str, object] | None, kind: type[AnyReply]) -> AnyReply:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        kind: type[AnyReply],
+    ) -> AnyReply:
         address = self._build_address(path)
         deadline = time.monotonic() + REQUEST_SECONDS
         attempts = 0
         requested_wait = 0.0
         fault = ""
         while attempts < ATTEMPTS:
-            # Before each further attempt: wait twice as long as before, or as long as the server asked for.
+            # Before each further attempt: wait twice as long as before, or as long as the server
+            # asked for.
             if attempts:
                 wait = max(FIRST_DELAY * 2 ** (attempts - 1), requested_wait)
                 log.warning(
@@ -152,13 +173,21 @@ class Endpoint:
             requested_wait = read_retry_after(reply.retry_after)
             fault = reply.describe()
             if reply.status not in BUSY:
-                raise RefusedError(f"{self.location}: {address} refuses the request ({fault}); check url and server")
+                raise RefusedError(
+                    f"{self.location}: {address} refuses the request ({fault}); check url and server"
+                )
         raise UserError(
             f"{self.location}: no reply from {address} in {attempts} attempts ({fault}); start the server, or correct"
             " the url"
         )
 
-    def _send(self, method: str, address: str, body: Mapping[str, object] | None, deadline: float) -> RawReply:
+    def _send(
+        self,
+        method: str,
+        address: str,
+        body: Mapping[str, object] | None,
+        deadline: float,
+    ) -> RawReply:
         """Send a request once, and return its reply.
 
         Args:
@@ -167,17 +196,26 @@ class Endpoint:
             httpx.RequestError: No complete reply was received.
         """
         with (
-            TimeLimit(deadline - time.monotonic(), lambda: f"{self.location}: waiting for {self.url}") as limit,
-            self.client.stream(method, address, json=body, extensions=limit.extensions) as response,
+            TimeLimit(
+                deadline - time.monotonic(),
+                lambda: f"{self.location}: waiting for {self.url}",
+            ) as limit,
+            self.client.stream(
+                method, address, json=body, extensions=limit.extensions
+            ) as response,
         ):
             content = self._receive(response)
-        return RawReply(response.status_code, content, response.headers.get("Retry-After", ""))
+        return RawReply(
+            response.status_code, content, response.headers.get("Retry-After", "")
+        )
 
     def _report_key(self) -> UserError:
         advice = "is not set; set it to the server's key"
         if os.environ.get(API_KEY):
             advice = "is wrong; correct it"
-        return UserError(f"{self.location}: {self.url} needs an API key: the environment variable {API_KEY} {advice}")
+        return UserError(
+            f"{self.location}: {self.url} needs an API key: the environment variable {API_KEY} {advice}"
+        )
 
     def _receive(self, response: httpx.Response) -> bytes:
         """Return the body of a reply; its size is limited, since a faulty server may never end it."""
@@ -199,11 +237,17 @@ class Endpoint:
         return bytes(content)
 
     def _read(self, address: str, content: bytes, kind: type[AnyReply]) -> AnyReply:
-        """Return the fields of a reply, with repeated secrets hidden: records and results store some fields."""
+        """Return the fields of a reply, with repeated secrets hidden: records and results store
+        some fields.
+        """
         try:
-            fields = parse_json(content)  # pydantic takes the last of two values of a key
+            # Pydantic takes the last of two values of a key.
+            fields = parse_json(content)
             if hold_known_secret(content):
-                log.warning("%s: the server repeats a secret of this process, which is hidden", self.location)
+                log.warning(
+                    "%s: the server repeats a secret of this process, which is hidden",
+                    self.location,
+                )
                 content = json.dumps(hide_known_secrets(fields)).encode()
             # The original bytes are validated, unless secrets were hidden.
             return kind.model_validate_json(content)
@@ -214,18 +258,26 @@ class Endpoint:
             ) from None
         except ValidationError as error:
             raise self._report_field(address, error) from None
-        except (RecursionError, ValueError) as error:  # ValueError: no JSON, no UTF-8, a number of 5,000 digits
+        except (
+            RecursionError,
+            ValueError,
+        ) as error:
+            # ValueError: no JSON, no UTF-8, a number of 5,000 digits.
             raise self._report_json(address, get_first_line(error)) from None
 
     def _report_json(self, address: str, reason: str) -> UserError:
-        return UserError(f"{self.location}: {address} returns no JSON ({reason}); correct the url")
+        return UserError(
+            f"{self.location}: {address} returns no JSON ({reason}); correct the url"
+        )
 
     def _report_field(self, address: str, error: ValidationError) -> UserError:
         """Return the error for a reply that is not JSON or lacks a field."""
         # pydantic lists all faults; the first one suffices for a message of one line.
         fault = error.errors(include_url=False)[0]
         if fault["type"] == "json_invalid":
-            return self._report_json(address, fault["msg"].removeprefix("Invalid JSON: "))
+            return self._report_json(
+                address, fault["msg"].removeprefix("Invalid JSON: ")
+            )
         field = hide_secrets(".".join(map(str, fault["loc"]))) or "object"
         value = ""
         if fault["type"] != "missing":
@@ -243,13 +295,18 @@ def open_client(url: str, model: str, location: str) -> httpx.Client:
         model: Name of the model, for errors.
         location: Key of the study, for errors.
     Raises:
-        UserError: The url or the key is invalid, or the url holds a key, which records and messages would show.
+        UserError: The url or the key is invalid, or the url holds a key, which records and messages
+            would show.
     """
     if redact_url(url) != url:
-        raise UserError(f"{model or 'model'}: the server's url holds a password or key; set {API_KEY} to it instead")
+        raise UserError(
+            f"{model or 'model'}: the server's url holds a password or key; set {API_KEY} to it instead"
+        )
     key = os.environ.get(API_KEY, "")
     if not (key.isascii() and key.isprintable()):
-        raise UserError(f"{API_KEY}: holds other characters than printable ones of ASCII; set it to the server's key")
+        raise UserError(
+            f"{API_KEY}: holds other characters than printable ones of ASCII; set it to the server's key"
+        )
     # A compressed reply could be far larger than the bytes that are counted.
     headers = {"Accept-Encoding": "identity"}
     if key:
@@ -257,4 +314,6 @@ def open_client(url: str, model: str, location: str) -> httpx.Client:
     try:
         return build_client(base_url=url, headers=headers, timeout=TIMEOUT)
     except httpx.InvalidURL as error:
-        raise UserError(f"{location}: no url of a server ({get_first_line(error)}); correct it") from None
+        raise UserError(
+            f"{location}: no url of a server ({get_first_line(error)}); correct it"
+        ) from None

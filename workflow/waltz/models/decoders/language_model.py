@@ -13,7 +13,13 @@ from waltz.core.errors import UserError
 from waltz.core.files.resources import find_resource
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
+from waltz.models.decoders.decoder import (
+    Decoder,
+    PreparedImage,
+    Prompt,
+    PromptLayout,
+    Turn,
+)
 from waltz.models.decoders.network_checks import wrap_network
 from waltz.models.pretrained import get_causal_window, load_pretrained
 from waltz.models.user_text import check_user_text
@@ -27,16 +33,26 @@ class LanguageModel(Decoder):
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Refuse the image."""
-        raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
+        raise UserError(
+            f"models.{self.spec.name}: a language model reads no images; name a VL decoder"
+        )
 
-    def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def encode_image(
+        self, picture: PreparedImage, pixels: torch.Tensor
+    ) -> torch.Tensor:
         """Refuse the image."""
-        raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
+        raise UserError(
+            f"models.{self.spec.name}: a language model reads no images; name a VL decoder"
+        )
 
-    def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
+    def build_layout(
+        self, prompt: Prompt, picture: PreparedImage | None
+    ) -> PromptLayout:
         """Return one position per token."""
         if picture is not None:
-            raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
+            raise UserError(
+                f"models.{self.spec.name}: a language model reads no images; name a VL decoder"
+            )
         return PromptLayout((), (), torch.arange(len(prompt.ids), device=self.device))
 
 
@@ -47,22 +63,34 @@ def load(spec: ModelSpec, device: Device) -> LanguageModel:
         UserError: The weights cannot be loaded, or lack parameters of the network.
     """
     model, tokenizer = load_pretrained(
-        spec, transformers.AutoModelForCausalLM, device=device.name, **build_loading_arguments(spec)
+        spec,
+        transformers.AutoModelForCausalLM,
+        device=device.name,
+        **build_loading_arguments(spec),
     )
     add_chat_template(tokenizer, bool(tokenizer.chat_template), spec)
-    return wrap_language_model(spec, move_to_device(model, device, spec), tokenizer, device.name)
+    return wrap_language_model(
+        spec, move_to_device(model, device, spec), tokenizer, device.name
+    )
 
 
-def wrap_language_model(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> LanguageModel:
+def wrap_language_model(
+    spec: ModelSpec, model: Any, tokenizer: Any, device: str
+) -> LanguageModel:
     """Return a language model from a network and tokenizer that are already loaded.
 
     Raises:
-        UserError: The tokenizer is not a fast tokenizer, so that it does not return the characters of tokens.
+        UserError: The tokenizer is not a fast tokenizer, so that it does not return the characters
+            of tokens.
     """
     if not tokenizer.is_fast:
-        raise UserError(f"models.{spec.name}: {spec.weights} has no fast tokenizer; install the one that it names")
+        raise UserError(
+            f"models.{spec.name}: {spec.weights} has no fast tokenizer; install the one that it names"
+        )
     network, ends = wrap_network(model, device), get_end_ids(model, tokenizer)
-    decoder = LanguageModel(spec, device, network, tokenizer, ends, get_causal_window(model.config))
+    decoder = LanguageModel(
+        spec, device, network, tokenizer, ends, get_causal_window(model.config)
+    )
     decoder.log_forward_pass()
     return decoder
 
@@ -71,10 +99,12 @@ def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
     """Return the model's greedy reply to a request.
 
     Args:
-        request: Text of the user's turn if the model has a chat template, else a text that the model continues.
+        request: Text of the user's turn if the model has a chat template, else a text that the
+            model continues.
         max_tokens: Maximum number of tokens of the reply.
     Raises:
-        UserError: The request is longer than the model reads, or spells a control token (an `ItemError`).
+        UserError: The request is longer than the model reads, or spells a control token (an
+            `ItemError`).
     """
     check_user_text(decoder.tokenizer, request, f"models.{decoder.spec.name}")
     text = request
@@ -86,9 +116,15 @@ def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
 
 
 def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the ids that end a generation: the end tokens of the generation settings, else the tokenizer's."""
+    """Return the ids that end a generation: the end tokens of the generation settings, else the
+    tokenizer's.
+    """
     # Chat models often end a turn with a token that only their generation settings name.
-    end_ids = model.generation_config.eos_token_id if model.generation_config is not None else None
+    end_ids = (
+        model.generation_config.eos_token_id
+        if model.generation_config is not None
+        else None
+    )
     if end_ids is None:
         end_ids = tokenizer.eos_token_id
     if end_ids is None:
@@ -110,7 +146,9 @@ def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
         _require_package("bitsandbytes", "four_bit", spec)
         _require_package("accelerate", "four_bit", spec)
         arguments["quantization_config"] = transformers.BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, spec.dtype)
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_compute_dtype=getattr(torch, spec.dtype),
         )
     if spec.device_map:
         # accelerate spreads the layers over several devices.
@@ -129,7 +167,9 @@ def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
         return
     path = find_resource("chat-templates", spec.chat_template)
     if not path.is_file():
-        raise UserError(f"models.{spec.name}.chat_template: {path}: no such file; correct it")
+        raise UserError(
+            f"models.{spec.name}.chat_template: {path}: no such file; correct it"
+        )
     reader.chat_template = path.read_text(encoding="utf-8").rstrip("\n")
 
 

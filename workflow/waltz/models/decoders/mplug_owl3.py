@@ -1,7 +1,9 @@
-"""mPLUG-Owl3 as a decoder: image tiles take no position in the text, but later text attends to them.
+"""mPLUG-Owl3 as a decoder: image tiles take no position in the text, but later text attends to
+them.
 
-In the rows of games and generations, the embeddings of a tile follow the first id of its placeholder. `SideNetwork`
-removes them from the text again, and lets each token attend to the tiles before it.
+In the rows of games and generations, the embeddings of a tile follow the first id of its
+placeholder. `SideNetwork` removes them from the text again, and lets each token attend to the tiles
+before it.
 """
 
 from dataclasses import dataclass, replace
@@ -35,8 +37,9 @@ from waltz.models.pretrained import META, LoadedSpec, fetch_folder
 MODEL_TYPE = "mplugowl3"
 """The model type in `config.json`."""
 CHAT_TEMPLATE = "mplug-owl3.jinja"
-"""File with the chat template of the released processor; the tokenizer's file may hold Qwen2's template, which adds a
-system prompt."""
+"""File with the chat template of the released processor; the tokenizer's file may hold Qwen2's
+template, which adds a system prompt.
+"""
 ENDS = ("<|im_end|>", "<|endoftext|>")
 """Tokens that end a generation."""
 SPACE = "Ġ"
@@ -49,8 +52,8 @@ FILES = ("*.json", "*.txt", "*.safetensors")
 class SideNetwork(Network):
     """The network with embeddings of tiles among the positions of the text.
 
-    States hold the keys and values of the text by layer, then the keys and values of tiles by hyper layer, and last the
-    masks of positions of the text and of the tiles that are not padding.
+    States hold the keys and values of the text by layer, then the keys and values of tiles by hyper
+    layer, and last the masks of positions of the text and of the tiles that are not padding.
 
     Attributes:
         model: An `MplugOwl3`.
@@ -62,10 +65,14 @@ class SideNetwork(Network):
     def compute_logits(self, request: ForwardRequest) -> tuple[torch.Tensor, States]:
         """Compute the logits of some positions; see `Network.compute_logits`.
 
-        All rows have the same number of positions with an embedding of a tile; the last positions have none.
+        All rows have the same number of positions with an embedding of a tile; the last positions
+        have none.
         """
         ids, past = request.ids, request.past
-        depth, hyper_layers = len(self.model.language_model.model.layers), self.model.hyper_layers
+        depth, hyper_layers = (
+            len(self.model.language_model.model.layers),
+            self.model.hyper_layers,
+        )
 
         # Text and tiles are taken apart: each is of shape (rows, its positions).
         is_tile = ids == self.image_id
@@ -80,12 +87,18 @@ class SideNetwork(Network):
         if past:
             # Everything of this pass stands behind the tiles of earlier passes, and sees them.
             text_before, tiles_before = (mask[:, 0, :, 0] for mask in past[-1])
-            sees = torch.cat([tiles_before[:, None].expand(-1, sees.shape[1], -1), sees], dim=2)
+            sees = torch.cat(
+                [tiles_before[:, None].expand(-1, sees.shape[1], -1), sees], dim=2
+            )
             text_visible = torch.cat([text_before, text_visible], dim=1)
             tile_visible = torch.cat([tiles_before, tile_visible], dim=1)
 
         has_tiles = sees.shape[2] > 0
-        seen = ImageStates(dict(zip(hyper_layers, tile_states, strict=True)), sees) if has_tiles else None
+        seen = (
+            ImageStates(dict(zip(hyper_layers, tile_states, strict=True)), sees)
+            if has_tiles
+            else None
+        )
         cache = build_cache(past[:depth] if past else None)
         logits = self.model.compute_logits(
             _select_positions(ids, ~is_tile),
@@ -96,7 +109,8 @@ class SideNetwork(Network):
             request.last_count,
         )
         text_states = tuple((layer.keys, layer.values) for layer in cache.layers)
-        # Masks get the four axes of keys and values, (rows, 1, positions, 1), so that rows are selected alike.
+        # Masks get the four axes of keys and values, (rows, 1, positions, 1), so that rows are
+        # selected alike.
         masks = text_visible[:, None, :, None], tile_visible[:, None, :, None]
         return logits, (*text_states, *tile_states, masks)
 
@@ -106,34 +120,48 @@ class SideNetwork(Network):
         """Return keys and values of all tiles so far, by hyper layer.
 
         Args:
-            is_tile: Which positions of the request hold an embedding of a tile: bool of shape (rows, positions).
+            is_tile: Which positions of the request hold an embedding of a tile: bool of shape
+                (rows, positions).
         """
         past, hyper_layers = request.past, self.model.hyper_layers
         depth = len(self.model.language_model.model.layers)
         earlier_states = list(past[depth:-1]) if past else []
         new_states = []
         if any(request.images):
-            # embeddings: (rows, positions, width), of which the positions of tiles are projected by hyper layer.
+            # embeddings: (rows, positions, width), of which the positions of tiles are projected by
+            # hyper layer.
             embeddings = self.embed(request.ids, request.images)
             tile_embeddings = _select_positions(embeddings, is_tile)
-            projected = self.model.project_images(tile_embeddings, _select_positions(request.positions, is_tile))
+            projected = self.model.project_images(
+                tile_embeddings, _select_positions(request.positions, is_tile)
+            )
             new_states = [projected[layer] for layer in hyper_layers]
 
         if earlier_states and new_states:
-            return [_append(earlier, new) for earlier, new in zip(earlier_states, new_states, strict=True)]
-        return earlier_states or new_states or [self._build_empty_states(len(request.ids))] * len(hyper_layers)
+            return [
+                _append(earlier, new)
+                for earlier, new in zip(earlier_states, new_states, strict=True)
+            ]
+        return (
+            earlier_states
+            or new_states
+            or [self._build_empty_states(len(request.ids))] * len(hyper_layers)
+        )
 
     def _build_empty_states(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys and values of no tile, of shape (rows, heads, 0, width)."""
-        config, weight = self.model.language_model.config, self.model.vision2text_model.weight
+        config, weight = (
+            self.model.language_model.config,
+            self.model.vision2text_model.weight,
+        )
         width = config.hidden_size // config.num_attention_heads
         empty = weight.new_empty(rows, config.num_key_value_heads, 0, width)
         return empty, empty
 
 
 def _select_positions(values: torch.Tensor, selection: torch.Tensor) -> torch.Tensor:
-    """Return values of selected positions, equally many in each row: from (rows, positions, ...) to (rows, selected,
-    ...).
+    """Return values of selected positions, equally many in each row: from (rows, positions, ...) to
+    (rows, selected, ...).
     """
     if not selection.any():
         return values[:, :0]
@@ -173,14 +201,23 @@ class MplugOwl3Decoder(VisionLanguageModel):
         tiles, grid = cut_image(image.convert("RGB"), self.network.model.tile_size)
         return PreparedImage(tiles.to(self.device), {"grid": torch.tensor(grid)}, image)
 
-    def _encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def _encode_image(
+        self, picture: PreparedImage, pixels: torch.Tensor
+    ) -> torch.Tensor:
         # From (batch, tiles, 3, height, width) to (batch, tiles x positions, width).
-        embeddings: torch.Tensor = self.network.model.encode_images(pixels.flatten(0, 1))
+        embeddings: torch.Tensor = self.network.model.encode_images(
+            pixels.flatten(0, 1)
+        )
         return embeddings.reshape(len(pixels), -1, embeddings.shape[-1])
 
-    def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
-        # The release spells each tile with a placeholder and the text between tiles; the text around must not merge.
-        text = prompt.text.replace(PLACEHOLDER, spell_image(*picture.extras["grid"].tolist()), 1)
+    def _build_layout(
+        self, prompt: Prompt, picture: PreparedImage, image_position: int
+    ) -> PromptLayout:
+        # The release spells each tile with a placeholder and the text between tiles; the text
+        # around must not merge.
+        text = prompt.text.replace(
+            PLACEHOLDER, spell_image(*picture.extras["grid"].tolist()), 1
+        )
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         after = len(prompt.ids) - image_position - 1
         stop = len(ids) - after
@@ -192,9 +229,10 @@ class MplugOwl3Decoder(VisionLanguageModel):
                 " put a line break before the image"
             )
 
-        # `block` replaces the placeholder: ids of text, and for each tile the first id of its placeholder, as many
-        # image ids as the tile has embeddings, and the other ids of the placeholder. Embeddings take no position of
-        # the text: all of a tile have the position of the id behind them.
+        # `block` replaces the placeholder: ids of text, and for each tile the first id of its
+        # placeholder, as many image ids as the tile has embeddings, and the other ids of the
+        # placeholder. Embeddings take no position of the text: all of a tile have the position of
+        # the id behind them.
         first, *last_ids = self.placeholder_ids
         embedding_count = self.network.model.positions_per_tile
         block: list[int] = []
@@ -210,7 +248,9 @@ class MplugOwl3Decoder(VisionLanguageModel):
             features.extend(range(len(block) + 1, len(block) + 1 + embedding_count))
             block.extend([first, *[self.image_id] * embedding_count, *last_ids])
             behind = range(text_length + 1, text_length + 1 + len(last_ids))
-            positions.extend([text_length, *[text_length + 1] * embedding_count, *behind])
+            positions.extend(
+                [text_length, *[text_length + 1] * embedding_count, *behind]
+            )
             text_length += len(self.placeholder_ids)
         positions.extend(range(text_length, text_length + after))
 
@@ -219,21 +259,30 @@ class MplugOwl3Decoder(VisionLanguageModel):
                 f"models.{self.spec.name}: {positions[-1] + 1} positions with the image's text, at most {self.window}"
                 f" are read: {prompt.text[:60]!r}...; shorten the prompt"
             )
-        return PromptLayout(tuple(block), tuple(features), torch.tensor(positions, device=self.device))
+        return PromptLayout(
+            tuple(block), tuple(features), torch.tensor(positions, device=self.device)
+        )
 
     def _compute_positions(
-        self, ids: torch.Tensor, picture: PreparedImage | None, token_types: torch.Tensor | None
+        self,
+        ids: torch.Tensor,
+        picture: PreparedImage | None,
+        token_types: torch.Tensor | None,
     ) -> torch.Tensor:
         return torch.arange(ids.shape[1], device=self.device)
 
 
 def is_mplug_owl3(spec: ModelSpec) -> bool:
-    """Return whether the config of a hub id or folder says that it is mPLUG-Owl3; False where it cannot be read."""
+    """Return whether the config of a hub id or folder says that it is mPLUG-Owl3; False where it
+    cannot be read.
+    """
     if isinstance(spec, LoadedSpec):
         return False
     options = {} if Path(spec.weights).is_dir() else {"revision": spec.revision}
     try:
-        config, _ = transformers.PretrainedConfig.get_config_dict(spec.weights, **options)
+        config, _ = transformers.PretrainedConfig.get_config_dict(
+            spec.weights, **options
+        )
     except Exception:  # a damaged config can raise anything
         return False
     return isinstance(config, dict) and config.get("model_type") == MODEL_TYPE
@@ -246,7 +295,9 @@ def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
         UserError: The files cannot be fetched, or do not belong to this network.
     """
     if spec.four_bit or spec.device_map:
-        raise UserError(f"models.{spec.name}: four_bit and device_map are not for mPLUG-Owl3; remove them")
+        raise UserError(
+            f"models.{spec.name}: four_bit and device_map are not for mPLUG-Owl3; remove them"
+        )
     folder = fetch_folder(spec, FILES)
     file = find_checkpoint_file(replace(spec, weights=str(folder)))
     try:
@@ -255,21 +306,37 @@ def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
         raise UserError(
             f"models.{spec.name}: {folder}: no tokenizer: {get_first_line(error)}; copy it again"
         ) from error
-    network = load_mplug_owl3(file, read_settings(folder / "config.json"), spec.name, getattr(torch, spec.dtype))
+    network = load_mplug_owl3(
+        file,
+        read_settings(folder / "config.json"),
+        spec.name,
+        getattr(torch, spec.dtype),
+    )
     return wrap_mplug_owl3(spec, network.to(device.name), tokenizer, device.name)
 
 
-def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device: str) -> MplugOwl3Decoder:
-    """Return a decoder from a network and tokenizer that are already loaded; the tokenizer gets the placeholder.
+def wrap_mplug_owl3(
+    spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device: str
+) -> MplugOwl3Decoder:
+    """Return a decoder from a network and tokenizer that are already loaded; the tokenizer gets the
+    placeholder.
 
     Raises:
         UserError: The tokenizer is not a tokenizer of Qwen2.
     """
-    # The network reads several ids for a placeholder; games need one id, so the placeholder becomes a token.
+    # The network reads several ids for a placeholder; games need one id, so the placeholder becomes
+    # a token.
     placeholder_ids = tokenizer(PLACEHOLDER, add_special_tokens=False)["input_ids"]
     tokenizer.add_tokens([AddedToken(PLACEHOLDER, special=True, normalized=False)])
-    add_chat_template(tokenizer, False, replace(spec, chat_template=spec.chat_template or CHAT_TEMPLATE))
-    image_id, vocabulary = tokenizer.convert_tokens_to_ids(PLACEHOLDER), tokenizer.get_vocab()
+    add_chat_template(
+        tokenizer,
+        False,
+        replace(spec, chat_template=spec.chat_template or CHAT_TEMPLATE),
+    )
+    image_id, vocabulary = (
+        tokenizer.convert_tokens_to_ids(PLACEHOLDER),
+        tokenizer.get_vocab(),
+    )
     missing = [token for token in (*ENDS, SPACE) if token not in vocabulary]
     if missing:
         raise UserError(
@@ -281,7 +348,8 @@ def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device:
             f"models.{spec.name}: the tokenizer has more tokens than the network ({image_id + 1} with the placeholder,"
             f" expected at most {config.vocab_size}); put its own into the folder"
         )
-    # Tiles among the text need a cache and padding in front, which are tested on the text decoder alone.
+    # Tiles among the text need a cache and padding in front, which are tested on the text decoder
+    # alone.
     text_network = wrap_network(network.language_model.eval(), device)
     reads_fast = text_network.reuses_prefixes and text_network.pads_rows
     if device != META and not reads_fast:  # a network without values is not tested
@@ -293,7 +361,9 @@ def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device:
     return MplugOwl3Decoder(
         spec=spec,
         device=device,
-        network=SideNetwork(**{**vars(text_network), "model": network.eval()}, image_id=image_id),
+        network=SideNetwork(
+            **{**vars(text_network), "model": network.eval()}, image_id=image_id
+        ),
         tokenizer=tokenizer,
         ends=frozenset(vocabulary[token] for token in ENDS),
         window=int(config.max_position_embeddings),
@@ -307,5 +377,9 @@ def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device:
 def _append(
     earlier: tuple[torch.Tensor, torch.Tensor], new: tuple[torch.Tensor, torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return keys and values of earlier and of new positions, of shape (rows, heads, positions, width)."""
-    return torch.cat([earlier[0], new[0]], dim=2), torch.cat([earlier[1], new[1]], dim=2)
+    """Return keys and values of earlier and of new positions, of shape (rows, heads, positions,
+    width).
+    """
+    return torch.cat([earlier[0], new[0]], dim=2), torch.cat(
+        [earlier[1], new[1]], dim=2
+    )

@@ -20,8 +20,8 @@ class RowImage:
     """The image of one row of a pass.
 
     Attributes:
-        features: The embeddings of the image, of shape (features, width), or its pixels for a network that reads
-            images itself.
+        features: The embeddings of the image, of shape (features, width), or its pixels for a
+            network that reads images itself.
         positions: Positions among the ids of the row that it fills.
         inputs: Further arguments of the forward pass of a network that reads images itself.
     """
@@ -37,14 +37,14 @@ class ForwardRequest:
 
     Attributes:
         ids: Token ids, int64 of shape (rows, positions).
-        positions: Their positions as the network counts them: int64 of shape (rows, positions), or (axes, rows,
-            positions) where the network has several axes of positions.
-        past: Keys and values of the earlier positions of the same rows, which the pass does not change; None without
-            earlier positions.
+        positions: Their positions as the network counts them: int64 of shape (rows, positions), or
+            (axes, rows, positions) where the network has several axes of positions.
+        past: Keys and values of the earlier positions of the same rows, which the pass does not
+            change; None without earlier positions.
         last_count: Number of last positions whose logits are needed.
         images: The image of each row, if the ids contain an image; empty without images.
-        visible: 1 for each position that is not padding, earlier positions included: int64 of shape (rows, earlier +
-            positions); None without padding.
+        visible: 1 for each position that is not padding, earlier positions included: int64 of shape
+            (rows, earlier + positions); None without padding.
     """
 
     ids: torch.Tensor
@@ -55,14 +55,16 @@ class ForwardRequest:
     visible: torch.Tensor | None = None
 
     def build_attention_mask(self) -> torch.Tensor:
-        """Return 1 for each position that is not padding, and 0 for padding: int64 of shape (rows, earlier +
-        positions).
+        """Return 1 for each position that is not padding, and 0 for padding: int64 of shape (rows,
+        earlier + positions).
         """
         if self.visible is not None:
             return self.visible
         earlier_count = self.past[0][0].shape[2] if self.past else 0
         rows, count = self.ids.shape
-        return torch.ones((rows, earlier_count + count), dtype=torch.int64, device=self.ids.device)
+        return torch.ones(
+            (rows, earlier_count + count), dtype=torch.int64, device=self.ids.device
+        )
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,12 @@ class Network:
         model: The network; its logits at a position predict the next token.
         device: A torch device.
         argument_names: Names of the optional arguments that its forward pass takes.
-        reuses_prefixes: Whether keys and values of a prefix can be used again; if not, every row is read as a whole.
+        reuses_prefixes: Whether keys and values of a prefix can be used again; if not, every row is
+            read as a whole.
         cache_name: Argument for keys and values; empty if none works.
         pads_rows: Whether rows of different lengths can be read together, padded in front.
-        checked_length: Maximum length of rows for which reuse and padding were tested; None without a limit.
+        checked_length: Maximum length of rows for which reuse and padding were tested; None without
+            a limit.
         reason: Reason why the network is not read in a faster way; empty if this is the fastest.
     """
 
@@ -94,13 +98,17 @@ class Network:
         return self.reuses_prefixes and self._is_checked(length)
 
     def can_pad(self, length: int) -> bool:
-        """Return whether rows of different lengths, at most `length` positions, can be read together."""
+        """Return whether rows of different lengths, at most `length` positions, can be read
+        together.
+        """
         return self.pads_rows and self._is_checked(length)
 
     def _is_checked(self, length: int) -> bool:
         return self.checked_length is None or length <= self.checked_length
 
-    def embed(self, ids: torch.Tensor, images: Sequence[RowImage | None]) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, images: Sequence[RowImage | None]
+    ) -> torch.Tensor:
         """Return embeddings of ids and images, of shape (rows, positions, width)."""
         embeddings: torch.Tensor = self.model.get_input_embeddings()(ids)
         for row, image in enumerate(images):
@@ -112,8 +120,9 @@ class Network:
         """Compute the logits of some positions of rows of one length.
 
         Returns:
-            Logits of the token after each of the last positions, of shape (rows, last_count, vocabulary), and the keys
-            and values of all positions so far; no states if prefixes are not used again.
+            Logits of the token after each of the last positions, of shape (rows, last_count,
+            vocabulary), and the keys and values of all positions so far; no states if prefixes are
+            not used again.
         """
         # Rows with an image are passed as embeddings, of which some are the image's; others as ids.
         inputs: dict[str, Any] = {}
@@ -140,7 +149,11 @@ class Network:
 
     def _select_accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that the forward pass takes."""
-        return {name: value for name, value in options.items() if name in self.argument_names}
+        return {
+            name: value
+            for name, value in options.items()
+            if name in self.argument_names
+        }
 
 
 @dataclass(frozen=True)
@@ -181,7 +194,9 @@ class OwnForward(Network):
                 logits.append(run_in_halves(read, len(part), _join))
         return _join(logits), ()
 
-    def _build_inputs(self, ids: torch.Tensor, image: RowImage | None) -> dict[str, torch.Tensor]:
+    def _build_inputs(
+        self, ids: torch.Tensor, image: RowImage | None
+    ) -> dict[str, torch.Tensor]:
         """Return the arguments of the forward pass for one row."""
         options = {"attention_mask": torch.ones_like(ids)[None]}
         if image is not None:
@@ -192,13 +207,21 @@ class OwnForward(Network):
         return {"input_ids": ids[None], **self._select_accepted(options)}
 
     def _read_rows(
-        self, rows: Sequence[Mapping[str, torch.Tensor]], last_count: int, first: int, last: int
+        self,
+        rows: Sequence[Mapping[str, torch.Tensor]],
+        last_count: int,
+        first: int,
+        last: int,
     ) -> torch.Tensor:
-        """Return the last logits of rows whose arguments have one shape: (last - first, last_count, vocabulary)."""
+        """Return the last logits of rows whose arguments have one shape: (last - first, last_count,
+        vocabulary).
+        """
         inputs: dict[str, Any] = {}
         for name in rows[first]:
             inputs[name] = _join([row[name] for row in rows[first:last]])
-        inputs |= self._select_accepted({"logits_to_keep": last_count, "use_cache": False})
+        inputs |= self._select_accepted(
+            {"logits_to_keep": last_count, "use_cache": False}
+        )
 
         logits: torch.Tensor = self.model(**inputs).logits[:, -last_count:]
         # A network of other code may return other outputs, so type and shape are checked.
@@ -215,12 +238,16 @@ def _join(rows: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat(list(rows))
 
 
-def _get_shapes(inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[str, torch.Size], ...]:
+def _get_shapes(
+    inputs: Mapping[str, torch.Tensor],
+) -> tuple[tuple[str, torch.Size], ...]:
     return tuple((name, values.shape) for name, values in inputs.items())
 
 
 def _extend(values: torch.Tensor, length: int) -> torch.Tensor:
-    """Return values of positions, of shape (1, positions, ...), with the last one repeated for tokens behind them."""
+    """Return values of positions, of shape (1, positions, ...), with the last one repeated for
+    tokens behind them.
+    """
     # Tokens behind the prompt are text, like its last token.
     last = values[:, -1:].expand(-1, length - values.shape[1], *values.shape[2:])
     return torch.cat([values, last], dim=1)
@@ -239,8 +266,8 @@ def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     """Join rows of different lengths into one batch, padded at the start.
 
     Returns:
-        Keys and values, each layer padded to its longest row, and the mask of the first layer's positions, 0 for
-        padding: int64 of shape (rows, positions).
+        Keys and values, each layer padded to its longest row, and the mask of the first layer's
+        positions, 0 for padding: int64 of shape (rows, positions).
     """
     # Keys of a layer have the shape (rows, heads, positions, width).
     first_lengths = [states[0][0].shape[2] for states in parts]
@@ -269,7 +296,9 @@ def pad_front(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _join_padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return rows of different lengths in one tensor, padded at the start: (rows, heads, longest, width)."""
+    """Return rows of different lengths in one tensor, padded at the start: (rows, heads, longest,
+    width).
+    """
     longest = max(part.shape[2] for part in parts)
     padded = []
     for part in parts:

@@ -1,8 +1,10 @@
-"""VL decoders that are read by their own forward pass, because their images cannot be embedded separately.
+"""VL decoders that are read by their own forward pass, because their images cannot be embedded
+separately.
 
-Each row is read from its start, image included: coalitions and the steps of a generation share nothing. Masks change
-pixels and token ids only. So every causal model of `AutoModelForImageTextToText` can be explained if its processor
-returns exactly one tensor of pixels.
+Each row is read from its start, image included: coalitions and the steps of a generation share
+nothing. Masks change pixels and token ids only. So every causal model of
+`AutoModelForImageTextToText` can be explained if its processor returns exactly one tensor of
+pixels.
 """
 
 import logging
@@ -15,7 +17,12 @@ from PIL import Image
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.text_diff import Span
-from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, expand_prompt
+from waltz.models.decoders.decoder import (
+    PreparedImage,
+    Prompt,
+    PromptLayout,
+    expand_prompt,
+)
 from waltz.models.decoders.network import ForwardRequest, OwnForward, RowImage
 from waltz.models.decoders.network_checks import find_options
 from waltz.models.decoders.vision_language_model import VisionLanguageModel, draw_probe
@@ -30,9 +37,13 @@ from waltz.models.forward_checks import (
 log = logging.getLogger(__name__)
 
 OWN_INPUTS = frozenset({"input_ids", "attention_mask", "labels"})
-"""Outputs of a processor that are not passed on: ids and mask are built for each row, labels are not used."""
+"""Outputs of a processor that are not passed on: ids and mask are built for each row, labels are
+not used.
+"""
 MAX_MERGED = 2
-"""Maximum number of tokens on each side of the image that may merge with the processor's text around it."""
+"""Maximum number of tokens on each side of the image that may merge with the processor's text
+around it.
+"""
 PROBE_TEXTS = (" what is this ?", " what is this ? what")
 """Texts behind the image in tests of a loaded model; the second text continues the first."""
 
@@ -44,8 +55,8 @@ class OwnForwardModel(VisionLanguageModel):
     network: OwnForward
 
     def build_prompt(self, text: str) -> Prompt:
-        """Return a rendered prompt; tokens that merge with the processor's text of the image belong to the
-        placeholder.
+        """Return a rendered prompt; tokens that merge with the processor's text of the image belong
+        to the placeholder.
         """
         prompt = super().build_prompt(text)
         if prompt.image_position is None:
@@ -53,7 +64,9 @@ class OwnForwardModel(VisionLanguageModel):
         # The ids that differ between the prompt and the prompt with any image stand for the image.
         expanded = self._process(text, draw_probe())["input_ids"][0].tolist()
         before = _count_common(prompt.ids[: prompt.image_position], expanded)
-        after = _count_common(prompt.ids[: prompt.image_position : -1], expanded[before:][::-1])
+        after = _count_common(
+            prompt.ids[: prompt.image_position : -1], expanded[before:][::-1]
+        )
         return _merge_tokens(prompt, before, len(prompt.ids) - after)
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
@@ -61,11 +74,15 @@ class OwnForwardModel(VisionLanguageModel):
         pixels = self._process(self.placeholder, image)[self.network.pixels_name]
         return PreparedImage(pixels.to(self.device, torch.float32), {}, image)
 
-    def _encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def _encode_image(
+        self, picture: PreparedImage, pixels: torch.Tensor
+    ) -> torch.Tensor:
         """Return the pixels."""
         return self.fill_zeros(pixels)
 
-    def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
+    def _build_layout(
+        self, prompt: Prompt, picture: PreparedImage, image_position: int
+    ) -> PromptLayout:
         inputs = self._process(prompt.text, picture.image)
         ids = inputs["input_ids"]
         block = self._find_block(prompt, ids[0].tolist(), image_position)
@@ -78,7 +95,10 @@ class OwnForwardModel(VisionLanguageModel):
         return PromptLayout(block, tuple(range(len(block))), positions, extra_inputs)
 
     def _compute_positions(
-        self, ids: torch.Tensor, picture: PreparedImage | None, token_types: torch.Tensor | None
+        self,
+        ids: torch.Tensor,
+        picture: PreparedImage | None,
+        token_types: torch.Tensor | None,
     ) -> torch.Tensor:
         return torch.arange(ids.shape[1], device=self.device)
 
@@ -94,7 +114,9 @@ def _count_common(ids: Sequence[int], expanded_ids: Sequence[int]) -> int:
 
 
 def _merge_tokens(prompt: Prompt, start: int, stop: int) -> Prompt:
-    """Return a prompt whose placeholder replaces all tokens from `start` to `stop`; unchanged if these are too many."""
+    """Return a prompt whose placeholder replaces all tokens from `start` to `stop`; unchanged if
+    these are too many.
+    """
     position = prompt.image_position
     if position is None:
         return prompt
@@ -120,8 +142,8 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         decoder: The model, wrapped for embeddings of its image, which it cannot read.
         reason: Reason why it cannot read them.
     Raises:
-        UserError: The processor returns several tensors of pixels, the forward pass fails or does not give finite
-            logits of all tokens, or a token's logits depend on later tokens.
+        UserError: The processor returns several tensors of pixels, the forward pass fails or does
+            not give finite logits of all tokens, or a token's logits depend on later tokens.
     """
     model = decoder.network.model
     location = f"models.{decoder.spec.name}: {model.config.model_type}"
@@ -132,7 +154,9 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         )
     try:
         # Zeros are filled in the checks, so that a masked image reads as one of almost zeros.
-        wrapped = OwnForwardModel(**{**vars(decoder), "network": _build_network(decoder, reason)})
+        wrapped = OwnForwardModel(
+            **{**vars(decoder), "network": _build_network(decoder, reason)}
+        )
         wrapped = replace(wrapped, fills_zeros=True)
         probe = _build_probe(wrapped)
         _check_logits(wrapped.network, probe, model.config.get_text_config().vocab_size)
@@ -149,7 +173,11 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
     if sees_later_tokens:
         raise UserError(f"{location}: {LATER_TOKENS_SEEN}")
 
-    log.warning("%s is read by its own forward pass for each coalition, which is slow: %s", location, reason)
+    log.warning(
+        "%s is read by its own forward pass for each coalition, which is slow: %s",
+        location,
+        reason,
+    )
     # Reading rows together is faster, if the network allows it.
     joining = replace(wrapped.network, joins_rows=True)
     fault = _find_fault_of_joined_rows(joining, wrapped.network, probe)
@@ -160,14 +188,19 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
 
 
 def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
-    """Return the network with the names of its arguments, found by comparing the processor's outputs of test inputs."""
+    """Return the network with the names of its arguments, found by comparing the processor's
+    outputs of test inputs.
+    """
     # Three inputs: the second has more text behind the image, the third another image.
     short_text, long_text = (decoder.placeholder + text for text in PROBE_TEXTS)
     inputs = _select_tensors(decoder._process(short_text, draw_probe()))
     inputs_of_long_text = _select_tensors(decoder._process(long_text, draw_probe()))
-    inputs_of_second_image = _select_tensors(decoder._process(short_text, draw_probe(shade=100)))
+    inputs_of_second_image = _select_tensors(
+        decoder._process(short_text, draw_probe(shade=100))
+    )
 
-    # Pixels change with the image; inputs whose shape changes with the text have a value for each position.
+    # Pixels change with the image; inputs whose shape changes with the text have a value for each
+    # position.
     pixels_name = _find_pixels(decoder, inputs, inputs_of_second_image)
     position_inputs = set()
     for name, values in inputs.items():
@@ -191,13 +224,20 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
 
 
 def _select_tensors(inputs: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    return {name: values for name, values in inputs.items() if isinstance(values, torch.Tensor)}
+    return {
+        name: values
+        for name, values in inputs.items()
+        if isinstance(values, torch.Tensor)
+    }
 
 
 def _find_pixels(
-    decoder: VisionLanguageModel, inputs: Mapping[str, torch.Tensor], changed_inputs: Mapping[str, torch.Tensor]
+    decoder: VisionLanguageModel,
+    inputs: Mapping[str, torch.Tensor],
+    changed_inputs: Mapping[str, torch.Tensor],
 ) -> str:
-    """Return the name of the input that holds pixels: the floating-point numbers that change with the image.
+    """Return the name of the input that holds pixels: the floating-point numbers that change with
+    the image.
 
     Raises:
         UserError: No input or several inputs hold pixels.
@@ -216,7 +256,9 @@ def _find_pixels(
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A prompt about a test image: its ids in the network, and the image without and with all pixels masked."""
+    """A prompt about a test image: its ids in the network, and the image without and with all
+    pixels masked.
+    """
 
     ids: list[int]
     image: RowImage
@@ -229,18 +271,24 @@ def _build_probe(decoder: OwnForwardModel) -> Probe:
     layout = decoder.build_layout(prompt, picture)
     ids, positions = expand_prompt(prompt, layout)
     # One image as it is, one with every pixel masked.
-    masks = torch.stack([torch.ones_like(picture.pixels), torch.zeros_like(picture.pixels)])
+    masks = torch.stack(
+        [torch.ones_like(picture.pixels), torch.zeros_like(picture.pixels)]
+    )
     features, masked_features = decoder.encode_image(picture, picture.pixels * masks)
     image = RowImage(features, positions, layout.inputs)
     return Probe(ids, image, replace(image, features=masked_features))
 
 
-def _read_all(network: OwnForward, ids: torch.Tensor, images: Sequence[RowImage]) -> torch.Tensor:
+def _read_all(
+    network: OwnForward, ids: torch.Tensor, images: Sequence[RowImage]
+) -> torch.Tensor:
     """Return the logits of all positions of rows: (rows, positions, vocabulary).
 
     The network numbers positions itself, so that the request may contain any positions.
     """
-    return network.compute_logits(ForwardRequest(ids, ids, last_count=ids.shape[1], images=images))[0]
+    return network.compute_logits(
+        ForwardRequest(ids, ids, last_count=ids.shape[1], images=images)
+    )[0]
 
 
 def _check_logits(network: OwnForward, probe: Probe, token_count: int) -> None:
@@ -248,7 +296,9 @@ def _check_logits(network: OwnForward, probe: Probe, token_count: int) -> None:
     ids = torch.tensor([probe.ids], device=network.device)
     logits, _ = network.compute_logits(ForwardRequest(ids, ids, images=[probe.image]))
     if logits.shape[-1] < token_count:
-        raise ValueError(f"its logits are for {logits.shape[-1]} tokens, its config has {token_count}")
+        raise ValueError(
+            f"its logits are for {logits.shape[-1]} tokens, its config has {token_count}"
+        )
     if not logits.amax().isfinite():
         raise ValueError("its logits for an image and a short text are not finite")
 
@@ -256,8 +306,12 @@ def _check_logits(network: OwnForward, probe: Probe, token_count: int) -> None:
 def _drops_zeros(network: OwnForward, probe: Probe) -> bool:
     """Return whether an image of zeros gives other logits than an image of almost zeros."""
     ids = torch.tensor([probe.ids], device=network.device)
-    black = replace(probe.masked_image, features=torch.zeros_like(probe.masked_image.features))
-    reference = compute_reference(network.model, lambda: _read_all(network, ids, [probe.masked_image]))
+    black = replace(
+        probe.masked_image, features=torch.zeros_like(probe.masked_image.features)
+    )
+    reference = compute_reference(
+        network.model, lambda: _read_all(network, ids, [probe.masked_image])
+    )
     return bool(reference.find_exact_fault(lambda: _read_all(network, ids, [black])))
 
 
@@ -265,15 +319,23 @@ def _sees_later_tokens(network: OwnForward, probe: Probe) -> bool:
     """Return whether the logits of a prompt change with a later token."""
     # The prompt with one more token behind it: no earlier logits may change with that token.
     ids = torch.tensor([[*probe.ids, probe.ids[-2]]], device=network.device)
-    return sees_last_token(network.model, ids, lambda row_ids: _read_all(network, row_ids, [probe.image]))
+    return sees_last_token(
+        network.model, ids, lambda row_ids: _read_all(network, row_ids, [probe.image])
+    )
 
 
-def _find_fault_of_joined_rows(joining: OwnForward, network: OwnForward, probe: Probe) -> str:
-    """Return the fault of reading rows with different pixels and ids in one pass instead of alone; empty without
-    one.
+def _find_fault_of_joined_rows(
+    joining: OwnForward, network: OwnForward, probe: Probe
+) -> str:
+    """Return the fault of reading rows with different pixels and ids in one pass instead of alone;
+    empty without one.
     """
     # Two rows of one length that differ in the image and in the last token.
-    ids = torch.tensor([probe.ids, [*probe.ids[:-1], probe.ids[-2]]], device=network.device)
+    ids = torch.tensor(
+        [probe.ids, [*probe.ids[:-1], probe.ids[-2]]], device=network.device
+    )
     images = [probe.image, probe.masked_image]
-    reference = compute_reference(network.model, lambda: _read_all(network, ids, images))
+    reference = compute_reference(
+        network.model, lambda: _read_all(network, ids, images)
+    )
     return reference.find_fault(lambda: _read_all(joining, ids, images))

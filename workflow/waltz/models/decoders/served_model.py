@@ -1,4 +1,6 @@
-"""Decoders that a server runs: the tokenizer runs here, and short requests test which values the server returns."""
+"""Decoders that a server runs: the tokenizer runs here, and short requests test which values the
+server returns.
+"""
 
 import json
 import logging
@@ -20,7 +22,15 @@ from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, T
 from waltz.models.decoders.endpoint import RefusedError
 from waltz.models.decoders.language_model import LanguageModel, add_chat_template
 from waltz.models.decoders.network import Network
-from waltz.models.decoders.server import ECHO, FORCED, TOP, ServedPrompt, Server, encode_png, open_server
+from waltz.models.decoders.server import (
+    ECHO,
+    FORCED,
+    TOP,
+    ServedPrompt,
+    Server,
+    encode_png,
+    open_server,
+)
 from waltz.models.decoders.server_replies import (
     Completion,
     ModelEntry,
@@ -69,12 +79,19 @@ class ServedVisionModel(Served, VisionLanguageModel):
     """A VL decoder behind a server, which masks pixels of the image itself."""
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """Return the pixels of the raw image, less the color of masked pixels: shape (1, 3, height, width)."""
-        levels = torch.from_numpy(np.array(image.convert("RGB"), dtype=np.float32))  # (height, width, 3)
-        pixels = (levels - torch.tensor(self.connection.masked_color)).permute(2, 0, 1)[None]
+        """Return the pixels of the raw image, less the color of masked pixels: shape (1, 3, height,
+        width).
+        """
+        # (height, width, 3)
+        levels = torch.from_numpy(np.array(image.convert("RGB"), dtype=np.float32))
+        pixels = (levels - torch.tensor(self.connection.masked_color)).permute(2, 0, 1)[
+            None
+        ]
         return PreparedImage(pixels, {}, image)
 
-    def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
+    def _build_layout(
+        self, prompt: Prompt, picture: PreparedImage, image_position: int
+    ) -> PromptLayout:
         return PromptLayout((self.image_id,), (0,), torch.arange(len(prompt.ids)))
 
     def _compute_positions(self, ids: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -84,11 +101,12 @@ class ServedVisionModel(Served, VisionLanguageModel):
 def load(spec: ModelSpec) -> ServedModel | ServedVisionModel:
     """Return a decoder behind the server of its entry.
 
-    The decoder's revision is the entry's revision and the server's description, so that cached results of another
-    server or version are not used.
+    The decoder's revision is the entry's revision and the server's description, so that cached
+    results of another server or version are not used.
 
     Raises:
-        UserError: The server is not reached, does not have the model, or has another tokenizer than the entry.
+        UserError: The server is not reached, does not have the model, or has another tokenizer than
+            the entry.
     """
     server = open_server(spec.server, spec.weights, f"models.{spec.name}.server")
     entry = _find_model(server)
@@ -96,7 +114,9 @@ def load(spec: ModelSpec) -> ServedModel | ServedVisionModel:
     # Prompts are rendered and tokenized here; the server gets ids, or a text with the same tokens.
     tokenizer = load_tokenizer(spec) if processor is None else processor.tokenizer
     reader = processor or tokenizer
-    add_chat_template(reader, bool(tokenizer.chat_template or reader.chat_template), spec)
+    add_chat_template(
+        reader, bool(tokenizer.chat_template or reader.chat_template), spec
+    )
 
     # llama.cpp describes its window under /props, vLLM in its list of models.
     properties = _try(partial(server.get, "/props", Properties)) or Properties()
@@ -109,7 +129,9 @@ def load(spec: ModelSpec) -> ServedModel | ServedVisionModel:
         facts=_describe_server(server, entry, properties),
         tokenizer=tokenizer,
         window=int(window or tokenizer.model_max_length),
-        ends=frozenset() if tokenizer.eos_token_id is None else frozenset([tokenizer.eos_token_id]),
+        ends=frozenset()
+        if tokenizer.eos_token_id is None
+        else frozenset([tokenizer.eos_token_id]),
     )
     _compare_tokenizers(server)
 
@@ -121,10 +143,20 @@ def load(spec: ModelSpec) -> ServedModel | ServedVisionModel:
     decoder: ServedModel | ServedVisionModel
     if processor is None:
         server = _find_scoring(server, is_llama_cpp)
-        decoder = ServedModel(spec, "cpu", network, tokenizer, server.ends, server.window, connection=server)
+        decoder = ServedModel(
+            spec,
+            "cpu",
+            network,
+            tokenizer,
+            server.ends,
+            server.window,
+            connection=server,
+        )
     else:
         decoder = _build_vision_model(spec, server, network, processor, is_llama_cpp)
-    log.info("models.%s: %s; %s", spec.name, server.facts, decoder.server.describe_scoring())
+    log.info(
+        "models.%s: %s; %s", spec.name, server.facts, decoder.server.describe_scoring()
+    )
     return decoder
 
 
@@ -153,7 +185,11 @@ def _describe_server(server: Server, entry: ModelEntry, properties: Properties) 
 
 
 def _build_vision_model(
-    spec: ModelSpec, server: Server, network: Network, processor: Any, is_llama_cpp: bool
+    spec: ModelSpec,
+    server: Server,
+    network: Network,
+    processor: Any,
+    is_llama_cpp: bool,
 ) -> ServedVisionModel:
     """Return a VL decoder that knows how its server returns log-probabilities."""
     placeholder = str(processor.image_token)
@@ -177,7 +213,9 @@ def _build_vision_model(
         placeholder=placeholder,
         render_chat=decoder.render_chat,
     )
-    return replace(decoder, connection=_find_chat_scoring(chat_server, decoder, is_llama_cpp))
+    return replace(
+        decoder, connection=_find_chat_scoring(chat_server, decoder, is_llama_cpp)
+    )
 
 
 def find_served_model(url: str) -> str:
@@ -188,7 +226,9 @@ def find_served_model(url: str) -> str:
     """
     names = _list_models(open_server(url, "", url))
     if len(names) != 1:
-        raise UserError(f"{url}: serves {', '.join(names) or 'no model'}, expected 1; write {url}#NAME")
+        raise UserError(
+            f"{url}: serves {', '.join(names) or 'no model'}, expected 1; write {url}#NAME"
+        )
     return next(iter(names))
 
 
@@ -211,7 +251,9 @@ def _find_model(server: Server) -> ModelEntry:
 
 
 def _try(request: Callable[[], Output]) -> Output | None:
-    """Return the reply to a request, or None if the server refuses it or its reply has other fields."""
+    """Return the reply to a request, or None if the server refuses it or its reply has other
+    fields.
+    """
     try:
         return request()
     except RefusedError:
@@ -219,8 +261,16 @@ def _try(request: Callable[[], Output]) -> Output | None:
 
 
 def _compare_tokenizers(server: Server) -> None:
-    """Refuse a tokenizer whose ids of a text differ from the server's ids, if the server returns ids."""
-    body = {"content": PROBE, "prompt": PROBE, "input": PROBE, "add_special": True, "parse_special": True}
+    """Refuse a tokenizer whose ids of a text differ from the server's ids, if the server returns
+    ids.
+    """
+    body = {
+        "content": PROBE,
+        "prompt": PROBE,
+        "input": PROBE,
+        "add_special": True,
+        "parse_special": True,
+    }
     server_ids = None
     for path in ("/tokenize", "/extras/tokenize"):
         reply = _try(partial(server.post, path, body, TokenizedText))
@@ -241,8 +291,11 @@ def _compare_tokenizers(server: Server) -> None:
 
 
 def _find_scoring(server: Server, is_llama_cpp: bool) -> Server:
-    """Return the server with the method by which it returns log-probabilities, found by a few short requests."""
-    # The best ways first: llama.cpp's forced tokens, then the prompt's log-probabilities, from ids rather than text.
+    """Return the server with the method by which it returns log-probabilities, found by a few short
+    requests.
+    """
+    # The best ways first: llama.cpp's forced tokens, then the prompt's log-probabilities, from ids
+    # rather than text.
     ids = server.tokenizer(PROBE)["input_ids"]
     candidates = []
     if is_llama_cpp:
@@ -255,12 +308,17 @@ def _find_scoring(server: Server, is_llama_cpp: bool) -> Server:
             return candidate
 
     # No log-probabilities at all: the server only generates, from ids or from text.
-    request = partial(server.post, "completions", {"prompt": ids, "max_tokens": 1}, Completion[Text])
+    request = partial(
+        server.post, "completions", {"prompt": ids, "max_tokens": 1}, Completion[Text]
+    )
     return replace(server, takes_ids=_try(request) is not None)
 
 
-def _find_chat_scoring(server: ChatServer, decoder: ServedVisionModel, is_llama_cpp: bool) -> ChatServer:
-    """Return the server with the method by which it returns log-probabilities, found by a few short requests.
+def _find_chat_scoring(
+    server: ChatServer, decoder: ServedVisionModel, is_llama_cpp: bool
+) -> ChatServer:
+    """Return the server with the method by which it returns log-probabilities, found by a few short
+    requests.
 
     Raises:
         UserError: The server has another chat template or tokenizer, or reads no images.
@@ -273,15 +331,25 @@ def _find_chat_scoring(server: ChatServer, decoder: ServedVisionModel, is_llama_
 
     # Chats with and without the image, each up to the answer and with an answer to be continued.
     opening, continued = build_prompt(question), build_prompt(question, answer)
-    image_opening, image_continued = build_prompt(image_question), build_prompt(image_question, answer)
+    image_opening, image_continued = (
+        build_prompt(image_question),
+        build_prompt(image_question, answer),
+    )
     image = encode_png(draw_probe())
     target = image_continued.ids[-1]
-    for takes_template in (True, False):  # other servers than vLLM ignore the template, but return no such values
-        candidate = replace(server, scoring=ECHO, takes_template=takes_template, continues=True)
+    # Other servers than vLLM ignore the template, but return no such values.
+    for takes_template in (
+        True,
+        False,
+    ):
+        candidate = replace(
+            server, scoring=ECHO, takes_template=takes_template, continues=True
+        )
         if _scores(candidate, ServedPrompt(image_continued.ids[:-1], image), target):
             return candidate
 
-    # A chat without an image has as many tokens at the server as here, unless its template or tokenizer differs.
+    # A chat without an image has as many tokens at the server as here, unless its template or
+    # tokenizer differs.
     count = server.count_tokens(opening)
     if count not in (None, len(opening.ids)):
         raise UserError(
@@ -289,7 +357,9 @@ def _find_chat_scoring(server: ChatServer, decoder: ServedVisionModel, is_llama_
             f" model's own tokenizer under models.{server.location.split('.')[1]}.tokenizer, or start the server with"
             " the model's own chat template"
         )
-    continues = count is not None and _continues(replace(server, continues=True), continued)
+    continues = count is not None and _continues(
+        replace(server, continues=True), continued
+    )
     server = replace(server, continues=continues)
     prompt = replace(image_opening, image=image)
     for scoring in [FORCED, TOP] if is_llama_cpp else [TOP]:
@@ -305,7 +375,9 @@ def _continues(server: ChatServer, prompt: ServedPrompt) -> bool:
     try:
         return server.count_tokens(prompt) == len(prompt.ids)
     except UserError as error:
-        log.info("%s: begins new turns only: %s", server.location, get_first_line(error))
+        log.info(
+            "%s: begins new turns only: %s", server.location, get_first_line(error)
+        )
         return False
 
 
@@ -316,6 +388,11 @@ def _scores(server: Server, prompt: ServedPrompt, target: int) -> bool:
             return bool(server.find_likeliest(prompt))
         (values,) = server.score([(prompt, [target])], "log-probability")
     except UserError as error:
-        log.info("%s: %s is not served: %s", server.location, server.scoring, get_first_line(error))
+        log.info(
+            "%s: %s is not served: %s",
+            server.location,
+            server.scoring,
+            get_first_line(error),
+        )
         return False
     return math.isfinite(values[0])

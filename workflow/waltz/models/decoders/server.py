@@ -1,7 +1,8 @@
-"""Language models behind a server with the completions API of OpenAI: vLLM, llama.cpp, llama-cpp-python and the like.
+"""Language models behind a server with the completions API of OpenAI: vLLM, llama.cpp,
+llama-cpp-python and the like.
 
-Prompts and coalitions are sent as token ids, so that masked tokens keep their positions. A server that takes only texts
-gets the text of the ids, if tokenizing this text gives the same ids again.
+Prompts and coalitions are sent as token ids, so that masked tokens keep their positions. A server
+that takes only texts gets the text of the ids, if tokenizing this text gives the same ids again.
 """
 
 import base64
@@ -32,21 +33,29 @@ from waltz.models.decoders.server_replies import (
 REQUESTS_AT_ONCE = 8
 """Number of requests that are sent at the same time."""
 TOP_TOKENS = 20
-"""Number of likeliest tokens whose log-probability is requested if the server returns none of given target tokens."""
+"""Number of likeliest tokens whose log-probability is requested if the server returns none of given
+target tokens.
+"""
 FORCING_BIAS = 1000.0
-"""Bias of the logit of a token that llama.cpp is to take; the log-probability that it returns is without the bias."""
+"""Bias of the logit of a token that llama.cpp is to take; the log-probability that it returns is
+without the bias.
+"""
 TOKENS_PER_RETURNED_TOKEN = 4
-"""Maximum number of tokens into which the text of one token is split: part of a character is returned as a replacement
-character of three bytes."""
+"""Maximum number of tokens into which the text of one token is split: part of a character is
+returned as a replacement character of three bytes.
+"""
 WHOLE_VOCABULARY = 1 << 24
 """Number of requested tokens that is larger than every vocabulary."""
 LOWEST = math.log(np.finfo(np.float32).smallest_subnormal)
 """Log-probability of a token whose probability is 0 in single precision."""
 NO_END_BIAS = -100
-"""Bias of the logit of a token that a server must not generate: the lowest bias that OpenAI's API takes."""
+"""Bias of the logit of a token that a server must not generate: the lowest bias that OpenAI's API
+takes.
+"""
 ECHO, FORCED, TOP = "echo", "forced", "top"
-"""Sources of log-probabilities: the echoed prompt, a token that llama.cpp is forced to take, or the likeliest
-tokens."""
+"""Sources of log-probabilities: the echoed prompt, a token that llama.cpp is forced to take, or the
+likeliest tokens.
+"""
 
 
 def _compute_log_odds(log_probability: float) -> float:
@@ -95,7 +104,8 @@ class Server(Endpoint):
     Attributes:
         facts: Name and version of the server and the model, as the server reports them.
         tokenizer: The model's tokenizer, which runs here.
-        scoring: One of `ECHO`, `FORCED` and `TOP`; empty where the server returns no log-probabilities.
+        scoring: One of `ECHO`, `FORCED` and `TOP`; empty where the server returns no
+            log-probabilities.
         takes_ids: Whether the server takes a prompt as token ids; if not, it takes text.
         window: Maximum number of positions that the model reads.
         ends: Ids that end a generation.
@@ -120,13 +130,17 @@ class Server(Endpoint):
         description = kinds.get(self.scoring, "no log-probabilities")
         return description if self.takes_ids else f"{description}, of texts alone"
 
-    def score(self, continuations: Sequence[Continuation], value: str) -> Iterator[np.ndarray]:
-        """Yield the outcomes of the tokens that follow each prompt: float64 of shape (tokens,), in order.
+    def score(
+        self, continuations: Sequence[Continuation], value: str
+    ) -> Iterator[np.ndarray]:
+        """Yield the outcomes of the tokens that follow each prompt: float64 of shape (tokens,), in
+        order.
 
         Args:
             value: A key of `OUTCOMES`.
         Raises:
-            UserError: The server returns no log-probabilities, or the value cannot be computed from them.
+            UserError: The server returns no log-probabilities, or the value cannot be computed from
+                them.
         """
         if value not in OUTCOMES:
             raise UserError(
@@ -144,11 +158,17 @@ class Server(Endpoint):
     def _score(self, continuation: Continuation) -> list[float]:
         """Return log-probabilities of tokens that follow a prompt."""
         prompt, targets = continuation
-        # With echo one request returns the log-probabilities of all targets; else each target takes a request.
+        # With echo one request returns the log-probabilities of all targets; else each target takes
+        # a request.
         if self.scoring == ECHO:
             return self._score_prompt(prompt.extend(targets))[len(prompt.ids) :]
-        score_token = self._score_forced if self.scoring == FORCED else self._score_likeliest
-        return [score_token(prompt.extend(targets[:index]), target) for index, target in enumerate(targets)]
+        score_token = (
+            self._score_forced if self.scoring == FORCED else self._score_likeliest
+        )
+        return [
+            score_token(prompt.extend(targets[:index]), target)
+            for index, target in enumerate(targets)
+        ]
 
     def _score_prompt(self, prompt: ServedPrompt) -> list[float]:
         """Return the log-probability of each token of a prompt; NaN for the first token."""
@@ -169,20 +189,27 @@ class Server(Endpoint):
                 f"{self.location}: token {values.index(None, 1)} of {token_count} has no log-probability; let another"
                 " server serve the model"
             )
-        return [math.nan if value is None else max(value, LOWEST) for value in values[:token_count]]
+        return [
+            math.nan if value is None else max(value, LOWEST)
+            for value in values[:token_count]
+        ]
 
     def _score_forced(self, prompt: ServedPrompt, target: int) -> float:
         """Return the log-probability of a token that llama.cpp is forced to take.
 
-        llama.cpp returns no log-probability of a token that is only the beginning of a character, and some versions
-        none of an end token. Such tokens are looked up among all tokens at the position, which llama.cpp returns when a
-        letter is forced.
+        llama.cpp returns no log-probability of a token that is only the beginning of a character,
+        and some versions none of an end token. Such tokens are looked up among all tokens at the
+        position, which llama.cpp returns when a letter is forced.
 
         Raises:
             UserError: llama.cpp does not return it there either.
         """
         token = self._force(prompt, target, 1)
-        value = token.logprob if token is not None else self._find_in_vocabulary(prompt, target)
+        value = (
+            token.logprob
+            if token is not None
+            else self._find_in_vocabulary(prompt, target)
+        )
         if value is None:
             raise UserError(
                 f"{self.location}: {self.client.base_url} returns no log-probability of token {target}"
@@ -192,8 +219,11 @@ class Server(Endpoint):
         return max(value, LOWEST)
 
     def _find_in_vocabulary(self, prompt: ServedPrompt, target: int) -> float | None:
-        """Return the log-probability of a token from the list of the entire vocabulary; None if the list lacks it."""
-        # Any token that is a complete character will do: the server returns it with the tokens at its position.
+        """Return the log-probability of a token from the list of the entire vocabulary; None if the
+        list lacks it.
+        """
+        # Any token that is a complete character will do: the server returns it with the tokens at
+        # its position.
         letter = self.tokenizer("a", add_special_tokens=False)["input_ids"][-1]
         forced = self._force(prompt, letter, WHOLE_VOCABULARY)
         if forced is None:
@@ -203,16 +233,30 @@ class Server(Endpoint):
                 return token.logprob
         return None
 
-    def _force(self, prompt: ServedPrompt, target: int, top_count: int) -> TakenToken | None:
-        """Return the token that llama.cpp is forced to take, with the likeliest tokens; None if the reply omits it."""
+    def _force(
+        self, prompt: ServedPrompt, target: int, top_count: int
+    ) -> TakenToken | None:
+        """Return the token that llama.cpp is forced to take, with the likeliest tokens; None if the
+        reply omits it.
+        """
         token = self._take(prompt, target, top_count)
         if token and token.id != target:
-            raise UserError(f"{self.location}: the server took token {token.id}, expected {target}; report this")
+            raise UserError(
+                f"{self.location}: the server took token {token.id}, expected {target}; report this"
+            )
         return token
 
-    def _take(self, prompt: ServedPrompt, target: int, top_count: int) -> TakenToken | None:
-        # The bias makes the target certain; the returned log-probability is computed before the bias.
-        options = {"n_predict": 1, "n_probs": top_count, "temperature": 0, "logit_bias": [[target, FORCING_BIAS]]}
+    def _take(
+        self, prompt: ServedPrompt, target: int, top_count: int
+    ) -> TakenToken | None:
+        # The bias makes the target certain; the returned log-probability is computed before the
+        # bias.
+        options = {
+            "n_predict": 1,
+            "n_probs": top_count,
+            "temperature": 0,
+            "logit_bias": [[target, FORCING_BIAS]],
+        }
         reply = self.post("/completion", {"prompt": prompt.ids, **options}, TakenTokens)
         tokens = reply.completion_probabilities
         return tokens[0] if tokens else None
@@ -243,7 +287,8 @@ class Server(Endpoint):
         min_tokens: int,
         keep_end: bool,
     ) -> list[tuple[int, ...]]:
-        """Return the tokens that are generated after each prompt; see `continuations.generate_texts`.
+        """Return the tokens that are generated after each prompt; see
+        `continuations.generate_texts`.
 
         If the server returns only text, the text is tokenized here.
 
@@ -257,7 +302,9 @@ class Server(Endpoint):
             room = min(max_tokens, self.window - len(prompt.ids))
             if room < 1:
                 return ()
-            tokens, has_end = self._generate_at_least(prompt, room, sampling, seed, min_tokens)
+            tokens, has_end = self._generate_at_least(
+                prompt, room, sampling, seed, min_tokens
+            )
             # Which end token was generated is not known here; the smallest id stands for it.
             if keep_end and has_end and self.ends:
                 tokens = [*tokens, min(self.ends)]
@@ -266,18 +313,30 @@ class Server(Endpoint):
         return list(_map_at_once(generate, list(zip(prompts, seeds, strict=True))))
 
     def _generate_at_least(
-        self, prompt: ServedPrompt, room: int, sampling: Mapping[str, float], seed: int, min_tokens: int
+        self,
+        prompt: ServedPrompt,
+        room: int,
+        sampling: Mapping[str, float],
+        seed: int,
+        min_tokens: int,
     ) -> tuple[list[int], bool]:
-        """Return at least `min_tokens` and at most `room` generated tokens, and whether an end token follows them."""
+        """Return at least `min_tokens` and at most `room` generated tokens, and whether an end
+        token follows them.
+        """
         tokens, has_end = self._generate(prompt, room, sampling, seed)
         while len(tokens) < min(min_tokens, room):
-            # The end is not allowed yet: one token is generated without it, then the text goes on from there.
-            forced, _ = self._generate(prompt.extend(tokens), 1, sampling, seed, without_end=True)
+            # The end is not allowed yet: one token is generated without it, then the text goes on
+            # from there.
+            forced, _ = self._generate(
+                prompt.extend(tokens), 1, sampling, seed, without_end=True
+            )
             if not forced:
                 break
             tokens, has_end = [*tokens, *forced], False
             if len(tokens) < room:
-                continued, has_end = self._generate(prompt.extend(tokens), room - len(tokens), sampling, seed)
+                continued, has_end = self._generate(
+                    prompt.extend(tokens), room - len(tokens), sampling, seed
+                )
                 tokens = [*tokens, *continued]
         return tokens, has_end
 
@@ -292,12 +351,18 @@ class Server(Endpoint):
     ) -> tuple[list[int], bool]:
         """Return generated tokens without the end token, and whether the end was generated."""
         # Seeds of requests have 63 bits, of which the server gets 31.
-        options: dict[str, Any] = {"temperature": 0.0, "seed": seed % 2**31, "stream": False}
+        options: dict[str, Any] = {
+            "temperature": 0.0,
+            "seed": seed % 2**31,
+            "stream": False,
+        }
         for name, number in sampling.items():
-            if name != "top_k" or number:  # OpenAI's API has no top_k, and a top_k of 0 takes all tokens
+            # OpenAI's API has no top_k, and a top_k of 0 takes all tokens.
+            if name != "top_k" or number:
                 options[name] = number
         if self.scoring == FORCED:
-            # llama.cpp's defaults of min_p and top_k leave tokens out; a bias of false forbids a token.
+            # llama.cpp's defaults of min_p and top_k leave tokens out; a bias of false forbids a
+            # token.
             bias = [[end, False] for end in self.ends] if without_end else []
             options = {"min_p": 0.0, "top_k": 0, **options, "logit_bias": bias}
         elif without_end:
@@ -312,20 +377,31 @@ class Server(Endpoint):
             )
         return [token for token in tokens if token not in self.ends], has_end
 
-    def _continue(self, prompt: ServedPrompt, max_tokens: int, options: Mapping[str, object]) -> tuple[list[int], bool]:
+    def _continue(
+        self, prompt: ServedPrompt, max_tokens: int, options: Mapping[str, object]
+    ) -> tuple[list[int], bool]:
         """Return generated tokens, and whether the model ended its answer after them."""
         # llama.cpp's native path returns token ids; of the completions API, only some servers do.
         if self.scoring == FORCED:
-            body = {"prompt": prompt.ids, "n_predict": max_tokens, **options, "return_tokens": True}
+            body = {
+                "prompt": prompt.ids,
+                "n_predict": max_tokens,
+                **options,
+                "return_tokens": True,
+            }
             reply = self.post("/completion", body, NativeCompletion)
             return reply.tokens[:max_tokens], reply.stop_type == "eos"
         body = {"prompt": self._encode(prompt.ids), "max_tokens": max_tokens, **options}
         if self.takes_ids:
             body["return_token_ids"] = True
         choice = self.post("completions", body, Completion[Text]).choices[0]
-        return self._read_tokens(choice.text, choice.token_ids, max_tokens), choice.finish_reason == "stop"
+        return self._read_tokens(
+            choice.text, choice.token_ids, max_tokens
+        ), choice.finish_reason == "stop"
 
-    def _read_tokens(self, text: str, ids: list[int] | None, max_tokens: int) -> list[int]:
+    def _read_tokens(
+        self, text: str, ids: list[int] | None, max_tokens: int
+    ) -> list[int]:
         """Return generated tokens; if the server returned only text, tokenize it."""
         if ids is not None:
             return ids[:max_tokens]  # a server may exceed the limit
@@ -336,7 +412,8 @@ class Server(Endpoint):
         """Return a prompt in the form that the server takes, ids or text.
 
         Raises:
-            UserError: The server takes only texts, and tokenizing the text gives other ids, as masked tokens can cause.
+            UserError: The server takes only texts, and tokenizing the text gives other ids, as
+                masked tokens can cause.
         """
         if self.takes_ids:
             return ids
@@ -351,8 +428,11 @@ class Server(Endpoint):
         return text
 
     def render_pixels(self, pixels: torch.Tensor) -> Image.Image:
-        """Return the image of pixels of shape (1, 3, height, width) from which the masked color was subtracted."""
-        levels = pixels[0].permute(1, 2, 0) + torch.tensor(self.masked_color)  # (height, width, 3)
+        """Return the image of pixels of shape (1, 3, height, width) from which the masked color was
+        subtracted.
+        """
+        # (height, width, 3)
+        levels = pixels[0].permute(1, 2, 0) + torch.tensor(self.masked_color)
         return Image.fromarray(levels.to(torch.uint8).numpy())
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -366,7 +446,9 @@ class Server(Endpoint):
         return bool(self.tokenizer("a")["input_ids"][0] == self.tokenizer.bos_token_id)
 
 
-def _map_at_once(function: Callable[[Input], Output], values: Sequence[Input]) -> Iterator[Output]:
+def _map_at_once(
+    function: Callable[[Input], Output], values: Sequence[Input]
+) -> Iterator[Output]:
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         yield from pool.map(function, values)
 
@@ -382,6 +464,7 @@ def open_server(url: str, model: str, location: str) -> Server:
     """Return a server by its url, with the API key of the environment.
 
     Raises:
-        UserError: The url or the key is invalid, or the url holds a key, which records and messages would show.
+        UserError: The url or the key is invalid, or the url holds a key, which records and messages
+            would show.
     """
     return Server(location, model, open_client(url, model, location))

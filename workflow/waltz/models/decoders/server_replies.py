@@ -1,4 +1,6 @@
-"""Replies of servers with the completions API of OpenAI, and of llama.cpp's own: the fields that are read."""
+"""Replies of servers with the completions API of OpenAI, and of llama.cpp's own: the fields that
+are read.
+"""
 
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -77,7 +79,9 @@ class Text(Reply):
 
 
 class PromptTokens(Reply):
-    """Log-probabilities of the tokens of a prompt, and of tokens behind it; None is allowed for the first token."""
+    """Log-probabilities of the tokens of a prompt, and of tokens behind it; None is allowed for the
+    first token.
+    """
 
     token_logprobs: list[LogProbability | None]
 

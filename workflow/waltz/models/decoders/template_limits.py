@@ -1,4 +1,6 @@
-"""Limits of time, memory and output of chat templates, which are programs that come with a model's files."""
+"""Limits of time, memory and output of chat templates, which are programs that come with a model's
+files.
+"""
 
 import signal
 import sys
@@ -18,7 +20,9 @@ MAX_BYTES = 1 << 30
 MAX_LETTERS = 1_000_000
 """Maximum number of letters of one rendered conversation."""
 MAX_STEPS = 5_000_000
-"""Maximum number of lines of Python in one conversation outside of the main thread, where no timer can stop it."""
+"""Maximum number of lines of Python in one conversation outside of the main thread, where no timer
+can stop it.
+"""
 MEMORY_FILE = Path("/proc/self/statm")
 """On Linux, file with the number of memory pages of this process."""
 
@@ -46,19 +50,23 @@ def limit_template() -> Iterator[None]:
 
 
 def check_operations(templates: Mapping[str, str]) -> None:
-    """Refuse templates that compute powers, which no timer can interrupt; templates of real models compute none.
+    """Refuse templates that compute powers, which no timer can interrupt; templates of real models
+    compute none.
 
     Args:
         templates: Templates by their names.
     Raises:
-        TemplateLimitError: A template has the power operator, or the filter `round`, which raises 10 to its argument.
+        TemplateLimitError: A template has the power operator, or the filter `round`, which raises
+            10 to its argument.
         jinja2.TemplateSyntaxError: A template has invalid syntax.
     """
     for template in templates.values():
         previous = ""
         for _, kind, text in jinja2.Environment().lex(template):
             if _is_power(kind, text, previous) or _is_rounding(kind, text):
-                raise TemplateLimitError("it computes a power, by ** or round, which may take for ever")
+                raise TemplateLimitError(
+                    "it computes a power, by ** or round, which may take for ever"
+                )
             if kind != "whitespace":
                 previous = text
 
@@ -79,15 +87,20 @@ def check_length(text: str) -> None:
         TemplateLimitError: The conversation has more than `MAX_LETTERS` letters.
     """
     if len(text) > MAX_LETTERS:
-        raise TemplateLimitError(f"its output is too long (got {len(text)} letters, expected {MAX_LETTERS} or fewer)")
+        raise TemplateLimitError(
+            f"its output is too long (got {len(text)} letters, expected {MAX_LETTERS} or fewer)"
+        )
 
 
 @contextmanager
 def _limit_time() -> Iterator[None]:
     def stop(*_: object) -> None:
-        raise TemplateLimitError(f"it takes more than {MAX_SECONDS} s of computing time")
+        raise TemplateLimitError(
+            f"it takes more than {MAX_SECONDS} s of computing time"
+        )
 
-    # The virtual timer counts computing time, so that a busy machine does not end a harmless template.
+    # The virtual timer counts computing time, so that a busy machine does not end a harmless
+    # template.
     previous = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, MAX_SECONDS)
     try:

@@ -13,16 +13,31 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
+from waltz.models.decoders.decoder import (
+    Decoder,
+    PreparedImage,
+    Prompt,
+    PromptLayout,
+    Turn,
+)
 from waltz.models.forward_checks import call_with_accepted
 
 MAX_CACHED_IMAGES = 32
 """Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""
-TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
+TEXT_INPUTS = frozenset(
+    {
+        "input_ids",
+        "attention_mask",
+        "token_type_ids",
+        "mm_token_type_ids",
+        "pixel_values",
+    }
+)
 """Outputs of a processor that describe the text, not the image."""
 SMALLEST_FLOAT16 = 2.0**-24
-"""The smallest positive number of float16. With its smallest normal number, 2**-14, a normalization would make a
-visible image of the filled zeros."""
+"""The smallest positive number of float16. With its smallest normal number, 2**-14, a normalization
+would make a visible image of the filled zeros.
+"""
 PROBE_SIZE = (90, 70)
 """Width and height of the test image for a loaded model."""
 
@@ -71,14 +86,23 @@ class ImageCache:
         layouts: Layouts of prompts with an image, by their text.
     """
 
-    embeddings: WeakKeyDictionary[PreparedImage, torch.Tensor] = field(default_factory=WeakKeyDictionary)
-    layouts: WeakKeyDictionary[PreparedImage, dict[str, PromptLayout]] = field(default_factory=WeakKeyDictionary)
+    embeddings: WeakKeyDictionary[PreparedImage, torch.Tensor] = field(
+        default_factory=WeakKeyDictionary
+    )
+    layouts: WeakKeyDictionary[PreparedImage, dict[str, PromptLayout]] = field(
+        default_factory=WeakKeyDictionary
+    )
 
 
 def is_unmasked(picture: PreparedImage, pixels: torch.Tensor) -> bool:
-    """Return whether a batch of variants contains only the unmasked image, and no gradients are needed."""
+    """Return whether a batch of variants contains only the unmasked image, and no gradients are
+    needed.
+    """
     # The same memory: a batch of one masked variant has other pixels in other memory.
-    is_same = pixels.shape == (1, *picture.pixels.shape) and pixels.data_ptr() == picture.pixels.data_ptr()
+    is_same = (
+        pixels.shape == (1, *picture.pixels.shape)
+        and pixels.data_ptr() == picture.pixels.data_ptr()
+    )
     if not is_same or pixels.dtype != picture.pixels.dtype:
         return False
     return not torch.is_grad_enabled()
@@ -108,8 +132,8 @@ class VisionLanguageModel(Decoder):
     Attributes:
         processor: Its processor of texts and images.
         image_id: Id of the positions that the embeddings of the image fill.
-        fills_zeros: Whether the network drops tiles of zeros as padding, so that completely masked tiles need other
-            values.
+        fills_zeros: Whether the network drops tiles of zeros as padding, so that completely masked
+            tiles need other values.
         cache: Results for images that are still in use.
     """
 
@@ -130,14 +154,16 @@ class VisionLanguageModel(Decoder):
 
     @property
     def chat_renderer(self) -> Any:
-        """Processor, whose chat template places the image; the tokenizer if only it has a chat template."""
+        """Processor, whose chat template places the image; the tokenizer if only it has a chat
+        template.
+        """
         if self.processor.chat_template:
             return self.processor
         return self.tokenizer
 
     def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """Return a turn's content: a list of parts for a processor's template, or text with the placeholder for a
-        tokenizer's.
+        """Return a turn's content: a list of parts for a processor's template, or text with the
+        placeholder for a tokenizer's.
         """
         if not self.processor.chat_template:
             return f"{self.placeholder}\n{turn.text}" if turn.image else turn.text
@@ -151,17 +177,27 @@ class VisionLanguageModel(Decoder):
         for name, value in inputs.items():
             if name not in TEXT_INPUTS and isinstance(value, torch.Tensor):
                 extras[name] = value
-        return PreparedImage(inputs["pixel_values"].to(self.device, torch.float32), extras, image)
+        return PreparedImage(
+            inputs["pixel_values"].to(self.device, torch.float32), extras, image
+        )
 
     def fill_zeros(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return pixels in the network's precision; if it drops zeros, replace them by the smallest number."""
+        """Return pixels in the network's precision; if it drops zeros, replace them by the smallest
+        number.
+        """
         pixels = pixels.to(self.network.model.dtype)
         if not self.fills_zeros:
             return pixels
-        smallest = SMALLEST_FLOAT16 if pixels.dtype == torch.float16 else torch.finfo(pixels.dtype).tiny
+        smallest = (
+            SMALLEST_FLOAT16
+            if pixels.dtype == torch.float16
+            else torch.finfo(pixels.dtype).tiny
+        )
         return pixels.masked_fill(pixels == 0, smallest)
 
-    def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def encode_image(
+        self, picture: PreparedImage, pixels: torch.Tensor
+    ) -> torch.Tensor:
         """Return embeddings of the image from vision tower and projector."""
         if not is_unmasked(picture, pixels):
             return self._encode_image(picture, pixels)
@@ -169,41 +205,69 @@ class VisionLanguageModel(Decoder):
             self.cache.embeddings[picture] = self._encode_image(picture, pixels)
         return self.cache.embeddings[picture]
 
-    def _encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def _encode_image(
+        self, picture: PreparedImage, pixels: torch.Tensor
+    ) -> torch.Tensor:
         compute_features = self.network.model.get_image_features
-        # Variants and tiles share the first axis: from (variants, tiles, ...) to (variants * tiles, ...).
-        extras = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.extras.items()}
+        # Variants and tiles share the first axis: from (variants, tiles, ...) to (variants * tiles,
+        # ...).
+        extras = {
+            name: value.repeat_interleave(len(pixels), dim=0)
+            for name, value in picture.extras.items()
+        }
         inputs = {"pixel_values": self.fill_zeros(pixels).flatten(0, 1), **extras}
         outputs, _ = call_with_accepted(compute_features, inputs)
         embeddings = getattr(outputs, "pooler_output", outputs)
-        if not isinstance(embeddings, torch.Tensor):  # one tensor, (features, width), for each image
+        # One tensor, (features, width), for each image.
+        if not isinstance(embeddings, torch.Tensor):
             return torch.stack(tuple(embeddings))
         return embeddings.reshape(len(pixels), -1, embeddings.shape[-1])
 
-    def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
+    def build_layout(
+        self, prompt: Prompt, picture: PreparedImage | None
+    ) -> PromptLayout:
         """Return the prompt as the processor expands it."""
         if picture is None and prompt.image_position is None:
             ids = torch.tensor([prompt.ids], device=self.device)
             return PromptLayout((), (), self._compute_positions(ids, None, None))
         if picture is None or prompt.image_position is None:
-            fault = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
-            raise UserError(f"models.{self.spec.name}: a prompt {fault}: {prompt.text[:60]!r}...")
+            fault = (
+                "has a placeholder but no image"
+                if picture is None
+                else "has no placeholder for its image"
+            )
+            raise UserError(
+                f"models.{self.spec.name}: a prompt {fault}: {prompt.text[:60]!r}..."
+            )
         # A prompt is laid out once for each image.
         layouts = self.cache.layouts.setdefault(picture, {})
         if prompt.text not in layouts:
-            layouts[prompt.text] = self._build_layout(prompt, picture, prompt.image_position)
+            layouts[prompt.text] = self._build_layout(
+                prompt, picture, prompt.image_position
+            )
         return layouts[prompt.text]
 
-    def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
+    def _build_layout(
+        self, prompt: Prompt, picture: PreparedImage, image_position: int
+    ) -> PromptLayout:
         inputs = self._process(prompt.text, picture.image)
-        block = self._find_block(prompt, inputs["input_ids"][0].tolist(), image_position)
-        features = tuple(position for position, token in enumerate(block) if token == self.image_id)
-        positions = self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
+        block = self._find_block(
+            prompt, inputs["input_ids"][0].tolist(), image_position
+        )
+        features = tuple(
+            position for position, token in enumerate(block) if token == self.image_id
+        )
+        positions = self._compute_positions(
+            inputs["input_ids"], picture, inputs.get("mm_token_type_ids")
+        )
         return PromptLayout(block, features, positions)
 
-    def _find_block(self, prompt: Prompt, ids: list[int], image_position: int) -> tuple[int, ...]:
+    def _find_block(
+        self, prompt: Prompt, ids: list[int], image_position: int
+    ) -> tuple[int, ...]:
         """Return the ids of the expanded prompt that replace the placeholder."""
-        # The text before and behind the image must have the tokens of the prompt; the ids between are the block.
+        # The text before and behind the image must have the tokens of the prompt; the ids between
+        # are the block.
         tail = len(prompt.ids) - image_position - 1
         keeps_start = tuple(ids[:image_position]) == prompt.ids[:image_position]
         keeps_end = tuple(ids[len(ids) - tail :]) == prompt.ids[image_position + 1 :]
@@ -230,11 +294,16 @@ class VisionLanguageModel(Decoder):
         )
         outputs = {}
         for name, value in inputs.items():
-            outputs[name] = value.to(self.device) if isinstance(value, torch.Tensor) else value
+            outputs[name] = (
+                value.to(self.device) if isinstance(value, torch.Tensor) else value
+            )
         return outputs
 
     def _compute_positions(
-        self, ids: torch.Tensor, picture: PreparedImage | None, token_types: torch.Tensor | None
+        self,
+        ids: torch.Tensor,
+        picture: PreparedImage | None,
+        token_types: torch.Tensor | None,
     ) -> torch.Tensor:
         """Return positions of ids; Qwen numbers the positions of an image by rows and columns."""
         body = self.network.model.base_model
@@ -243,8 +312,13 @@ class VisionLanguageModel(Decoder):
             return torch.arange(ids.shape[1], device=self.device)
         rope_positions, _ = body.get_rope_index(
             ids,
-            mm_token_type_ids=torch.zeros_like(ids) if token_types is None else token_types,
-            image_grid_thw=picture.extras["image_grid_thw"] if picture is not None else None,
+            mm_token_type_ids=torch.zeros_like(ids)
+            if token_types is None
+            else token_types,
+            image_grid_thw=picture.extras["image_grid_thw"]
+            if picture is not None
+            else None,
         )
-        positions: torch.Tensor = rope_positions[:, 0]  # from (axes, rows, positions) to (axes, positions)
+        # From (axes, rows, positions) to (axes, positions)
+        positions: torch.Tensor = rope_positions[:, 0]
         return positions

@@ -1,4 +1,6 @@
-"""Loading of VL decoders, which are read with embeddings of the image, or else by the model's own forward pass."""
+"""Loading of VL decoders, which are read with embeddings of the image, or else by the model's own
+forward pass.
+"""
 
 import copy
 import itertools
@@ -54,15 +56,17 @@ CHANGED_TOKENS = 3
 
 
 class PilProcessor:
-    """Loader of a processor that resizes images with PIL, as in the published runs; other backends give other
-    pixels.
+    """Loader of a processor that resizes images with PIL, as in the published runs; other backends
+    give other pixels.
     """
 
     @staticmethod
     def from_pretrained(source: str, **options: Any) -> Any:
         """Return the processor of a checkpoint."""
         processor = transformers.AutoProcessor.from_pretrained(source, **options)
-        processor.image_processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
+        processor.image_processor = transformers.AutoImageProcessor.from_pretrained(
+            source, backend="pil", **options
+        )
         return processor
 
 
@@ -70,7 +74,8 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     """Load a VL decoder by hub id or folder.
 
     Raises:
-        UserError: The weights cannot be loaded or lack parameters of the network, or the family is unknown.
+        UserError: The weights cannot be loaded or lack parameters of the network, or the family is
+            unknown.
     """
     model, processor = load_pretrained(
         spec,
@@ -80,8 +85,14 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
         **build_loading_arguments(spec),
     )
     _complete_processor(processor, model.config)
-    add_chat_template(processor, bool(processor.chat_template or processor.tokenizer.chat_template), spec)
-    return wrap_vision_language_model(spec, move_to_device(model, device, spec), processor, device.name)
+    add_chat_template(
+        processor,
+        bool(processor.chat_template or processor.tokenizer.chat_template),
+        spec,
+    )
+    return wrap_vision_language_model(
+        spec, move_to_device(model, device, spec), processor, device.name
+    )
 
 
 def _complete_processor(processor: Any, config: Any) -> None:
@@ -92,14 +103,19 @@ def _complete_processor(processor: Any, config: Any) -> None:
     if getattr(processor, "patch_size", 0) is None:
         processor.patch_size = config.vision_config.patch_size
         processor.vision_feature_select_strategy = config.vision_feature_select_strategy
-        processor.num_additional_image_tokens = int(config.vision_config.model_type == "clip_vision_model")
+        processor.num_additional_image_tokens = int(
+            config.vision_config.model_type == "clip_vision_model"
+        )
 
 
 @torch.inference_mode()
-def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, device: str) -> VisionLanguageModel:
+def wrap_vision_language_model(
+    spec: ModelSpec, model: Any, processor: Any, device: str
+) -> VisionLanguageModel:
     """Return a VL decoder from a loaded network and processor, after testing it on a small image.
 
-    If embeddings of the image do not give the logits of the model's own forward pass, this pass is used for every row.
+    If embeddings of the image do not give the logits of the model's own forward pass, this pass is
+    used for every row.
 
     Raises:
         UserError: The model cannot be read by its own forward pass either.
@@ -122,13 +138,16 @@ def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, devi
         window=get_causal_window(model.config),
         placeholder=str(placeholder),
         processor=processor,
-        image_id=getattr(model.config, "image_token_id", None) or tokenizer.convert_tokens_to_ids(placeholder),
+        image_id=getattr(model.config, "image_token_id", None)
+        or tokenizer.convert_tokens_to_ids(placeholder),
     )
     if device == META:
         return decoder
     try:
         decoder = replace(decoder, fills_zeros=_drops_zeros(decoder))
-        decoder = replace(decoder, network=_check_embeddings(decoder, wrap_network(model, device)))
+        decoder = replace(
+            decoder, network=_check_embeddings(decoder, wrap_network(model, device))
+        )
     except torch.OutOfMemoryError:
         raise
     except ChangedTextError:
@@ -143,7 +162,8 @@ def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, devi
 
 @dataclass(frozen=True, eq=False)
 class ImageProbe:
-    """Test rows of one prompt with three images, the last completely masked, and a different token behind each image.
+    """Test rows of one prompt with three images, the last completely masked, and a different token
+    behind each image.
 
     Attributes:
         picture: The prepared image, for the sizes of its parts.
@@ -164,54 +184,79 @@ class ImageProbe:
     compared_count: int
 
 
-def _build_image_probe(decoder: VisionLanguageModel, before: int, behind: int) -> ImageProbe:
-    """Return test rows with given numbers of tokens before and behind the image, set off by line breaks as in
-    templates.
+def _build_image_probe(
+    decoder: VisionLanguageModel, before: int, behind: int
+) -> ImageProbe:
+    """Return test rows with given numbers of tokens before and behind the image, set off by line
+    breaks as in templates.
     """
     model, image = decoder.network.model, draw_probe()
     text = f"{_spell_tokens(decoder, before)}\n{decoder.placeholder}\n{_spell_tokens(decoder, behind)}"
     prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
     layout = decoder.build_layout(prompt, picture)
     processed = decoder._process(text, image)
-    inputs = {name: values for name, values in processed.items() if isinstance(values, torch.Tensor)}
+    inputs = {
+        name: values
+        for name, values in processed.items()
+        if isinstance(values, torch.Tensor)
+    }
     # Three images: the probe, one of another shade, and one that is masked completely.
     second_pixels = decoder.prepare_image(draw_probe(shade=100)).pixels
-    pixels = torch.stack([picture.pixels, second_pixels, torch.zeros_like(second_pixels)])
+    pixels = torch.stack(
+        [picture.pixels, second_pixels, torch.zeros_like(second_pixels)]
+    )
     ids = inputs["input_ids"].repeat(len(pixels), 1)
     vocabulary = model.config.get_text_config(decoder=True).vocab_size
     ids[:, -CHANGED_TOKENS] = draw_probe_ids(vocabulary, len(pixels)).to(ids.device)
     compared_count = count_compared(ids.shape[1], vocabulary)
-    return ImageProbe(picture, pixels, layout, prompt.image_position or 0, ids, inputs, compared_count)
+    return ImageProbe(
+        picture, pixels, layout, prompt.image_position or 0, ids, inputs, compared_count
+    )
 
 
 def _spell_tokens(decoder: VisionLanguageModel, count: int) -> str:
     """Return a text with the given number of tokens."""
     text = " ".join(itertools.islice(itertools.cycle(PROBE_TEXT.split()), count))
-    offsets = decoder.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    offsets = decoder.tokenizer(
+        text, add_special_tokens=False, return_offsets_mapping=True
+    )["offset_mapping"]
     return text[: offsets[count - 1][1]]
 
 
 def _read_alone(decoder: VisionLanguageModel, probe: ImageProbe) -> torch.Tensor:
-    """Return the logits of the own forward pass of each row alone, called with the processor's outputs."""
+    """Return the logits of the own forward pass of each row alone, called with the processor's
+    outputs.
+    """
     model = decoder.network.model
-    options = {"logits_to_keep": probe.compared_count} if "logits_to_keep" in decoder.network.argument_names else {}
+    options = (
+        {"logits_to_keep": probe.compared_count}
+        if "logits_to_keep" in decoder.network.argument_names
+        else {}
+    )
     # The own forward pass takes ids and pixels and embeds the image itself.
     rows = []
     for ids, pixels in zip(probe.ids, probe.pixels, strict=True):
-        inputs = {**probe.inputs, "input_ids": ids[None], "pixel_values": decoder.fill_zeros(pixels), **options}
+        inputs = {
+            **probe.inputs,
+            "input_ids": ids[None],
+            "pixel_values": decoder.fill_zeros(pixels),
+            **options,
+        }
         outputs, _ = call_with_accepted(model, inputs)
         rows.append(outputs.logits[:, -probe.compared_count :])
     return torch.cat(rows)
 
 
 def _drops_zeros(decoder: VisionLanguageModel) -> bool:
-    """Return whether the own forward pass gives other logits for an image of zeros than for an image of almost
-    zeros.
+    """Return whether the own forward pass gives other logits for an image of zeros than for an
+    image of almost zeros.
     """
     probe = _build_image_probe(decoder, *PROBE_LENGTHS)
     black = replace(probe, pixels=probe.pixels[-1:], ids=probe.ids[-1:])
     filling = replace(decoder, fills_zeros=True)
-    reference = compute_reference(decoder.network.model, partial(_read_alone, filling, black))
+    reference = compute_reference(
+        decoder.network.model, partial(_read_alone, filling, black)
+    )
     return bool(reference.find_exact_fault(partial(_read_alone, decoder, black)))
 
 
@@ -226,18 +271,30 @@ def _embed_images(decoder: VisionLanguageModel, probe: ImageProbe) -> ProbeRows:
     filled = [probe.start + offset for offset in probe.layout.features]
     features = decoder._encode_image(probe.picture, probe.pixels)
     if features.shape[:2] != (len(probe.pixels), len(filled)):
-        raise ValueError(f"it has {features.shape[1]} embeddings of an image for {len(filled)} positions")
-    # From (positions,) or (axes, positions) to one row for each image: (rows, positions) or (axes, rows, positions).
+        raise ValueError(
+            f"it has {features.shape[1]} embeddings of an image for {len(filled)} positions"
+        )
+    # From (positions,) or (axes, positions) to one row for each image: (rows, positions) or (axes,
+    # rows, positions).
     positions = probe.layout.positions.unsqueeze(-2)
     positions = positions.expand(*positions.shape[:-2], len(probe.ids), length)
-    # Stretches end before and behind the image, within the text behind it, and before the last token.
-    cuts = sorted({probe.start, stop, stop + (length - stop) // 2, length - 1} - {0, length})
-    return ProbeRows(probe.ids, positions, [RowImage(row, filled) for row in features], cuts, probe.compared_count)
+    # Stretches end before and behind the image, within the text behind it, and before the last
+    # token.
+    cuts = sorted(
+        {probe.start, stop, stop + (length - stop) // 2, length - 1} - {0, length}
+    )
+    return ProbeRows(
+        probe.ids,
+        positions,
+        [RowImage(row, filled) for row in features],
+        cuts,
+        probe.compared_count,
+    )
 
 
 def _build_image_probes(decoder: VisionLanguageModel) -> Iterator[ImageProbe]:
-    """Yield a short test prompt and, if the network has sliding windows, a long prompt whose image lies outside of
-    them.
+    """Yield a short test prompt and, if the network has sliding windows, a long prompt whose image
+    lies outside of them.
     """
     short = _build_image_probe(decoder, *PROBE_LENGTHS)
     yield short
@@ -249,17 +306,21 @@ def _build_image_probes(decoder: VisionLanguageModel) -> Iterator[ImageProbe]:
 
 
 def _check_embeddings(decoder: VisionLanguageModel, network: Network) -> Network:
-    """Return the network, set to read prefixes once only if this gives the model's own logits with images, too.
+    """Return the network, set to read prefixes once only if this gives the model's own logits with
+    images, too.
 
     Raises:
-        UserError: Logits with embeddings of the image differ from the logits of the model's own forward pass.
+        UserError: Logits with embeddings of the image differ from the logits of the model's own
+            forward pass.
     """
     # The text alone can be read by the own forward pass only, which needs no embeddings.
     if isinstance(network, OwnForward):
         raise UserError(network.reason)
     decoder = replace(decoder, network=network)
     for probe in _build_image_probes(decoder):
-        reference = compute_reference(network.model, partial(_read_alone, decoder, probe))
+        reference = compute_reference(
+            network.model, partial(_read_alone, decoder, probe)
+        )
         embed_images = partial(_embed_images, decoder, probe)
         fault = reference.find_fault(partial(_read_whole_rows, network, embed_images))
         if fault:
@@ -270,5 +331,7 @@ def _check_embeddings(decoder: VisionLanguageModel, network: Network) -> Network
     return network
 
 
-def _read_whole_rows(network: Network, build_rows: Callable[[], ProbeRows]) -> torch.Tensor:
+def _read_whole_rows(
+    network: Network, build_rows: Callable[[], ProbeRows]
+) -> torch.Tensor:
     return read_whole(replace(network, reuses_prefixes=False), build_rows())

@@ -15,6 +15,9 @@ def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
     Raises:
         UserError: The weights cannot be loaded, or lack parameters of the network.
     """
-    load = getattr(importlib.import_module(get_encoder_module(spec.kind)), f"load_{spec.kind.replace('-', '_')}")
+    load = getattr(
+        importlib.import_module(get_encoder_module(spec.kind)),
+        f"load_{spec.kind.replace('-', '_')}",
+    )
     with report_faults(spec):
         return cast(Encoder, load(spec, device))

@@ -23,7 +23,9 @@ from waltz.models.regions import ImageOrRegions
 Pair = tuple[str, str]
 """Name of an image, and a text."""
 OutputReader = Callable[[torch.Tensor], torch.Tensor]
-"""Function from the outputs of an encoder's `fuse` for a batch of pairs to float of shape (pairs, numbers)."""
+"""Function from the outputs of an encoder's `fuse` for a batch of pairs to float of shape (pairs,
+numbers).
+"""
 Value = TypeVar("Value")
 Row = TypeVar("Row")
 
@@ -60,13 +62,15 @@ def select_logit(outputs: torch.Tensor) -> torch.Tensor:
         UserError: The encoder's outputs are answers.
     """
     if outputs.ndim != 1:
-        raise UserError("this encoder gives logits of answers, not of a match; use it for questions")
+        raise UserError(
+            "this encoder gives logits of answers, not of a match; use it for questions"
+        )
     return outputs[:, None]
 
 
 def select_answer(outputs: torch.Tensor) -> torch.Tensor:
-    """Return the highest logit, the index of its answer in the vocabulary (the first of equal logits) and its
-    probability.
+    """Return the highest logit, the index of its answer in the vocabulary (the first of equal
+    logits) and its probability.
 
     Args:
         outputs: Logits of shape (pairs, answers).
@@ -80,7 +84,10 @@ def select_answer(outputs: torch.Tensor) -> torch.Tensor:
     return torch.cat([logits.gather(1, best), best.double(), probabilities], dim=1)
 
 
-CACHE_NAMES: dict[OutputReader, str] = {select_logit: "the_logit", select_answer: "the_answer"}
+CACHE_NAMES: dict[OutputReader, str] = {
+    select_logit: "the_logit",
+    select_answer: "the_answer",
+}
 """Names in the keys of cached blocks."""
 
 
@@ -94,13 +101,15 @@ def compute_pair_scores(
 ) -> dict[Pair, PairScore]:
     """Return logits, or other outputs, of each distinct pair.
 
-    Pairs are sorted and split into blocks of complete images, so that no value depends on the order of the pairs. The
-    cache key of a block consists of its texts, the pixels of its images, the weights and the code.
+    Pairs are sorted and split into blocks of complete images, so that no value depends on the order
+    of the pairs. The cache key of a block consists of its texts, the pixels of its images, the
+    weights and the code.
 
     Args:
         encoder: A loaded encoder.
         pairs: Names of images with texts.
-        load_image: Function from the name to an RGB image; its `UserError` becomes the error of the image's pairs.
+        load_image: Function from the name to an RGB image; its `UserError` becomes the error of the
+            image's pairs.
         cache_file: File of cached blocks; None disables the cache.
         on_progress: Called with the number of pairs of each finished block.
         read_output: `select_logit`, or `select_answer` for an encoder whose outputs are answers.
@@ -116,13 +125,17 @@ def compute_pair_scores(
     }
     scores: dict[Pair, PairScore] = {}
     for block in split_into_blocks(pairs):
-        scores |= _score_block(encoder, block, load_image, read_output, cache_file, content)
+        scores |= _score_block(
+            encoder, block, load_image, read_output, cache_file, content
+        )
         on_progress(len(block))
     return scores
 
 
 def split_into_blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """Yield distinct pairs in order, in blocks of at least `PAIRS_PER_BLOCK` that end with an image."""
+    """Yield distinct pairs in order, in blocks of at least `PAIRS_PER_BLOCK` that end with an
+    image.
+    """
     block: list[Pair] = []
     # Sorted by image, so that a block holds all texts of an image.
     for pair in sorted(set(pairs)):
@@ -137,7 +150,9 @@ def split_into_blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Inputs:
-    """Images and tokenized texts of a block, by name and text, and the reasons why others cannot be used."""
+    """Images and tokenized texts of a block, by name and text, and the reasons why others cannot be
+    used.
+    """
 
     images: dict[str, ImageOrRegions]
     texts: dict[str, TokenizedText]
@@ -149,7 +164,9 @@ class _Inputs:
         return self.image_errors.get(name) or self.text_errors.get(text)
 
 
-def _read_inputs(encoder: Encoder, block: list[Pair], load_image: Callable[[str], ImageOrRegions]) -> _Inputs:
+def _read_inputs(
+    encoder: Encoder, block: list[Pair], load_image: Callable[[str], ImageOrRegions]
+) -> _Inputs:
     """Return the images and tokenized texts of a block."""
     images, image_errors = _try_each(load_image, [name for name, _ in block])
     texts, text_errors = _try_each(encoder.tokenize, [text for _, text in block])
@@ -171,13 +188,18 @@ def _score_block(
     outputs: dict[Pair, tuple[float, ...]] = {}
     if usable:
         # Part of the cache key: names of images do not identify their pixels.
-        pixels = [sha256(f"{image.size}".encode() + image.tobytes()).hexdigest() for image in inputs.images.values()]
+        pixels = [
+            sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+            for image in inputs.images.values()
+        ]
 
         def compute(pairs: list[Pair]) -> np.ndarray:
             return _compute_outputs(encoder, pairs, inputs, read_output)
 
         values = result_cache.load_or_compute(
-            cache_file, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
+            cache_file,
+            {"pairs": usable, "pixels": pixels, **content},
+            lambda: compute_in_halves(compute, usable),
         )
         outputs = dict(zip(usable, map(tuple, values.tolist()), strict=True))
 
@@ -195,16 +217,22 @@ def _score_block(
 
 
 @torch.inference_mode()
-def _compute_outputs(encoder: Encoder, batch: Sequence[Pair], inputs: _Inputs, read_output: OutputReader) -> np.ndarray:
+def _compute_outputs(
+    encoder: Encoder, batch: Sequence[Pair], inputs: _Inputs, read_output: OutputReader
+) -> np.ndarray:
     """Return outputs of pairs, float64 of shape (pairs, numbers)."""
     # States of each image; images of one shape pass the encoder together.
     image_states: dict[str, States] = {}
     prepared = {}
     for name in dict.fromkeys(name for name, _ in batch):
         prepared[name] = encoder.prepare_image(cast(Image.Image, inputs.images[name]))
-    for names in _group_by_shape(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
+    for names in _group_by_shape(
+        list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch
+    ):
         try:
-            states = encoder.encode_image(torch.stack([prepared[name] for name in names]))
+            states = encoder.encode_image(
+                torch.stack([prepared[name] for name in names])
+            )
         except UserError as error:
             raise UserError(f"{', '.join(names)}: {error}") from None
         image_states |= _split_states(names, states)
@@ -212,26 +240,40 @@ def _compute_outputs(encoder: Encoder, batch: Sequence[Pair], inputs: _Inputs, r
     # States of each text; texts of one length pass the encoder together.
     text_states: dict[str, States] = {}
     distinct_texts = list(dict.fromkeys(text for _, text in batch))
-    for texts in _group_by_shape(distinct_texts, lambda text: len(inputs.texts[text].ids), encoder.texts_per_batch):
-        ids = torch.tensor([inputs.texts[text].ids for text in texts], device=encoder.device)
+    for texts in _group_by_shape(
+        distinct_texts,
+        lambda text: len(inputs.texts[text].ids),
+        encoder.texts_per_batch,
+    ):
+        ids = torch.tensor(
+            [inputs.texts[text].ids for text in texts], device=encoder.device
+        )
         text_states |= _split_states(texts, encoder.encode_text(ids))
 
     # Outputs of each pair; pairs whose states have one shape are fused together.
     def get_shapes(pair: Pair) -> tuple[torch.Size, ...]:
         name, text = pair
-        return tuple(tensor.shape for tensor in (*text_states[text], *image_states[name]))
+        return tuple(
+            tensor.shape for tensor in (*text_states[text], *image_states[name])
+        )
 
     outputs: dict[Pair, list[float]] = {}
     for pairs in _group_by_shape(list(batch), get_shapes, encoder.pairs_per_batch):
         text_batch = _stack_rows([text_states[text] for _, text in pairs])
         image_batch = _stack_rows([image_states[name] for name, _ in pairs])
-        numbers = read_output(encoder.fuse(text_batch, image_batch)).double().cpu().tolist()
+        numbers = (
+            read_output(encoder.fuse(text_batch, image_batch)).double().cpu().tolist()
+        )
         outputs |= dict(zip(pairs, numbers, strict=True))
     return np.array([outputs[pair] for pair in batch], dtype=np.float64)
 
 
-def _try_each(function: Callable[[str], Value], names: list[str]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the function's result for each distinct name, and its error for each name that it refuses."""
+def _try_each(
+    function: Callable[[str], Value], names: list[str]
+) -> tuple[dict[str, Value], dict[str, str]]:
+    """Return the function's result for each distinct name, and its error for each name that it
+    refuses.
+    """
     results: dict[str, Value] = {}
     errors: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -242,7 +284,9 @@ def _try_each(function: Callable[[str], Value], names: list[str]) -> tuple[dict[
     return results, errors
 
 
-def _group_by_shape(rows: list[Row], shape: Callable[[Row], Hashable], size: int) -> Iterator[list[Row]]:
+def _group_by_shape(
+    rows: list[Row], shape: Callable[[Row], Hashable], size: int
+) -> Iterator[list[Row]]:
     """Yield rows of one shape together, at most `size` at once."""
     groups: dict[Hashable, list[Row]] = {}
     for row in rows:

@@ -1,4 +1,6 @@
-"""Base classes of encoders that read pixels, that read regions, or that compare a text vector with an image vector."""
+"""Base classes of encoders that read pixels, that read regions, or that compare a text vector with
+an image vector.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -12,10 +14,26 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
-from waltz.model_registry import BERT_REVISION, BERT_TOKENIZER, TOKENIZER_FILES, ModelSpec
+from waltz.model_registry import (
+    BERT_REVISION,
+    BERT_TOKENIZER,
+    TOKENIZER_FILES,
+    ModelSpec,
+)
 from waltz.models import pretrained
-from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_masked_id, tokenize_text
-from waltz.models.regions import DetectedRegions, ImageOrRegions, RegionProvider, load_region_provider
+from waltz.models.encoders.encoder import (
+    Encoder,
+    States,
+    TokenizedText,
+    find_masked_id,
+    tokenize_text,
+)
+from waltz.models.regions import (
+    DetectedRegions,
+    ImageOrRegions,
+    RegionProvider,
+    load_region_provider,
+)
 
 TRIAL_IMAGE = Image.new("RGB", (64, 48))
 """Test image that shows damaged values of a processor before the weights are read."""
@@ -27,7 +45,8 @@ PACKING_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
 
 @dataclass(frozen=True)
 class BaseEncoder:
-    """A loaded network with its tokenizer; an encoder adds `prepare_image`, `encode_image`, `encode_text` and `fuse`.
+    """A loaded network with its tokenizer; an encoder adds `prepare_image`, `encode_image`,
+    `encode_text` and `fuse`.
 
     Attributes:
         spec: The encoder's entry in the registry or the study.
@@ -35,7 +54,8 @@ class BaseEncoder:
         network: The network, in evaluation mode.
         tokenizer: Its tokenizer.
         max_tokens: Maximum number of tokens, special tokens included.
-        fallback_mask: Token that replaces a masked one if the tokenizer has neither a mask nor an unknown token.
+        fallback_mask: Token that replaces a masked one if the tokenizer has neither a mask nor an
+            unknown token.
         late: See `encoder.Encoder`.
         probability: See `encoder.Encoder`.
     """
@@ -91,7 +111,8 @@ class LateFusionEncoder(PixelEncoder):
     Attributes:
         scale: Factor of the cosine.
         bias: Number that is added to the scaled cosine.
-        padded_length: Length to which texts are padded if the network was trained with padding that it reads; else 0.
+        padded_length: Length to which texts are padded if the network was trained with padding that
+            it reads; else 0.
     """
 
     scale: float
@@ -104,18 +125,30 @@ class LateFusionEncoder(PixelEncoder):
     pairs_per_batch: int = 4096
 
     def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
-        """Return image vectors that are not normalized, by default from transformers' `get_image_features`."""
-        vectors: torch.Tensor = self.network.get_image_features(pixel_values=images).pooler_output
+        """Return image vectors that are not normalized, by default from transformers'
+        `get_image_features`.
+        """
+        vectors: torch.Tensor = self.network.get_image_features(
+            pixel_values=images
+        ).pooler_output
         return vectors
 
     def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return text vectors that are not normalized, by default from transformers' `get_text_features`."""
-        vectors: torch.Tensor = self.network.get_text_features(input_ids=ids).pooler_output
+        """Return text vectors that are not normalized, by default from transformers'
+        `get_text_features`.
+        """
+        vectors: torch.Tensor = self.network.get_text_features(
+            input_ids=ids
+        ).pooler_output
         return vectors
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return image vectors of unit length."""
-        return (torch.nn.functional.normalize(self.compute_image_vectors(images).float(), dim=-1),)
+        return (
+            torch.nn.functional.normalize(
+                self.compute_image_vectors(images).float(), dim=-1
+            ),
+        )
 
     def encode_text(self, ids: torch.Tensor) -> States:
         """Return text vectors of unit length."""
@@ -125,19 +158,31 @@ class LateFusionEncoder(PixelEncoder):
             left, right = 0, count
             if self.tokenizer.padding_side == "left":
                 left, right = count, 0
-            ids = torch.nn.functional.pad(ids, (left, right), value=self.tokenizer.pad_token_id)
-        return (torch.nn.functional.normalize(self.compute_text_vectors(ids).float(), dim=-1),)
+            ids = torch.nn.functional.pad(
+                ids, (left, right), value=self.tokenizer.pad_token_id
+            )
+        return (
+            torch.nn.functional.normalize(
+                self.compute_text_vectors(ids).float(), dim=-1
+            ),
+        )
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return the scaled cosine, plus the bias."""
-        # CLIP (Radford et al., 2021), figure 3: exp(t) * <text, image>, of unit vectors; SigLIP adds a bias.
+        # CLIP (Radford et al., 2021), figure 3: exp(t) * <text, image>, of unit vectors; SigLIP
+        # adds a bias.
         return self.scale * (text[0] * image[0]).sum(dim=-1) + self.bias
 
 
 @torch.inference_mode()
 def compute_image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
     """Return an image's vector of unit length, encoded alone: float64 of shape (size,)."""
-    vector: np.ndarray = encoder.encode_image(encoder.prepare_image(image)[None])[0][0].double().cpu().numpy()
+    vector: np.ndarray = (
+        encoder.encode_image(encoder.prepare_image(image)[None])[0][0]
+        .double()
+        .cpu()
+        .numpy()
+    )
     return vector
 
 
@@ -173,14 +218,17 @@ def load_pixel_encoder(
     """
 
     class Processors:
-        """Loader of the tokenizer and of the image processor that resizes with PIL; other backends give different
-        pixels.
+        """Loader of the tokenizer and of the image processor that resizes with PIL; other backends
+        give different pixels.
         """
 
         @staticmethod
         def from_pretrained(source: str, **options: Any) -> tuple[Any, Any]:
-            images = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
-            images(images=[TRIAL_IMAGE], return_tensors="pt")  # a damaged value is found here
+            images = transformers.AutoImageProcessor.from_pretrained(
+                source, backend="pil", **options
+            )
+            # A damaged value is found here.
+            images(images=[TRIAL_IMAGE], return_tensors="pt")
             return tokenizer_class.from_pretrained(source, **options), images
 
     if isinstance(spec, pretrained.LoadedSpec):
@@ -193,11 +241,18 @@ def load_pixel_encoder(
         network = pretrained.share_weights(spec.network)
         tokenizer, processor = spec.processor.tokenizer, spec.processor.image_processor
     else:
-        network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors, device.name)
-    return {**build_common_fields(spec, device, network, tokenizer), "processor": processor}
+        network, (tokenizer, processor) = pretrained.load_pretrained(
+            spec, network_class, head, Processors, device.name
+        )
+    return {
+        **build_common_fields(spec, device, network, tokenizer),
+        "processor": processor,
+    }
 
 
-def load_region_encoder(spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str) -> Fields:
+def load_region_encoder(
+    spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str
+) -> Fields:
     """Return the fields of a `RegionEncoder`, with its network.
 
     Args:
@@ -207,21 +262,29 @@ def load_region_encoder(spec: ModelSpec, device: Device, network_class: Any, hea
         head: Head that the class adds to a network, for the error about a checkpoint without it.
         width_key: Key of the config with the number of features of a region.
     Raises:
-        UserError: As for `load_pixel_encoder`, or the entry names neither regions nor a detector, or both.
+        UserError: As for `load_pixel_encoder`, or the entry names neither regions nor a detector,
+            or both.
     """
-    network, tokenizer = pretrained.load_pretrained(spec, network_class, head, device=device.name)
+    network, tokenizer = pretrained.load_pretrained(
+        spec, network_class, head, device=device.name
+    )
     # Checkpoints of regions often come without the tokenizer, which is BERT's.
     if has_no_vocabulary(tokenizer):
         tokenizer = load_bert_tokenizer(spec)
-    provider = load_region_provider(spec, getattr(network.config, width_key), device.name)
-    return {**build_common_fields(spec, device, network, tokenizer), **build_provider_fields(provider)}
+    provider = load_region_provider(
+        spec, getattr(network.config, width_key), device.name
+    )
+    return {
+        **build_common_fields(spec, device, network, tokenizer),
+        **build_provider_fields(provider),
+    }
 
 
 def build_provider_fields(provider: RegionProvider) -> Fields:
     """Return the fields of a `RegionEncoder` that depend on its source of regions.
 
-    With a detector, each image passes `encode_image` alone: a batch would need more memory and save no time, and the
-    images can have different numbers of regions.
+    With a detector, each image passes `encode_image` alone: a batch would need more memory and save
+    no time, and the images can have different numbers of regions.
     """
     if isinstance(provider, DetectedRegions):
         return {"provider": provider, "images_per_batch": 1}
@@ -236,7 +299,8 @@ def read_scalar(parameter: torch.Tensor) -> float:
 
 
 def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
-    """Return the fast tokenizer in the folder of a checkpoint file, or BERT's tokenizer if the folder has none.
+    """Return the fast tokenizer in the folder of a checkpoint file, or BERT's tokenizer if the
+    folder has none.
 
     Args:
         spec: The model's entry.
@@ -255,7 +319,9 @@ def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
     if files == ["vocab.txt"]:  # without settings that name a class
         tokenizer_class = transformers.BertTokenizer
     try:
-        tokenizer = tokenizer_class.from_pretrained(source, trust_remote_code=False, **options)
+        tokenizer = tokenizer_class.from_pretrained(
+            source, trust_remote_code=False, **options
+        )
     except Exception as error:  # damaged files can raise anything
         raise UserError(
             f"models.{spec.name}: cannot load the tokenizer {source}: {get_first_line(error)}; check the network,"
@@ -263,23 +329,31 @@ def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
         ) from error
     # Slow tokenizers do not return the characters of tokens, which the display of players needs.
     if has_no_vocabulary(tokenizer) or not getattr(tokenizer, "is_fast", False):
-        raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there")
+        raise UserError(
+            f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there"
+        )
     return tokenizer
 
 
 def has_no_vocabulary(tokenizer: Any) -> bool:
-    """Return whether a tokenizer knows only special tokens, as transformers creates it without a vocabulary file."""
+    """Return whether a tokenizer knows only special tokens, as transformers creates it without a
+    vocabulary file.
+    """
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
-def build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> Fields:
+def build_common_fields(
+    spec: ModelSpec, device: Device, network: Any, tokenizer: Any
+) -> Fields:
     """Return the fields of a `BaseEncoder`.
 
     Raises:
         UserError: The tokenizer has no vocabulary.
     """
     if has_no_vocabulary(tokenizer):
-        raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
+        raise UserError(
+            f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there"
+        )
     # Models with two towers have a config for each.
     text_config = getattr(network.config, "text_config", network.config)
     return {
@@ -292,16 +366,20 @@ def build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer
 
 
 class PackedLinear(torch.nn.Module):
-    """A linear layer for inference on a CPU, whose weights are packed in the layout that oneDNN multiplies fastest.
+    """A linear layer for inference on a CPU, whose weights are packed in the layout that oneDNN
+    multiplies fastest.
 
-    PyTorch uses another library for float32 layers, which packs no weights beforehand and took 1.1 to 1.4 times as long
-    on the processors that were measured. PyTorch's compiler emits the same operations.
+    PyTorch uses another library for float32 layers, which packs no weights beforehand and took 1.1
+    to 1.4 times as long on the processors that were measured. PyTorch's compiler emits the same
+    operations.
     """
 
     def __init__(self, layer: torch.nn.Linear) -> None:
         """Pack the weights of a float32 layer on a CPU."""
         super().__init__()
-        self.weight: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+        self.weight: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(
+            layer.weight.detach()
+        )
         self.bias: torch.Tensor | None = None
         if layer.bias is not None:
             self.bias = layer.bias.detach()
@@ -310,12 +388,16 @@ class PackedLinear(torch.nn.Module):
         """Return states of shape (..., in) times the weights, plus the bias."""
         if torch.is_grad_enabled():  # the operation has no gradient
             return torch.nn.functional.linear(states, self.weight.to_dense(), self.bias)
-        outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, self.weight, self.bias, "none", [], "")
+        outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            states, self.weight, self.bias, "none", [], ""
+        )
         return outputs
 
 
 def pack_linear_layers(network: Any) -> None:
-    """Replace the float32 linear layers of a network on a CPU; other layers and devices are unchanged."""
+    """Replace the float32 linear layers of a network on a CPU; other layers and devices are
+    unchanged.
+    """
     if not all(hasattr(torch.ops.mkldnn, name) for name in PACKING_OPERATIONS):
         return
     for name, layer in network.named_children():

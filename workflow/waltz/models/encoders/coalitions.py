@@ -1,4 +1,6 @@
-"""Players of an encoder, which are text tokens and image patches, and the values of their coalitions."""
+"""Players of an encoder, which are text tokens and image patches, and the values of their
+coalitions.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +17,21 @@ from waltz.models.games import CoalitionValues, join_rows
 
 Row = TypeVar("Row")
 Outcome = Callable[[torch.Tensor], torch.Tensor]
-"""Function from the logits of k coalitions, of shape (k,), to their explained values, of the same shape."""
+"""Function from the logits of k coalitions, of shape (k,), to their explained values, of the same
+shape.
+"""
 MAX_STATE_BYTES = 2**29
-"""Maximum bytes of image states of early fusion that are kept for later rounds; further images are encoded again."""
+"""Maximum bytes of image states of early fusion that are kept for later rounds; further images are
+encoded again.
+"""
 PUBLISHED_MASK = 0
 """Token id of a masked token in the published code, whatever it means to the model."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Players(games.Players):
-    """The players of one text and image of an encoder, text first; `cells` is of shape (height, width).
+    """The players of one text and image of an encoder, text first; `cells` is of shape (height,
+    width).
 
     Attributes:
         text_input: The text.
@@ -57,8 +64,11 @@ class Players(games.Players):
             Shape (k, channels, height, width).
         """
         visible = masks | self.always_visible[self.text_players :]
-        # A last column of ones: pixels in no patch have this number in `cells`, and are always visible.
-        visible = np.concatenate([visible, np.ones((len(masks), 1), dtype=bool)], axis=1)
+        # A last column of ones: pixels in no patch have this number in `cells`, and are always
+        # visible.
+        visible = np.concatenate(
+            [visible, np.ones((len(masks), 1), dtype=bool)], axis=1
+        )
         factors = torch.from_numpy(visible).to(image.device, image.dtype)
         return image * factors[:, self.cells].unsqueeze(1)
 
@@ -69,7 +79,9 @@ class Players(games.Players):
         return not torch.equal(hidden, visible)
 
     def can_mask_image(self, image: torch.Tensor) -> bool:
-        """Return whether masking changes the prepared image; False if every pixel has the masked value."""
+        """Return whether masking changes the prepared image; False if every pixel has the masked
+        value.
+        """
         hidden = self.mask_image(image, np.zeros((1, self.patches), dtype=bool))
         visible = self.mask_image(image, np.ones((1, self.patches), dtype=bool))
         return not torch.equal(hidden, visible)
@@ -78,9 +90,11 @@ class Players(games.Players):
 def build_published_players(
     encoder: Encoder, text: TokenizedText, image: torch.Tensor, grid: int | None = None
 ) -> Players:
-    """Return the players of the published code: all ids, and patches of `side // p` pixels; other pixels stay visible.
+    """Return the players of the published code: all ids, and patches of `side // p` pixels; other
+    pixels stay visible.
 
-    The first token is a player that is always visible, and so is the last if it is an end token: ALBEF has none.
+    The first token is a player that is always visible, and so is the last if it is an end token:
+    ALBEF has none.
 
     Args:
         encoder: The encoder.
@@ -122,10 +136,15 @@ def build_equations_players(
     Source:
         Thesis 4.3: p = ceil(sqrt(n)), here with n the number of text players.
     """
-    positions = tuple(position for position, special in enumerate(text.special) if not special)
+    positions = tuple(
+        position for position, special in enumerate(text.special) if not special
+    )
     grid = grid or max(1, math.ceil(math.sqrt(len(positions))))
     # Rounded: patches differ by at most one pixel, and every pixel lies in one.
-    edges = [np.round(np.linspace(0, length, grid + 1)).astype(int) for length in image.shape[-2:]]
+    edges = [
+        np.round(np.linspace(0, length, grid + 1)).astype(int)
+        for length in image.shape[-2:]
+    ]
     return Players(
         text_input=text,
         positions=positions,
@@ -140,17 +159,22 @@ PROFILES = {"published": build_published_players, "equations": build_equations_p
 """Function that builds the players, by fidelity."""
 
 
-def _number_patches(edges: list[np.ndarray], image: torch.Tensor, grid: int) -> torch.Tensor:
+def _number_patches(
+    edges: list[np.ndarray], image: torch.Tensor, grid: int
+) -> torch.Tensor:
     """Return for each pixel the number of its patch, or grid ** 2 if it lies in no patch.
 
     Args:
-        edges: Edges of the rows of patches, then of their columns, in pixels; both of length grid + 1.
+        edges: Edges of the rows of patches, then of their columns, in pixels; both of length grid +
+            1.
         image: The prepared image.
         grid: Patches in each direction.
     Returns:
         int64 of shape (height, width).
     """
-    cells = torch.full(tuple(image.shape[-2:]), grid**2, dtype=torch.int64, device=image.device)
+    cells = torch.full(
+        tuple(image.shape[-2:]), grid**2, dtype=torch.int64, device=image.device
+    )
     # Row by row, as image players are ordered.
     rows, columns = edges
     for patch in range(grid**2):
@@ -187,9 +211,10 @@ class _NewCoalitions:
 class Coalitions(CoalitionValues[Players]):
     """The games of one image with its texts (caption, foil), and the values that are known so far.
 
-    The inputs that are computed together depend on the requested coalitions only. So the first of two rounds gives
-    exactly the numbers of a single round. Memory is bounded by the batch and by `MAX_STATE_BYTES`, except
-    for the vector of each masked image of late fusion, the states of masked texts, and the values.
+    The inputs that are computed together depend on the requested coalitions only. So the first of
+    two rounds gives exactly the numbers of a single round. Memory is bounded by the batch and by
+    `MAX_STATE_BYTES`, except for the vector of each masked image of late fusion, the states of
+    masked texts, and the values.
 
     Attributes:
         encoder: The model.
@@ -199,7 +224,13 @@ class Coalitions(CoalitionValues[Players]):
         pair_count: Number of pairs of a masked image and a masked text that were fused.
     """
 
-    def __init__(self, encoder: Encoder, image: torch.Tensor, players: Sequence[Players], outcome: Outcome) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        image: torch.Tensor,
+        players: Sequence[Players],
+        outcome: Outcome,
+    ) -> None:
         """Prepare the games, with no values known."""
         super().__init__(players, [1] * len(players))
         self.encoder, self.image = encoder, image
@@ -217,30 +248,41 @@ class Coalitions(CoalitionValues[Players]):
             if any(keys_of_grid):
                 self._evaluate_grid(image_states, grid, keys_of_grid)
 
-    def _evaluate_grid(self, image_states: "_MaskedStates", grid: int, new: list[list[bytes]]) -> None:
+    def _evaluate_grid(
+        self, image_states: "_MaskedStates", grid: int, new: list[list[bytes]]
+    ) -> None:
         """Add the values of new coalitions of the games with one grid."""
         coalitions = []
         for game, keys in enumerate(new):
             n_text = self.players[game].text_players
             # The key of a coalition is its text players, then its image players.
             text_rows = self._encode_texts(game, [key[:n_text] for key in keys])
-            coalitions.append(_NewCoalitions(game, keys, text_rows, [key[n_text:] for key in keys]))
+            coalitions.append(
+                _NewCoalitions(game, keys, text_rows, [key[n_text:] for key in keys])
+            )
         if self.encoder.late:
             self._evaluate_late(image_states, grid, coalitions)
         else:
             self._evaluate_early(image_states, grid, coalitions)
 
-    def _evaluate_late(self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]) -> None:
+    def _evaluate_late(
+        self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]
+    ) -> None:
         """Add values of late fusion, and keep the vectors of all masked images, which are small."""
-        for batch in cut_evenly(image_states.list_missing(_list_images(coalitions)), self.encoder.images_per_batch):
+        for batch in cut_evenly(
+            image_states.list_missing(_list_images(coalitions)),
+            self.encoder.images_per_batch,
+        ):
             image_states.add(batch, self._encode_images(grid, batch))
         for of_game in coalitions:
             image_rows = [image_states.rows[image] for image in of_game.images]
             self._fuse(of_game, image_rows, image_states.states)
 
-    def _evaluate_early(self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]) -> None:
-        """Add values of early fusion, one batch of images after another, and keep their states up to
-        `MAX_STATE_BYTES`.
+    def _evaluate_early(
+        self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]
+    ) -> None:
+        """Add values of early fusion, one batch of images after another, and keep their states up
+        to `MAX_STATE_BYTES`.
         """
         images = _list_images(coalitions)
         missing = image_states.list_missing(images)
@@ -250,17 +292,28 @@ class Coalitions(CoalitionValues[Players]):
         for batch in cut_evenly(missing, self.encoder.images_per_batch):
             states = self._encode_images(grid, batch)
             self._fuse_images(coalitions, batch, states)
-            # States of an image encoder are large: beyond the limit they are computed again for later rounds.
+            # States of an image encoder are large: beyond the limit they are computed again for
+            # later rounds.
             if image_states.size + _count_bytes(states) <= MAX_STATE_BYTES:
                 image_states.add(batch, states)
 
-    def _fuse_images(self, coalitions: list[_NewCoalitions], images: Sequence[bytes], states: States) -> None:
-        """Add the values of the coalitions with some masked images, whose states are the rows of `states`."""
+    def _fuse_images(
+        self, coalitions: list[_NewCoalitions], images: Sequence[bytes], states: States
+    ) -> None:
+        """Add the values of the coalitions with some masked images, whose states are the rows of
+        `states`.
+        """
         row_of_image = {image: row for row, image in enumerate(images)}
         for of_game in coalitions:
-            positions = [position for position, image in enumerate(of_game.images) if image in row_of_image]
+            positions = [
+                position
+                for position, image in enumerate(of_game.images)
+                if image in row_of_image
+            ]
             selected = of_game.select(positions)
-            self._fuse(selected, [row_of_image[image] for image in selected.images], states)
+            self._fuse(
+                selected, [row_of_image[image] for image in selected.images], states
+            )
 
     def _encode_images(self, grid: int, images: Sequence[bytes]) -> States:
         """Return the states of some masked images."""
@@ -269,17 +322,23 @@ class Coalitions(CoalitionValues[Players]):
         self.image_count += len(images)
 
         def encode(first: int, last: int) -> States:
-            return self.encoder.encode_image(players.mask_image(self.image, masks[first:last]))
+            return self.encoder.encode_image(
+                players.mask_image(self.image, masks[first:last])
+            )
 
         return run_in_halves(encode, len(images), join_states)
 
     def _encode_texts(self, game: int, texts: list[bytes]) -> list[int]:
-        """Return the rows of masked texts among the states of a game's texts, after encoding the missing ones."""
+        """Return the rows of masked texts among the states of a game's texts, after encoding the
+        missing ones.
+        """
         players, text_states = self.players[game], self._texts[game]
         # Many coalitions share a masked text: each distinct text is encoded once in all rounds.
         missing = text_states.list_missing(list(dict.fromkeys(texts)))
         for batch in cut_evenly(missing, self.encoder.texts_per_batch):
-            ids = players.mask_text(join_rows(batch, players.text_players)).to(self.encoder.device)
+            ids = players.mask_text(join_rows(batch, players.text_players)).to(
+                self.encoder.device
+            )
 
             def encode(first: int, last: int, ids: torch.Tensor = ids) -> States:
                 return self.encoder.encode_text(ids[first:last])
@@ -288,7 +347,9 @@ class Coalitions(CoalitionValues[Players]):
             self.text_count += len(batch)
         return [text_states.rows[text] for text in texts]
 
-    def _fuse(self, coalitions: _NewCoalitions, image_rows: list[int], image_states: States) -> None:
+    def _fuse(
+        self, coalitions: _NewCoalitions, image_rows: list[int], image_states: States
+    ) -> None:
         """Add the values of coalitions whose texts and images are encoded.
 
         Args:
@@ -314,7 +375,9 @@ class Coalitions(CoalitionValues[Players]):
 
             (logits,) = run_in_halves(fuse, last - first, join_states)
             values = self._outcome(logits).double().cpu().numpy()  # (last - first,)
-            self.known[coalitions.game].update(zip(keys[first:last], values[:, None], strict=True))
+            self.known[coalitions.game].update(
+                zip(keys[first:last], values[:, None], strict=True)
+            )
             self.progress(last - first)
         self.pair_count += len(keys)
 
@@ -339,7 +402,8 @@ class _MaskedStates:
         self.rows: dict[bytes, int] = {}
         self.size = 0
         self._parts: list[States] = []
-        self._locations: list[tuple[int, int]] = []  # of each row: the part that holds it, and its row there
+        # Of each row: the part that holds it, and its row there.
+        self._locations: list[tuple[int, int]] = []
 
     def add(self, masks: Sequence[bytes], states: States) -> None:
         for row, mask in enumerate(masks):
@@ -370,7 +434,9 @@ class _MaskedStates:
 
 
 def cut_evenly(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Cut rows into the fewest batches of at most `size` rows, all about equally long: a short last batch is slow."""
+    """Cut rows into the fewest batches of at most `size` rows, all about equally long: a short last
+    batch is slow.
+    """
     # As few batches as possible, then rows spread evenly over them.
     batches = math.ceil(len(rows) / size)
     for number in range(batches):

@@ -35,9 +35,9 @@ class TokenizedText:
 class Encoder(Protocol):
     """A loaded encoder.
 
-    The logit of a pair is `fuse(encode_text(ids), encode_image(images))`. Everything that depends only on the text
-    belongs in `encode_text`, everything that depends only on the image in `encode_image`: each distinct masked text and
-    image passes there once.
+    The logit of a pair is `fuse(encode_text(ids), encode_image(images))`. Everything that depends
+    only on the text belongs in `encode_text`, everything that depends only on the image in
+    `encode_image`: each distinct masked text and image passes there once.
 
     Attributes:
         spec: The encoder's entry in the registry or the study.
@@ -67,20 +67,27 @@ class Encoder(Protocol):
         """
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """Return an RGB image prepared for the network, on the device: float32 of shape (3, height, width)."""
+        """Return an RGB image prepared for the network, on the device: float32 of shape (3, height,
+        width).
+        """
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Return the image encoder's states of a batch of prepared images, of shape (batch, 3, height, width)."""
+        """Return the image encoder's states of a batch of prepared images, of shape (batch, 3,
+        height, width).
+        """
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Return the text encoder's states of a batch of ids of one length, of shape (batch, length)."""
+        """Return the text encoder's states of a batch of ids of one length, of shape (batch,
+        length).
+        """
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return logits of pairs, row by row: float32 of shape (batch,)."""
 
 
 class LateEncoder(Encoder, Protocol):
-    """An encoder of late fusion: one unit vector per modality, and `fuse` is scale * <text, image> + bias.
+    """An encoder of late fusion: one unit vector per modality, and `fuse` is scale * <text, image>
+    + bias.
 
     Attributes:
         scale: Factor of the dot product.
@@ -91,7 +98,9 @@ class LateEncoder(Encoder, Protocol):
     bias: float
 
 
-def tokenize_text(tokenizer: Any, text: str, max_tokens: int, name: str) -> TokenizedText:
+def tokenize_text(
+    tokenizer: Any, text: str, max_tokens: int, name: str
+) -> TokenizedText:
     """Return a text tokenized by a fast tokenizer.
 
     Raises:
@@ -99,7 +108,12 @@ def tokenize_text(tokenizer: Any, text: str, max_tokens: int, name: str) -> Toke
     """
     check_user_text(tokenizer, text, f"models.{name}")
     # Fast tokenizers know the characters of each token.
-    encoding = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    encoding = tokenizer(
+        text,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        verbose=False,
+    )
     ids = tuple(encoding["input_ids"])
     if len(ids) > max_tokens:
         raise UserError(
@@ -108,30 +122,40 @@ def tokenize_text(tokenizer: Any, text: str, max_tokens: int, name: str) -> Toke
     return TokenizedText(
         ids=ids,
         tokens=tuple(tokenizer.convert_ids_to_tokens(ids)),
-        spans=tuple(Span(start=start, end=end) for start, end in encoding["offset_mapping"]),
+        spans=tuple(
+            Span(start=start, end=end) for start, end in encoding["offset_mapping"]
+        ),
         special=tuple(map(bool, encoding["special_tokens_mask"])),
     )
 
 
 def find_masked_id(tokenizer: Any, spec: ModelSpec, fallback: str = "") -> int:
-    """Return the id that replaces masked tokens: the entry's `masked_token`, else the mask token or the unknown token.
+    """Return the id that replaces masked tokens: the entry's `masked_token`, else the mask token or
+    the unknown token.
 
     Args:
         tokenizer: The tokenizer.
         spec: The model's entry.
         fallback: A token for tokenizers that have neither.
     Raises:
-        UserError: No token can be used: it is missing, or it is the end token, whose state some models read.
+        UserError: No token can be used: it is missing, or it is the end token, whose state some
+            models read.
     """
     if spec.masked_token:
         # Only this token: a misspelled one must not be replaced silently.
         candidates = [spec.masked_token]
     else:
-        candidates = [token for token in (tokenizer.mask_token, tokenizer.unk_token, fallback) if token]
+        candidates = [
+            token
+            for token in (tokenizer.mask_token, tokenizer.unk_token, fallback)
+            if token
+        ]
     for token in candidates:
         token_id = tokenizer.convert_tokens_to_ids(token)
         # A token that the tokenizer lacks has no id, or the id of the unknown token.
-        is_lacking = token_id is None or (token_id == tokenizer.unk_token_id and token != tokenizer.unk_token)
+        is_lacking = token_id is None or (
+            token_id == tokenizer.unk_token_id and token != tokenizer.unk_token
+        )
         is_end = token_id == tokenizer.eos_token_id
         if not is_lacking and not is_end:
             assert isinstance(token_id, int)

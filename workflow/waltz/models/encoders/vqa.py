@@ -1,4 +1,6 @@
-"""Encoders that answer questions by choosing from a vocabulary, and the game that explains the chosen answer."""
+"""Encoders that answer questions by choosing from a vocabulary, and the game that explains the
+chosen answer.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +46,9 @@ class Answer:
 
 
 @torch.inference_mode()
-def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: str) -> Answer:
+def answer_question(
+    encoder: AnsweringEncoder, image: torch.Tensor, question: str
+) -> Answer:
     """Return the most probable answer to a question about a prepared image.
 
     The first in the vocabulary is returned if several answers are equally probable.
@@ -61,7 +65,8 @@ def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: st
 
 
 def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the function from logits of answers, (k, answers), to the value of each coalition, (k,).
+    """Return the function from logits of answers, (k, answers), to the value of each coalition,
+    (k,).
 
     The value is the probability of the answer to the unmasked input.
 
@@ -71,9 +76,11 @@ def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.T
     return lambda logits: logits.softmax(dim=-1)[:, answer.index]
 
 
-def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[str, ...]:
-    """Return the answers from the JSON list that a model's entry names by a path, or by a file name next to the
-    weights.
+def read_answer_vocabulary(
+    spec: ModelSpec, count: int | None = None
+) -> tuple[str, ...]:
+    """Return the answers from the JSON list that a model's entry names by a path, or by a file name
+    next to the weights.
 
     Args:
         spec: The entry.
@@ -90,17 +97,23 @@ def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[s
     try:
         answers = parse_json(_find_answers_file(spec).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{label}: cannot be read ({get_first_line(error)}); name a JSON list") from None
+        raise UserError(
+            f"{label}: cannot be read ({get_first_line(error)}); name a JSON list"
+        ) from None
     # A list of other things, or of another length, belongs to another head.
     is_list = isinstance(answers, list) and len(answers) > 0
     is_valid = is_list and all(isinstance(answer, str) for answer in answers)
     if not is_valid or count not in (None, len(answers)):
-        raise UserError(f"{label}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list")
+        raise UserError(
+            f"{label}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list"
+        )
     return tuple(answers)
 
 
 def _find_answers_file(spec: ModelSpec) -> Path:
-    """Return the file with the answers: the named path, else next to local weights, else in their repository."""
+    """Return the file with the answers: the named path, else next to local weights, else in their
+    repository.
+    """
     named = Path(spec.answers)
     if named.is_file():
         return named
@@ -110,4 +123,8 @@ def _find_answers_file(spec: ModelSpec) -> Path:
     if weights.exists():
         return weights / spec.answers
     # The weights are a hub id: the list lies in the same repository at the same commit.
-    return Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
+    return Path(
+        huggingface_hub.hf_hub_download(
+            spec.weights, spec.answers, revision=spec.revision
+        )
+    )

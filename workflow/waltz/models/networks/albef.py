@@ -1,7 +1,8 @@
-"""ALBEF (Li et al., NeurIPS 2021) in plain PyTorch, for the checkpoint files of its authors at any size.
+"""ALBEF (Li et al., NeurIPS 2021) in plain PyTorch, for the checkpoint files of its authors at any
+size.
 
-Text layers before `fusion_layer` depend on the text alone, so a text passes them once, whatever images it is paired
-with. Answers with a common prefix pass the decoder together, as prefix trees.
+Text layers before `fusion_layer` depend on the text alone, so a text passes them once, whatever
+images it is paired with. Answers with a common prefix pass the decoder together, as prefix trees.
 """
 
 import math
@@ -15,7 +16,12 @@ import numpy as np
 import torch
 from torch import nn
 from transformers import BertConfig
-from transformers.models.bert.modeling_bert import BertAttention, BertIntermediate, BertLMPredictionHead, BertOutput
+from transformers.models.bert.modeling_bert import (
+    BertAttention,
+    BertIntermediate,
+    BertLMPredictionHead,
+    BertOutput,
+)
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
@@ -25,13 +31,16 @@ from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
 HEAD_WIDTH = 64
 """Width of an attention head of all released models."""
 TEXT_EPSILON, IMAGE_EPSILON = 1e-12, 1e-6
-"""Epsilon of the layer norms of the text encoder, unless its settings have another, and of the image encoder."""
+"""Epsilon of the layer norms of the text encoder, unless its settings have another, and of the
+image encoder.
+"""
 NODES_PER_BATCH = 512
 """Maximum number of nodes that pass the decoder at once."""
 
 
 class TextLayer(nn.Module):
-    """BERT's attention to the text, then to the context if the layer attends to one, then a perceptron.
+    """BERT's attention to the text, then to the context if the layer attends to one, then a
+    perceptron.
 
     The context is the image for ALBEF's fusion layers, and the question for the answer decoder.
     """
@@ -43,8 +52,12 @@ class TextLayer(nn.Module):
         if has_context:
             self.crossattention = BertAttention(config, is_cross_attention=True)
             # The context may have another width than the text.
-            self.crossattention.self.key = nn.Linear(config.encoder_width, config.hidden_size)
-            self.crossattention.self.value = nn.Linear(config.encoder_width, config.hidden_size)
+            self.crossattention.self.key = nn.Linear(
+                config.encoder_width, config.hidden_size
+            )
+            self.crossattention.self.value = nn.Linear(
+                config.encoder_width, config.hidden_size
+            )
         self.intermediate = BertIntermediate(config)
         self.output = BertOutput(config)
 
@@ -66,7 +79,9 @@ class TextLayer(nn.Module):
             Shape (batch, count, width).
         """
         # BERT's self-attention, called as cross-attention so that some tokens alone are queries.
-        attended = self.attention(queries, encoder_hidden_states=states, encoder_attention_mask=bias)[0]
+        attended = self.attention(
+            queries, encoder_hidden_states=states, encoder_attention_mask=bias
+        )[0]
         if context is not None:
             attended = self.crossattention(attended, encoder_hidden_states=context)[0]
         outputs: torch.Tensor = self.output(self.intermediate(attended), attended)
@@ -74,7 +89,9 @@ class TextLayer(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """A text encoder, or the body of a decoder; its parameters have the names of the release's `text_encoder`."""
+    """A text encoder, or the body of a decoder; its parameters have the names of the release's
+    `text_encoder`.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         """Create the weights."""
@@ -83,16 +100,28 @@ class TextEncoder(nn.Module):
         self.embeddings = nn.ModuleDict(
             {
                 "word_embeddings": nn.Embedding(config.vocab_size, config.hidden_size),
-                "position_embeddings": nn.Embedding(config.max_position_embeddings, config.hidden_size),
-                "token_type_embeddings": nn.Embedding(config.type_vocab_size, config.hidden_size),
-                "LayerNorm": nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
+                "position_embeddings": nn.Embedding(
+                    config.max_position_embeddings, config.hidden_size
+                ),
+                "token_type_embeddings": nn.Embedding(
+                    config.type_vocab_size, config.hidden_size
+                ),
+                "LayerNorm": nn.LayerNorm(
+                    config.hidden_size, eps=config.layer_norm_eps
+                ),
             }
         )
-        layers = (TextLayer(config, number >= config.fusion_layer) for number in range(config.num_hidden_layers))
+        layers = (
+            TextLayer(config, number >= config.fusion_layer)
+            for number in range(config.num_hidden_layers)
+        )
         self.encoder: Any = nn.ModuleDict({"layer": nn.ModuleList(layers)})
 
     def embed(
-        self, ids: torch.Tensor, positions: torch.Tensor | None = None, segments: torch.Tensor | None = None
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor | None = None,
+        segments: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return states of tokens before the first layer.
 
@@ -109,21 +138,34 @@ class TextEncoder(nn.Module):
         if segments is None:
             segments = torch.zeros_like(ids)
         # BERT: the sum of the three embeddings, then a layer norm.
-        states = tables["word_embeddings"](ids) + tables["token_type_embeddings"](segments)
-        normed: torch.Tensor = tables["LayerNorm"](states + tables["position_embeddings"](positions))
+        states = tables["word_embeddings"](ids) + tables["token_type_embeddings"](
+            segments
+        )
+        normed: torch.Tensor = tables["LayerNorm"](
+            states + tables["position_embeddings"](positions)
+        )
         return normed
 
     def encode_text(
-        self, ids: torch.Tensor, bias: torch.Tensor | None = None, segments: torch.Tensor | None = None
+        self,
+        ids: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        segments: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return states of tokens after the layers that read only the text, of shape (batch, tokens, width)."""
+        """Return states of tokens after the layers that read only the text, of shape (batch,
+        tokens, width).
+        """
         states = self.embed(ids, segments=segments)
         for layer in self.encoder["layer"][: self.config.fusion_layer]:
             states = layer(states, states, bias=bias)
         return states
 
     def fuse(
-        self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None, count: int | None = None
+        self,
+        states: torch.Tensor,
+        context: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        count: int | None = None,
     ) -> torch.Tensor:
         """Return states of tokens after the layers that attend to a context.
 
@@ -138,7 +180,8 @@ class TextEncoder(nn.Module):
         layers = self.encoder["layer"][self.config.fusion_layer :]
         for number, layer in enumerate(layers, start=1):
             queries = states
-            if number == len(layers):  # no later layer reads the states of the remaining tokens
+            # No later layer reads the states of the remaining tokens.
+            if number == len(layers):
                 queries = states[:, :count]
             states = layer(queries, states, context, bias)
         return states
@@ -180,11 +223,16 @@ class ImageAttention(nn.Module):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return states of the same shape (batch, positions, width)."""
         batch, positions, width = states.shape
-        parts = self.qkv(states).view(batch, positions, 3, self.heads, width // self.heads)
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, positions, head width)
+        parts = self.qkv(states).view(
+            batch, positions, 3, self.heads, width // self.heads
+        )
+        # Each (batch, heads, positions, head width)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
         # Vaswani et al., equation 1: softmax(Q Kᵀ / √d) V, for each head.
         mixed = nn.functional.scaled_dot_product_attention(queries, keys, values)
-        outputs: torch.Tensor = self.proj(mixed.transpose(1, 2).reshape(batch, positions, width))
+        outputs: torch.Tensor = self.proj(
+            mixed.transpose(1, 2).reshape(batch, positions, width)
+        )
         return outputs
 
 
@@ -197,11 +245,17 @@ class ImageBlock(nn.Module):
         self.norm1 = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
         self.attn = ImageAttention(size.width, size.heads)
         self.norm2 = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
-        self.mlp = nn.ModuleDict({"fc1": nn.Linear(size.width, size.hidden), "fc2": nn.Linear(size.hidden, size.width)})
+        self.mlp = nn.ModuleDict(
+            {
+                "fc1": nn.Linear(size.width, size.hidden),
+                "fc2": nn.Linear(size.hidden, size.width),
+            }
+        )
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return states of the same shape (batch, positions, width)."""
-        # Pre-norm (Dosovitskiy et al., equations 2 and 3): x + attention(norm(x)), then x + perceptron(norm(x)).
+        # Pre-norm (Dosovitskiy et al., equations 2 and 3): x + attention(norm(x)), then x +
+        # perceptron(norm(x)).
         states = states + self.attn(self.norm1(states))
         inner = nn.functional.gelu(self.mlp["fc1"](self.norm2(states)))
         outputs: torch.Tensor = states + self.mlp["fc2"](inner)
@@ -209,7 +263,8 @@ class ImageBlock(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """A vision transformer with pre-norm; its parameters have the names of the release's `visual_encoder`.
+    """A vision transformer with pre-norm; its parameters have the names of the release's
+    `visual_encoder`.
 
     Source:
         Dosovitskiy et al., ICLR 2021.
@@ -230,7 +285,8 @@ class ImageEncoder(nn.Module):
         """Return the state of the [CLS] token, then the states of the patches, row by row.
 
         Args:
-            images: Prepared square images, of shape (batch, 3, height, width); a patch's size divides both.
+            images: Prepared square images, of shape (batch, 3, height, width); a patch's size
+                divides both.
         Returns:
             Shape (batch, 1 + patches, width).
         """
@@ -247,7 +303,8 @@ class ImageEncoder(nn.Module):
 
 
 def resize_positions(positions: torch.Tensor, old: int, new: int) -> torch.Tensor:
-    """Return position vectors for another grid: the vector of [CLS] stays, the others are interpolated bicubically.
+    """Return position vectors for another grid: the vector of [CLS] stays, the others are
+    interpolated bicubically.
 
     Args:
         positions: Vectors of [CLS] and of the patches, of shape (1, 1 + old ** 2, width).
@@ -258,9 +315,15 @@ def resize_positions(positions: torch.Tensor, old: int, new: int) -> torch.Tenso
     """
     if old == new:
         return positions
-    grid_vectors: Any = positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)  # (1, width, old, old)
-    grid_vectors = nn.functional.interpolate(grid_vectors, size=(new, new), mode="bicubic", align_corners=False)
-    patch_vectors = grid_vectors.flatten(2).transpose(1, 2).to(positions.dtype)  # (1, new ** 2, width)
+    # (1, width, old, old)
+    grid_vectors: Any = (
+        positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)
+    )
+    grid_vectors = nn.functional.interpolate(
+        grid_vectors, size=(new, new), mode="bicubic", align_corners=False
+    )
+    # (1, new ** 2, width)
+    patch_vectors = grid_vectors.flatten(2).transpose(1, 2).to(positions.dtype)
     return torch.cat([positions[:, :1], patch_vectors], dim=1)
 
 
@@ -289,12 +352,16 @@ class MatchingNetwork(AlbefNetwork):
         self.itm_head = nn.Linear(text.hidden_size, 2)
 
     def compute_logits(
-        self, states: torch.Tensor, image: torch.Tensor, bias: torch.Tensor | None = None
+        self,
+        states: torch.Tensor,
+        image: torch.Tensor,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return logits of a mismatch and a match, read at the first token.
 
         Args:
-            states: States of texts after `text_encoder.encode_text`, of shape (batch, tokens, width).
+            states: States of texts after `text_encoder.encode_text`, of shape (batch, tokens,
+                width).
             image: States of images after `visual_encoder`, of shape (batch, 1 + patches, width).
             bias: Number that is added to the scores of attention to the text.
         Returns:
@@ -308,7 +375,9 @@ class MatchingNetwork(AlbefNetwork):
 class AnsweringNetwork(AlbefNetwork):
     """The network with the answer decoder, whose texts are questions."""
 
-    def __init__(self, vision: VisionSize, text: BertConfig, decoder: BertConfig) -> None:
+    def __init__(
+        self, vision: VisionSize, text: BertConfig, decoder: BertConfig
+    ) -> None:
         """Create the weights."""
         super().__init__(vision, text)
         self.text_decoder = AnswerDecoder(decoder)
@@ -321,8 +390,8 @@ class AnswerTrees:
     Attributes:
         tokens: Token of each node, int64 of shape (nodes,).
         depths: Position of each node, int64 of shape (nodes,).
-        bias: Number that is added to attention scores, so that a node sees its ancestors and itself: of shape (nodes,
-            nodes).
+        bias: Number that is added to attention scores, so that a node sees its ancestors and
+            itself: of shape (nodes, nodes).
         parents: Node before each step, int64 of shape (steps,).
         steps: Token of each step, int64 of shape (steps,); [SEP] at the end of an answer.
         transitions: 1 if an answer takes a step, else 0: float64 of shape (steps, answers).
@@ -339,7 +408,11 @@ class AnswerTrees:
 
 
 def build_answer_trees(
-    answers: Sequence[Sequence[int]], start: int, end: int, device: str, max_nodes: int = NODES_PER_BATCH
+    answers: Sequence[Sequence[int]],
+    start: int,
+    end: int,
+    device: str,
+    max_nodes: int = NODES_PER_BATCH,
 ) -> list[AnswerTrees]:
     """Return batches of answers as prefix trees.
 
@@ -359,7 +432,10 @@ def build_answer_trees(
 
 
 def _build_trees(
-    sequences: Sequence[tuple[int, ...]], indices_of: dict[tuple[int, ...], list[int]], end: int, device: str
+    sequences: Sequence[tuple[int, ...]],
+    indices_of: dict[tuple[int, ...], list[int]],
+    end: int,
+    device: str,
 ) -> AnswerTrees:
     """Return answers as prefix trees.
 
@@ -371,7 +447,9 @@ def _build_trees(
     """
     tree = build_prefix_trees(sequences)
     nodes = len(tree.tokens)
-    columns = [(row, index) for row, ids in enumerate(sequences) for index in indices_of[ids]]
+    columns = [
+        (row, index) for row, ids in enumerate(sequences) for index in indices_of[ids]
+    ]
     # Steps: one to each node except the root, then one to the end of each sequence.
     inner = np.arange(1, nodes)
     transitions = np.zeros((nodes - 1 + len(sequences), len(columns)))
@@ -396,7 +474,8 @@ def _build_trees(
 class AnswerDecoder(nn.Module):
     """The text decoder; its parameters have the names of the release's `text_decoder`.
 
-    An answer is decoded from [CLS] and ended by [SEP]; its logit is the logarithm of its probability.
+    An answer is decoded from [CLS] and ended by [SEP]; its logit is the logarithm of its
+    probability.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -405,7 +484,9 @@ class AnswerDecoder(nn.Module):
         self.bert = TextEncoder(config)
         self.cls = nn.ModuleDict({"predictions": BertLMPredictionHead(config)})
 
-    def forward(self, question: torch.Tensor, answers: Sequence[AnswerTrees]) -> torch.Tensor:
+    def forward(
+        self, question: torch.Tensor, answers: Sequence[AnswerTrees]
+    ) -> torch.Tensor:
         """Return the logarithm of the probability of each answer.
 
         Args:
@@ -421,12 +502,18 @@ class AnswerDecoder(nn.Module):
             ids = trees.tokens.expand(len(question), -1)
             states = self.bert.embed(ids, positions=trees.depths)
             states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
-            logits = self.cls["predictions"](states).float()  # (batch, nodes, vocabulary)
-            # Log-probability of each step's token after its parent, (batch, steps); an answer has the sum of its steps.
+            # (batch, nodes, vocabulary)
+            logits = self.cls["predictions"](states).float()
+            # Log-probability of each step's token after its parent, (batch, steps); an answer has
+            # the sum of its steps.
             normalizers = logits.logsumexp(dim=-1)
-            steps = logits[:, trees.parents, trees.steps] - normalizers[:, trees.parents]
+            steps = (
+                logits[:, trees.parents, trees.steps] - normalizers[:, trees.parents]
+            )
             # float64, as an answer may have many steps.
-            log_probabilities[:, trees.indices] = (steps.double() @ trees.transitions).float()
+            log_probabilities[:, trees.indices] = (
+                steps.double() @ trees.transitions
+            ).float()
         return log_probabilities
 
 
@@ -442,22 +529,27 @@ UNUSED_KEYS = re.compile(
 )
 """Keys of a release's file that the network does not use."""
 DECODER_SETTINGS = ("num_attention_heads", "hidden_act", "layer_norm_eps")
-"""Settings of the text encoder that the decoder shares; each of its layers attends to the question."""
+"""Settings of the text encoder that the decoder shares; each of its layers attends to the question.
+"""
 
 
 def load_matching_network(
-    file: Path, config: Settings | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
+    file: Path,
+    config: Settings | None = None,
+    name: str = "",
+    allow_missing: Mapping[str, str] = {},
 ) -> MatchingNetwork:
     """Return the matching network of a checkpoint file.
 
     Args:
-        file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or a file in its layout at another size.
+        file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or a file in its layout at
+            another size.
         config: The release's settings; by default the settings next to the file.
         name: Name of the model in the study, for errors.
         allow_missing: See `checkpoint_file.load_weights`.
     Raises:
-        UserError: The file or settings cannot be read, or a weight is missing, unexpected or of another shape; a
-            checkpoint for answering has no matching head.
+        UserError: The file or settings cannot be read, or a weight is missing, unexpected or of
+            another shape; a checkpoint for answering has no matching head.
     """
     weights, config, label = _open_checkpoint(file, config, name)
     vision = _read_vision_size(weights, config, label)
@@ -465,16 +557,24 @@ def load_matching_network(
     # Without values, which the checkpoint brings.
     with torch.device("meta"):
         network = MatchingNetwork(vision, text)
-    checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
+    checkpoint_file.load_weights(
+        network, weights, file, name, _is_unused, allow_missing
+    )
     return network.eval()
 
 
 def load_answering_network(
-    file: Path, config: Settings | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
+    file: Path,
+    config: Settings | None = None,
+    name: str = "",
+    allow_missing: Mapping[str, str] = {},
 ) -> AnsweringNetwork:
     """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
     weights, config, label = _open_checkpoint(file, config, name)
-    vision, bert = _read_vision_size(weights, config, label), _get_bert_settings(config, label)
+    vision, bert = (
+        _read_vision_size(weights, config, label),
+        _get_bert_settings(config, label),
+    )
     text = _read_text_config(weights, bert, label)
     # The decoder has its own layers, all of which attend to the question.
     settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
@@ -482,14 +582,23 @@ def load_answering_network(
     decoder = _read_text_config(weights, settings, label, "text_decoder.bert.")
     with torch.device("meta"):
         network = AnsweringNetwork(vision, text, decoder)
-    checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
+    checkpoint_file.load_weights(
+        network, weights, file, name, _is_unused, allow_missing
+    )
     return network.eval()
 
 
-def _open_checkpoint(file: Path, config: Settings | None, name: str) -> tuple[dict[str, torch.Tensor], Settings, str]:
-    """Return a file's weights without the extra level of pre-training, its settings, and the start of errors."""
+def _open_checkpoint(
+    file: Path, config: Settings | None, name: str
+) -> tuple[dict[str, torch.Tensor], Settings, str]:
+    """Return a file's weights without the extra level of pre-training, its settings, and the start
+    of errors.
+    """
     checkpoint = checkpoint_file.read_checkpoint(file)
-    weights = {key.replace("text_encoder.bert.", "text_encoder.", 1): value for key, value in checkpoint.items()}
+    weights = {
+        key.replace("text_encoder.bert.", "text_encoder.", 1): value
+        for key, value in checkpoint.items()
+    }
     if config is None:
         config = checkpoint_file.read_adjacent_settings(file)
     return weights, config, checkpoint_file.format_subject(name, file)
@@ -503,12 +612,18 @@ def _get_bert_settings(config: Settings, label: str) -> Settings:
     """Return the settings of the text encoder; the release names a file instead of them."""
     settings = config.get("bert_config", {})
     if not isinstance(settings, Mapping):
-        raise UserError(f"{label}: bert_config: {settings!r} is no mapping; write the content of that file instead")
+        raise UserError(
+            f"{label}: bert_config: {settings!r} is no mapping; write the content of that file instead"
+        )
     return settings
 
 
-def _read_vision_size(weights: Mapping[str, torch.Tensor], config: Settings, label: str) -> VisionSize:
-    """Return the size of the image encoder from the settings (`image_res`, `vision_width`, ...), else from shapes."""
+def _read_vision_size(
+    weights: Mapping[str, torch.Tensor], config: Settings, label: str
+) -> VisionSize:
+    """Return the size of the image encoder from the settings (`image_res`, `vision_width`, ...),
+    else from shapes.
+    """
     state_width = get_shape(weights, "visual_encoder.cls_token", 3, label)[2]
     patch = get_shape(weights, "visual_encoder.patch_embed.proj.weight", 4, label)[3]
     positions = get_shape(weights, "visual_encoder.pos_embed", 3, label)[1]
@@ -531,7 +646,9 @@ def _read_vision_size(weights: Mapping[str, torch.Tensor], config: Settings, lab
         width=width,
         depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), label),
         heads=_read_heads(config, "vision_heads", width, label),
-        hidden=get_shape(weights, "visual_encoder.blocks.0.mlp.fc1.weight", 2, label)[0],
+        hidden=get_shape(weights, "visual_encoder.blocks.0.mlp.fc1.weight", 2, label)[
+            0
+        ],
         patch=patch,
         grid=grid,
         image_size=image_size,
@@ -539,11 +656,15 @@ def _read_vision_size(weights: Mapping[str, torch.Tensor], config: Settings, lab
 
 
 def _read_text_config(
-    weights: Mapping[str, torch.Tensor], settings: Settings, label: str, prefix: str = "text_encoder."
+    weights: Mapping[str, torch.Tensor],
+    settings: Settings,
+    label: str,
+    prefix: str = "text_encoder.",
 ) -> BertConfig:
     """Return BERT's configuration from the release's `bert_config`, else from shapes.
 
-    `fusion_layer` is the first layer that attends to a context, whose states are of width `encoder_width`.
+    `fusion_layer` is the first layer that attends to a context, whose states are of width
+    `encoder_width`.
     """
     if settings.get("hidden_act", "gelu") != "gelu":
         raise UserError(
@@ -557,21 +678,34 @@ def _read_text_config(
             f"{label}: lacks {layer}*.crossattention.*; no layer attends to an image; name a checkpoint of ALBEF"
         )
     context_key = f"{layer}{context_layers[0]}.crossattention.self.key.weight"
-    words, width = get_shape(weights, f"{prefix}embeddings.word_embeddings.weight", 2, label)
-    positions, _ = get_shape(weights, f"{prefix}embeddings.position_embeddings.weight", 2, label)
-    segments, _ = get_shape(weights, f"{prefix}embeddings.token_type_embeddings.weight", 2, label)
+    words, width = get_shape(
+        weights, f"{prefix}embeddings.word_embeddings.weight", 2, label
+    )
+    positions, _ = get_shape(
+        weights, f"{prefix}embeddings.position_embeddings.weight", 2, label
+    )
+    segments, _ = get_shape(
+        weights, f"{prefix}embeddings.token_type_embeddings.weight", 2, label
+    )
     # Shapes of linear layers are (outputs, inputs).
     defaults = {
         "hidden_size": width,
         "num_hidden_layers": 1 + max(list_layers(weights, layer)),
-        "intermediate_size": get_shape(weights, f"{layer}0.intermediate.dense.weight", 2, label)[0],
+        "intermediate_size": get_shape(
+            weights, f"{layer}0.intermediate.dense.weight", 2, label
+        )[0],
         "fusion_layer": context_layers[0],
         "encoder_width": get_shape(weights, context_key, 2, label)[1],
     }
-    sizes = {key: _read_number(settings, key, default, label) for key, default in defaults.items()}
+    sizes = {
+        key: _read_number(settings, key, default, label)
+        for key, default in defaults.items()
+    }
     return BertConfig(
         **sizes,
-        num_attention_heads=_read_heads(settings, "num_attention_heads", sizes["hidden_size"], label),
+        num_attention_heads=_read_heads(
+            settings, "num_attention_heads", sizes["hidden_size"], label
+        ),
         vocab_size=words,
         max_position_embeddings=positions,
         type_vocab_size=segments,
@@ -583,18 +717,26 @@ def _read_text_config(
 def _read_heads(config: Settings, key: str, width: int, label: str) -> int:
     """Return the number of attention heads from the settings, or for heads of the released width."""
     if key not in config and width % HEAD_WIDTH:
-        raise UserError(f"{label}: width {width} is no multiple of {HEAD_WIDTH}; set {key} in its JSON config")
+        raise UserError(
+            f"{label}: width {width} is no multiple of {HEAD_WIDTH}; set {key} in its JSON config"
+        )
     heads = _read_number(config, key, width // HEAD_WIDTH, label)
     if width % heads:
-        raise UserError(f"{label}: {key} {heads} does not divide the width {width}; correct its JSON config")
+        raise UserError(
+            f"{label}: {key} {heads} does not divide the width {width}; correct its JSON config"
+        )
     return heads
 
 
 def _read_number(config: Settings, key: str, default: int, label: str) -> int:
-    """Return a positive whole number of the settings, or the default; the first fusion layer may be number 0."""
+    """Return a positive whole number of the settings, or the default; the first fusion layer may be
+    number 0.
+    """
     value = config.get(key, default)
     minimum = 0 if key == "fusion_layer" else 1
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or value < minimum:
-        raise UserError(f"{label}: {key}: {value!r} is no positive whole number; correct its JSON config")
+        raise UserError(
+            f"{label}: {key}: {value!r} is no positive whole number; correct its JSON config"
+        )
     return int(value)

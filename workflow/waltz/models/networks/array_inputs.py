@@ -1,4 +1,6 @@
-"""Logits of original checkpoints and language models for prepared arrays, to compare with other implementations."""
+"""Logits of original checkpoints and language models for prepared arrays, to compare with other
+implementations.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +28,9 @@ LOCATION_NUMBERS = 5
 
 
 @torch.inference_mode()
-def compute_logits(file: Path, config: Settings | None, inputs: Arrays, kind: str) -> dict[str, np.ndarray]:
+def compute_logits(
+    file: Path, config: Settings | None, inputs: Arrays, kind: str
+) -> dict[str, np.ndarray]:
     """Return logits of an original checkpoint for prepared inputs.
 
     Args:
@@ -45,13 +49,14 @@ def compute_logits(file: Path, config: Settings | None, inputs: Arrays, kind: st
               height, width), and `media_offset`, (n, tokens, 2): the number of tiles of earlier rows, and this number
               plus the tiles that the position sees; any negative numbers for a row without tiles. Both arrays are
               missing if no row has tiles.
-        kind: `albef`, `vilbert`, `vilbert-12in1`, `mplug-owl3`, or `text` for a language model: a GGUF file or a folder
-            in transformers format, which takes no `token_type_ids`.
+        kind: `albef`, `vilbert`, `vilbert-12in1`, `mplug-owl3`, or `text` for a language model: a
+            GGUF file or a folder in transformers format, which takes no `token_type_ids`.
     Returns:
-        For `mplug-owl3` and `text`, `logits`, float32 of shape (n, tokens, vocabulary), 0 at padding, each row read
-        alone. Else `match_logits`, float32 of shape (n, 2), in the order of the head: mismatch and match for ALBEF,
-        match and mismatch for ViLBERT. For `vilbert-12in1` also `retrieval_logit`, float32 of shape (n, 1). (The
-        original gives the NLVR2 head under that name if the batch is even; here a batch never is.)
+        For `mplug-owl3` and `text`, `logits`, float32 of shape (n, tokens, vocabulary), 0 at
+        padding, each row read alone. Else `match_logits`, float32 of shape (n, 2), in the order of
+        the head: mismatch and match for ALBEF, match and mismatch for ViLBERT. For `vilbert-12in1`
+        also `retrieval_logit`, float32 of shape (n, 1). (The original gives the NLVR2 head under
+        that name if the batch is even; here a batch never is.)
     Raises:
         UserError: The checkpoint cannot be loaded, or the inputs do not fit it.
     """
@@ -61,26 +66,38 @@ def compute_logits(file: Path, config: Settings | None, inputs: Arrays, kind: st
         return _compute_albef_logits(file, config, inputs)
     if kind == "mplug-owl3":
         return _compute_owl_logits(file, config, inputs)
-    return _compute_vilbert_logits(file, config, inputs, has_tasks=kind == "vilbert-12in1")
+    return _compute_vilbert_logits(
+        file, config, inputs, has_tasks=kind == "vilbert-12in1"
+    )
 
 
 def build_padding_bias(mask: torch.Tensor) -> torch.Tensor:
-    """Return the bias of attention scores for a float mask of tokens or regions: from (n, keys) to (n, 1, 1, keys)."""
+    """Return the bias of attention scores for a float mask of tokens or regions: from (n, keys) to
+    (n, 1, 1, keys).
+    """
     return ((1 - mask) * PADDING_BIAS)[:, None, None]
 
 
-def _compute_albef_logits(file: Path, config: Settings | None, inputs: Arrays) -> dict[str, np.ndarray]:
+def _compute_albef_logits(
+    file: Path, config: Settings | None, inputs: Arrays
+) -> dict[str, np.ndarray]:
     """Return the logits of ALBEF's matching head; see `compute_logits`."""
     if config is None:
         config = read_adjacent_settings(file)
     network = load_matching_network(file, config)
     ids_shape = _check_ids(inputs, ("pixel_values", "input_ids"), network.longest)
-    patch, bert, pixels = network.visual_encoder.patch, network.text_encoder.config, inputs["pixel_values"]
+    patch, bert, pixels = (
+        network.visual_encoder.patch,
+        network.text_encoder.config,
+        inputs["pixel_values"],
+    )
     image_size = network.image_size
     if "image_res" not in config and pixels.ndim:
         # Without a configured size, the positions are resized to the images.
         image_size = max(pixels.shape[-1] // patch, 1) * patch
-    shapes: dict[str, tuple[int, ...]] = {"pixel_values": (ids_shape[0], 3, image_size, image_size)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "pixel_values": (ids_shape[0], 3, image_size, image_size)
+    }
     for name in ("input_ids", "attention_mask", "token_type_ids"):
         if name in inputs:
             shapes[name] = ids_shape
@@ -89,11 +106,16 @@ def _compute_albef_logits(file: Path, config: Settings | None, inputs: Arrays) -
     # So that no rows give an empty array.
     logits = [np.zeros((0, 2), dtype=np.float32)]
     for first in range(0, ids_shape[0], PAIRS_PER_BATCH):
-        batch = {name: values[first : first + PAIRS_PER_BATCH] for name, values in arrays.items()}
+        batch = {
+            name: values[first : first + PAIRS_PER_BATCH]
+            for name, values in arrays.items()
+        }
         bias = None
         if "attention_mask" in batch:
             bias = build_padding_bias(batch["attention_mask"])
-        text = network.text_encoder.encode_text(batch["input_ids"], bias, batch.get("token_type_ids"))
+        text = network.text_encoder.encode_text(
+            batch["input_ids"], bias, batch.get("token_type_ids")
+        )
         image = network.visual_encoder(batch["pixel_values"])
         logits.append(network.compute_logits(text, image, bias).numpy())
     return {"match_logits": np.concatenate(logits)}
@@ -106,7 +128,11 @@ def _compute_vilbert_logits(
     network = load_two_streams(file, settings, has_tasks)
     config = network.config
     tasks = ("task_ids",) if has_tasks else ()
-    ids_shape = _check_ids(inputs, ("input_ids", "features", "boxes", *tasks), config.max_position_embeddings)
+    ids_shape = _check_ids(
+        inputs,
+        ("input_ids", "features", "boxes", *tasks),
+        config.max_position_embeddings,
+    )
     if inputs["features"].ndim != 3 or not inputs["features"].shape[1]:
         raise UserError(
             f"--inputs: features is of shape {inputs['features'].shape}, (n, regions, {config.v_feature_size}) is"
@@ -129,7 +155,11 @@ def _compute_vilbert_logits(
     }
     if has_tasks and inputs["task_ids"].shape == (ids_shape[0], 1):
         inputs["task_ids"] = inputs["task_ids"][:, 0]
-    limits = {"input_ids": config.vocab_size, "token_type_ids": config.type_vocab_size, "task_ids": config.tasks}
+    limits = {
+        "input_ids": config.vocab_size,
+        "token_type_ids": config.type_vocab_size,
+        "task_ids": config.tasks,
+    }
     arrays = _check_arrays(inputs, shapes, limits)
     match_logits, retrieval_logits = [], []
     for row in range(ids_shape[0]):
@@ -141,22 +171,33 @@ def _compute_vilbert_logits(
             retrieval_logits.append(network.compute_retrieval_logit(joint)[0].tolist())
     outputs = {"match_logits": np.array(match_logits, dtype=np.float32).reshape(-1, 2)}
     if has_tasks:
-        outputs["retrieval_logit"] = np.array(retrieval_logits, dtype=np.float32).reshape(-1, 1)
+        outputs["retrieval_logit"] = np.array(
+            retrieval_logits, dtype=np.float32
+        ).reshape(-1, 1)
     return outputs
 
 
-def _compute_joint_vector(network: TwoStreams, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def _compute_joint_vector(
+    network: TwoStreams, inputs: Mapping[str, torch.Tensor]
+) -> torch.Tensor:
     """Return the joint vector of one row, of shape (1, width)."""
     text_mask, tasks = inputs["attention_mask"], inputs.get("task_ids")
     if tasks is not None:  # for the task token that is inserted
         text_mask = torch.nn.functional.pad(text_mask, (1, 0), value=1)
-    text_bias, image_bias = build_padding_bias(text_mask), build_padding_bias(inputs["image_mask"])
-    text = network.encode_text(inputs["input_ids"], inputs["token_type_ids"], tasks, text_bias)
+    text_bias, image_bias = (
+        build_padding_bias(text_mask),
+        build_padding_bias(inputs["image_mask"]),
+    )
+    text = network.encode_text(
+        inputs["input_ids"], inputs["token_type_ids"], tasks, text_bias
+    )
     image = network.encode_image(inputs["features"], inputs["boxes"], image_bias)
     return network.fuse(text, image, text_bias, image_bias)
 
 
-def _compute_owl_logits(file: Path, config: Settings | None, inputs: Arrays) -> dict[str, np.ndarray]:
+def _compute_owl_logits(
+    file: Path, config: Settings | None, inputs: Arrays
+) -> dict[str, np.ndarray]:
     """Return the logits of mPLUG-Owl3; see `compute_logits`."""
     if config is None:
         config = read_adjacent_settings(file)
@@ -166,7 +207,11 @@ def _compute_owl_logits(file: Path, config: Settings | None, inputs: Arrays) -> 
     has_images = any(name in inputs for name in needed)
     if not has_images and "input_ids" in inputs:
         no_tiles = np.zeros((0, 3, network.tile_size, network.tile_size))
-        inputs = {**inputs, "media_offset": np.full((*inputs["input_ids"].shape, 2), -1), "pixel_values": no_tiles}
+        inputs = {
+            **inputs,
+            "media_offset": np.full((*inputs["input_ids"].shape, 2), -1),
+            "pixel_values": no_tiles,
+        }
     ids_shape = _check_ids(inputs, ("input_ids", *needed), text.max_position_embeddings)
     tiles = inputs["pixel_values"].shape[:1]
     shapes = {
@@ -187,26 +232,46 @@ def _compute_owl_logits(file: Path, config: Settings | None, inputs: Arrays) -> 
     return {"logits": logits}
 
 
-def _compute_owl_row(network: MplugOwl3, ids: torch.Tensor, pixels: torch.Tensor, counts: np.ndarray) -> np.ndarray:
-    """Return the logits of a row, of shape (positions, vocabulary), whose positions see the first `counts` tiles."""
+def _compute_owl_row(
+    network: MplugOwl3, ids: torch.Tensor, pixels: torch.Tensor, counts: np.ndarray
+) -> np.ndarray:
+    """Return the logits of a row, of shape (positions, vocabulary), whose positions see the first
+    `counts` tiles.
+    """
     images = None
     if len(pixels):
-        # sees[position, tile]: whether the position sees the tile; a tile stands at the first position that does.
+        # sees[position, tile]: whether the position sees the tile; a tile stands at the first
+        # position that does.
         sees = torch.from_numpy(counts[:, None] > np.arange(len(pixels)))
         features = network.encode_images(pixels).flatten(0, 1)
-        positions = sees.long().argmax(dim=0).repeat_interleave(network.positions_per_tile)
+        positions = (
+            sees.long().argmax(dim=0).repeat_interleave(network.positions_per_tile)
+        )
         states = network.project_images(features[None], positions[None])
-        images = ImageStates(states, sees.repeat_interleave(network.positions_per_tile, dim=1)[None])
-    return network.compute_logits(ids[None], torch.arange(len(ids))[None], images)[0].float().numpy()
+        images = ImageStates(
+            states, sees.repeat_interleave(network.positions_per_tile, dim=1)[None]
+        )
+    return (
+        network.compute_logits(ids[None], torch.arange(len(ids))[None], images)[0]
+        .float()
+        .numpy()
+    )
 
 
 def _compute_text_logits(file: Path, inputs: Arrays) -> dict[str, np.ndarray]:
     """Return the logits of a language model; see `compute_logits`."""
-    decoder = load_decoder(ModelSpec(file.name, "text", str(file), "local"), Device("cpu", torch.get_num_threads(), ""))
+    decoder = load_decoder(
+        ModelSpec(file.name, "text", str(file), "local"),
+        Device("cpu", torch.get_num_threads(), ""),
+    )
     ids_shape = _check_ids(inputs, ("input_ids",), decoder.window)
     vocabulary = decoder.network.model.config.vocab_size
     shapes = {"input_ids": ids_shape, "attention_mask": ids_shape}
-    arrays = _check_arrays({"attention_mask": np.ones(ids_shape), **inputs}, shapes, {"input_ids": vocabulary})
+    arrays = _check_arrays(
+        {"attention_mask": np.ones(ids_shape), **inputs},
+        shapes,
+        {"input_ids": vocabulary},
+    )
     logits = np.zeros((*ids_shape, vocabulary), dtype=np.float32)
     for row, is_visible in enumerate(arrays["attention_mask"].bool()):
         ids = arrays["input_ids"][row, is_visible][None]
@@ -218,8 +283,12 @@ def _compute_text_logits(file: Path, inputs: Arrays) -> dict[str, np.ndarray]:
     return {"logits": logits}
 
 
-def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list[tuple[int, np.ndarray]]:
-    """Return for each row its first tile, and the number of its tiles that each position but padding sees."""
+def _check_offsets(
+    offsets: np.ndarray, visible: np.ndarray, tiles: int
+) -> list[tuple[int, np.ndarray]]:
+    """Return for each row its first tile, and the number of its tiles that each position but
+    padding sees.
+    """
     if offsets.shape != (*visible.shape, 2) or offsets.dtype.kind not in "iu":
         raise UserError(
             f"--inputs: media_offset is {offsets.dtype} of shape {offsets.shape}, whole numbers of shape"
@@ -227,7 +296,8 @@ def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list
         )
     rows: list[tuple[int, np.ndarray]] = []
     for row, is_visible in zip(offsets, visible, strict=True):
-        # Each of shape (visible positions,): first tile of the row, and tile after the last that the position sees.
+        # Each of shape (visible positions,): first tile of the row, and tile after the last that
+        # the position sees.
         start, stop = row[is_visible].astype(np.int64).T
         if (start < 0).all():  # a row without tiles
             rows.append((0, np.zeros(len(start), dtype=np.int64)))
@@ -243,11 +313,15 @@ def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list
     return rows
 
 
-def _check_ids(inputs: Arrays, needed: Sequence[str], max_tokens: int) -> tuple[int, int]:
+def _check_ids(
+    inputs: Arrays, needed: Sequence[str], max_tokens: int
+) -> tuple[int, int]:
     """Return the shape of the ids, after a check that it is valid and no array is missing."""
     missing = [name for name in needed if name not in inputs]
     if missing:
-        raise UserError(f"--inputs: {', '.join(missing)} missing; this model needs {', '.join(needed)}; add them")
+        raise UserError(
+            f"--inputs: {', '.join(missing)} missing; this model needs {', '.join(needed)}; add them"
+        )
     shape = inputs["input_ids"].shape
     is_valid = len(shape) == 2 and 0 < shape[1] <= max_tokens
     if not is_valid:
@@ -260,14 +334,22 @@ def _check_ids(inputs: Arrays, needed: Sequence[str], max_tokens: int) -> tuple[
 def _check_arrays(
     inputs: Arrays, shapes: Mapping[str, tuple[int, ...]], limits: Mapping[str, int]
 ) -> dict[str, torch.Tensor]:
-    """Return the arrays of these shapes, checked: ids below their limits as int64, all others as float32."""
+    """Return the arrays of these shapes, checked: ids below their limits as int64, all others as
+    float32.
+    """
     tensors = {}
     for name, shape in shapes.items():
         array = inputs[name]
         if array.shape != shape:
-            raise UserError(f"--inputs: {name} is of shape {array.shape}, {shape} is needed; correct the file")
+            raise UserError(
+                f"--inputs: {name} is of shape {array.shape}, {shape} is needed; correct the file"
+            )
         if name in limits:
-            _check_values(name, _are_ids(array, limits[name]), f"whole numbers from 0 to {limits[name] - 1}")
+            _check_values(
+                name,
+                _are_ids(array, limits[name]),
+                f"whole numbers from 0 to {limits[name] - 1}",
+            )
             tensors[name] = torch.from_numpy(array.astype(np.int64))
             continue
         if name.endswith("_mask"):
@@ -288,4 +370,6 @@ def _are_ids(array: np.ndarray, limit: int) -> bool:
 
 def _check_values(name: str, is_valid: bool, expected: str) -> None:
     if not is_valid:
-        raise UserError(f"--inputs: {name} holds other than {expected}; correct the file")
+        raise UserError(
+            f"--inputs: {name} holds other than {expected}; correct the file"
+        )

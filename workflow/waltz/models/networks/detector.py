@@ -1,10 +1,13 @@
-"""The Faster R-CNN of Visual Genome that LXMERT and VisualBERT take their regions from, in plain PyTorch.
+"""The Faster R-CNN of Visual Genome that LXMERT and VisualBERT take their regions from, in plain
+PyTorch.
 
-Boxes are left, top, right, bottom, continuous; everything is computed in float32, as in the released code.
+Boxes are left, top, right, bottom, continuous; everything is computed in float32, as in the
+released code.
 
 Source:
-    Anderson et al., Bottom-up and top-down attention (CVPR 2018); Ren et al., Faster R-CNN (NeurIPS 2015). What is
-    computed follows the released weights `unc-nlp/frcnn-vg-finetuned`: ResNet-101-C4, 1,600 classes, 400 attributes.
+    Anderson et al., Bottom-up and top-down attention (CVPR 2018); Ren et al., Faster R-CNN (NeurIPS
+    2015). What is computed follows the released weights `unc-nlp/frcnn-vg-finetuned`:
+    ResNet-101-C4, 1,600 classes, 400 attributes.
 """
 
 import warnings
@@ -20,7 +23,13 @@ from torch.nn import functional
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.open_image import open_image
-from waltz.models.networks.detector_operators import AnchorGenerator, BoxCoder, clip_boxes_to_image, nms, roi_pool
+from waltz.models.networks.detector_operators import (
+    AnchorGenerator,
+    BoxCoder,
+    clip_boxes_to_image,
+    nms,
+    roi_pool,
+)
 
 EPSILON = 1e-5
 """Added to the variance in each batch norm of this detector."""
@@ -32,21 +41,26 @@ BOXES_PER_BATCH = 60
 
 @dataclass(frozen=True)
 class DetectorSettings:
-    """Settings that the released code reads from its configuration; the released weights have the default values.
+    """Settings that the released code reads from its configuration; the released weights have the
+    default values.
 
-    Names and order of the attributes are part of the digest that names a detector in stored regions.
+    Names and order of the attributes are part of the digest that names a detector in stored
+    regions.
 
     Attributes:
         shortest: Shorter side in pixels that an image is resized to.
         longest: Maximum of the longer side in pixels.
         mean: Mean of blue, green and red, in levels of 0 to 255; it is subtracted.
         deviation: Divisor after the mean is subtracted.
-        anchor_offset: Position in a cell that its anchors are centered at, as a share of the stride.
+        anchor_offset: Position in a cell that its anchors are centered at, as a share of the
+            stride.
         candidates: Number of anchors with the highest scores to consider.
         proposals: Maximum number of proposals.
-        proposal_overlap: Intersection over union above which the worse of two candidates is removed.
+        proposal_overlap: Intersection over union above which the worse of two candidates is
+            removed.
         proposal_weights: Divisors of the proposals' deltas dx, dy, dw, dh.
-        smallest: Length of a side in pixels; candidates with a side of at most this length are removed.
+        smallest: Length of a side in pixels; candidates with a side of at most this length are
+            removed.
         resolution: Cells in each direction that a proposal is pooled to.
         box_weights: Divisors of the regions' deltas.
         overlaps: Such limits for regions; the next one is tried if too few regions are left.
@@ -119,9 +133,11 @@ class DetectorSizes:
 
 
 def read_image(file: Path, is_upright: bool) -> Image.Image:
-    """Return an image file in RGB: grey in three channels, no alpha, and rotated by its EXIF data if `is_upright`.
+    """Return an image file in RGB: grey in three channels, no alpha, and rotated by its EXIF data
+    if `is_upright`.
 
-    OpenCV, which the released code reads images with, rotates them. `sources.images` makes alpha white instead.
+    OpenCV, which the released code reads images with, rotates them. `sources.images` makes alpha
+    white instead.
 
     Raises:
         UserError: The file holds no image that can be read, or too large an image.
@@ -135,15 +151,25 @@ def read_image(file: Path, is_upright: bool) -> Image.Image:
                     image = ImageOps.exif_transpose(opened)
                 return convert_to_rgb(image)
     except UnidentifiedImageError:
-        raise UserError(f"{file}: is no image of a known format; name an image") from None
+        raise UserError(
+            f"{file}: is no image of a known format; name an image"
+        ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise UserError(f"{file}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from None
+        raise UserError(
+            f"{file}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller"
+        ) from None
     except Exception as error:  # image decoders can raise anything
-        raise UserError(f"{file}: cannot be read: {get_first_line(error)}; get the image again") from None
+        raise UserError(
+            f"{file}: cannot be read: {get_first_line(error)}; get the image again"
+        ) from None
 
 
-def compute_resized_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
-    """Return height and width of an image whose shorter side is resized to `shortest`, or its longer to `longest`."""
+def compute_resized_size(
+    height: int, width: int, shortest: int, longest: int
+) -> tuple[int, int]:
+    """Return height and width of an image whose shorter side is resized to `shortest`, or its
+    longer to `longest`.
+    """
     # Both sides are multiplied by one number, so that the aspect ratio stays.
     scale = shortest / min(height, width)
     # The shorter side is set, not multiplied: a product may be rounded to another number.
@@ -165,9 +191,13 @@ def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tenso
 
     The channels are blue, green and red; they are resized as floats without antialiasing.
     """
-    size = compute_resized_size(image.height, image.width, settings.shortest, settings.longest)
+    size = compute_resized_size(
+        image.height, image.width, settings.shortest, settings.longest
+    )
     # Without antialiasing, as in the released code.
-    resized = functional.interpolate(read_levels(image)[None], size, mode="bilinear", align_corners=False)[0]
+    resized = functional.interpolate(
+        read_levels(image)[None], size, mode="bilinear", align_corners=False
+    )[0]
     mean = torch.tensor(settings.mean)[:, None, None]
     deviation = torch.tensor(settings.deviation)[:, None, None]
     return (resized - mean) / deviation
@@ -198,8 +228,10 @@ class Detections:
     """Regions of one image, best first.
 
     Attributes:
-        boxes: Left, top, right and bottom in pixels of the prepared image: float32 of shape (regions, 4).
-        features: Features of the proposals, from which the boxes are decoded: float32 of shape (regions, width).
+        boxes: Left, top, right and bottom in pixels of the prepared image: float32 of shape
+            (regions, 4).
+        features: Features of the proposals, from which the boxes are decoded: float32 of shape
+            (regions, width).
         classes: int64 of shape (regions,).
         scores: Probability of the class, by which the regions are ordered.
         attributes: int64 of shape (regions,).
@@ -215,15 +247,21 @@ class Detections:
 
 
 class Detector(nn.Module):
-    """A Faster R-CNN on the map of `res4`, with the released names of weights; `name` is stored with its regions."""
+    """A Faster R-CNN on the map of `res4`, with the released names of weights; `name` is stored
+    with its regions.
+    """
 
-    def __init__(self, name: str, sizes: DetectorSizes, settings: DetectorSettings) -> None:
+    def __init__(
+        self, name: str, sizes: DetectorSizes, settings: DetectorSettings
+    ) -> None:
         """Create a detector without weights."""
         super().__init__()
         self.name, self.sizes, self.settings = name, sizes, settings
         self.backbone = Backbone(sizes)
         inputs = sizes.stages["res4"].outputs
-        self.proposal_generator = ProposalGenerator(inputs, sizes.hidden, sizes.anchors, settings)
+        self.proposal_generator = ProposalGenerator(
+            inputs, sizes.hidden, sizes.anchors, settings
+        )
         self.roi_heads = RegionHeads(sizes)
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
@@ -234,7 +272,8 @@ class Detector(nn.Module):
     def forward(self, image: torch.Tensor) -> Detections:
         """Return the regions of one image from `prepare_image`.
 
-        Images are not batched: the released code pads smaller images with zeros, which changes their features.
+        Images are not batched: the released code pads smaller images with zeros, which changes
+        their features.
 
         Raises:
             UserError: Too few regions are left, or there are numbers that are not finite.
@@ -254,25 +293,43 @@ class Detector(nn.Module):
         pooled = roi_pool(states, [proposals], self.settings.resolution, 1 / STRIDE)
         features = self.roi_heads.compute_features(pooled)
         predictor = self.roi_heads.box_predictor
-        logits = predictor.cls_score(features)  # (proposals, classes + 1), background last
+        # (proposals, classes + 1), background last
+        logits = predictor.cls_score(features)
         # The class of a proposal is its most probable one; the background is no class.
         scores, classes = logits.softmax(dim=-1)[:, :-1].max(dim=-1)
         deltas = predictor.compute_deltas(features, classes)
         boxes = BoxCoder(self.settings.box_weights).decode_single(deltas, proposals)
-        if not (boxes.isfinite().all() and features.isfinite().all() and scores.isfinite().all()):
-            raise UserError(f"{self.name} gives numbers that are not finite; fetch its weights again")
+        if not (
+            boxes.isfinite().all()
+            and features.isfinite().all()
+            and scores.isfinite().all()
+        ):
+            raise UserError(
+                f"{self.name} gives numbers that are not finite; fetch its weights again"
+            )
 
         # The regions: the best boxes, with their attributes.
         boxes = clip_boxes_to_image(boxes, (height, width))
         selected = self._select_best(boxes, scores, height, width)
-        probabilities = predictor.compute_attribute_probabilities(features[selected], logits[selected])
+        probabilities = predictor.compute_attribute_probabilities(
+            features[selected], logits[selected]
+        )
         attribute_scores, attributes = probabilities.max(dim=-1)
         return Detections(
-            boxes[selected], features[selected], classes[selected], scores[selected], attributes, attribute_scores
+            boxes[selected],
+            features[selected],
+            classes[selected],
+            scores[selected],
+            attributes,
+            attribute_scores,
         )
 
-    def _select_best(self, boxes: torch.Tensor, scores: torch.Tensor, height: int, width: int) -> torch.Tensor:
-        """Return the indices of the regions selected with the first limit that leaves enough of them."""
+    def _select_best(
+        self, boxes: torch.Tensor, scores: torch.Tensor, height: int, width: int
+    ) -> torch.Tensor:
+        """Return the indices of the regions selected with the first limit that leaves enough of
+        them.
+        """
         max_selected = 0
         for limit in self.settings.overlaps:
             selected = nms(boxes, scores, limit, self.settings.most)
@@ -303,18 +360,29 @@ class FrozenBatchNorm(nn.Module):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return normalized states, of the same shape (batch, channels, height, width)."""
         mean, variance = self.get_buffer("running_mean"), self.get_buffer("running_var")
-        return functional.batch_norm(states, mean, variance, self.weight, self.bias, False, 0.0, self.epsilon)
+        return functional.batch_norm(
+            states, mean, variance, self.weight, self.bias, False, 0.0, self.epsilon
+        )
 
 
 class Convolution(nn.Conv2d):
     """A convolution without bias, then batch norm."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel_size: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
+        self,
+        inputs: int,
+        outputs: int,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
     ) -> None:
         """Create a convolution that keeps the size except for its stride."""
         padding = dilation * (kernel_size // 2)
-        super().__init__(inputs, outputs, kernel_size, stride, padding, dilation, groups, bias=False)
+        super().__init__(
+            inputs, outputs, kernel_size, stride, padding, dilation, groups, bias=False
+        )
         self.norm = FrozenBatchNorm(outputs)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -324,7 +392,8 @@ class Convolution(nn.Conv2d):
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions with a shortcut, which is a convolution if the number of channels changes.
+    """1x1, 3x3 and 1x1 convolutions with a shortcut, which is a convolution if the number of
+    channels changes.
 
     As in the released weights, the first 1x1 convolution has the stride.
 
@@ -332,14 +401,18 @@ class Bottleneck(nn.Module):
         He et al., Deep residual learning (CVPR 2016), section 4.1.
     """
 
-    def __init__(self, inputs: int, sizes: StageSizes, stride: int, dilation: int) -> None:
+    def __init__(
+        self, inputs: int, sizes: StageSizes, stride: int, dilation: int
+    ) -> None:
         """Create a bottleneck of a stage."""
         super().__init__()
         self.shortcut: Convolution | None = None
         if inputs != sizes.outputs:
             self.shortcut = Convolution(inputs, sizes.outputs, 1, stride=stride)
         self.conv1 = Convolution(inputs, sizes.width, 1, stride=stride)
-        self.conv2 = Convolution(sizes.width, sizes.width, 3, dilation=dilation, groups=sizes.groups)
+        self.conv2 = Convolution(
+            sizes.width, sizes.width, 3, dilation=dilation, groups=sizes.groups
+        )
         self.conv3 = Convolution(sizes.width, sizes.outputs, 1)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -353,7 +426,9 @@ class Bottleneck(nn.Module):
         return functional.relu_(self.conv3(inner) + residual)
 
 
-def build_stage(inputs: int, sizes: StageSizes, stride: int, dilation: int = 1) -> nn.Sequential:
+def build_stage(
+    inputs: int, sizes: StageSizes, stride: int, dilation: int = 1
+) -> nn.Sequential:
     """Return a stage of bottlenecks, of which the first has the stride."""
     blocks = [Bottleneck(inputs, sizes, stride, dilation)]
     for _ in range(sizes.blocks - 1):
@@ -371,7 +446,9 @@ class Stem(nn.Module):
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Return states at about a quarter of the size."""
-        return functional.max_pool2d(functional.relu_(self.conv1(pixels)), 3, stride=2, padding=0, ceil_mode=True)
+        return functional.max_pool2d(
+            functional.relu_(self.conv1(pixels)), 3, stride=2, padding=0, ceil_mode=True
+        )
 
 
 class Backbone(nn.Module):
@@ -381,7 +458,8 @@ class Backbone(nn.Module):
         """Create a backbone."""
         super().__init__()
         stages = sizes.stages
-        # The stages halve the size of the map, except the first, which follows the pool of the stem.
+        # The stages halve the size of the map, except the first, which follows the pool of the
+        # stem.
         self.stem = Stem(sizes.stem)
         self.res2 = build_stage(sizes.stem, stages["res2"], stride=1)
         self.res3 = build_stage(stages["res2"].outputs, stages["res3"], stride=2)
@@ -402,48 +480,65 @@ class Predictor(nn.Module):
     def __init__(self, sizes: DetectorSizes) -> None:
         """Create the heads."""
         super().__init__()
-        # Names of the attributes are keys of the checkpoint; one output more stands for the background, or for "none".
+        # Names of the attributes are keys of the checkpoint; one output more stands for the
+        # background, or for "none".
         self.cls_score = nn.Linear(sizes.width, sizes.classes + 1)
         self.bbox_pred = nn.Linear(sizes.width, 4 * sizes.classes)
         self.cls_embedding = nn.Embedding(sizes.classes + 1, sizes.embedding)
         self.fc_attr = nn.Linear(sizes.width + sizes.embedding, sizes.mixed)
         self.attr_score = nn.Linear(sizes.mixed, sizes.attributes + 1)
 
-    def compute_deltas(self, features: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    def compute_deltas(
+        self, features: torch.Tensor, classes: torch.Tensor
+    ) -> torch.Tensor:
         """Return deltas of the box for one class of each region: shape (regions, 4)."""
-        deltas_by_class = self.bbox_pred(features).view(len(features), -1, 4)  # (regions, classes, 4)
-        deltas: torch.Tensor = deltas_by_class[torch.arange(len(features), device=features.device), classes]
+        # (regions, classes, 4)
+        deltas_by_class = self.bbox_pred(features).view(len(features), -1, 4)
+        deltas: torch.Tensor = deltas_by_class[
+            torch.arange(len(features), device=features.device), classes
+        ]
         return deltas
 
-    def compute_attribute_probabilities(self, features: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities of the attributes except "none" of regions: shape (regions, attributes).
+    def compute_attribute_probabilities(
+        self, features: torch.Tensor, logits: torch.Tensor
+    ) -> torch.Tensor:
+        """Return probabilities of the attributes except "none" of regions: shape (regions,
+        attributes).
 
         Args:
             features: Features of the regions, of shape (regions, width).
-            logits: Logits of their classes and of the background, of shape (regions, classes + 1). The embedding of the
-                best one is read with the features.
+            logits: Logits of their classes and of the background, of shape (regions, classes + 1).
+                The embedding of the best one is read with the features.
         """
-        # Anderson et al., section 3.1: the feature and an embedding of the class, then a hidden layer.
-        inputs = torch.cat([features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1)
+        # Anderson et al., section 3.1: the feature and an embedding of the class, then a hidden
+        # layer.
+        inputs = torch.cat(
+            [features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1
+        )
         scores = self.attr_score(functional.relu_(self.fc_attr(inputs)))
         probabilities: torch.Tensor = scores[:, :-1].softmax(dim=-1)
         return probabilities
 
 
 class RegionHeads(nn.Module):
-    """The last stage of the network on the pooled map, without stride and with dilation, and the heads."""
+    """The last stage of the network on the pooled map, without stride and with dilation, and the
+    heads.
+    """
 
     def __init__(self, sizes: DetectorSizes) -> None:
         """Create the last stage and the heads."""
         super().__init__()
-        self.res5 = build_stage(sizes.stages["res4"].outputs, sizes.stages["res5"], stride=1, dilation=2)
+        self.res5 = build_stage(
+            sizes.stages["res4"].outputs, sizes.stages["res5"], stride=1, dilation=2
+        )
         self.box_predictor = Predictor(sizes)
 
     def compute_features(self, pooled: torch.Tensor) -> torch.Tensor:
         """Return the features of proposals, of shape (proposals, width).
 
         Args:
-            pooled: The map under each proposal, of shape (proposals, channels, resolution, resolution).
+            pooled: The map under each proposal, of shape (proposals, channels, resolution,
+                resolution).
         """
         features = []
         for first in range(0, len(pooled), BOXES_PER_BATCH):
@@ -463,16 +558,26 @@ class ProposalHead(nn.Module):
         self.anchor_deltas = nn.Conv2d(hidden, 4 * anchors, 1)
 
     def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return scores of shape (candidates,) and deltas of shape (candidates, 4), in the order of anchors."""
-        return score_anchors(states, self.conv, self.objectness_logits, self.anchor_deltas)
+        """Return scores of shape (candidates,) and deltas of shape (candidates, 4), in the order of
+        anchors.
+        """
+        return score_anchors(
+            states, self.conv, self.objectness_logits, self.anchor_deltas
+        )
 
 
 def score_anchors(
-    states: torch.Tensor, convolution: nn.Conv2d, score_layer: nn.Conv2d, delta_layer: nn.Conv2d
+    states: torch.Tensor,
+    convolution: nn.Conv2d,
+    score_layer: nn.Conv2d,
+    delta_layer: nn.Conv2d,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scores of shape (candidates,) and deltas of shape (candidates, 4) of a map, in the order of anchors."""
+    """Return scores of shape (candidates,) and deltas of shape (candidates, 4) of a map, in the
+    order of anchors.
+    """
     inner = functional.relu_(convolution(states))
-    # (1, anchors or 4 x anchors, rows, columns) -> (1, rows, columns, ...): cell by cell, as anchors are.
+    # (1, anchors or 4 x anchors, rows, columns) -> (1, rows, columns, ...): cell by cell, as
+    # anchors are.
     scores = score_layer(inner).permute(0, 2, 3, 1)
     deltas = delta_layer(inner).permute(0, 2, 3, 1)
     return scores.flatten(), deltas.reshape(-1, 4)
@@ -481,7 +586,9 @@ def score_anchors(
 class ProposalGenerator(nn.Module):
     """Generator of box proposals (the region proposal network of Faster R-CNN)."""
 
-    def __init__(self, inputs: int, hidden: int, anchors: int, settings: DetectorSettings) -> None:
+    def __init__(
+        self, inputs: int, hidden: int, anchors: int, settings: DetectorSettings
+    ) -> None:
         """Create a proposal generator on a map."""
         super().__init__()
         # Names of the attributes are keys of the checkpoint.
@@ -490,16 +597,22 @@ class ProposalGenerator(nn.Module):
         self.settings = settings
 
     def forward(self, states: torch.Tensor, height: int, width: int) -> torch.Tensor:
-        """Return proposed boxes on the map of an image of this height and width, best first: shape (boxes, 4)."""
+        """Return proposed boxes on the map of an image of this height and width, best first: shape
+        (boxes, 4).
+        """
         settings = self.settings
         scores, deltas = self.rpn_head(states)
         rows, columns = states.shape[-2:]
-        (anchors,) = self.anchor_generator.grid_anchors([(rows, columns)], [STRIDE], settings.anchor_offset)
+        (anchors,) = self.anchor_generator.grid_anchors(
+            [(rows, columns)], [STRIDE], settings.anchor_offset
+        )
 
         # The candidates with the best scores, decoded and clipped.
         best = scores.sort(descending=True, stable=True).indices[: settings.candidates]
         scores = scores[best]
-        boxes = BoxCoder(settings.proposal_weights).decode_single(deltas[best], anchors[best])
+        boxes = BoxCoder(settings.proposal_weights).decode_single(
+            deltas[best], anchors[best]
+        )
         boxes = clip_boxes_to_image(boxes, (height, width))
 
         # Those that are large enough and do not overlap a better one.

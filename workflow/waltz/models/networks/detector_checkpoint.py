@@ -1,4 +1,6 @@
-"""Settings, sizes and weights of LXMERT's detector, from its released files; other detectors use the same readers."""
+"""Settings, sizes and weights of LXMERT's detector, from its released files; other detectors use
+the same readers.
+"""
 
 import hashlib
 import logging
@@ -17,8 +19,19 @@ from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.bounded_yaml import read_yaml
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, ModelSpec
 from waltz.models.array_pickle import read_array_pickle
-from waltz.models.checkpoint_file import find_checkpoint_file, get_shape, list_layers, load_weights, read_checkpoint
-from waltz.models.networks.detector import Detector, DetectorSettings, DetectorSizes, StageSizes
+from waltz.models.checkpoint_file import (
+    find_checkpoint_file,
+    get_shape,
+    list_layers,
+    load_weights,
+    read_checkpoint,
+)
+from waltz.models.networks.detector import (
+    Detector,
+    DetectorSettings,
+    DetectorSizes,
+    StageSizes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -74,17 +87,24 @@ FIXED_VALUES: dict[str, Any] = {
 """Supported values; other ones are errors."""
 
 
-def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping[str, str] = {}) -> Detector:
+def load_detector(
+    file: Path, config: Path | None = None, allow_missing: Mapping[str, str] = {}
+) -> Detector:
     """Return a detector from its weights and configuration.
 
     Args:
-        file: Weights in the layout of `pytorch_model.bin` of the released detector, or its pickle of NumPy arrays.
-        config: Its configuration; None uses the `config.yaml` next to the weights, else the released values.
+        file: Weights in the layout of `pytorch_model.bin` of the released detector, or its pickle
+            of NumPy arrays.
+        config: Its configuration; None uses the `config.yaml` next to the weights, else the
+            released values.
         allow_missing: Patterns of keys that may be missing or unexpected, with reasons.
     Raises:
-        UserError: A file cannot be read, they are of different networks, or a weight is missing or unexpected.
+        UserError: A file cannot be read, they are of different networks, or a weight is missing or
+            unexpected.
     """
-    weights = read_arrays(file) if file.suffix == PICKLE_SUFFIX else read_checkpoint(file)
+    weights = (
+        read_arrays(file) if file.suffix == PICKLE_SUFFIX else read_checkpoint(file)
+    )
     sizes = _read_sizes(weights, str(file))
     config = config or find_adjacent_config(file, DETECTOR_KIND)
     settings = DetectorSettings()
@@ -92,7 +112,14 @@ def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping
         settings = read_config(config, sizes)
     with torch.device("meta"):
         network = Detector(name_detector(file, settings), sizes, settings)
-    load_weights(network, weights, file, "", lambda key: key.endswith(COUNTER_SUFFIX), allow_missing)
+    load_weights(
+        network,
+        weights,
+        file,
+        "",
+        lambda key: key.endswith(COUNTER_SUFFIX),
+        allow_missing,
+    )
     return network.eval().requires_grad_(False)
 
 
@@ -105,15 +132,17 @@ def find_adjacent_config(file: Path, kind: str) -> Path | None:
 
 
 def load_configured_detector(
-    spec: ModelSpec, kind: str, load: Callable[[Path, Path | None, Mapping[str, str]], AnyDetector]
+    spec: ModelSpec,
+    kind: str,
+    load: Callable[[Path, Path | None, Mapping[str, str]], AnyDetector],
 ) -> AnyDetector:
     """Return the detector that a model's entry names: a file, or a folder or hub id with one.
 
     Args:
         spec: The entry.
         kind: Kind of the detector, which determines the name of its configuration.
-        load: Function that loads it from its weights, its configuration if that is not next to them, and the patterns
-            of keys that may be missing.
+        load: Function that loads it from its weights, its configuration if that is not next to
+            them, and the patterns of keys that may be missing.
     Raises:
         UserError: `load` raises it, or the files cannot be fetched.
     """
@@ -125,32 +154,45 @@ def load_configured_detector(
         )
     try:
         # A detector is found like the weights of a model.
-        file = find_checkpoint_file(replace(spec, weights=spec.detector, revision=spec.detector_revision))
+        file = find_checkpoint_file(
+            replace(spec, weights=spec.detector, revision=spec.detector_revision)
+        )
         config = None
         if not is_local:
             config = _download_config(spec, DETECTOR_CONFIGS[kind])
         return load(file, config, spec.allow_missing)
     except UserError as error:
         prefix = f"models.{spec.name}"
-        raise UserError(f"{prefix}.detector: {str(error).removeprefix(f'{prefix}: ')}") from None
+        raise UserError(
+            f"{prefix}.detector: {str(error).removeprefix(f'{prefix}: ')}"
+        ) from None
 
 
 def _download_config(spec: ModelSpec, name: str) -> Path | None:
-    """Return the configuration of this name in a repository, or None if it has none; a failed request is an error.
+    """Return the configuration of this name in a repository, or None if it has none; a failed
+    request is an error.
 
     The hub's cache records absent files, for machines without a network.
     """
     repository = "/".join(spec.detector.split("/")[:2])
     # A path, or a mark that the repository lacks the file, or None if that is not known.
-    cached = huggingface_hub.try_to_load_from_cache(repository, name, revision=spec.detector_revision)
+    cached = huggingface_hub.try_to_load_from_cache(
+        repository, name, revision=spec.detector_revision
+    )
     if isinstance(cached, str):
         return Path(cached)
     if cached is not None:  # the repository is known to lack the file
         return None
     try:
-        return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.detector_revision))
+        return Path(
+            huggingface_hub.hf_hub_download(
+                repository, name, revision=spec.detector_revision
+            )
+        )
     except LocalEntryNotFoundError as error:
-        raise UserError(f"cannot load {name} of {repository}: {get_first_line(error)}; check the network") from None
+        raise UserError(
+            f"cannot load {name} of {repository}: {get_first_line(error)}; check the network"
+        ) from None
     except EntryNotFoundError:
         return None
 
@@ -167,10 +209,12 @@ def name_detector(file: Path, settings: object) -> str:
 def read_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
     """Return the settings of a YAML file with the keys of the released `config.yaml`, in any case.
 
-    Missing keys have the released values. Unused keys, such as those of training, are listed in the log.
+    Missing keys have the released values. Unused keys, such as those of training, are listed in the
+    log.
 
     Raises:
-        UserError: The file cannot be read, a key has an invalid or unsupported value, or weights have other sizes.
+        UserError: The file cannot be read, a key has an invalid or unsupported value, or weights
+            have other sizes.
     """
     values = read_config_values(file)
     check_fixed_values(file, values, FIXED_VALUES)
@@ -194,7 +238,8 @@ def log_unread_keys(file: Path, values: FileSettings, known: Set[str]) -> None:
 
 
 def read_config_values(file: Path) -> FileSettings:
-    """Return the values of a YAML or JSON file by the keys of all levels, joined by full stops and in lower case.
+    """Return the values of a YAML or JSON file by the keys of all levels, joined by full stops and
+    in lower case.
 
     Raises:
         UserError: The file cannot be read or is no mapping.
@@ -202,9 +247,13 @@ def read_config_values(file: Path) -> FileSettings:
     try:
         content = read_yaml(file)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{file}: cannot be read ({get_first_line(error)}); name the detector's config.yaml") from None
+        raise UserError(
+            f"{file}: cannot be read ({get_first_line(error)}); name the detector's config.yaml"
+        ) from None
     if not isinstance(content, Mapping):
-        raise UserError(f"{file}: is no mapping of keys to values; name the detector's config.yaml")
+        raise UserError(
+            f"{file}: is no mapping of keys to values; name the detector's config.yaml"
+        )
     return dict(_flatten(content))
 
 
@@ -233,7 +282,8 @@ def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def parse_value(file: Path, key: str, value: Any, released: Any) -> Any:
-    """Return the value of a key of a configuration: a number of the released value's type, or a tuple of numbers.
+    """Return the value of a key of a configuration: a number of the released value's type, or a
+    tuple of numbers.
 
     Raises:
         UserError: The value is another one.
@@ -246,7 +296,9 @@ def parse_value(file: Path, key: str, value: Any, released: Any) -> Any:
         is_exact = isinstance(released, float) or value == int(value)
         if is_exact:
             return type(released)(value)
-    raise UserError(f"{file}: {key}: {value!r} is invalid; the released value is {released}; correct the file")
+    raise UserError(
+        f"{file}: {key}: {value!r} is invalid; the released value is {released}; correct the file"
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -261,13 +313,27 @@ def _check_settings(file: Path, settings: DetectorSettings) -> None:
     for name, length in lengths.items():
         value = getattr(settings, name)
         if len(value) != length:
-            raise UserError(f"{file}: {key_of[name]}: {length} numbers are expected, not {value}; correct the file")
+            raise UserError(
+                f"{file}: {key_of[name]}: {length} numbers are expected, not {value}; correct the file"
+            )
     for name in ("deviation", "proposal_weights", "box_weights"):
         if 0 in getattr(settings, name):
-            raise UserError(f"{file}: {key_of[name]}: nothing can be divided by 0; correct the file")
-    for name in ("shortest", "longest", "candidates", "proposals", "resolution", "overlaps", "fewest"):
+            raise UserError(
+                f"{file}: {key_of[name]}: nothing can be divided by 0; correct the file"
+            )
+    for name in (
+        "shortest",
+        "longest",
+        "candidates",
+        "proposals",
+        "resolution",
+        "overlaps",
+        "fewest",
+    ):
         if not getattr(settings, name):
-            raise UserError(f"{file}: {key_of[name]}: must be above 0; correct the file")
+            raise UserError(
+                f"{file}: {key_of[name]}: must be above 0; correct the file"
+            )
     if settings.fewest > settings.most:
         raise UserError(
             f"{file}: min_detections: {settings.fewest} is above max_detections, {settings.most}; correct the file"
@@ -281,7 +347,9 @@ HIDDEN_KEY = "proposal_generator.hidden_channels"
 
 
 def _check_sizes(file: Path, values: FileSettings, sizes: DetectorSizes) -> set[str]:
-    """Refuse a configuration of another network than the weights, and return the keys that state sizes."""
+    """Refuse a configuration of another network than the weights, and return the keys that state
+    sizes.
+    """
     res2 = sizes.stages["res2"]
     actual = {
         "roi_heads.num_classes": sizes.classes,
@@ -316,21 +384,31 @@ def _count_anchors(file: Path, values: FileSettings) -> int | None:
         try:
             counts.append(len(values[key][0]))
         except (TypeError, LookupError):
-            raise UserError(f"{file}: {key}: {values[key]!r} is invalid; remove the key") from None
+            raise UserError(
+                f"{file}: {key}: {values[key]!r} is invalid; remove the key"
+            ) from None
     if len(counts) < len(ANCHOR_KEYS):
         return None
     return math.prod(counts)
 
 
-def check_stated_sizes(file: Path, stated: FileSettings, actual: Mapping[str, int], advice: str) -> None:
+def check_stated_sizes(
+    file: Path, stated: FileSettings, actual: Mapping[str, int], advice: str
+) -> None:
     """Refuse sizes of a configuration that are not the sizes of the weights.
 
     Raises:
         UserError: A size differs.
     """
-    faults = [f"{key}: {value} for {actual[key]}" for key, value in stated.items() if value != actual[key]]
+    faults = [
+        f"{key}: {value} for {actual[key]}"
+        for key, value in stated.items()
+        if value != actual[key]
+    ]
     if faults:
-        raise UserError(f"{file}: is of another detector than the weights: {'; '.join(faults)}; {advice}")
+        raise UserError(
+            f"{file}: is of another detector than the weights: {'; '.join(faults)}; {advice}"
+        )
 
 
 def _read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> DetectorSizes:
@@ -338,8 +416,13 @@ def _read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> DetectorSize
     proposals, heads = "proposal_generator.", "roi_heads.box_predictor."
     return DetectorSizes(
         stem=get_shape(weights, "backbone.stem.conv1.weight", 4, label)[0],
-        stages={name: read_stage_sizes(weights, prefix, label) for name, prefix in STAGE_PREFIXES.items()},
-        anchors=get_shape(weights, f"{proposals}anchor_generator.cell_anchors.0", 2, label)[0],
+        stages={
+            name: read_stage_sizes(weights, prefix, label)
+            for name, prefix in STAGE_PREFIXES.items()
+        },
+        anchors=get_shape(
+            weights, f"{proposals}anchor_generator.cell_anchors.0", 2, label
+        )[0],
         hidden=get_shape(weights, f"{proposals}rpn_head.conv.weight", 4, label)[0],
         classes=get_shape(weights, f"{heads}cls_score.weight", 2, label)[0] - 1,
         attributes=get_shape(weights, f"{heads}attr_score.weight", 2, label)[0] - 1,
@@ -348,7 +431,9 @@ def _read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> DetectorSize
     )
 
 
-def read_stage_sizes(weights: Mapping[str, torch.Tensor], prefix: str, label: str) -> StageSizes:
+def read_stage_sizes(
+    weights: Mapping[str, torch.Tensor], prefix: str, label: str
+) -> StageSizes:
     """Return the sizes of the stage whose keys begin with a prefix.
 
     Raises:
@@ -364,19 +449,25 @@ def read_stage_sizes(weights: Mapping[str, torch.Tensor], prefix: str, label: st
             " this very network"
         )
     blocks = 1 + max(list_layers(weights, prefix))
-    return StageSizes(blocks=blocks, width=width, outputs=outputs, groups=width // group_width)
+    return StageSizes(
+        blocks=blocks, width=width, outputs=outputs, groups=width // group_width
+    )
 
 
 def read_arrays(file: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a pickle of NumPy arrays by key; a `model` level around them is removed.
+    """Return the weights of a pickle of NumPy arrays by key; a `model` level around them is
+    removed.
 
     Raises:
-        UserError: The file cannot be read, is truncated, or holds anything but plain values and arrays of numbers.
+        UserError: The file cannot be read, is truncated, or holds anything but plain values and
+            arrays of numbers.
     """
     try:
         arrays = read_array_pickle(file)
     except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
+        raise UserError(
+            f"{file}: cannot be read: {error.strerror or error}; check the path"
+        ) from None
     except Exception as error:  # a hostile or truncated file can raise anything
         raise UserError(
             f"{file}: is truncated or no pickle of arrays ({get_first_line(error)[:100]}); fetch it again and compare"

@@ -1,7 +1,9 @@
-"""EfficientNet-lite0, an image classifier with the weights of its TensorFlow release, in the names of its checkpoint.
+"""EfficientNet-lite0, an image classifier with the weights of its TensorFlow release, in the names
+of its checkpoint.
 
 Source:
-    Tan and Le, EfficientNet, ICML 2019, and the lite variants of its authors' repository: no squeeze-excitation, ReLU6.
+    Tan and Le, EfficientNet, ICML 2019, and the lite variants of its authors' repository: no
+    squeeze-excitation, ReLU6.
 """
 
 import math
@@ -35,16 +37,29 @@ NORMALIZED = (
 
 
 class SameConv2d(Conv2d):
-    """A convolution padded as TensorFlow does, so that its output has ceil(length / stride) rows and columns."""
+    """A convolution padded as TensorFlow does, so that its output has ceil(length / stride) rows
+    and columns.
+    """
 
-    def __init__(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 1,
+        stride: int = 1,
+        groups: int = 1,
+    ) -> None:
         """Build a convolution without bias."""
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Convolve states of shape (batch, inputs, height, width); an odd pixel of padding is right and below."""
+        """Convolve states of shape (batch, inputs, height, width); an odd pixel of padding is right
+        and below.
+        """
         margins: list[int] = []  # left, right, top and bottom
-        for length, kernel, stride in zip(states.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+        for length, kernel, stride in zip(
+            states.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True
+        ):
             outputs = math.ceil(length / stride)
             # The last of the kernel's positions ends at (outputs - 1) * stride + kernel.
             total = max((outputs - 1) * stride + kernel - length, 0)
@@ -55,20 +70,32 @@ class SameConv2d(Conv2d):
 class Block(Module):
     """An inverted residual block: expansion, convolution of each channel, projection."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int
+    ) -> None:
         """Build the block."""
         super().__init__()
         width = inputs * expansion
-        self.expands, self.has_residual = expansion > 1, stride == 1 and inputs == outputs
+        self.expands, self.has_residual = (
+            expansion > 1,
+            stride == 1 and inputs == outputs,
+        )
         if self.expands:
-            self._expand_conv, self._bn0 = SameConv2d(inputs, width), BatchNorm2d(width, EPSILON)
+            self._expand_conv, self._bn0 = (
+                SameConv2d(inputs, width),
+                BatchNorm2d(width, EPSILON),
+            )
         self._depthwise_conv = SameConv2d(width, width, kernel, stride, groups=width)
         self._bn1 = BatchNorm2d(width, EPSILON)
-        self._project_conv, self._bn2 = SameConv2d(width, outputs), BatchNorm2d(outputs, EPSILON)
+        self._project_conv, self._bn2 = (
+            SameConv2d(width, outputs),
+            BatchNorm2d(outputs, EPSILON),
+        )
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return the block's states."""
-        # Sandler et al., MobileNetV2: 1x1 expansion, a convolution of each channel, 1x1 projection without activation.
+        # Sandler et al., MobileNetV2: 1x1 expansion, a convolution of each channel, 1x1 projection
+        # without activation.
         wide = states
         if self.expands:
             wide = relu6(self._bn0(self._expand_conv(states)))
@@ -93,9 +120,14 @@ class EfficientNetLite0(Module):
             for repeat in range(repeats):
                 # The first block of a stage has its stride and its change of channels.
                 block_stride = stride if repeat == 0 else 1
-                self._blocks.append(Block(channels, outputs, kernel, block_stride, expansion))
+                self._blocks.append(
+                    Block(channels, outputs, kernel, block_stride, expansion)
+                )
                 channels = outputs
-        self._conv_head, self._bn1 = SameConv2d(channels, HEAD_CHANNELS), BatchNorm2d(HEAD_CHANNELS, EPSILON)
+        self._conv_head, self._bn1 = (
+            SameConv2d(channels, HEAD_CHANNELS),
+            BatchNorm2d(HEAD_CHANNELS, EPSILON),
+        )
         self._fc = Linear(HEAD_CHANNELS, CLASSES)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -103,13 +135,15 @@ class EfficientNetLite0(Module):
         states = relu6(self._bn0(self._conv_stem(images)))
         for block in self._blocks:
             states = block(states)
-        features = relu6(self._bn1(self._conv_head(states)))  # (batch, channels, rows, columns)
+        # (batch, channels, rows, columns)
+        features = relu6(self._bn1(self._conv_head(states)))
         logits: torch.Tensor = self._fc(features.mean(dim=(2, 3)))
         return logits
 
 
 def fold_batch_norms(network: Module) -> None:
-    """Multiply the batch norms of a network in evaluation mode into its convolutions, for images with channels last.
+    """Multiply the batch norms of a network in evaluation mode into its convolutions, for images
+    with channels last.
 
     Both halve the time on a CPU.
     """
@@ -119,6 +153,8 @@ def fold_batch_norms(network: Module) -> None:
             if not isinstance(convolution, Conv2d):
                 continue
             fused = fuse_conv_bn_eval(convolution, getattr(module, norm_name))
-            fused.weight.data = fused.weight.data.contiguous(memory_format=torch.channels_last)
+            fused.weight.data = fused.weight.data.contiguous(
+                memory_format=torch.channels_last
+            )
             setattr(module, convolution_name, fused)
             setattr(module, norm_name, Identity())

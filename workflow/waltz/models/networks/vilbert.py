@@ -1,4 +1,6 @@
-"""ViLBERT and 12-in-1 in plain PyTorch: two streams and co-attention layers, for the original checkpoint files."""
+"""ViLBERT and 12-in-1 in plain PyTorch: two streams and co-attention layers, for the original
+checkpoint files.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +12,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import BertConfig
-from transformers.models.bert.modeling_bert import BertIntermediate, BertLayer, BertOutput
+from transformers.models.bert.modeling_bert import (
+    BertIntermediate,
+    BertLayer,
+    BertOutput,
+)
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
@@ -19,7 +25,9 @@ from waltz.models.checkpoint_file import Settings
 EPSILON = 1e-12
 """Added to the variance in every layer norm, inside the square root."""
 MATCH = 0
-"""Index of a match in the ITM head's output: in training, 0 for the image's caption and 1 for a random one."""
+"""Index of a match in the ITM head's output: in training, 0 for the image's caption and 1 for a
+random one.
+"""
 TASK_EMBEDDINGS = "bert.embeddings.task_embeddings.weight"
 Mask = torch.Tensor | None
 """Bias of attention scores, of shape (batch, 1, 1, keys); None if every key is visible."""
@@ -27,9 +35,11 @@ Mask = torch.Tensor | None
 
 @dataclass(frozen=True)
 class VilbertConfig:
-    """Sizes of a ViLBERT, by the names of the release's JSON; the defaults are those of the released checkpoints.
+    """Sizes of a ViLBERT, by the names of the release's JSON; the defaults are those of the
+    released checkpoints.
 
-    Names with `v_` belong to the image stream, those with `bi_` to co-attention and the pooled vectors.
+    Names with `v_` belong to the image stream, those with `bi_` to co-attention and the pooled
+    vectors.
 
     Attributes:
         v_biattention_id: Number of image layers before each co-attention layer.
@@ -60,14 +70,22 @@ class VilbertConfig:
     tasks: int = 0
 
     def build_layer_config(self, stream: str) -> BertConfig:
-        """Return BERT's configuration of a layer of one stream: `v_` for the image, empty for the text."""
-        names = ("hidden_size", "num_attention_heads", "intermediate_size", "hidden_act")
+        """Return BERT's configuration of a layer of one stream: `v_` for the image, empty for the
+        text.
+        """
+        names = (
+            "hidden_size",
+            "num_attention_heads",
+            "intermediate_size",
+            "hidden_act",
+        )
         sizes: dict[str, Any] = {name: getattr(self, stream + name) for name in names}
         return BertConfig(**sizes, layer_norm_eps=EPSILON, attn_implementation="sdpa")
 
 
 class CoAttention(nn.Module):
-    """Queries of each stream over keys and values of the other, both from the layer's input; then an MLP for each.
+    """Queries of each stream over keys and values of the other, both from the layer's input; then
+    an MLP for each.
 
     Source:
         Lu et al., ViLBERT (NeurIPS 2019), figure 2b.
@@ -77,7 +95,11 @@ class CoAttention(nn.Module):
         """Create a layer between both streams; number 1 is the image, 2 the text."""
         super().__init__()
         self.heads = config.bi_num_attention_heads
-        image, text, inner = config.v_hidden_size, config.hidden_size, config.bi_hidden_size
+        image, text, inner = (
+            config.v_hidden_size,
+            config.hidden_size,
+            config.bi_hidden_size,
+        )
         projections = {}
         for number, width in ((1, image), (2, text)):
             for name in ("query", "key", "value"):
@@ -91,19 +113,34 @@ class CoAttention(nn.Module):
                 "LayerNorm2": nn.LayerNorm(text, EPSILON),
             }
         )
-        image_config, text_config = config.build_layer_config("v_"), config.build_layer_config("")
-        self.v_intermediate, self.v_output = BertIntermediate(image_config), BertOutput(image_config)
-        self.t_intermediate, self.t_output = BertIntermediate(text_config), BertOutput(text_config)
+        image_config, text_config = (
+            config.build_layer_config("v_"),
+            config.build_layer_config(""),
+        )
+        self.v_intermediate, self.v_output = (
+            BertIntermediate(image_config),
+            BertOutput(image_config),
+        )
+        self.t_intermediate, self.t_output = (
+            BertIntermediate(text_config),
+            BertOutput(text_config),
+        )
 
     def forward(
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask, image_mask: Mask
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return states of both streams, text first."""
-        # Both attentions read the layer's input, so that neither stream sees the other's new states.
+        # Both attentions read the layer's input, so that neither stream sees the other's new
+        # states.
         image_context = self._attend(2, text, 1, image, image_mask)
         text_context = self._attend(1, image, 2, text, text_mask)
-        text, image = self._add_residual(2, text, image_context), self._add_residual(1, image, text_context)
-        return self.t_output(self.t_intermediate(text), text), self.v_output(self.v_intermediate(image), image)
+        text, image = (
+            self._add_residual(2, text, image_context),
+            self._add_residual(1, image, text_context),
+        )
+        return self.t_output(self.t_intermediate(text), text), self.v_output(
+            self.v_intermediate(image), image
+        )
 
     def _attend(
         self,
@@ -118,21 +155,31 @@ class CoAttention(nn.Module):
         keys = self._project("key", context_stream, context_states)
         values = self._project("value", context_stream, context_states)
         # softmax(Q Kᵀ / √d) V with queries of one stream and keys and values of the other.
-        context = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+        context = functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask
+        )
         return context.transpose(1, 2).flatten(2)
 
     def _project(self, name: str, stream: int, states: torch.Tensor) -> torch.Tensor:
         projected = self.biattention[f"{name}{stream}"](states)
-        by_head: torch.Tensor = projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        by_head: torch.Tensor = projected.unflatten(-1, (self.heads, -1)).transpose(
+            1, 2
+        )
         return by_head
 
-    def _add_residual(self, stream: int, states: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        normed: torch.Tensor = self.biOutput[f"LayerNorm{stream}"](states + self.biOutput[f"dense{stream}"](context))
+    def _add_residual(
+        self, stream: int, states: torch.Tensor, context: torch.Tensor
+    ) -> torch.Tensor:
+        normed: torch.Tensor = self.biOutput[f"LayerNorm{stream}"](
+            states + self.biOutput[f"dense{stream}"](context)
+        )
         return normed
 
 
 class TextEmbeddings(nn.Module):
-    """Embeddings of word, position and segment; for 12-in-1 a task's vector, without position and segment."""
+    """Embeddings of word, position and segment; for 12-in-1 a task's vector, without position and
+    segment.
+    """
 
     def __init__(self, config: VilbertConfig) -> None:
         """Create the tables."""
@@ -145,13 +192,24 @@ class TextEmbeddings(nn.Module):
         if config.tasks:
             self.task_embeddings = nn.Embedding(config.tasks, width)
 
-    def forward(self, ids: torch.Tensor, segments: torch.Tensor, tasks: torch.Tensor | None) -> torch.Tensor:
-        """Return states of shape (batch, length, width); with tasks, the task's state is inserted at position 1."""
+    def forward(
+        self, ids: torch.Tensor, segments: torch.Tensor, tasks: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return states of shape (batch, length, width); with tasks, the task's state is inserted
+        at position 1.
+        """
         positions = torch.arange(ids.shape[1], device=ids.device)
-        states = self.word_embeddings(ids) + self.position_embeddings(positions) + self.token_type_embeddings(segments)
+        states = (
+            self.word_embeddings(ids)
+            + self.position_embeddings(positions)
+            + self.token_type_embeddings(segments)
+        )
         if tasks is not None:
             # After [CLS]; the task has neither position nor segment.
-            states = torch.cat([states[:, :1], self.task_embeddings(tasks)[:, None], states[:, 1:]], dim=1)
+            states = torch.cat(
+                [states[:, :1], self.task_embeddings(tasks)[:, None], states[:, 1:]],
+                dim=1,
+            )
         normed: torch.Tensor = self.LayerNorm(states)
         return normed
 
@@ -168,13 +226,16 @@ class ImageEmbeddings(nn.Module):
 
     def forward(self, features: torch.Tensor, locations: torch.Tensor) -> torch.Tensor:
         """Return states of shape (batch, regions, width)."""
-        states = self.image_embeddings(features) + self.image_location_embeddings(locations)
+        states = self.image_embeddings(features) + self.image_location_embeddings(
+            locations
+        )
         normed: torch.Tensor = self.LayerNorm(states)
         return normed
 
 
 class TwoStreams(nn.Module):
-    """Both streams with the ITM head, and for 12-in-1 the retrieval head; parameters as the released files name them.
+    """Both streams with the ITM head, and for 12-in-1 the retrieval head; parameters as the
+    released files name them.
 
     `compute_match_logits(fuse(encode_text(...), encode_image(...)))` is the forward pass.
     """
@@ -183,19 +244,33 @@ class TwoStreams(nn.Module):
         """Create a network, with task tokens and retrieval head if it has tasks."""
         super().__init__()
         self.config = config
-        text, image, inner = config.build_layer_config(""), config.build_layer_config("v_"), config.bi_hidden_size
+        text, image, inner = (
+            config.build_layer_config(""),
+            config.build_layer_config("v_"),
+            config.bi_hidden_size,
+        )
         stacks = {
-            "layer": nn.ModuleList(BertLayer(text) for _ in range(config.num_hidden_layers)),
-            "v_layer": nn.ModuleList(BertLayer(image) for _ in range(config.v_num_hidden_layers)),
-            "c_layer": nn.ModuleList(CoAttention(config) for _ in config.v_biattention_id),
+            "layer": nn.ModuleList(
+                BertLayer(text) for _ in range(config.num_hidden_layers)
+            ),
+            "v_layer": nn.ModuleList(
+                BertLayer(image) for _ in range(config.v_num_hidden_layers)
+            ),
+            "c_layer": nn.ModuleList(
+                CoAttention(config) for _ in config.v_biattention_id
+            ),
         }
         self.bert: Any = nn.ModuleDict(
             {
                 "embeddings": TextEmbeddings(config),
                 "v_embeddings": ImageEmbeddings(config),
                 "encoder": nn.ModuleDict(stacks),
-                "t_pooler": nn.ModuleDict({"dense": nn.Linear(config.hidden_size, inner)}),
-                "v_pooler": nn.ModuleDict({"dense": nn.Linear(config.v_hidden_size, inner)}),
+                "t_pooler": nn.ModuleDict(
+                    {"dense": nn.Linear(config.hidden_size, inner)}
+                ),
+                "v_pooler": nn.ModuleDict(
+                    {"dense": nn.Linear(config.v_hidden_size, inner)}
+                ),
             }
         )
         self.cls: Any = nn.ModuleDict({"bi_seq_relationship": nn.Linear(inner, 2)})
@@ -230,12 +305,15 @@ class TwoStreams(nn.Module):
         states = self.bert["embeddings"](ids, segments, tasks)
         return self._apply_layers("layer", 0, states, mask)
 
-    def encode_image(self, features: torch.Tensor, locations: torch.Tensor, mask: Mask = None) -> torch.Tensor:
+    def encode_image(
+        self, features: torch.Tensor, locations: torch.Tensor, mask: Mask = None
+    ) -> torch.Tensor:
         """Return states of regions before the first co-attention.
 
         Args:
             features: Features, of shape (batch, regions, v_feature_size); row 0 is the whole image.
-            locations: Left, top, right, bottom and area as shares of the image, of shape (batch, regions, 5).
+            locations: Left, top, right, bottom and area as shares of the image, of shape (batch,
+                regions, 5).
             mask: Bias of attention scores.
         Returns:
             Shape (batch, regions, v_hidden_size).
@@ -244,7 +322,11 @@ class TwoStreams(nn.Module):
         return self._apply_layers("v_layer", 0, states, mask)
 
     def fuse(
-        self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask = None, image_mask: Mask = None
+        self,
+        text: torch.Tensor,
+        image: torch.Tensor,
+        text_mask: Mask = None,
+        image_mask: Mask = None,
     ) -> torch.Tensor:
         """Return the joint vector of encoded texts and images, of shape (batch, bi_hidden_size)."""
         # A co-attention, then the layers of each stream up to the next one.
@@ -269,7 +351,9 @@ class TwoStreams(nn.Module):
         logit: torch.Tensor = self.vil_logit(joint)
         return logit
 
-    def _apply_layers(self, stack: str, co_attentions: int, states: torch.Tensor, mask: Mask) -> torch.Tensor:
+    def _apply_layers(
+        self, stack: str, co_attentions: int, states: torch.Tensor, mask: Mask
+    ) -> torch.Tensor:
         """Return states after the layers of one stream between two co-attention layers."""
         positions = self.config.v_biattention_id
         if stack == "layer":
@@ -330,19 +414,23 @@ def load_two_streams(
     """Return a network of the sizes of its checkpoint, in evaluation mode.
 
     Args:
-        file: An original checkpoint, also as training scripts save it (`model_state_dict`, `module.`).
+        file: An original checkpoint, also as training scripts save it (`model_state_dict`,
+            `module.`).
         settings: The release's JSON; None for the JSON next to the file, or the released sizes.
         has_tasks: Whether it has task tokens and a retrieval head, as 12-in-1 does.
         name: Name of the model in the study; empty outside of one.
         dtype: Precision of its weights.
         allow_missing: See `checkpoint_file.load_weights`.
     Raises:
-        UserError: The file is no such checkpoint, a key is missing or unexpected, or the JSON does not fit.
+        UserError: The file is no such checkpoint, a key is missing or unexpected, or the JSON does
+            not fit.
     """
     weights = _rename_old_norms(checkpoint_file.read_checkpoint(file))
     label = checkpoint_file.format_subject(name, file)
     if TASK_EMBEDDINGS in weights and not has_tasks:
-        raise UserError(f"{label}: it reads task tokens ({TASK_EMBEDDINGS}); set its kind to vilbert-12in1")
+        raise UserError(
+            f"{label}: it reads task tokens ({TASK_EMBEDDINGS}); set its kind to vilbert-12in1"
+        )
     if settings is None:
         settings = checkpoint_file.read_adjacent_settings(file) or None
     # Without values, which the checkpoint brings.
@@ -353,25 +441,32 @@ def load_two_streams(
 
 
 def is_unused(key: str) -> bool:
-    """Return whether a checkpoint's key belongs to a head that scores no match, or is not used at all."""
+    """Return whether a checkpoint's key belongs to a head that scores no match, or is not used at
+    all.
+    """
     return any(re.fullmatch(pattern, key) for pattern in UNUSED_KEYS.values())
 
 
 def read_config(
-    weights: Mapping[str, torch.Tensor], settings: Settings | None, has_tasks: bool, label: str
+    weights: Mapping[str, torch.Tensor],
+    settings: Settings | None,
+    has_tasks: bool,
+    label: str,
 ) -> VilbertConfig:
     """Return the configuration of a checkpoint.
 
-    Sizes come from the shapes of the weights, which the JSON must agree with, and everything else from the JSON.
+    Sizes come from the shapes of the weights, which the JSON must agree with, and everything else
+    from the JSON.
 
     Args:
         weights: The checkpoint.
-        settings: The release's JSON, of which other keys are ignored; None for a checkpoint of the released sizes.
+        settings: The release's JSON, of which other keys are ignored; None for a checkpoint of the
+            released sizes.
         has_tasks: Whether the network reads task tokens (12-in-1).
         label: Start of error messages.
     Raises:
-        UserError: A parameter that determines a size is missing, or the JSON disagrees with a shape, lacks a setting
-            that no shape determines, or has an option that is not supported.
+        UserError: A parameter that determines a size is missing, or the JSON disagrees with a
+            shape, lacks a setting that no shape determines, or has an option that is not supported.
     """
     values = asdict(VilbertConfig())
     source = f"{label}: it comes without a JSON, and the released"
@@ -382,7 +477,9 @@ def read_config(
     # A JSON that disagrees belongs to another network, and so do its settings that no shape shows.
     for key, size in sizes.items():
         if values.get(key, size) != size:
-            raise UserError(f"{source} {key} is {values[key]}, its weights have {size}; use the JSON of these weights")
+            raise UserError(
+                f"{source} {key} is {values[key]}, its weights have {size}; use the JSON of these weights"
+            )
     options = {}
     for key, supported in SUPPORTED_OPTIONS.items():
         options[key] = values.get(key, supported[0])
@@ -402,8 +499,12 @@ def read_config(
         num_attention_heads=_read_heads(values, "", sizes, label),
         v_num_attention_heads=_read_heads(values, "v_", sizes, label),
         bi_num_attention_heads=_read_heads(values, "bi_", sizes, label),
-        v_biattention_id=_read_positions(values, "v_biattention_id", co_attentions, image_layers, label),
-        t_biattention_id=_read_positions(values, "t_biattention_id", co_attentions, text_layers, label),
+        v_biattention_id=_read_positions(
+            values, "v_biattention_id", co_attentions, image_layers, label
+        ),
+        t_biattention_id=_read_positions(
+            values, "t_biattention_id", co_attentions, text_layers, label
+        ),
         hidden_act=options["hidden_act"],
         v_hidden_act=options["v_hidden_act"],
         fusion_method=options["fusion_method"],
@@ -422,25 +523,39 @@ def _read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> dict[str, in
 
 
 def _count_layers(weights: Mapping[str, torch.Tensor], stack: str) -> int:
-    return 1 + max(checkpoint_file.list_layers(weights, f"bert.encoder.{stack}."), default=-1)
+    return 1 + max(
+        checkpoint_file.list_layers(weights, f"bert.encoder.{stack}."), default=-1
+    )
 
 
-def _read_heads(values: Settings, stream: str, sizes: Mapping[str, int], label: str) -> int:
+def _read_heads(
+    values: Settings, stream: str, sizes: Mapping[str, int], label: str
+) -> int:
     """Return the number of attention heads of a stream, which no shape determines."""
     key, width = f"{stream}num_attention_heads", sizes[f"{stream}hidden_size"]
     heads = values.get(key)
     if not isinstance(heads, int) or heads < 1:
-        raise UserError(f"{label}: its JSON's {key} is {heads!r}, a whole number above 0 is needed; add it to the JSON")
+        raise UserError(
+            f"{label}: its JSON's {key} is {heads!r}, a whole number above 0 is needed; add it to the JSON"
+        )
     if width % heads:
-        raise UserError(f"{label}: {stream}hidden_size {width} is no multiple of {key} {heads}; correct the JSON")
+        raise UserError(
+            f"{label}: {stream}hidden_size {width} is no multiple of {key} {heads}; correct the JSON"
+        )
     return heads
 
 
-def _read_positions(values: Settings, key: str, count: int, layers: int, label: str) -> tuple[int, ...]:
+def _read_positions(
+    values: Settings, key: str, count: int, layers: int, label: str
+) -> tuple[int, ...]:
     """Return the positions of the co-attention layers in a stream, which no shape determines."""
     positions: Any = values.get(key)
     is_list = isinstance(positions, list | tuple)
-    if not (is_list and all(isinstance(position, int) for position in positions) and _are_ascending(positions)):
+    if not (
+        is_list
+        and all(isinstance(position, int) for position in positions)
+        and _are_ascending(positions)
+    ):
         raise UserError(
             f"{label}: its JSON's {key} is {positions!r}, ascending whole numbers are needed; correct the JSON"
         )

@@ -1,8 +1,8 @@
 """Causal language models: the loss of each token of a text, and the mean log-likelihood of texts.
 
-A causal model's state at a token depends only on this token and the tokens before it. Sequences that begin alike
-therefore share their prefix. Prefix trees are read as one row of tokens, in which each token attends to its ancestors
-and its position is its depth.
+A causal model's state at a token depends only on this token and the tokens before it. Sequences
+that begin alike therefore share their prefix. Prefix trees are read as one row of tokens, in which
+each token attends to its ancestors and its position is its depth.
 """
 
 import logging
@@ -32,12 +32,19 @@ from waltz.models.forward_checks import (
     find_checked_length,
     sees_last_token,
 )
-from waltz.models.pretrained import TextModel, get_causal_window, load_pretrained, report_faults
+from waltz.models.pretrained import (
+    TextModel,
+    get_causal_window,
+    load_pretrained,
+    report_faults,
+)
 from waltz.models.user_text import check_user_text
 
 log = logging.getLogger(__name__)
 PROBE_TOKENS = 8
-"""Minimum length of the longest test sequences, which exceed the network's sliding windows if its window allows it."""
+"""Minimum length of the longest test sequences, which exceed the network's sliding windows if its
+window allows it.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,9 @@ class PrefixTrees:
         return nodes[::-1]
 
     def build_ancestor_mask(self) -> np.ndarray:
-        """Return the nodes that each node attends to, itself included: bool of shape (nodes, nodes)."""
+        """Return the nodes that each node attends to, itself included: bool of shape (nodes,
+        nodes).
+        """
         attended = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -77,11 +86,14 @@ class PrefixTrees:
         return attended
 
 
-def batch_prefix_trees(sequences: Iterable[Tokens], budget: int) -> Iterator[PrefixTrees]:
-    """Yield prefix trees of distinct sequences in lexicographic order, each batch with at most `budget` nodes.
+def batch_prefix_trees(
+    sequences: Iterable[Tokens], budget: int
+) -> Iterator[PrefixTrees]:
+    """Yield prefix trees of distinct sequences in lexicographic order, each batch with at most
+    `budget` nodes.
 
-    The batches depend only on the set of sequences and the budget. A sequence longer than the budget
-    is a batch of one sequence.
+    The batches depend only on the set of sequences and the budget. A sequence longer than the
+    budget is a batch of one sequence.
     """
     pending: list[Tokens] = []
     node_count = 0
@@ -114,7 +126,8 @@ def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
     for sequence in sequences:
         if sequence <= previous:
             raise ValueError("sequences are empty, repeated or out of order")
-        # Keep the nodes that the sequence shares with the one before it, and append nodes for its other tokens.
+        # Keep the nodes that the sequence shares with the one before it, and append nodes for its
+        # other tokens.
         del path[_count_shared(previous, sequence) :]
         for token in sequence[len(path) :]:
             parents.append(path[-1] if path else -1)
@@ -123,12 +136,16 @@ def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
             tokens.append(token)
         ends.append(path[-1])
         previous = sequence
-    arrays = (np.asarray(values, dtype=np.int64) for values in (tokens, parents, depths, ends))
+    arrays = (
+        np.asarray(values, dtype=np.int64) for values in (tokens, parents, depths, ends)
+    )
     return PrefixTrees(tuple(sequences), *arrays)
 
 
 def _count_shared(first: Tokens, second: Tokens) -> int:
-    for length, (first_token, second_token) in enumerate(zip(first, second, strict=False)):
+    for length, (first_token, second_token) in enumerate(
+        zip(first, second, strict=False)
+    ):
         if first_token != second_token:
             return length
     return min(len(first), len(second))
@@ -142,7 +159,8 @@ class CausalModel(TextModel):
         start: Id of the start token; None without one, as for GPT-1.
         reads_trees: Whether the network applies a mask of ancestors, so that prefixes are shared.
         pads_rows: Whether sequences of different lengths can be read together, padded at the end.
-        checked_length: Maximum length of sequences for which trees and padding were tested; None without a limit.
+        checked_length: Maximum length of sequences for which trees and padding were tested; None
+            without a limit.
         reason: Reason why prefixes are not shared; empty if they are shared.
     """
 
@@ -173,8 +191,12 @@ class CausalModel(TextModel):
         check_user_text(self.tokenizer, text, f"models.{self.spec.name}")
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def tokenize_texts(self, texts: Iterable[str]) -> tuple[dict[str, Tokens], dict[str, "TextScore"]]:
-        """Return the ids of each distinct text that can be read, and for other texts a score that holds the reason."""
+    def tokenize_texts(
+        self, texts: Iterable[str]
+    ) -> tuple[dict[str, Tokens], dict[str, "TextScore"]]:
+        """Return the ids of each distinct text that can be read, and for other texts a score that
+        holds the reason.
+        """
         ids: dict[str, Tokens] = {}
         unreadable: dict[str, TextScore] = {}
         for text in dict.fromkeys(texts):
@@ -201,7 +223,9 @@ def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
         return wrap_causal_model(spec, network, tokenizer, device.name)
 
 
-def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> CausalModel:
+def wrap_causal_model(
+    spec: ModelSpec, network: Any, tokenizer: Any, device: str
+) -> CausalModel:
     """Return a causal model from a network and tokenizer that are already loaded.
 
     Raises:
@@ -220,18 +244,29 @@ def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
         reads_trees=False,
         checked_length=find_checked_length(network.config),
     )
-    # Trees and padding are used only if they give the logits of the network's own pass on test sequences.
+    # Trees and padding are used only if they give the logits of the network's own pass on test
+    # sequences.
     probe = _build_probe(network, window)
     with torch.inference_mode():
-        ids = torch.tensor([max(probe.sequences, key=len)[:PROBE_TOKENS]], device=device)
+        ids = torch.tensor(
+            [max(probe.sequences, key=len)[:PROBE_TOKENS]], device=device
+        )
         if sees_last_token(network, ids, lambda row: network(input_ids=row).logits):
-            raise UserError(f"models.{spec.name}: {type(network).__name__}: {LATER_TOKENS_SEEN}")
-        reference = compute_reference(network, lambda: torch.cat(_read_alone(model, probe)))
+            raise UserError(
+                f"models.{spec.name}: {type(network).__name__}: {LATER_TOKENS_SEEN}"
+            )
+        reference = compute_reference(
+            network, lambda: torch.cat(_read_alone(model, probe))
+        )
         fault = reference.find_fault(lambda: torch.cat(_read_tree_paths(model, probe)))
-        pads_rows = not reference.find_fault(lambda: torch.cat(_read_padded(model, probe)))
+        pads_rows = not reference.find_fault(
+            lambda: torch.cat(_read_padded(model, probe))
+        )
     model = replace(model, reads_trees=not fault, pads_rows=pads_rows, reason=fault)
     reading = f"whole rows: {fault}" if fault else "shares prefixes"
-    log.info("%s: start token %s, window %d, %s", spec.name, model.start, window, reading)
+    log.info(
+        "%s: start token %s, window %d, %s", spec.name, model.start, window, reading
+    )
     return model
 
 
@@ -243,10 +278,14 @@ def compute_node_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
     Returns:
         Losses in nats, float64 of shape (nodes,); NaN at roots, which have no context.
     """
-    compute_losses = _compute_tree_losses if model.can_share(trees) else _compute_row_losses
+    compute_losses = (
+        _compute_tree_losses if model.can_share(trees) else _compute_row_losses
+    )
 
     def compute(first: int, last: int) -> list[np.ndarray]:
-        """Return the losses of consecutive sequences: of all sequences, unless the device has too little memory."""
+        """Return the losses of consecutive sequences: of all sequences, unless the device has too
+        little memory.
+        """
         subtrees = trees
         if last - first < len(trees.sequences):
             subtrees = build_prefix_trees(trees.sequences[first:last])
@@ -254,8 +293,11 @@ def compute_node_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
         return [part_losses[subtrees.get_path(index)] for index in range(last - first)]
 
     # Trees are halved by sequences if the device has too little memory.
-    by_sequence = run_in_halves(compute, len(trees.sequences), lambda parts: list(chain.from_iterable(parts)))
-    # Sequences that share a node give it the same loss but for rounding; the last sequence's loss stays.
+    by_sequence = run_in_halves(
+        compute, len(trees.sequences), lambda parts: list(chain.from_iterable(parts))
+    )
+    # Sequences that share a node give it the same loss but for rounding; the last sequence's loss
+    # stays.
     losses = np.full(len(trees.tokens), np.nan)
     for index, sequence_losses in enumerate(by_sequence):
         losses[trees.get_path(index)] = sequence_losses
@@ -277,9 +319,12 @@ def _compute_tree_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
 def _read_tree(model: CausalModel, trees: PrefixTrees) -> torch.Tensor:
     """Return the logits after each node, of shape (nodes, vocabulary), read in one pass."""
     tokens = torch.as_tensor(trees.tokens, device=model.device)
-    # mask[i, j] is added to the attention of node i to node j: 0 for its ancestors and itself, else the lowest number.
+    # mask[i, j] is added to the attention of node i to node j: 0 for its ancestors and itself, else
+    # the lowest number.
     is_ancestor = torch.as_tensor(trees.build_ancestor_mask(), device=model.device)
-    mask = torch.zeros((len(trees.tokens),) * 2, dtype=model.network.dtype, device=model.device)
+    mask = torch.zeros(
+        (len(trees.tokens),) * 2, dtype=model.network.dtype, device=model.device
+    )
     mask.masked_fill_(~is_ancestor, torch.finfo(mask.dtype).min)
     logits: torch.Tensor = model.network(
         input_ids=tokens[None],
@@ -292,11 +337,14 @@ def _read_tree(model: CausalModel, trees: PrefixTrees) -> torch.Tensor:
 
 @torch.inference_mode()
 def _compute_row_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
-    """Return the losses of the nodes, with each sequence read as a row of its own tokens: float64 of shape (nodes,)."""
+    """Return the losses of the nodes, with each sequence read as a row of its own tokens: float64
+    of shape (nodes,).
+    """
     read = _read_padded if model.can_pad(trees) else _read_alone
     losses = np.full(len(trees.tokens), np.nan)
     rows = list(zip(trees.sequences, read(model, trees), strict=True))
-    # A node that several sequences share has their losses, which differ by rounding; the first sequence's stays.
+    # A node that several sequences share has their losses, which differ by rounding; the first
+    # sequence's stays.
     for row, (sequence, logits) in reversed(list(enumerate(rows))):
         before = torch.arange(len(sequence) - 1, device=model.device)
         targets = torch.tensor(sequence[1:], dtype=torch.int64, device=model.device)
@@ -305,8 +353,8 @@ def _compute_row_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
 
 
 def _read_alone(model: CausalModel, trees: PrefixTrees) -> list[torch.Tensor]:
-    """Return the logits of each sequence, of shape (length, vocabulary), read alone by the network's own forward
-    pass.
+    """Return the logits of each sequence, of shape (length, vocabulary), read alone by the
+    network's own forward pass.
     """
     logits = []
     for sequence in trees.sequences:
@@ -318,17 +366,25 @@ def _read_alone(model: CausalModel, trees: PrefixTrees) -> list[torch.Tensor]:
 def _read_padded(model: CausalModel, trees: PrefixTrees) -> list[torch.Tensor]:
     """Return the logits of each sequence; all sequences are read in one pass, padded at the end."""
     longest = max(len(sequence) for sequence in trees.sequences)
-    # (sequences, longest): zeros stand behind the shorter sequences, where a causal model does not look.
+    # (sequences, longest): zeros stand behind the shorter sequences, where a causal model does not
+    # look.
     ids = torch.zeros((len(trees.sequences), longest), dtype=torch.int64)
     mask = torch.zeros_like(ids)
     for row, sequence in enumerate(trees.sequences):
         ids[row, : len(sequence)] = torch.tensor(sequence)
         mask[row, : len(sequence)] = 1
-    logits = model.network(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
-    return [row[: len(sequence)] for row, sequence in zip(logits, trees.sequences, strict=True)]
+    logits = model.network(
+        input_ids=ids.to(model.device), attention_mask=mask.to(model.device)
+    ).logits
+    return [
+        row[: len(sequence)]
+        for row, sequence in zip(logits, trees.sequences, strict=True)
+    ]
 
 
-def _compute_losses(logits: torch.Tensor, positions: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
+def _compute_losses(
+    logits: torch.Tensor, positions: torch.Tensor, targets: torch.Tensor
+) -> np.ndarray:
     """Return -ln p(target) at each position, float64 of shape (positions,)."""
     # -ln p(t) = ln(sum_v exp z_v) - z_t
     normalizer = torch.logsumexp(logits.float(), dim=-1)[positions]
@@ -336,12 +392,14 @@ def _compute_losses(logits: torch.Tensor, positions: torch.Tensor, targets: torc
 
 
 def _build_probe(network: Any, window: int) -> PrefixTrees:
-    """Return the prefix trees of three test sequences; the two longer sequences exceed the network's sliding
-    windows.
+    """Return the prefix trees of three test sequences; the two longer sequences exceed the
+    network's sliding windows.
     """
     length = choose_probe_length(network.config, PROBE_TOKENS, window)
     vocabulary_size = network.config.get_text_config(decoder=True).vocab_size
-    stem, first, second = draw_probe_ids(vocabulary_size, 3 * length).reshape(3, length).tolist()
+    stem, first, second = (
+        draw_probe_ids(vocabulary_size, 3 * length).reshape(3, length).tolist()
+    )
     # Two sequences that share their first half, and a short one that shares nothing.
     middle = length // 2
     sequences = [
@@ -380,10 +438,12 @@ def compute_mean_log_likelihoods(
     cache_file: Path,
     on_progress: Callable[[int], object],
 ) -> dict[str, TextScore]:
-    """Return the mean log-likelihood per token of each distinct text, which is minus its log perplexity.
+    """Return the mean log-likelihood per token of each distinct text, which is minus its log
+    perplexity.
 
-    Each token is predicted from the start token and all tokens before it. Without a start token (GPT-1) the first token
-    has no context and is not scored. Batches depend only on the set of texts and `tokens_per_batch`.
+    Each token is predicted from the start token and all tokens before it. Without a start token
+    (GPT-1) the first token has no context and is not scored. Batches depend only on the set of
+    texts and `tokens_per_batch`.
 
     Args:
         texts: Texts.
@@ -391,9 +451,13 @@ def compute_mean_log_likelihoods(
         on_progress: Called with the number of texts of each finished batch, for a progress bar.
     """
     ids, scores = model.tokenize_texts(texts)
-    sequences_of_texts = {text: _prepend_start(tokens, model) for text, tokens in ids.items()}
+    sequences_of_texts = {
+        text: _prepend_start(tokens, model) for text, tokens in ids.items()
+    }
     sequences = set(chain.from_iterable(sequences_of_texts.values()))
-    losses = compute_token_losses(sequences, model, tokens_per_batch, cache_file, on_progress)
+    losses = compute_token_losses(
+        sequences, model, tokens_per_batch, cache_file, on_progress
+    )
     for text, text_sequences in sequences_of_texts.items():
         # A text has one sequence, or none if the model cannot read it.
         text_losses = [losses[sequence] for sequence in text_sequences]
@@ -411,14 +475,18 @@ def compute_token_losses(
     """Return the negative log-likelihood of each token of each sequence given the tokens before it.
 
     Returns:
-        For each sequence, float64 of shape (length,), in nats; NaN at the first token, which has no context.
+        For each sequence, float64 of shape (length,), in nats; NaN at the first token, which has no
+        context.
     """
     content = model.build_cache_content(digest(__file__))
     token_losses: dict[Tokens, np.ndarray] = {}
     for trees in batch_prefix_trees(sequences, tokens_per_batch):
-        # The trees depend on the set of sequences and the budget only, so that a batch is found again in the cache.
+        # The trees depend on the set of sequences and the budget only, so that a batch is found
+        # again in the cache.
         key = {**content, "sequences": trees.sequences}
-        node_losses = result_cache.load_or_compute(cache_file, key, partial(compute_node_losses, model, trees))
+        node_losses = result_cache.load_or_compute(
+            cache_file, key, partial(compute_node_losses, model, trees)
+        )
         for index, sequence in enumerate(trees.sequences):
             token_losses[sequence] = node_losses[trees.get_path(index)]
         on_progress(len(trees.sequences))
@@ -426,24 +494,31 @@ def compute_token_losses(
 
 
 def _prepend_start(tokens: Tokens, model: CausalModel) -> list[Tokens]:
-    """Return the list of the text's only sequence, start token first; an empty list if it is empty or exceeds the
-    window.
+    """Return the list of the text's only sequence, start token first; an empty list if it is empty
+    or exceeds the window.
     """
     sequence = tokens if model.start is None else (model.start, *tokens)
     fits = 0 < len(sequence) <= model.window
     return [sequence] if fits else []
 
 
-def _compute_text_score(tokens: Tokens, losses: Sequence[np.ndarray], window: int) -> TextScore:
+def _compute_text_score(
+    tokens: Tokens, losses: Sequence[np.ndarray], window: int
+) -> TextScore:
     """Return the score of a text from the losses of its tokens, or the reason why it has no score.
 
     Args:
-        losses: Losses of the text's only sequence, float64 of shape (length,); empty where the model does not read it.
+        losses: Losses of the text's only sequence, float64 of shape (length,); empty where the
+            model does not read it.
     """
     if not tokens and not losses:
         return TextScore(None, 0, "the text is empty")
     if not losses:
-        return TextScore(None, len(tokens), f"{len(tokens)} tokens do not fit into a window of {window}")
+        return TextScore(
+            None,
+            len(tokens),
+            f"{len(tokens)} tokens do not fit into a window of {window}",
+        )
     scored = losses[0][1:]  # the first token has no context
     if not len(scored):
         return TextScore(None, len(tokens), "no token has a context")

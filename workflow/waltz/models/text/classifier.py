@@ -14,8 +14,18 @@ from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint
-from waltz.models.batches import ProgressCallback, Tokens, compute_in_batches, ignore_progress
-from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained, report_faults
+from waltz.models.batches import (
+    ProgressCallback,
+    Tokens,
+    compute_in_batches,
+    ignore_progress,
+)
+from waltz.models.pretrained import (
+    TextModel,
+    get_max_positions,
+    load_pretrained,
+    report_faults,
+)
 from waltz.models.user_text import check_user_text
 
 log = logging.getLogger(__name__)
@@ -29,7 +39,8 @@ class Classifier(TextModel):
     """A loaded classifier.
 
     Attributes:
-        labels: Name of each class, in the order of the outputs, from the study or the checkpoint's config.
+        labels: Name of each class, in the order of the outputs, from the study or the checkpoint's
+            config.
     """
 
     labels: tuple[str, ...]
@@ -39,36 +50,50 @@ def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
     """Load a classifier by hub id or folder.
 
     Raises:
-        UserError: The weights cannot be loaded or lack the classification head, or the number of the study's `labels`
-            differs from the number of classes.
+        UserError: The weights cannot be loaded or lack the classification head, or the number of
+            the study's `labels` differs from the number of classes.
     """
     network, tokenizer = load_pretrained(
-        spec, transformers.AutoModelForSequenceClassification, "classification head", device=device.name
+        spec,
+        transformers.AutoModelForSequenceClassification,
+        "classification head",
+        device=device.name,
     )
     with report_faults(spec):
         return wrap_classifier(spec, network, tokenizer, device.name)
 
 
-def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> Classifier:
+def wrap_classifier(
+    spec: ModelSpec, network: Any, tokenizer: Any, device: str
+) -> Classifier:
     """Return a classifier from a network and tokenizer that are already loaded.
 
     Raises:
-        UserError: The number of the study's `labels` differs from the number of classes, or they are the config's
-            labels in another order.
+        UserError: The number of the study's `labels` differs from the number of classes, or they
+            are the config's labels in another order.
     """
     names = network.config.id2label
     labels = tuple(str(names[index]) for index in sorted(names))
     if spec.labels:
         labels = _read_labels(spec, labels)
     window = get_max_positions(network, tokenizer)
-    return Classifier(spec, device, network.to(device).eval(), tokenizer, window, compute_fingerprint(spec), labels)
+    return Classifier(
+        spec,
+        device,
+        network.to(device).eval(),
+        tokenizer,
+        window,
+        compute_fingerprint(spec),
+        labels,
+    )
 
 
 def _read_labels(spec: ModelSpec, config_labels: tuple[str, ...]) -> tuple[str, ...]:
     """Return the labels that the study names for the classes.
 
     Raises:
-        UserError: Their number differs from the number of classes, or they are the config's labels in another order.
+        UserError: Their number differs from the number of classes, or they are the config's labels
+            in another order.
     """
     labels = tuple(label.strip() for label in spec.labels.split(","))
     if len(labels) != len(config_labels):
@@ -79,7 +104,9 @@ def _read_labels(spec: ModelSpec, config_labels: tuple[str, ...]) -> tuple[str, 
     # Other names may be chosen freely; the config's own labels in another order are a mistake.
     lower_labels = [label.lower() for label in labels]
     lower_config_labels = [label.lower() for label in config_labels]
-    if lower_labels != lower_config_labels and sorted(lower_labels) == sorted(lower_config_labels):
+    if lower_labels != lower_config_labels and sorted(lower_labels) == sorted(
+        lower_config_labels
+    ):
         raise UserError(
             f"models.{spec.name}: labels: another order than in the config of {spec.weights} (got {spec.labels},"
             f" expected {', '.join(config_labels)}); correct it"
@@ -99,7 +126,8 @@ def compute_class_logits(
 
     Args:
         texts: Tuples of one text, or of two texts for a classifier of pairs.
-        max_positions: Maximum number of positions, special tokens included; at most the window. Longer input is cut.
+        max_positions: Maximum number of positions, special tokens included; at most the window.
+            Longer input is cut.
         on_progress: Called with the number of rows of each finished batch.
     Returns:
         For each tuple, float64 of shape (classes,).
@@ -109,7 +137,12 @@ def compute_class_logits(
     # The tokenizer cuts silently: only an input of exactly the maximum length can have been cut.
     full_count = sum(len(ids) == limit for ids, _ in encoded.values())
     if full_count:
-        log.warning("%s: %d inputs fill all %d positions and may have been cut", model.spec.name, full_count, limit)
+        log.warning(
+            "%s: %d inputs fill all %d positions and may have been cut",
+            model.spec.name,
+            full_count,
+            limit,
+        )
 
     @torch.inference_mode()
     def compute(batch: list[EncodedText]) -> np.ndarray:
@@ -117,7 +150,9 @@ def compute_class_logits(
         ids = torch.tensor([ids for ids, _ in batch], device=model.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if batch[0][1]:
-            inputs["token_type_ids"] = torch.tensor([segments for _, segments in batch], device=model.device)
+            inputs["token_type_ids"] = torch.tensor(
+                [segments for _, segments in batch], device=model.device
+            )
         values: np.ndarray = model.network(**inputs).logits.double().cpu().numpy()
         return values
 

@@ -35,7 +35,8 @@ class Point:
         row: Label of the row.
         series: Label of the series.
         value: Our number; None if it is missing.
-        low: Lower end of the bar through our number: of its interval, or one standard deviation over seeds below it.
+        low: Lower end of the bar through our number: of its interval, or one standard deviation
+            over seeds below it.
         high: Upper end of the bar.
         n: Number of items that our number was measured on.
         paper_value: Paper value; None if it is missing.
@@ -59,7 +60,9 @@ class Point:
 
 
 def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Point]:
-    """Return the points of a chart in one profile that have a number, panel by panel, row by row, series by series."""
+    """Return the points of a chart in one profile that have a number, panel by panel, row by row,
+    series by series.
+    """
     hidden_models = (RANDOM, *chart.hidden_models)
     shown = []
     for cell in cells:
@@ -74,20 +77,29 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
     for cell in shown:
         for position in _find_positions(chart, cell):
             cells_by_position.setdefault(position, []).append(cell)
-    points = [_build_point(chart, position, members) for position, members in cells_by_position.items()]
+    points = [
+        _build_point(chart, position, members)
+        for position, members in cells_by_position.items()
+    ]
 
     panels = [part.label for part in chart.panels]
     rows = _list_labels(chart.rows, [point.row for point in points])
     series = _list_labels(chart.series, [point.series for point in points])
 
     def rank(point: Point) -> tuple[int, int, int]:
-        return panels.index(point.panel), rows.index(point.row), series.index(point.series)
+        return (
+            panels.index(point.panel),
+            rows.index(point.row),
+            series.index(point.series),
+        )
 
     return sorted((point for point in points if point.has_number), key=rank)
 
 
 def _list_labels(parts: Sequence[Part] | str, present: Iterable[str]) -> list[str]:
-    """Return the labels of rows or series in the order of their declaration, or of appearance if a field names them."""
+    """Return the labels of rows or series in the order of their declaration, or of appearance if a
+    field names them.
+    """
     if isinstance(parts, str):
         return list(dict.fromkeys(present))
     return [part.label for part in parts]
@@ -102,14 +114,17 @@ def _find_positions(chart: Chart, cell: Cell) -> Iterator[ChartPosition]:
 
 
 def _find_labels(parts: Sequence[Part] | str, cell: Cell) -> list[str]:
-    """Return the labels of the parts that a cell belongs to; if a field names the parts, its value is the label."""
+    """Return the labels of the parts that a cell belongs to; if a field names the parts, its value
+    is the label.
+    """
     if isinstance(parts, str):
         return [getattr(cell, parts)]
     return [part.label for part in parts if _belongs_to(part, cell)]
 
 
 def _belongs_to(part: Part, cell: Cell) -> bool:
-    """Return whether a cell belongs to a part: each field that the part names has one of its values.
+    """Return whether a cell belongs to a part: each field that the part names has one of its
+    values.
 
     In a setting with a statistic over seeds, only the setting itself is compared.
     """
@@ -123,17 +138,24 @@ def _belongs_to(part: Part, cell: Cell) -> bool:
 
 
 def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -> Point:
-    """Return the point at one position: our first number, the first paper value, and the number of each seed."""
+    """Return the point at one position: our first number, the first paper value, and the number of
+    each seed.
+    """
     # Cells of single seeds and deviations have a statistic behind the setting.
     means = [cell for cell in cells if SETTING_SEPARATOR not in cell.setting]
-    # The tables of a chart are in order of preference; sort is stable, so cells of a table keep their order.
+    # The tables of a chart are in order of preference; sort is stable, so cells of a table keep
+    # their order.
     means.sort(key=lambda cell: chart.tables.index(cell.table))
     ours = next((cell for cell in means if cell.value is not None), None)
-    paper_value = next((cell.paper_value for cell in means if cell.paper_value is not None), None)
+    paper_value = next(
+        (cell.paper_value for cell in means if cell.paper_value is not None), None
+    )
     if ours is None or ours.value is None:
         return Point(*position, None, None, None, None, paper_value)
     if not chart.over_seeds:
-        return Point(*position, ours.value, ours.ci_low, ours.ci_high, ours.n, paper_value)
+        return Point(
+            *position, ours.value, ours.ci_low, ours.ci_high, ours.n, paper_value
+        )
 
     # One deviation over seeds to either side of the mean, in the place of an interval.
     low = high = None
@@ -155,11 +177,14 @@ def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -
 def _average_single_texts(cells: Sequence[Cell]) -> list[Cell]:
     """Return acc, the mean of p_c and p_f, for tables that do not show it.
 
-    This mean has no interval, because p_c and p_f are measured on the same images and so are not independent.
+    This mean has no interval, because p_c and p_f are measured on the same images and so are not
+    independent.
     """
     cells_by_name: dict[tuple[str, ...], Cell] = {}
     for cell in cells:
-        cells_by_name[cell.table, cell.model, cell.dataset, cell.setting, cell.metric] = cell
+        cells_by_name[
+            cell.table, cell.model, cell.dataset, cell.setting, cell.metric
+        ] = cell
     averages = []
     for (*names, metric), p_c in cells_by_name.items():
         p_f = cells_by_name.get((*names, "p_f"))
@@ -192,7 +217,8 @@ def _average(cells: Sequence[Cell], expected: int, metric: str, dataset: str) ->
 
     Args:
         cells: The cells to average.
-        expected: Number of cells that a mean is over; if fewer cells have a number, there is no mean.
+        expected: Number of cells that a mean is over; if fewer cells have a number, there is no
+            mean.
         metric: Metric of the mean.
         dataset: Data set of the mean.
     """
@@ -205,7 +231,10 @@ def _average(cells: Sequence[Cell], expected: int, metric: str, dataset: str) ->
     measured = [cell for cell in cells if cell.value is not None]
     if len(measured) != expected:
         return average
-    measures = [Measure(cell.value, cell.n or 0, cell.ci_low, cell.ci_high, images=cell.images) for cell in measured]
+    measures = [
+        Measure(cell.value, cell.n or 0, cell.ci_low, cell.ci_high, images=cell.images)
+        for cell in measured
+    ]
     # Data sets are independent, with equal weights.
     low, high, _ = compute_interval_of_mean(measures)
     return replace(
@@ -220,11 +249,21 @@ def _average(cells: Sequence[Cell], expected: int, metric: str, dataset: str) ->
 
 def _clear(cell: Cell) -> Cell:
     """Return a copy of a cell without its numbers."""
-    return replace(cell, value=None, n=None, ci_low=None, ci_high=None, paper_value=None, sd=None, images=None)
+    return replace(
+        cell,
+        value=None,
+        n=None,
+        ci_low=None,
+        ci_high=None,
+        paper_value=None,
+        sd=None,
+        images=None,
+    )
 
 
 def _count_correlations(cells: Sequence[Cell]) -> list[Cell]:
-    """Return for each test how many of its correlations with CC-SHAP are high, and how many are low.
+    """Return for each test how many of its correlations with CC-SHAP are high, and how many are
+    low.
 
     The cells have the settings `high` and `low`; their n is the number of defined correlations.
     """
@@ -234,13 +273,24 @@ def _count_correlations(cells: Sequence[Cell]) -> list[Cell]:
         papers = [cell.paper_value for cell in members if cell.paper_value is not None]
         for setting, sign in (("high", 1.0), ("low", -1.0)):
             cleared = _clear(replace(members[0], model="", dataset="", setting=setting))
-            our_count, paper_count = _count_strong(ours, sign), _count_strong(papers, sign)
-            counts.append(replace(cleared, value=our_count, n=len(ours) or None, paper_value=paper_count))
+            our_count, paper_count = (
+                _count_strong(ours, sign),
+                _count_strong(papers, sign),
+            )
+            counts.append(
+                replace(
+                    cleared,
+                    value=our_count,
+                    n=len(ours) or None,
+                    paper_value=paper_count,
+                )
+            )
     return counts
 
 
 def _count_strong(correlations: Sequence[float], sign: float) -> float | None:
-    """Return the number of correlations of one sign that are at least `CORRELATED`; None without correlations.
+    """Return the number of correlations of one sign that are at least `CORRELATED`; None without
+    correlations.
 
     Args:
         correlations: Correlations times 100.
@@ -256,11 +306,15 @@ DERIVED_CELLS: dict[str, Callable[[Sequence[Cell]], list[Cell]]] = {
     "accuracy over tasks": _average_tasks,
     "counts of correlations": _count_correlations,
 }
-"""Functions that compute further cells from a chart's cells of one profile, by the names in `Chart.derived`."""
+"""Functions that compute further cells from a chart's cells of one profile, by the names in
+`Chart.derived`.
+"""
 
 
 def explain_empty(chart: Chart, cells: Iterable[Cell], profile: str) -> str:
-    """Return the reason why a chart has no points: the most frequent reason in the cells of its tables."""
+    """Return the reason why a chart has no points: the most frequent reason in the cells of its
+    tables.
+    """
     reasons: Counter[str] = Counter()
     for cell in cells:
         is_of_chart = cell.profile == profile and cell.table in chart.tables

@@ -1,14 +1,20 @@
 """Declarations of charts: each shows cells of some tables, arranged as in the paper's figure.
 
-The papers show these figures without numbers. The declarations follow the captions of the figures and the text about
-them, and use the tables with the same numbers; docs/reference/figures.md compares each chart with its figure.
+The papers show these figures without numbers. The declarations follow the captions of the figures
+and the text about them, and use the tables with the same numbers; docs/reference/figures.md
+compares each chart with its figure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from waltz.consistency.metrics import CC_SHAP_METRICS, COT_TESTS, POST_HOC_TESTS, RESCALED_AVERAGES
+from waltz.consistency.metrics import (
+    CC_SHAP_METRICS,
+    COT_TESTS,
+    POST_HOC_TESTS,
+    RESCALED_AVERAGES,
+)
 from waltz.reporting.tables.declaration import AVERAGE
 from waltz.reporting.tables.declarations import get_style
 from waltz.valse_release import RELEASE
@@ -23,7 +29,8 @@ class Part:
 
     Attributes:
         label: Name of the panel, row or series in the chart.
-        fields: Values that a cell of the part may have, by field of `Cell`; other fields may have any value.
+        fields: Values that a cell of the part may have, by field of `Cell`; other fields may have
+            any value.
         unit: Unit of the numbers, which is written at the axis of a panel.
     """
 
@@ -34,22 +41,25 @@ class Part:
 
 @dataclass(frozen=True)
 class Chart:
-    """Declaration of one chart, which shows the cells that belong to one of its panels, rows and series.
+    """Declaration of one chart, which shows the cells that belong to one of its panels, rows and
+    series.
 
     Attributes:
         id: Id of the paper's figure.
         title: One line that says what the chart shows.
-        tables: Ids of the tables whose cells it shows, in order of preference. Our number of a point comes from the
-            first table that has it. A study without the first table has no such chart.
+        tables: Ids of the tables whose cells it shows, in order of preference. Our number of a
+            point comes from the first table that has it. A study without the first table has no
+            such chart.
         panels: Panels in their order; a panel without cells is not drawn.
         rows: Rows of each panel, or the field whose values name them.
         series: Series, each with a marker and a color, or the field whose values name them.
-        kind: `points`, with a row for each model or data set; `trends` over the sizes of models, with lines of a linear
-            regression; or `counts`, drawn as bars.
-        derived: Cells that are computed from other cells first, keys of `chart_cells.DERIVED_CELLS`.
+        kind: `points`, with a row for each model or data set; `trends` over the sizes of models,
+            with lines of a linear regression; or `counts`, drawn as bars.
+        derived: Cells that are computed from other cells first, keys of
+            `chart_cells.DERIVED_CELLS`.
         hidden_models: Models of the papers that the figure does not show.
-        over_seeds: Whether numbers are shown with their standard deviation over seeds instead of an interval, and with
-            the number of each seed.
+        over_seeds: Whether numbers are shown with their standard deviation over seeds instead of an
+            interval, and with the number of each seed.
         further_figures: Ids of further paper figures that it corresponds to.
         note: Remark that a reader needs.
     """
@@ -70,7 +80,9 @@ class Chart:
     @property
     def figures(self) -> str:
         """Names of all paper figures that the chart corresponds to."""
-        return ", ".join(name.replace("-", " ") for name in (self.id, *self.further_figures))
+        return ", ".join(
+            name.replace("-", " ") for name in (self.id, *self.further_figures)
+        )
 
 
 def select(label: str, unit: str = PERCENT, **fields: str | tuple[str, ...]) -> Part:
@@ -89,7 +101,9 @@ def select(label: str, unit: str = PERCENT, **fields: str | tuple[str, ...]) -> 
 
 def select_metrics(metrics: tuple[str, ...], unit: str = PERCENT) -> tuple[Part, ...]:
     """Return one part for each metric, whose label is the metric's heading in tables."""
-    return tuple(select(get_style(metric).heading, unit, metric=metric) for metric in metrics)
+    return tuple(
+        select(get_style(metric).heading, unit, metric=metric) for metric in metrics
+    )
 
 
 CC_SHAPS = tuple(CC_SHAP_METRICS.values())
@@ -100,15 +114,28 @@ ACCURACIES = (
     select("accuracy", metric=("accuracy", "acc_r"), setting="post-hoc"),
     select("accuracy after a chain of thought", metric=("accuracy_cot", "acc_r_cot")),
 )
-T_SHAP_OF_ANSWERS = select("T-SHAP of the answer", metric="t_shap_prediction", setting="post-hoc")
+T_SHAP_OF_ANSWERS = select(
+    "T-SHAP of the answer", metric="t_shap_prediction", setting="post-hoc"
+)
 T_SHAPS = (
     T_SHAP_OF_ANSWERS,
-    select("T-SHAP of the post-hoc explanation", metric="t_shap_explanation", setting="post-hoc"),
-    select("T-SHAP of the chain of thought", metric="t_shap_explanation", setting="cot"),
+    select(
+        "T-SHAP of the post-hoc explanation",
+        metric="t_shap_explanation",
+        setting="post-hoc",
+    ),
+    select(
+        "T-SHAP of the chain of thought", metric="t_shap_explanation", setting="cot"
+    ),
 )
 VQA, GQA, GQA_BALANCED, MSCOCO = (
     select(label, dataset=name)
-    for label, name in (("VQA", "vqa"), ("GQA", "gqa"), ("GQA balanced", "gqa-balanced"), ("MSCOCO", "mscoco"))
+    for label, name in (
+        ("VQA", "vqa"),
+        ("GQA", "gqa"),
+        ("GQA balanced", "gqa-balanced"),
+        ("MSCOCO", "mscoco"),
+    )
 )
 VALSE_ROWS = tuple(select(name, dataset=name) for name in (*RELEASE, AVERAGE))
 SEED_ROWS = (
@@ -117,7 +144,8 @@ SEED_ROWS = (
 )
 # Pairwise accuracy and accuracy of single texts, averaged over the data sets of VALSE.
 PAIRWISE_PANELS = tuple(
-    replace(part, fields={**part.fields, "dataset": (AVERAGE,)}) for part in select_metrics(("acc_r", "acc"))
+    replace(part, fields={**part.fields, "dataset": (AVERAGE,)})
+    for part in select_metrics(("acc_r", "acc"))
 )
 
 # The decoders paper shows these two figures of the thesis again, with its own tables (below).
@@ -134,7 +162,10 @@ CC_SHAP_ON_VALSE = Chart(
     "thesis-5.3",
     "VL decoders on VALSE: CC-SHAP and counterfactual edits",
     ("thesis-C.25",),
-    panels=(*select_metrics(CC_SHAPS, CC_SHAP_UNIT), *select_metrics(("counterfactual_edits",), "percent consistent")),
+    panels=(
+        *select_metrics(CC_SHAPS, CC_SHAP_UNIT),
+        *select_metrics(("counterfactual_edits",), "percent consistent"),
+    ),
     rows=VALSE_ROWS,
     series="model",
 )
@@ -165,11 +196,18 @@ CHARTS = (
         ("thesis-4.2", "thesis-4.3"),
         panels=(
             *PAIRWISE_PANELS,
-            select("T-SHAP_r (caption and foil together)", metric="t_shap_r", dataset=AVERAGE),
+            select(
+                "T-SHAP_r (caption and foil together)",
+                metric="t_shap_r",
+                dataset=AVERAGE,
+            ),
             select("T-SHAP_c (caption alone)", metric="t_shap_c", dataset=AVERAGE),
         ),
         rows="model",
-        series=(select("encoders", table="thesis-4.2"), select("VL decoders", table="thesis-4.3")),
+        series=(
+            select("encoders", table="thesis-4.2"),
+            select("VL decoders", table="thesis-4.3"),
+        ),
         derived=("acc",),
         note="Encoders read one text at a time, so they have no T-SHAP_r.",
     ),
@@ -178,9 +216,21 @@ CHARTS = (
         "VL decoders: accuracy and share of text by kind of prompt, averages over VALSE",
         ("thesis-4.3",),
         panels=(
-            select("caption and foil together (acc_r, T-SHAP_r)", metric=("acc_r", "t_shap_r"), dataset=AVERAGE),
-            select("caption alone (p_c, T-SHAP_c)", metric=("p_c", "t_shap_c"), dataset=AVERAGE),
-            select("foil alone (p_f, T-SHAP_f)", metric=("p_f", "t_shap_f"), dataset=AVERAGE),
+            select(
+                "caption and foil together (acc_r, T-SHAP_r)",
+                metric=("acc_r", "t_shap_r"),
+                dataset=AVERAGE,
+            ),
+            select(
+                "caption alone (p_c, T-SHAP_c)",
+                metric=("p_c", "t_shap_c"),
+                dataset=AVERAGE,
+            ),
+            select(
+                "foil alone (p_f, T-SHAP_f)",
+                metric=("p_f", "t_shap_f"),
+                dataset=AVERAGE,
+            ),
             select("acc, mean of p_c and p_f", metric="acc", dataset=AVERAGE),
         ),
         rows="model",
@@ -222,7 +272,11 @@ CHARTS = (
         "Language models: accuracy and self-consistency over model size",
         ("thesis-5.2", "thesis-C.2"),
         panels=(
-            select("accuracy, average over all text tasks", metric=("accuracy", "accuracy_cot"), dataset=AVERAGE),
+            select(
+                "accuracy, average over all text tasks",
+                metric=("accuracy", "accuracy_cot"),
+                dataset=AVERAGE,
+            ),
             *select_metrics(CC_SHAPS, CC_SHAP_UNIT),
             *select_metrics(TESTS, "percent consistent"),
         ),
@@ -231,12 +285,21 @@ CHARTS = (
             select("accuracy", metric="accuracy"),
             select("accuracy after a chain of thought", metric="accuracy_cot"),
             select("e-SNLI", table="thesis-5.2", dataset="e-snli"),
-            select("disambiguation QA", table="thesis-5.2", dataset="disambiguation-qa"),
+            select(
+                "disambiguation QA", table="thesis-5.2", dataset="disambiguation-qa"
+            ),
             select("ComVE", table="thesis-5.2", dataset="comve"),
         ),
         kind="trends",
         derived=("accuracy over tasks",),
-        hidden_models=("llama2-7b", "llama2-13b", "mistral-7b", "falcon-7b", "falcon-40b", "gpt2"),
+        hidden_models=(
+            "llama2-7b",
+            "llama2-13b",
+            "mistral-7b",
+            "falcon-7b",
+            "falcon-40b",
+            "gpt2",
+        ),
         note="Of the thesis's models, those with chat tuning, as in its figure.",
     ),
     Chart(
@@ -267,7 +330,10 @@ CHARTS = (
         "thesis-C.5",
         "VL decoders: CC-SHAP and tests over seeds",
         ("seeds-images", "thesis-C.25", "thesis-5.5"),
-        panels=(*select_metrics(CC_SHAPS, CC_SHAP_UNIT), *select_metrics(TESTS_WITH_IMAGES, "percent consistent")),
+        panels=(
+            *select_metrics(CC_SHAPS, CC_SHAP_UNIT),
+            *select_metrics(TESTS_WITH_IMAGES, "percent consistent"),
+        ),
         rows=SEED_ROWS,
         series="model",
         over_seeds=True,
@@ -284,6 +350,12 @@ CHARTS = (
             select("VL decoders", table="decoders-paper-1"),
         ),
     ),
-    replace(ACCURACY_AND_T_SHAP, id="decoders-paper-figure-4", tables=("decoders-paper-3", "decoders-paper-2")),
-    replace(CC_SHAP_ON_VALSE, id="decoders-paper-figure-5", tables=("decoders-paper-3",)),
+    replace(
+        ACCURACY_AND_T_SHAP,
+        id="decoders-paper-figure-4",
+        tables=("decoders-paper-3", "decoders-paper-2"),
+    ),
+    replace(
+        CC_SHAP_ON_VALSE, id="decoders-paper-figure-5", tables=("decoders-paper-3",)
+    ),
 )

@@ -1,7 +1,7 @@
 """Charts of table cells: our numbers with their intervals, paper values as hollow markers or bars.
 
-A chart shows only numbers that are in the CSVs of tables. Series differ in shape as well as in color, so that a reader
-needs no colors.
+A chart shows only numbers that are in the CSVs of tables. Series differ in shape as well as in
+color, so that a reader needs no colors.
 """
 
 import math
@@ -21,14 +21,26 @@ from waltz.reporting.figures.figure_files import use_style
 from waltz.reporting.tables.cells import Cell
 
 MARKERS = "osD^vP*Xh<>8"
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
+COLORS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#e69f00",
+    "#000000",
+    "#999999",
+)
 """Colors of the series: the palette of Okabe and Ito, colors with the strongest contrast first."""
 PANEL_WIDTH, LINE, HEAD = 3.1, 0.15, 1.1
-"""Width of a panel, height of the marker of one series, and height of headings and axis, in inches."""
+"""Width of a panel, height of the marker of one series, and height of headings and axis, in inches.
+"""
 TREND_HEIGHT = 2.4
 """Height of a panel over model sizes, in inches."""
 NUDGE = 1.03
-"""Factor on sizes that moves the points of each series to the right of the previous series, so that all can be seen."""
+"""Factor on sizes that moves the points of each series to the right of the previous series, so that
+all can be seen.
+"""
 COLUMNS = 4
 """Largest number of panels in a row."""
 SINGLE_COLOR = "#222222"
@@ -36,17 +48,25 @@ SINGLE_COLOR = "#222222"
 SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
 ONE_SEED = "One seed was run, so there is no deviation."
 INTERVALS = "Bars: confidence intervals."
-TREND_LINES = "Lines: linear regression on the logarithm of the size, dashed for paper values."
+TREND_LINES = (
+    "Lines: linear regression on the logarithm of the size, dashed for paper values."
+)
 
 
-def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, sizes: Mapping[str, int] | None = None) -> Figure:
+def draw_chart(
+    chart: Chart,
+    cells: Sequence[Cell],
+    profile: str,
+    sizes: Mapping[str, int] | None = None,
+) -> Figure:
     """Return the figure of a chart; without any point, the figure says why it is empty.
 
     Args:
         chart: The chart.
         cells: Cells of tables; only cells of the chart's tables are used.
         profile: Fidelity profile of the cells that are shown.
-        sizes: Number of parameters of each model, for trends over sizes; a model without a size is not drawn in trends.
+        sizes: Number of parameters of each model, for trends over sizes; a model without a size is
+            not drawn in trends.
     """
     points = select_points(chart, cells, profile)
     unsized: list[str] = []
@@ -68,7 +88,10 @@ def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, sizes: Mapping
     rows_height = LINE * max(4, len(rows) * (len(series) + 1))
     height = HEAD + (TREND_HEIGHT if chart.kind == "trends" else rows_height)
     with use_style():
-        figure = Figure(figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows), layout="constrained")
+        figure = Figure(
+            figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows),
+            layout="constrained",
+        )
         title = f"{chart.title} ({chart.figures}, profile {profile})"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         axes = list(figure.subplots(panel_rows, columns, squeeze=False).flat)
@@ -89,9 +112,20 @@ def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, sizes: Mapping
             axis.set_axis_off()
         _share_axes(axes, panels, columns, "y" if chart.kind == "trends" else "x")
         if points:
-            _draw_legend(figure, _build_legend(points, chart, series), _format_note(chart, points, unsized))
+            _draw_legend(
+                figure,
+                _build_legend(points, chart, series),
+                _format_note(chart, points, unsized),
+            )
         else:
-            figure.text(0.5, 0.4, explain_empty(chart, cells, profile), ha="center", fontsize=8, wrap=True)
+            figure.text(
+                0.5,
+                0.4,
+                explain_empty(chart, cells, profile),
+                ha="center",
+                fontsize=8,
+                wrap=True,
+            )
     return figure
 
 
@@ -108,14 +142,19 @@ def _draw_legend(figure: Figure, handles: list[Any], note: str) -> None:
 
 
 def _list_labels(parts: Sequence[Part] | str, present: Sequence[str]) -> list[str]:
-    """Return the labels that are present, in the order of the parts, or of appearance if a field names the parts."""
+    """Return the labels that are present, in the order of the parts, or of appearance if a field
+    names the parts.
+    """
     if isinstance(parts, str):
         return list(dict.fromkeys(present))
     return [part.label for part in parts if part.label in present]
 
 
-def _share_axes(axes: Sequence[Any], panels: Sequence[Part], columns: int, numbers: str) -> None:
-    """Give all panels of one unit the same scale, and write the names of rows only at the left of the figure.
+def _share_axes(
+    axes: Sequence[Any], panels: Sequence[Part], columns: int, numbers: str
+) -> None:
+    """Give all panels of one unit the same scale, and write the names of rows only at the left of
+    the figure.
 
     Args:
         axes: Axes of the panels, row by row.
@@ -126,7 +165,8 @@ def _share_axes(axes: Sequence[Any], panels: Sequence[Part], columns: int, numbe
     first_by_unit: dict[str, Any] = {}
     for position, (axis, part) in enumerate(zip(axes, panels, strict=False)):
         first = first_by_unit.setdefault(part.unit, axis)
-        # All panels of a unit share the scale of the first one, which is then fitted to all their numbers.
+        # All panels of a unit share the scale of the first one, which is then fitted to all their
+        # numbers.
         if axis is not first:
             share = axis.sharex if numbers == "x" else axis.sharey
             share(first)
@@ -137,7 +177,9 @@ def _share_axes(axes: Sequence[Any], panels: Sequence[Part], columns: int, numbe
 
 
 def _format_n(points: Sequence[Point]) -> str:
-    """Return how many items our numbers are measured on, as one number or a range; an empty text without items."""
+    """Return how many items our numbers are measured on, as one number or a range; an empty text
+    without items.
+    """
     numbers = [point.n for point in points if point.value is not None and point.n]
     if not numbers:
         return ""
@@ -184,27 +226,57 @@ def _draw_rows(axis: Any, rows: Sequence[str]) -> None:
     axis.set_ylim(len(rows) - 0.5, -0.5)
 
 
-def _draw_points(axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]) -> None:
-    """Draw a point for each row and series; in a row, each series is a little below the previous one."""
+def _draw_points(
+    axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]
+) -> None:
+    """Draw a point for each row and series; in a row, each series is a little below the previous
+    one.
+    """
     # A row is one unit high; its series share 0.8 of it.
     step = 0.8 / (len(series) + 1)
     for point in points:
         number = series.index(point.series)
         marker, color = _select_marker(number)
         y = rows.index(point.row) - 0.4 + step * (number + 1)
-        axis.plot(point.seeds, [y] * len(point.seeds), ".", color=SINGLE_COLOR, markersize=3, zorder=4)
+        axis.plot(
+            point.seeds,
+            [y] * len(point.seeds),
+            ".",
+            color=SINGLE_COLOR,
+            markersize=3,
+            zorder=4,
+        )
         if point.value is not None:
             if point.low is not None and point.high is not None:
-                axis.plot([point.low, point.high], [y, y], color=color, linewidth=1.2, zorder=2)
+                axis.plot(
+                    [point.low, point.high],
+                    [y, y],
+                    color=color,
+                    linewidth=1.2,
+                    zorder=2,
+                )
             axis.plot([point.value], [y], marker, color=color, markersize=5, zorder=3)
         if point.paper_value is not None:
-            hollow: dict[str, Any] = {"markerfacecolor": "none", "clip_on": False, "zorder": 4}
-            axis.plot([point.paper_value], [y], marker, color=color, markersize=6, **hollow)
+            hollow: dict[str, Any] = {
+                "markerfacecolor": "none",
+                "clip_on": False,
+                "zorder": 4,
+            }
+            axis.plot(
+                [point.paper_value], [y], marker, color=color, markersize=6, **hollow
+            )
     _draw_rows(axis, rows)
 
 
-def _draw_trends(axis: Any, points: Sequence[Point], billions: Mapping[str, float], series: Sequence[str]) -> None:
-    """Draw points over the sizes of models, in billions of parameters, with a regression line for each series."""
+def _draw_trends(
+    axis: Any,
+    points: Sequence[Point],
+    billions: Mapping[str, float],
+    series: Sequence[str],
+) -> None:
+    """Draw points over the sizes of models, in billions of parameters, with a regression line for
+    each series.
+    """
     for number, name in enumerate(series):
         marker, color = _select_marker(number)
         # Each series moves all sizes once more, relative to the previous one.
@@ -226,7 +298,9 @@ def _draw_trends(axis: Any, points: Sequence[Point], billions: Mapping[str, floa
         for values, face, line in ((ours, color, "-"), (papers, "none", "--")):
             look = {"color": color, "markerfacecolor": face, "markersize": 5}
             axis.plot([x for x, _ in values], [y for _, y in values], marker, **look)
-            axis.plot(*fit_trend(values), line, color=color, linewidth=1, alpha=0.6, zorder=1)
+            axis.plot(
+                *fit_trend(values), line, color=color, linewidth=1, alpha=0.6, zorder=1
+            )
         for x, low, high in intervals:
             axis.plot([x, x], [low, high], color=color, linewidth=0.8, zorder=1)
     axis.set_xscale("log")
@@ -244,35 +318,56 @@ def fit_trend(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[
     Args:
         points: Size and number of each model.
     Returns:
-        The smallest and the largest size, and the two numbers on the line at these sizes; empty lists if there are
-        fewer than two sizes.
+        The smallest and the largest size, and the two numbers on the line at these sizes; empty
+        lists if there are fewer than two sizes.
     """
     sizes = [size for size, _ in points]
     if len(set(sizes)) < 2:
         return [], []
     ends = [min(sizes), max(sizes)]
     # number = slope * log(size) + intercept, by least squares
-    slope, intercept = np.polyfit([math.log(size) for size in sizes], [number for _, number in points], 1)
+    slope, intercept = np.polyfit(
+        [math.log(size) for size in sizes], [number for _, number in points], 1
+    )
     return ends, [float(intercept + slope * math.log(size)) for size in ends]
 
 
-def _draw_counts(axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]) -> None:
-    """Draw bars with their numbers: a filled bar for our number, and below it an outline for the paper's."""
+def _draw_counts(
+    axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]
+) -> None:
+    """Draw bars with their numbers: a filled bar for our number, and below it an outline for the
+    paper's.
+    """
     # Each series has two bars in a row: ours and the paper's.
     height = 0.8 / (2 * len(series))
     for point in points:
         number = series.index(point.series)
         color = COLORS[number]
         top = rows.index(point.row) - 0.4 + 2 * height * number
-        for value, face, bar_top in ((point.value, color, top), (point.paper_value, "none", top + height)):
+        for value, face, bar_top in (
+            (point.value, color, top),
+            (point.paper_value, "none", top + height),
+        ):
             if value is not None:
-                axis.barh(bar_top + height / 2, value, height * 0.85, facecolor=face, edgecolor=color)
-                axis.text(value, bar_top + height / 2, f" {value:g}", va="center", fontsize=7)
+                axis.barh(
+                    bar_top + height / 2,
+                    value,
+                    height * 0.85,
+                    facecolor=face,
+                    edgecolor=color,
+                )
+                axis.text(
+                    value, bar_top + height / 2, f" {value:g}", va="center", fontsize=7
+                )
     _draw_rows(axis, rows)
 
 
-def _build_legend(points: Sequence[Point], chart: Chart, series: Sequence[str]) -> list[Any]:
-    """Return the entries of the legend: one for each series, and one for paper values if there are any."""
+def _build_legend(
+    points: Sequence[Point], chart: Chart, series: Sequence[str]
+) -> list[Any]:
+    """Return the entries of the legend: one for each series, and one for paper values if there are
+    any.
+    """
     # Bars have patches as entries, points have markers.
     handles: list[Any] = []
     for number, name in enumerate(series):
@@ -280,73 +375,119 @@ def _build_legend(points: Sequence[Point], chart: Chart, series: Sequence[str]) 
         if chart.kind == "counts":
             handles.append(Patch(color=color, label=name))
         else:
-            handles.append(Line2D([], [], marker=marker, color=color, linestyle="", label=name))
+            handles.append(
+                Line2D([], [], marker=marker, color=color, linestyle="", label=name)
+            )
     if any(point.paper_value is not None for point in points):
         label = "hollow: paper value"
         if chart.kind == "counts":
             handles.append(Patch(facecolor="none", edgecolor="#444444", label=label))
         else:
             handles.append(
-                Line2D([], [], marker="o", color="#444444", markerfacecolor="none", linestyle="", label=label)
+                Line2D(
+                    [],
+                    [],
+                    marker="o",
+                    color="#444444",
+                    markerfacecolor="none",
+                    linestyle="",
+                    label=label,
+                )
             )
     return handles
 
 
 def _select_marker(number: int) -> tuple[str, str]:
-    """Return the marker and color of a series by its number; they are repeated if there are too many series."""
+    """Return the marker and color of a series by its number; they are repeated if there are too
+    many series.
+    """
     return MARKERS[number % len(MARKERS)], COLORS[number % len(COLORS)]
 
 
 # Word frequencies
 
 CAPTION, FOIL = "#0072b2", "#e69f00"
-"""Colors of captions and foils: blue and orange, which color-blind readers can distinguish; they differ in gray too."""
+"""Colors of captions and foils: blue and orange, which color-blind readers can distinguish; they
+differ in gray too.
+"""
 WORDS = 20
 """Largest number of words in a figure of word frequencies."""
 
 
 def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
-    """Return the figure of the shares of words in captions and in foils, before and after validation.
+    """Return the figure of the shares of words in captions and in foils, before and after
+    validation.
 
     Args:
         counts: Rows of the frequencies layout, of one data set and one kind.
         title: Title of the figure.
     Returns:
-        Two panels of horizontal bars: all items, and valid items. The bars of captions in a panel sum to 100 % over all
-        words, and so do the bars of foils. The words are the most frequent words of all items.
+        Two panels of horizontal bars: all items, and valid items. The bars of captions in a panel
+        sum to 100 % over all words, and so do the bars of foils. The words are the most frequent
+        words of all items.
     """
     frame = pd.DataFrame(list(counts), columns=["items", "side", "word", "count"])
     # Rows are words; columns are (all or valid items) x (captions or foils).
-    table = frame.pivot_table(index="word", columns=["items", "side"], values="count", aggfunc="sum", fill_value=0)
+    table = frame.pivot_table(
+        index="word",
+        columns=["items", "side"],
+        values="count",
+        aggfunc="sum",
+        fill_value=0,
+    )
     columns = pd.MultiIndex.from_product([["all", "valid"], ["caption", "foil"]])
     table = table.reindex(columns=columns, fill_value=0)
     # The most frequent words of captions and foils together; ties in alphabetical order.
-    order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
+    order = sorted(
+        table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word)
+    )
     words = order[:WORDS]
     with use_style():
         figure = Figure(figsize=(8, 0.9 + 0.24 * max(len(words), 3)))
         axes = figure.subplots(1, 2, sharey=True, sharex=True)
         for panel, items, heading in zip(
-            axes, ("all", "valid"), ("before validation", "after validation"), strict=True
+            axes,
+            ("all", "valid"),
+            ("before validation", "after validation"),
+            strict=True,
         ):
             # Shares are of all words, not only of the words that are drawn.
-            totals = {side: int(table[items, side].sum()) for side in ("caption", "foil")}
-            _draw_bars(panel, table.loc[words].xs(items, axis="columns"), totals, heading)
+            totals = {
+                side: int(table[items, side].sum()) for side in ("caption", "foil")
+            }
+            _draw_bars(
+                panel, table.loc[words].xs(items, axis="columns"), totals, heading
+            )
         axes[0].set_yticks(range(len(words)), words)
         axes[0].invert_yaxis()
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="upper right", ncols=2)
-        rest = f" ({len(words)} of {len(order)} words)" if len(order) > len(words) else ""
+        rest = (
+            f" ({len(words)} of {len(order)} words)" if len(order) > len(words) else ""
+        )
         figure.suptitle(f"{title}{rest}", x=0.01, ha="left", fontsize=11)
         figure.tight_layout()
     return figure
 
 
-def _draw_bars(panel: Any, counts: Any, totals: Mapping[str, int], heading: str) -> None:
-    """Draw the share of each word in the words of captions and in the words of foils, as bars in percent."""
+def _draw_bars(
+    panel: Any, counts: Any, totals: Mapping[str, int], heading: str
+) -> None:
+    """Draw the share of each word in the words of captions and in the words of foils, as bars in
+    percent.
+    """
     # Bars of captions above those of foils, as the axis of words is inverted.
     for offset, side, color in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
         positions = [row + offset for row in range(len(counts))]
-        panel.barh(positions, 100 * counts[side] / max(totals[side], 1), height=0.4, color=color, label=f"{side}s")
-    panel.set_title(f"{heading} (n = {totals['caption']:,} in captions, {totals['foil']:,} in foils)", fontsize=9)
+        panel.barh(
+            positions,
+            100 * counts[side] / max(totals[side], 1),
+            height=0.4,
+            color=color,
+            label=f"{side}s",
+        )
+    panel.set_title(
+        f"{heading} (n = {totals['caption']:,} in captions, {totals['foil']:,} in foils)",
+        fontsize=9,
+    )
     panel.set_xlabel("percent of words")

@@ -1,7 +1,8 @@
-"""Figures of explained items: contributions to an encoder's score, and to a decoder's answer above its explanation.
+"""Figures of explained items: contributions to an encoder's score, and to a decoder's answer above
+its explanation.
 
-Encoders: thesis 4.1, B.1 to B.10. Decoders: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30, C.32; before and after a
-counterfactual edit: thesis 5.3, 5.4, C.13 to C.22.
+Encoders: thesis 4.1, B.1 to B.10. Decoders: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30,
+C.32; before and after a counterfactual edit: thesis 5.3, 5.4, C.13 to C.22.
 """
 
 import math
@@ -17,17 +18,30 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from waltz.attribution.t_shap import CONTRIBUTION_RATIO, compute_contribution_ratios, find_contributing_outputs
+from waltz.attribution.t_shap import (
+    CONTRIBUTION_RATIO,
+    compute_contribution_ratios,
+    find_contributing_outputs,
+)
 from waltz.core.files.group_files import read_runs
 from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.core.text_diff import Span
-from waltz.models.decoders.coalitions import Players, build_equations_players, build_published_players
+from waltz.models.decoders.coalitions import (
+    Players,
+    build_equations_players,
+    build_published_players,
+)
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.visible_image import render_decoder_view, render_encoder_view
-from waltz.reporting.figures.figure_files import LoadImage, NamedFigure, select_items_of_profiles, use_style
+from waltz.reporting.figures.figure_files import (
+    LoadImage,
+    NamedFigure,
+    select_items_of_profiles,
+    use_style,
+)
 from waltz.reporting.figures.heatmaps import (
     GAP,
     IMAGE,
@@ -53,7 +67,9 @@ Row = Mapping[str, Any]
 
 
 def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
-    """Return the ids of the items to show: a seeded sample of the items without an error, in its order."""
+    """Return the ids of the items to show: a seeded sample of the items without an error, in its
+    order.
+    """
     # An item with an error in any text is shown in none.
     failed = {row["item_id"] for row in rows if row["error"] is not None}
     ids = sorted({row["item_id"] for row in rows} - failed)
@@ -61,7 +77,12 @@ def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
 
 
 def draw_encoder_examples(
-    tables: Mapping[str, pa.Table], encoder: Encoder, profiles: Sequence[str], n: int, seed: int, load_image: LoadImage
+    tables: Mapping[str, pa.Table],
+    encoder: Encoder,
+    profiles: Sequence[str],
+    n: int,
+    seed: int,
+    load_image: LoadImage,
 ) -> Iterator[NamedFigure]:
     """Yield figures of a few items of each data set, one for each item.
 
@@ -88,7 +109,9 @@ def draw_encoder_examples(
                 yield f"{dataset}-{profile}-{number}", title, figure
 
 
-def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
+def draw_encoder_example(
+    encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str
+) -> Figure:
     """Return the figure of one item: its texts with its image and their contributions.
 
     Args:
@@ -101,7 +124,9 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Ima
     panels = []
     for row in rows:
         # The players are built again: rows store their values, but not the patch of each pixel.
-        players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared, row["grid"] or None)
+        players = PROFILES[row["profile"]](
+            encoder, encoder.tokenize(row["text"]), prepared, row["grid"] or None
+        )
         panels.append(
             HeatmapPanel(
                 heading=row["role"],
@@ -121,7 +146,9 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Ima
 COLUMN = 5.6
 """Width of a column of tokens, in inches."""
 LETTER, TEXT_LINE, LAYER, TITLE = 0.072, 0.16, 0.24, 0.5
-"""Width of a letter of generated text, and heights of its lines, of a layer's heading and of the title, in inches."""
+"""Width of a letter of generated text, and heights of its lines, of a layer's heading and of the
+title, in inches.
+"""
 HEADINGS = ("as they are, in %", "renormalised per modality, in %")
 MAX_LINES = 5
 """Largest number of lines of a generated text."""
@@ -138,14 +165,16 @@ class ExplainedText:
         generated_text: The text that the model generated.
         prompt: The prompt.
         tokens: The text players' tokens.
-        spans: Characters of the prompt that each token covers; for an empty span, the token itself is shown.
-        phi: Shapley values of text players, then of patches row by row: float64 of shape (players, outputs); each
-            output is a generated token.
-        cells: Number of the patch that each pixel lies in, of shape (height, width); a pixel of no patch has the number
-            of patches. None without an image.
+        spans: Characters of the prompt that each token covers; for an empty span, the token itself
+            is shown.
+        phi: Shapley values of text players, then of patches row by row: float64 of shape (players,
+            outputs); each output is a generated token.
+        cells: Number of the patch that each pixel lies in, of shape (height, width); a pixel of no
+            patch has the number of patches. None without an image.
         t_shap: T-SHAP, between 0 and 1; None without an image, or if it is undefined.
         t_shap_se: Standard error of T-SHAP.
-        is_ratio: Whether `phi` holds contribution ratios in percent, as some recorded runs have them.
+        is_ratio: Whether `phi` holds contribution ratios in percent, as some recorded runs have
+            them.
     """
 
     name: str
@@ -160,18 +189,22 @@ class ExplainedText:
     is_ratio: bool = False
 
 
-def draw_answer_and_explanation(texts: Sequence[ExplainedText], title: str, image: np.ndarray | None = None) -> Figure:
+def draw_answer_and_explanation(
+    texts: Sequence[ExplainedText], title: str, image: np.ndarray | None = None
+) -> Figure:
     """Return the figure of an answer above its explanation.
 
-    The left column shows the values as computed, the right column the values renormalized per modality. Values are
-    contribution ratios in percent, averaged over the generated tokens whose contributions are not negligible. On the
-    left both texts share one scale of colors. On the right each modality of each text has a separate scale, and numbers
-    are percent of the modality's sum of magnitudes.
+    The left column shows the values as computed, the right column the values renormalized per
+    modality. Values are contribution ratios in percent, averaged over the generated tokens whose
+    contributions are not negligible. On the left both texts share one scale of colors. On the right
+    each modality of each text has a separate scale, and numbers are percent of the modality's sum
+    of magnitudes.
 
     Args:
         texts: The answer and the explanation; perhaps several of both.
         title: Heading, such as the model's name with CC-SHAP.
-        image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
+        image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height,
+            width, 3).
     """
     width = 2 * COLUMN + 4 * GAP
     # Bands are laid out first, since their heights decide the height of the page.
@@ -181,7 +214,9 @@ def draw_answer_and_explanation(texts: Sequence[ExplainedText], title: str, imag
     with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
-        write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
+        write_text_at(
+            page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top"
+        )
         top = height - TITLE
         for band in bands:
             _draw_band(figure, page, top, band, peak)
@@ -212,7 +247,13 @@ class _Band:
     def height(self) -> float:
         """Height of the whole band: caption, heading of the layers, image, tokens and space."""
         caption_height = len(self.caption) * TEXT_LINE
-        return caption_height + LAYER + self.image_height + count_lines(self.boxes) * LINE + 2 * GAP
+        return (
+            caption_height
+            + LAYER
+            + self.image_height
+            + count_lines(self.boxes) * LINE
+            + 2 * GAP
+        )
 
 
 def _lay_out_band(text: ExplainedText, width: float, image: np.ndarray | None) -> _Band:
@@ -227,7 +268,9 @@ def _lay_out_band(text: ExplainedText, width: float, image: np.ndarray | None) -
     )
 
 
-def _draw_band(figure: Figure, page: Axes, top: float, band: _Band, peak: float) -> None:
+def _draw_band(
+    figure: Figure, page: Axes, top: float, band: _Band, peak: float
+) -> None:
     """Draw one answer or explanation: first its caption, then each layer in a column.
 
     Args:
@@ -239,21 +282,47 @@ def _draw_band(figure: Figure, page: Axes, top: float, band: _Band, peak: float)
     """
     for number, line in enumerate(band.caption):
         weight = "normal" if number else "bold"
-        write_text_at(page, GAP, top - number * TEXT_LINE, line, fontsize=9, fontweight=weight, va="top")
+        write_text_at(
+            page,
+            GAP,
+            top - number * TEXT_LINE,
+            line,
+            fontsize=9,
+            fontweight=weight,
+            va="top",
+        )
     below = top - len(band.caption) * TEXT_LINE - LAYER
     for column, layer in enumerate(split_layers(band.panel, peak)):
         left = GAP + column * (COLUMN + 2 * GAP)
-        write_text_at(page, left, below + 0.03, HEADINGS[column], va="bottom", color="0.25", fontsize=8)
+        write_text_at(
+            page,
+            left,
+            below + 0.03,
+            HEADINGS[column],
+            va="bottom",
+            color="0.25",
+            fontsize=8,
+        )
         if band.image is not None:
-            image_width = draw_image(figure, left, below, band.image, band.panel.cells, layer)
+            image_width = draw_image(
+                figure, left, below, band.image, band.panel.cells, layer
+            )
             # The original image stands only once, in the room that is left next to the first layer.
             if column == 0:
-                draw_original(figure, left + image_width + GAP, below, COLUMN - image_width - GAP, band.image)
+                draw_original(
+                    figure,
+                    left + image_width + GAP,
+                    below,
+                    COLUMN - image_width - GAP,
+                    band.image,
+                )
         draw_tokens(page, left, below - band.image_height, band.boxes, layer)
 
 
 def _format_caption(text: ExplainedText, width: float) -> list[str]:
-    """Return the lines above a prompt: the name of the generated text with T-SHAP, then the generated text itself."""
+    """Return the lines above a prompt: the name of the generated text with T-SHAP, then the
+    generated text itself.
+    """
     generated_text = " ".join(text.generated_text.split()) or "(nothing)"
     letters = int((width - 2 * GAP) / LETTER)
     lines = textwrap.wrap(generated_text, letters)
@@ -268,7 +337,9 @@ def _format_caption(text: ExplainedText, width: float) -> list[str]:
 
 
 def _make_panel(text: ExplainedText) -> HeatmapPanel:
-    """Return the panel of a text with its mean contribution ratios in percent; NaN if no player contributes."""
+    """Return the panel of a text with its mean contribution ratios in percent; NaN if no player
+    contributes.
+    """
     # phi: (players, outputs); the mean is over outputs, the tokens of the generated text.
     contributing = find_contributing_outputs(text.phi)
     if not contributing.any():
@@ -277,15 +348,30 @@ def _make_panel(text: ExplainedText) -> HeatmapPanel:
     elif text.is_ratio:
         means = text.phi.mean(axis=1)
     else:
-        means = 100 * compute_contribution_ratios(text.phi[:, contributing]).mean(axis=1)
+        means = 100 * compute_contribution_ratios(text.phi[:, contributing]).mean(
+            axis=1
+        )
     cells = np.zeros((0, 0), dtype=np.int64) if text.cells is None else text.cells
-    return HeatmapPanel(text.name, text.prompt, text.tokens, text.spans, cells, means, math.nan, math.nan)
+    return HeatmapPanel(
+        text.name,
+        text.prompt,
+        text.tokens,
+        text.spans,
+        cells,
+        means,
+        math.nan,
+        math.nan,
+    )
 
 
 ImageWithPatches = tuple[np.ndarray, np.ndarray]
-"""Image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and number of the patch of each pixel."""
+"""Image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and number of the patch of
+each pixel.
+"""
 RenderImage = Callable[[str, Row], ImageWithPatches | None]
-"""Function that returns the image as the model sees it, by data set and row of contributions; None without an image."""
+"""Function that returns the image as the model sees it, by data set and row of contributions; None
+without an image.
+"""
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
 EXPLAINED = ("answer", "explanation")
@@ -304,7 +390,8 @@ class ExplanationTables:
         contributions: Contributions to answers and explanations, of the attribution layout.
         cc_shap: CC-SHAP values, of the layout `CC_SHAP`.
         edited: Edited items, of the layout `EDITED`; None in a study without edits.
-        edited_contributions: Contributions to answers and explanations of edited items, of the attribution layout.
+        edited_contributions: Contributions to answers and explanations of edited items, of the
+            attribution layout.
     """
 
     contributions: pa.Table
@@ -337,7 +424,10 @@ def read_explanation_tables(
             tables_by_field[name] = read_runs(files[name], layout, runs)
     tables = {}
     for dataset in datasets:
-        fields = {name: tables_by_run[model, dataset] for name, tables_by_run in tables_by_field.items()}
+        fields = {
+            name: tables_by_run[model, dataset]
+            for name, tables_by_run in tables_by_field.items()
+        }
         tables[dataset] = ExplanationTables(**fields)
     return tables
 
@@ -361,7 +451,9 @@ def draw_explanations(
         render_image: Function that returns the image as the decoder sees it.
     """
     contributions = {dataset: entry.contributions for dataset, entry in tables.items()}
-    for profile, number, dataset, item_id in select_items_of_profiles(contributions, profiles, n, seed):
+    for profile, number, dataset, item_id in select_items_of_profiles(
+        contributions, profiles, n, seed
+    ):
         rows = _index_by_setting(tables[dataset].contributions, item_id, profile)
         cc_shaps = _select_rows(tables[dataset].cc_shap, item_id, profile)
         # Settings are named KIND:TEXT, such as `post-hoc:answer`.
@@ -369,12 +461,16 @@ def draw_explanations(
             text_rows = [rows[f"{kind}:{name}"] for name in EXPLAINED]
             cc_shap = _find_cc_shap(cc_shaps, kind, text_rows[0]["seed"])
             title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(cc_shap)}"
-            figure = _draw_item(dataset, title, [("", text_rows, cc_shap)], render_image)
+            figure = _draw_item(
+                dataset, title, [("", text_rows, cc_shap)], render_image
+            )
             yield f"{dataset}-{profile}-{number}-{kind}", title, figure
 
 
 def _find_cc_shap(rows: Sequence[Row], kind: str, seed: int) -> Row:
-    """Return the CC-SHAP row of one kind of explanation and one seed, of which there is exactly one."""
+    """Return the CC-SHAP row of one kind of explanation and one seed, of which there is exactly
+    one.
+    """
     (row,) = (row for row in rows if row["kind"] == kind and row["seed"] == seed)
     return row
 
@@ -387,12 +483,16 @@ def draw_edits(
     seed: int,
     render_image: RenderImage,
 ) -> Iterator[NamedFigure]:
-    """Yield figures of a few items before and after a counterfactual edit; arguments are as in `draw_explanations`."""
+    """Yield figures of a few items before and after a counterfactual edit; arguments are as in
+    `draw_explanations`.
+    """
     edited_contributions = {}
     for dataset, entry in tables.items():
         if entry.edited_contributions is not None:
             edited_contributions[dataset] = entry.edited_contributions
-    for profile, number, dataset, item_id in select_items_of_profiles(edited_contributions, profiles, n, seed):
+    for profile, number, dataset, item_id in select_items_of_profiles(
+        edited_contributions, profiles, n, seed
+    ):
         after = _index_by_setting(edited_contributions[dataset], item_id, profile)
         before = _index_by_setting(tables[dataset].contributions, item_id, profile)
         edited = tables[dataset].edited
@@ -400,20 +500,40 @@ def draw_edits(
         if f"{POST_HOC}:answer" not in before or edited is None:
             continue
         seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
-        cc_shap = _find_cc_shap(_select_rows(tables[dataset].cc_shap, item_id, profile), POST_HOC, seed_of_item)
-        (edit,) = (row for row in _select_rows(edited, item_id, profile) if row["seed"] == seed_of_item)
-        # The texts before the edit stand in the row of CC-SHAP, those after it in the row of the edit.
-        generated_texts = {"answer": edit["edited_answer"], "explanation": edit["edited_explanation"]}
+        cc_shap = _find_cc_shap(
+            _select_rows(tables[dataset].cc_shap, item_id, profile),
+            POST_HOC,
+            seed_of_item,
+        )
+        (edit,) = (
+            row
+            for row in _select_rows(edited, item_id, profile)
+            if row["seed"] == seed_of_item
+        )
+        # The texts before the edit stand in the row of CC-SHAP, those after it in the row of the
+        # edit.
+        generated_texts = {
+            "answer": edit["edited_answer"],
+            "explanation": edit["edited_explanation"],
+        }
         parts = [
             ("", [before[f"{POST_HOC}:{name}"] for name in EXPLAINED], cc_shap),
-            (f" with “{edit['inserted']}”", [after[f"{AFTER_EDIT}:{name}"] for name in EXPLAINED], generated_texts),
+            (
+                f" with “{edit['inserted']}”",
+                [after[f"{AFTER_EDIT}:{name}"] for name in EXPLAINED],
+                generated_texts,
+            ),
         ]
         title = (
             f"{model}, {dataset}, {profile}: {item_id}, “{edit['inserted']}” inserted,"
             f" CC-SHAP {_format_number(cc_shap['value'])} → {_format_number(edit['cc_shap'])};"
             f" moved: answer {_format_number(edit['answer'])}, explanation {_format_number(edit['explanation'])}"
         )
-        yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, render_image)
+        yield (
+            f"{dataset}-{profile}-{number}-edit",
+            title,
+            _draw_item(dataset, title, parts, render_image),
+        )
 
 
 def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> RenderImage:
@@ -428,22 +548,27 @@ def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> Rende
         if decoder is None or row["image"] is None or not row["grid"]:
             return None
         prepared = decoder.prepare_image(load_image(dataset, row["image"]))
-        players = PLAYERS[row["profile"]](decoder, decoder.build_prompt(row["text"]), prepared, grid=row["grid"])
+        players = PLAYERS[row["profile"]](
+            decoder, decoder.build_prompt(row["text"]), prepared, grid=row["grid"]
+        )
         return render_decoder_view(decoder, prepared, players)
 
     return render_image
 
 
 def _draw_item(
-    dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], render_image: RenderImage
+    dataset: str,
+    title: str,
+    parts: Sequence[tuple[str, Sequence[Row], Row]],
+    render_image: RenderImage,
 ) -> Figure:
     """Return the figure of the answers and explanations of one item.
 
     Args:
         dataset: Name of the data set.
         title: Title of the figure.
-        parts: Parts from top to bottom, each with a suffix of the names of its texts, its rows of contributions (in the
-            order of `EXPLAINED`), and a row with its generated texts.
+        parts: Parts from top to bottom, each with a suffix of the names of its texts, its rows of
+            contributions (in the order of `EXPLAINED`), and a row with its generated texts.
         render_image: Function that returns the image as the decoder sees it.
     """
     texts = []
@@ -478,7 +603,9 @@ def _select_rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, 
     return rows
 
 
-def _index_by_setting(table: pa.Table, item_id: str, profile: str) -> dict[str, dict[str, Any]]:
+def _index_by_setting(
+    table: pa.Table, item_id: str, profile: str
+) -> dict[str, dict[str, Any]]:
     return {row["setting"]: row for row in _select_rows(table, item_id, profile)}
 
 
@@ -490,4 +617,8 @@ def _format_cc_shap(row: Row) -> str:
 
 
 def _format_number(value: float | None) -> str:
-    return "not defined" if value is None or math.isnan(value) else f"{value:.3f}".replace("-", "−")
+    return (
+        "not defined"
+        if value is None or math.isnan(value)
+        else f"{value:.3f}".replace("-", "−")
+    )

@@ -1,4 +1,6 @@
-"""Files of figures: SVG and PNG with the same bytes for the same numbers, and folders of examples with their titles."""
+"""Files of figures: SVG and PNG with the same bytes for the same numbers, and folders of examples
+with their titles.
+"""
 
 import json
 import warnings
@@ -37,7 +39,9 @@ FALLBACK_FONTS = (
     "Segoe UI Emoji",
     "Symbola",
 )
-"""Fonts for characters that the font of the style lacks, such as Chinese, in the order in which they are tried."""
+"""Fonts for characters that the font of the style lacks, such as Chinese, in the order in which
+they are tried.
+"""
 NamedFigure = tuple[str, str, Figure]
 """Name of a figure's file without its suffix, title of the figure, and the figure."""
 LoadImage = Callable[[str, str], Image.Image]
@@ -48,7 +52,10 @@ INDEX = "index.json"
 @contextmanager
 def use_style(**options: str) -> Iterator[None]:
     """Use the style of waltz for figures in a block; `options` are further options of matplotlib."""
-    with style.context([STYLE, {"font.family": list_fonts()}, options]), allow_missing_glyphs():
+    with (
+        style.context([STYLE, {"font.family": list_fonts()}, options]),
+        allow_missing_glyphs(),
+    ):
         yield
 
 
@@ -66,13 +73,16 @@ def list_fonts() -> list[str]:
     return [FONT, *(name for name in FALLBACK_FONTS if name in installed)]
 
 
-def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = False) -> None:
+def save_figure(
+    figure: Figure, paths: Sequence[str | Path], full_page: bool = False
+) -> None:
     """Write a figure to each path, in the format of its suffix, without the date.
 
     Args:
         figure: The figure.
         paths: Paths of the files.
-        full_page: Whether the page keeps its size; otherwise it is cropped to its content, which takes twice as long.
+        full_page: Whether the page keeps its size; otherwise it is cropped to its content, which
+            takes twice as long.
     """
     for path in map(Path, paths):
         form = path.suffix.removeprefix(".")
@@ -83,12 +93,14 @@ def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = F
             figure.savefig(temporary, format=form, metadata=metadata)
 
 
-def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int) -> list[tuple[str, str]]:
+def select_items(
+    tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
+) -> list[tuple[str, str]]:
     """Return the data set and id of each item to show: a seeded sample over all data sets.
 
     Args:
-        tables: By data set, a table with the columns `item_id`, `profile` and `error`; items with an error are
-            skipped.
+        tables: By data set, a table with the columns `item_id`, `profile` and `error`; items with
+            an error are skipped.
         profile: Fidelity profile of the rows.
         n: Largest number of items.
         seed: Seed of the sample.
@@ -108,14 +120,20 @@ def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
 def select_items_of_profiles(
     tables: Mapping[str, pa.Table], profiles: Iterable[str], n: int, seed: int
 ) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the profile, number (from 1), data set and id of each item to show; arguments are as in `select_items`."""
+    """Yield the profile, number (from 1), data set and id of each item to show; arguments are as in
+    `select_items`.
+    """
     for profile in profiles:
-        for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
+        for number, (dataset, item_id) in enumerate(
+            select_items(tables, profile, n, seed), 1
+        ):
             yield profile, number, dataset, item_id
 
 
 @contextmanager
-def open_dataset_images(datasets: Iterable[str], folders: Iterable[str]) -> Iterator[LoadImage]:
+def open_dataset_images(
+    datasets: Iterable[str], folders: Iterable[str]
+) -> Iterator[LoadImage]:
     """Yield a function that loads an image by the names of its data set and the image.
 
     Args:
@@ -125,7 +143,10 @@ def open_dataset_images(datasets: Iterable[str], folders: Iterable[str]) -> Iter
     folder_of = dict(zip(datasets, folders, strict=False))
     with ExitStack() as stack:
         # Data sets may share a folder or archive, which is opened once.
-        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(folder_of.values())}
+        sources = {
+            folder: stack.enter_context(open_images(folder))
+            for folder in dict.fromkeys(folder_of.values())
+        }
         yield lambda dataset, name: load_image(sources[folder_of[dataset]], name)
 
 
@@ -135,13 +156,18 @@ def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     titles = {}
     for name, title, figure in figures:
-        save_figure(figure, [folder / f"{name}.{form}" for form in ("svg", "png")], full_page=True)
+        save_figure(
+            figure,
+            [folder / f"{name}.{form}" for form in ("svg", "png")],
+            full_page=True,
+        )
         titles[name] = title
     write_text(folder / INDEX, json.dumps(titles, indent=1, ensure_ascii=False) + "\n")
 
 
 def list_example_files(folder: str | Path) -> dict[str, str]:
-    """Return the title of each figure in a folder by the path of its SVG, in the order in which they were drawn.
+    """Return the title of each figure in a folder by the path of its SVG, in the order in which
+    they were drawn.
 
     Raises:
         UserError: The index of the folder cannot be read, or is not an index of figures.
@@ -150,11 +176,17 @@ def list_example_files(folder: str | Path) -> dict[str, str]:
     try:
         titles = json.loads(index.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{index}: index cannot be read ({error}); delete its folder and run again") from None
+        raise UserError(
+            f"{index}: index cannot be read ({error}); delete its folder and run again"
+        ) from None
     # Names become paths below, so a name that leads out of the folder is refused.
     if not isinstance(titles, dict) or not all(map(_is_figure_name, titles)):
-        raise UserError(f"{index}: not an index of figures by name; delete its folder and run again")
-    return {str(index.with_name(f"{name}.svg")): title for name, title in titles.items()}
+        raise UserError(
+            f"{index}: not an index of figures by name; delete its folder and run again"
+        )
+    return {
+        str(index.with_name(f"{name}.svg")): title for name, title in titles.items()
+    }
 
 
 def _is_figure_name(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Heatmaps of Shapley values: an image with its patches and a text with its tokens.
 
-Such figures are in thesis 4.1 and B.1 to B.10. Blue values count for a match, red values against it; hatching and signs
-show the same without colors.
+Such figures are in thesis 4.1 and B.1 to B.10. Blue values count for a match, red values against
+it; hatching and signs show the same without colors.
 """
 
 import math
@@ -19,7 +19,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextToPath
 
 from waltz.core.text_diff import Span
-from waltz.reporting.figures.figure_files import allow_missing_glyphs, list_fonts, use_style
+from waltz.reporting.figures.figure_files import (
+    allow_missing_glyphs,
+    list_fonts,
+    use_style,
+)
 
 FONT_SIZE = 8.5
 """Font size of tokens, in points."""
@@ -50,11 +54,13 @@ class TokenBox:
     joined: bool
 
 
-def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], width: float) -> list[TokenBox]:
+def lay_out_tokens(
+    text: str, tokens: Sequence[str], spans: Sequence[Span], width: float
+) -> list[TokenBox]:
     """Return the tokens of a text as boxes in lines.
 
-    Boxes of tokens of the same word touch each other. A word may break at the end of a line. The lines of a text that
-    begins in a script written from right to left begin at the right.
+    Boxes of tokens of the same word touch each other. A word may break at the end of a line. The
+    lines of a text that begins in a script written from right to left begin at the right.
 
     Args:
         text: The text.
@@ -83,8 +89,12 @@ def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], widt
     return boxes
 
 
-def _label_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, bool]]:
-    """Yield the label of each token, and whether the token continues the word of the previous token."""
+def _label_tokens(
+    text: str, tokens: Sequence[str], spans: Sequence[Span]
+) -> Iterator[tuple[str, bool]]:
+    """Yield the label of each token, and whether the token continues the word of the previous
+    token.
+    """
     position = 0  # end of the text that labels have shown
     last_letter = ""
     for token, span in zip(tokens, spans, strict=True):
@@ -95,10 +105,15 @@ def _label_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> It
             continue
         # Characters that an earlier token has shown are not shown again.
         piece = text[max(start, position) : end]
-        # Pieces of a word have no space between them, nor at the end of the one or the begin of the other.
+        # Pieces of a word have no space between them, nor at the end of the one or the begin of the
+        # other.
         is_adjacent = bool(last_letter) and start <= position
         has_space = last_letter.isspace() or piece[:1].isspace()
-        yield piece.strip() or "·", is_adjacent and not has_space  # tokens of one character share its span
+        # Tokens of one character share its span.
+        yield (
+            piece.strip() or "·",
+            is_adjacent and not has_space,
+        )
         position = end
         last_letter = text[end - 1]
 
@@ -106,9 +121,12 @@ def _label_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> It
 def _fit_label(label: str, width: float) -> tuple[str, float]:
     """Return a label that fits a line of a width in inches, and its font size.
 
-    A label that is too wide gets a smaller font; if it is still too wide, it is cut and ends with an ellipsis.
+    A label that is too wide gets a smaller font; if it is still too wide, it is cut and ends with
+    an ellipsis.
     """
-    size = FONT_SIZE if _measure_width(label, FONT_SIZE) + 0.1 <= width else FONT_SIZE - 2
+    size = (
+        FONT_SIZE if _measure_width(label, FONT_SIZE) + 0.1 <= width else FONT_SIZE - 2
+    )
     if _measure_width(label, size) + 0.1 <= width:
         return label, size
     # Letters in proportion to the width, less 0.3 inches for the ellipsis and margins.
@@ -135,7 +153,9 @@ def _is_right_to_left(text: str) -> bool:
 
 
 WIDTH, IMAGE, LINE, GAP, TOP = 4.3, 2.7, 0.38, 0.12, 0.42
-"""Width of a column, and heights of an image, a line of tokens, a space and the headings, in inches."""
+"""Width of a column, and heights of an image, a line of tokens, a space and the headings, in
+inches.
+"""
 DIGITS = 6.0
 """Font size of values, in points."""
 TITLE_LETTER = 0.092
@@ -144,7 +164,9 @@ SMALLEST_ORIGINAL = 0.6
 """Smallest width, in inches, at which the original image is drawn next to the colored one."""
 HATCH = "/////"
 COLOR_RANGE = 0.34
-"""Distance of the color of 1 from the middle of the color map (0.5), whose ends are too dark for black letters."""
+"""Distance of the color of 1 from the middle of the color map (0.5), whose ends are too dark for
+black letters.
+"""
 INTERACTION_COLUMNS, MAX_INTERACTING = 4, 12
 """Largest number of images in a row, and in a whole figure of interactions."""
 NOTEBOOK_DPI = 80
@@ -159,7 +181,8 @@ class Heatmap:
 
     Attributes:
         tokens: Relevance of each text player, at least 0.
-        patches: Relevance of each patch that the network divides images into, at least 0, of shape (rows, columns).
+        patches: Relevance of each patch that the network divides images into, at least 0, of shape
+            (rows, columns).
     """
 
     tokens: np.ndarray
@@ -174,14 +197,17 @@ class HeatmapPanel:
         heading: Role of the text, such as `caption`.
         text: The text.
         tokens: The text players' tokens.
-        spans: Characters of the text that each token covers; for an empty span, the token itself is shown.
-        cells: Number of the patch that each pixel lies in, of shape (height, width); a pixel of no patch has the number
-            of patches.
-        phi: Shapley values of text players and of patches, of shape (players,), in the unit of the score.
+        spans: Characters of the text that each token covers; for an empty span, the token itself is
+            shown.
+        cells: Number of the patch that each pixel lies in, of shape (height, width); a pixel of no
+            patch has the number of patches.
+        phi: Shapley values of text players and of patches, of shape (players,), in the unit of the
+            score.
         score: The model's score of the text.
         t_shap: T-SHAP, between 0 and 1; NaN if it is undefined.
         t_shap_se: Standard error of T-SHAP; NaN if it is unknown.
-        relevance: Attention relevance that is drawn below the Shapley values; None if it is not drawn.
+        relevance: Attention relevance that is drawn below the Shapley values; None if it is not
+            drawn.
     """
 
     heading: str
@@ -204,8 +230,8 @@ class Layer:
         heading: Heading above the coloring.
         signed: Whether strengths are in [-1, 1]; otherwise they are in [0, 1].
         tokens: Strength of each text player.
-        patches: Strength of each image player, of shape (patches,); or of each patch of the network, of shape (rows,
-            columns).
+        patches: Strength of each image player, of shape (patches,); or of each patch of the
+            network, of shape (rows, columns).
         token_labels: Label of each text player.
         patch_labels: Label of each image player; empty if patches have no labels.
     """
@@ -228,22 +254,28 @@ class NotebookFigure(Figure):
         return buffer.getvalue()
 
 
-def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str = "") -> Figure:
+def draw_heatmaps(
+    image: np.ndarray, panels: Sequence[HeatmapPanel], title: str = ""
+) -> Figure:
     """Return the figure of the texts of one image, which stand next to each other.
 
-    The first row shows the values as computed; all texts share one scale of colors. In the second row each modality has
-    a separate scale, and numbers are percent of the modality's sum of magnitudes. A third row shows attention relevance
-    if a panel has it.
+    The first row shows the values as computed; all texts share one scale of colors. In the second
+    row each modality has a separate scale, and numbers are percent of the modality's sum of
+    magnitudes. A third row shows attention relevance if a panel has it.
 
     Args:
-        image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
+        image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height,
+            width, 3).
         panels: The texts with their values.
         title: Title of the figure.
     """
-    # All panels share one scale of colors, and the text with most lines decides the height of each row.
+    # All panels share one scale of colors, and the text with most lines decides the height of each
+    # row.
     peak = find_peak(panels)
     layers_by_panel = [split_layers(panel, peak) for panel in panels]
-    boxes_by_panel = [lay_out_tokens(panel.text, panel.tokens, panel.spans, WIDTH) for panel in panels]
+    boxes_by_panel = [
+        lay_out_tokens(panel.text, panel.tokens, panel.spans, WIDTH) for panel in panels
+    ]
     rows = max(map(len, layers_by_panel))
     lines = max(map(count_lines, boxes_by_panel), default=0) or 1
     # A band holds a heading, the image and the lines of tokens of one layer.
@@ -253,19 +285,47 @@ def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str 
     with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
-        write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
+        write_text_at(
+            page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top"
+        )
         for column, panel in enumerate(panels):
             left = GAP + column * (WIDTH + 2 * GAP)
             heading = _format_heading(panel)
-            write_text_at(page, left, height - TOP - 0.05, heading, fontsize=9.5, fontweight="bold", va="top")
+            write_text_at(
+                page,
+                left,
+                height - TOP - 0.05,
+                heading,
+                fontsize=9.5,
+                fontweight="bold",
+                va="top",
+            )
             for row, layer in enumerate(layers_by_panel[column]):
                 top = height - 2 * TOP - row * band
-                write_text_at(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
-                image_width = draw_image(figure, left, top - 0.06, image, panel.cells, layer)
+                write_text_at(
+                    page,
+                    left,
+                    top,
+                    layer.heading,
+                    va="bottom",
+                    color="0.25",
+                    fontsize=8,
+                )
+                image_width = draw_image(
+                    figure, left, top - 0.06, image, panel.cells, layer
+                )
                 is_first = row == 0 and column == 0
                 if is_first:
-                    draw_original(figure, left + image_width + GAP, top - 0.06, WIDTH - image_width - GAP, image)
-                draw_tokens(page, left, top - 0.06 - IMAGE - GAP, boxes_by_panel[column], layer)
+                    draw_original(
+                        figure,
+                        left + image_width + GAP,
+                        top - 0.06,
+                        WIDTH - image_width - GAP,
+                        image,
+                    )
+                draw_tokens(
+                    page, left, top - 0.06 - IMAGE - GAP, boxes_by_panel[column], layer
+                )
         draw_legend(page, GAP, 0.12)
     return figure
 
@@ -285,16 +345,21 @@ def count_lines(boxes: Sequence[TokenBox]) -> int:
 
 
 def draw_interactions(
-    image: np.ndarray, cells: np.ndarray, labels: Sequence[str], pairs: np.ndarray, title: str = ""
+    image: np.ndarray,
+    cells: np.ndarray,
+    labels: Sequence[str],
+    pairs: np.ndarray,
+    title: str = "",
 ) -> Figure:
-    """Return a figure with the image once for each text player; regions have the colors of their interactions with it.
+    """Return a figure with the image once for each text player; regions have the colors of their
+    interactions with it.
 
     Args:
         image: The image as the model sees it: RGB in [0, 1], of shape (height, width, 3).
-        cells: Number of the region that each pixel lies in, of shape (height, width); a pixel of no region has the
-            number of regions.
-        labels: Label of each text player. The `MAX_INTERACTING` players with the largest interactions are shown, in the
-            order of the text.
+        cells: Number of the region that each pixel lies in, of shape (height, width); a pixel of no
+            region has the number of regions.
+        labels: Label of each text player. The `MAX_INTERACTING` players with the largest
+            interactions are shown, in the order of the text.
         pairs: Interactions, of shape (text players, regions).
         title: Title of the figure.
     """
@@ -314,19 +379,31 @@ def draw_interactions(
     with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
-        # Labels of all pairs, one text player after another; n_regions of them belong to each player.
+        # Labels of all pairs, one text player after another; n_regions of them belong to each
+        # player.
         values, factor = _format_values(pairs.ravel(), peak)
         heading = f"{title}, interactions{factor}" if title else f"interactions{factor}"
-        write_text_at(page, GAP, height - 0.16, heading, fontsize=fit_title(heading, width), va="top")
+        write_text_at(
+            page,
+            GAP,
+            height - 0.16,
+            heading,
+            fontsize=fit_title(heading, width),
+            va="top",
+        )
         n_regions = pairs.shape[1]
         for position, player in enumerate(players):
             row, column = divmod(position, columns)
             left = GAP + column * (cell + GAP)
             top = height - TOP - row * (IMAGE + TOP) - 0.3
             region_labels = values[player * n_regions : (player + 1) * n_regions]
-            layer = Layer("", True, np.zeros(0), pairs[player] / (peak or 1), [], region_labels)
+            layer = Layer(
+                "", True, np.zeros(0), pairs[player] / (peak or 1), [], region_labels
+            )
             label, _ = _fit_label(labels[player], cell)
-            write_text_at(page, left, top + 0.04, label, va="bottom", fontsize=FONT_SIZE)
+            write_text_at(
+                page, left, top + 0.04, label, va="bottom", fontsize=FONT_SIZE
+            )
             draw_image(figure, left, top, image, cells, layer, cell)
         draw_legend(page, GAP, 0.12)
     return figure
@@ -338,7 +415,8 @@ def fit_title(title: str, width: float) -> float:
 
 
 def split_layers(panel: HeatmapPanel, peak: float) -> list[Layer]:
-    """Return the colorings of a panel: by its values, by its values per modality, and by relevance if it has one.
+    """Return the colorings of a panel: by its values, by its values per modality, and by relevance
+    if it has one.
 
     Args:
         panel: The panel.
@@ -357,7 +435,12 @@ def _color_as_computed(panel: HeatmapPanel, peak: float) -> Layer:
     # phi: text players first, then patches. Without any contribution, all strengths are 0.
     strengths = panel.phi / (peak or 1)
     return Layer(
-        f"as they are{factor}", True, strengths[:n_tokens], strengths[n_tokens:], labels[:n_tokens], labels[n_tokens:]
+        f"as they are{factor}",
+        True,
+        strengths[:n_tokens],
+        strengths[n_tokens:],
+        labels[:n_tokens],
+        labels[n_tokens:],
     )
 
 
@@ -374,7 +457,14 @@ def _color_per_modality(panel: HeatmapPanel) -> Layer:
         magnitudes = np.abs(phi)
         strengths.append(phi / (magnitudes.max(initial=0) or 1))
         labels.append(_format_percents(100 * phi / (magnitudes.sum() or 1)))
-    return Layer("renormalised per modality, in %", True, strengths[0], strengths[1], labels[0], labels[1])
+    return Layer(
+        "renormalised per modality, in %",
+        True,
+        strengths[0],
+        strengths[1],
+        labels[0],
+        labels[1],
+    )
 
 
 def _color_relevance(relevance: Heatmap) -> Layer:
@@ -384,10 +474,14 @@ def _color_relevance(relevance: Heatmap) -> Layer:
     labels = [f"{100 * share:.0f}" for share in shares]
     token_strengths = tokens / (tokens.max(initial=0) or 1)
     patch_strengths = patches / (patches.max(initial=0) or 1)
-    return Layer("attention relevance, in %", False, token_strengths, patch_strengths, labels, [])
+    return Layer(
+        "attention relevance, in %", False, token_strengths, patch_strengths, labels, []
+    )
 
 
-def draw_original(figure: Figure, left: float, top: float, room: float, image: np.ndarray) -> None:
+def draw_original(
+    figure: Figure, left: float, top: float, room: float, image: np.ndarray
+) -> None:
     """Draw the original image if there is room for it; positions are in inches."""
     high, wide = image.shape[:2]
     if room >= SMALLEST_ORIGINAL:
@@ -421,9 +515,12 @@ def draw_image(
     high, wide = image.shape[:2]
     scale = min(IMAGE / high, room / wide)
     panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
-    panel.imshow(color_image(image, cells, layer), extent=(0, wide, high, 0), aspect="auto")
+    panel.imshow(
+        color_image(image, cells, layer), extent=(0, wide, high, 0), aspect="auto"
+    )
     panel.set(xlim=(0, wide), ylim=(high, 0))
-    # Only image players (one axis) have outlines and labels; patches of the network (two axes) have none.
+    # Only image players (one axis) have outlines and labels; patches of the network (two axes) have
+    # none.
     if layer.patches.ndim == 1:
         for patch, label in enumerate(layer.patch_labels):
             _draw_patch(panel, cells == patch, label, len(layer.patches))
@@ -431,11 +528,14 @@ def draw_image(
 
 
 def color_image(image: np.ndarray, cells: np.ndarray, layer: Layer) -> np.ndarray:
-    """Return the image in gray with each patch in its color: RGB in [0, 1], of shape (height, width, 3)."""
+    """Return the image in gray with each patch in its color: RGB in [0, 1], of shape (height,
+    width, 3).
+    """
     # Luma of ITU-R BT.601; the last axis is kept to multiply RGB.
     gray = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
     if layer.patches.ndim == 2:
-        # Patches of the network, of shape (rows, columns): each pixel takes the strength of the patch that it lies in.
+        # Patches of the network, of shape (rows, columns): each pixel takes the strength of the
+        # patch that it lies in.
         height, width = image.shape[:2]
         n_rows, n_columns = layer.patches.shape
         row_of_pixel = np.arange(height) * n_rows // height
@@ -455,8 +555,8 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, n_patches: int) -> 
         panel: Axes in pixels.
         inside: Whether each pixel lies in the patch, of shape (height, width).
         label: Label of the patch, its value.
-        n_patches: Number of patches of the image. The more there are, the smaller is the label; with more than
-            `MAX_LABELED_PATCHES`, patches have no labels.
+        n_patches: Number of patches of the image. The more there are, the smaller is the label;
+            with more than `MAX_LABELED_PATCHES`, patches have no labels.
     """
     # The patch is a rectangle: its first and last row and column are those with any pixel inside.
     rows = np.flatnonzero(inside.any(axis=1))
@@ -465,7 +565,16 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, n_patches: int) -> 
         return
     top, left = int(rows[0]), int(columns[0])
     height, width = int(rows[-1]) + 1 - top, int(columns[-1]) + 1 - left
-    _draw_rectangle(panel, left, top, width, height, _is_negative_label(label), fill=False, edgecolor="0.35")
+    _draw_rectangle(
+        panel,
+        left,
+        top,
+        width,
+        height,
+        _is_negative_label(label),
+        fill=False,
+        edgecolor="0.35",
+    )
     if n_patches <= MAX_LABELED_PATCHES:
         write_text_at(
             panel,
@@ -475,24 +584,48 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, n_patches: int) -> 
             ha="center",
             va="center",
             fontsize=DIGITS + 1 if n_patches <= 25 else DIGITS - 0.5,
-            bbox={"boxstyle": "square,pad=0.12", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+            bbox={
+                "boxstyle": "square,pad=0.12",
+                "facecolor": "white",
+                "alpha": 0.75,
+                "linewidth": 0,
+            },
         )
 
 
-def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[TokenBox], layer: Layer) -> None:
-    """Draw tokens in their lines, each in its color with its value below it; positions are in inches."""
+def draw_tokens(
+    page: Axes, left: float, top: float, boxes: Sequence[TokenBox], layer: Layer
+) -> None:
+    """Draw tokens in their lines, each in its color with its value below it; positions are in
+    inches.
+    """
     for box in boxes:
         label = layer.token_labels[box.token]
         is_hatched = _is_negative_label(label)
         box_left = left + box.left
         bottom = top - (box.line + 1) * LINE + 0.05
         face = _blend_colors(layer, layer.tokens[box.token])
-        _draw_rectangle(page, box_left, bottom, box.width, LINE - 0.05, is_hatched, facecolor=face, edgecolor="0.6")
+        _draw_rectangle(
+            page,
+            box_left,
+            bottom,
+            box.width,
+            LINE - 0.05,
+            is_hatched,
+            facecolor=face,
+            edgecolor="0.6",
+        )
         # Texts have a background where hatching would cross their letters.
-        background = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if is_hatched else None
+        background = (
+            {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0}
+            if is_hatched
+            else None
+        )
         middle = box_left + box.width / 2
         centered = {"ha": "center", "va": "center", "bbox": background}
-        write_text_at(page, middle, bottom + 0.215, box.label, fontsize=box.size, **centered)
+        write_text_at(
+            page, middle, bottom + 0.215, box.label, fontsize=box.size, **centered
+        )
         write_text_at(page, middle, bottom + 0.075, label, fontsize=DIGITS, **centered)
 
 
@@ -503,32 +636,66 @@ def draw_legend(page: Axes, left: float, bottom: float) -> None:
     for position, strength in enumerate(steps):
         face = map_to_colors(strength)
         _draw_rectangle(
-            page, left + 0.5 + 0.2 * position, bottom, 0.2, 0.16, strength < 0, facecolor=face, edgecolor="0.6"
+            page,
+            left + 0.5 + 0.2 * position,
+            bottom,
+            0.2,
+            0.16,
+            strength < 0,
+            facecolor=face,
+            edgecolor="0.6",
         )
-    write_text_at(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
+    write_text_at(
+        page,
+        left + 0.58 + 0.2 * len(steps),
+        bottom + 0.08,
+        "for",
+        va="center",
+        fontsize=8,
+    )
 
 
 def _draw_rectangle(
-    panel: Axes, left: float, bottom: float, wide: float, high: float, hatched: bool, **options: object
+    panel: Axes,
+    left: float,
+    bottom: float,
+    wide: float,
+    high: float,
+    hatched: bool,
+    **options: object,
 ) -> None:
     rectangle = Rectangle((left, bottom), wide, high, linewidth=0.5, **options)  # type: ignore[arg-type]
     panel.add_artist(rectangle)  # `add_patch` would update the limits, which are fixed
     if hatched:
-        lines = Rectangle((left, bottom), wide, high, fill=False, linewidth=0, hatch=HATCH, edgecolor=(0, 0, 0, 0.45))
+        lines = Rectangle(
+            (left, bottom),
+            wide,
+            high,
+            fill=False,
+            linewidth=0,
+            hatch=HATCH,
+            edgecolor=(0, 0, 0, 0.45),
+        )
         lines.set_hatch_linewidth(0.35)
         panel.add_artist(lines)
 
 
-def add_panel(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
+def add_panel(
+    figure: Figure, left: float, bottom: float, wide: float, high: float
+) -> Axes:
     """Return new axes of a figure at a position in inches; their coordinates are inches as well."""
     width, height = figure.get_size_inches()
-    panel = figure.add_axes((left / width, bottom / height, wide / width, high / height))
+    panel = figure.add_axes(
+        (left / width, bottom / height, wide / width, high / height)
+    )
     panel.set_axis_off()
     panel.set(xlim=(0, wide), ylim=(0, high))
     return panel
 
 
-def write_text_at(panel: Axes, x: float, y: float, text: str, **options: object) -> None:
+def write_text_at(
+    panel: Axes, x: float, y: float, text: str, **options: object
+) -> None:
     """Write a text as it is: a dollar sign does not start a formula."""
     panel.text(x, y, text, parse_math=False, **options)  # type: ignore[arg-type]
 
@@ -537,12 +704,18 @@ def _blend_colors(layer: Layer, strength: np.ndarray) -> np.ndarray:
     """Return the RGB colors of strengths in a layer; the result has a further last axis of 3."""
     # Undefined values have no color.
     values = np.nan_to_num(strength)
-    colors = map_to_colors(values) if layer.signed else matplotlib.colormaps["Purples"](0.6 * values)
+    colors = (
+        map_to_colors(values)
+        if layer.signed
+        else matplotlib.colormaps["Purples"](0.6 * values)
+    )
     return np.asarray(colors)[..., :3]
 
 
 def map_to_colors(strength: np.ndarray) -> np.ndarray:
-    """Return the RGBA colors of numbers from -1 (against, red) to 1 (for, blue); black letters are legible on them."""
+    """Return the RGBA colors of numbers from -1 (against, red) to 1 (for, blue); black letters are
+    legible on them.
+    """
     return np.asarray(matplotlib.colormaps["RdBu"](0.5 + COLOR_RANGE * strength))
 
 

@@ -1,4 +1,5 @@
-"""Traces of self-consistency tests: figures with the texts of an item, its answer and explanation, and edits of them.
+"""Traces of self-consistency tests: figures with the texts of an item, its answer and explanation,
+and edits of them.
 
 Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 show such traces of single items.
 """
@@ -15,16 +16,27 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.metrics import COT, SETTING_OF_TEST
-from waltz.reporting.figures.figure_files import LoadImage, NamedFigure, select_items_of_profiles, use_style
+from waltz.reporting.figures.figure_files import (
+    LoadImage,
+    NamedFigure,
+    select_items_of_profiles,
+    use_style,
+)
 from waltz.reporting.figures.heatmaps import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
-"""In inches: width of a figure and of its headings; heights of a line, a space between entries, the title, an image."""
+"""In inches: width of a figure and of its headings; heights of a line, a space between entries, the
+title, an image.
+"""
 LINE_LENGTH = 96
 """Number of characters in a line of text."""
 MAX_LINES = 12
 """Largest number of lines that an entry shows."""
-VERDICTS = {1: ("consistent", "#0072b2"), 0: ("not consistent", "#b24a00"), None: ("no verdict", "#555555")}
+VERDICTS = {
+    1: ("consistent", "#0072b2"),
+    0: ("not consistent", "#b24a00"),
+    None: ("no verdict", "#555555"),
+}
 
 Row = Mapping[str, Any]
 
@@ -45,7 +57,8 @@ class TraceEntry:
 
 
 def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
-    """Return the entries of a trace in their order, without missing texts and repeated explanations.
+    """Return the entries of a trace in their order, without missing texts and repeated
+    explanations.
 
     Args:
         rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
@@ -53,10 +66,15 @@ def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
     entries = [TraceEntry("item", rows[0]["text"])]
     earlier: set[tuple[str, str]] = set()
     for row in rows:
-        entries.append(TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
+        entries.append(
+            TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]])
+        )
         for heading, text in _list_exchanges(row):
             # Several tests start from the same explanation, which is shown once.
-            if heading not in ("explanation", "reasoning") or (heading, text) not in earlier:
+            if (
+                heading not in ("explanation", "reasoning")
+                or (heading, text) not in earlier
+            ):
                 entries.append(TraceEntry(heading, text))
             earlier.add((heading, text))
     return entries
@@ -67,13 +85,16 @@ def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
     is_after_cot = SETTING_OF_TEST[row["test"]] == COT
     is_biased = row["test"] == "biasing_features"
     explanation = "reasoning" if is_after_cot else "explanation"
-    # In the order of the test: answer, explanation, edit, answer after the edit, reason of the verdict.
+    # In the order of the test: answer, explanation, edit, answer after the edit, reason of the
+    # verdict.
     texts = {
         "answer": row["answer"],
         explanation: row["explanation"],
         "suggested" if is_biased else "inserted": row["inserted"],
         "item, edited": row["edited_input"],
-        f"{explanation} then" if is_biased else f"{explanation}, edited": row["edited_explanation"],
+        f"{explanation} then" if is_biased else f"{explanation}, edited": row[
+            "edited_explanation"
+        ],
         "answer after that": row["edited_answer"],
         "reason": row["reason"] or row["error"],
     }
@@ -82,7 +103,9 @@ def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
             yield heading, str(text)
 
 
-def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None) -> Figure:
+def draw_trace(
+    rows: Sequence[Row], title: str, image: np.ndarray | None = None
+) -> Figure:
     """Return the figure of the tests of one item, one below the other.
 
     Args:
@@ -93,15 +116,27 @@ def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None)
     # Lines come first, since their number decides the height of the figure.
     blocks = [(entry, _list_lines(entry)) for entry in list_entries(rows)]
     image_height = 0.0 if image is None else IMAGE + GAP
-    height = TOP + image_height + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
+    height = (
+        TOP + image_height + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
+    )
     with use_style():
         figure = Figure(figsize=(WIDTH, height))
-        _write(figure, 0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH))
+        _write(
+            figure,
+            0.01,
+            (height - 0.22) / height,
+            title,
+            fontsize=fit_title(title, WIDTH),
+        )
         top = height - TOP  # upper end of what is drawn next, in inches
         if image is not None:
             # As high as IMAGE allows, unless it is then wider than the column of texts.
-            image_width = min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
-            panel = figure.add_axes((HEADING / WIDTH, (top - IMAGE) / height, image_width, IMAGE / height))
+            image_width = (
+                min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
+            )
+            panel = figure.add_axes(
+                (HEADING / WIDTH, (top - IMAGE) / height, image_width, IMAGE / height)
+            )
             panel.imshow(image)
             panel.set(anchor="NW")
             panel.set_axis_off()
@@ -118,7 +153,9 @@ def _list_lines(entry: TraceEntry) -> list[str]:
     return [""] if entry.verdict else _wrap_text(entry.text)
 
 
-def _draw_entry(figure: Figure, entry: TraceEntry, lines: Sequence[str], top: float, height: float) -> None:
+def _draw_entry(
+    figure: Figure, entry: TraceEntry, lines: Sequence[str], top: float, height: float
+) -> None:
     """Draw an entry: its heading, the verdict of a test on a gray band, and its lines.
 
     Args:
@@ -130,18 +167,31 @@ def _draw_entry(figure: Figure, entry: TraceEntry, lines: Sequence[str], top: fl
     """
     if entry.verdict:
         block_height = LINE * len(lines) + GAP
-        figure.add_artist(_make_band((top - block_height) / height, block_height / height))
+        figure.add_artist(
+            _make_band((top - block_height) / height, block_height / height)
+        )
     for number, line in enumerate(lines):
         y = (top - GAP / 2 - LINE * (number + 0.75)) / height
         if number == 0:
             _write(figure, 0.015, y, entry.heading, weight="bold", fontsize=8)
         if number == 0 and entry.verdict:
             verdict, color = entry.verdict
-            _write(figure, 0.985, y, verdict, fontsize=8, weight="bold", color=color, ha="right")
+            _write(
+                figure,
+                0.985,
+                y,
+                verdict,
+                fontsize=8,
+                weight="bold",
+                color=color,
+                ha="right",
+            )
         _write(figure, HEADING / WIDTH, y, line, fontsize=8)
 
 
-def _write(figure: Figure, x: float, y: float, text: str, ha: str = "left", **style: Any) -> None:
+def _write(
+    figure: Figure, x: float, y: float, text: str, ha: str = "left", **style: Any
+) -> None:
     """Write a text as it is, on its baseline: a dollar sign does not start a formula."""
     figure.text(x, y, text, ha=ha, va="baseline", parse_math=False, **style)
 
@@ -154,7 +204,8 @@ def draw_traces(
     seed: int,
     load_image: LoadImage | None,
 ) -> Iterator[NamedFigure]:
-    """Yield the traces of a few items: a seeded sample over all data sets of the items without an error.
+    """Yield the traces of a few items: a seeded sample over all data sets of the items without an
+    error.
 
     Args:
         tables: Tables of the layout CONSISTENCY, by data set.
@@ -165,7 +216,9 @@ def draw_traces(
         load_image: Function that loads an image of a data set; None if the study has no images.
     """
     order = list(SETTING_OF_TEST)
-    for profile, number, dataset, item_id in select_items_of_profiles(tables, profiles, n, seed):
+    for profile, number, dataset, item_id in select_items_of_profiles(
+        tables, profiles, n, seed
+    ):
         is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
         rows = tables[dataset].filter(is_of_item).to_pylist()
         # A trace shows one run of the tests.
@@ -178,13 +231,18 @@ def draw_traces(
             image = np.asarray(load_image(dataset, image_name))
         title = f"{model}, {dataset}, {profile}: {item_id}"
         name = f"{dataset}-{profile}-{number}"
-        yield name, f"{title}, tests of self-consistency", draw_trace(shown, title, image)
+        yield (
+            name,
+            f"{title}, tests of self-consistency",
+            draw_trace(shown, title, image),
+        )
 
 
 def _wrap_text(text: str) -> list[str]:
     """Return a text as lines that fit into the figure; line ends of the text are kept.
 
-    A text of more than `MAX_LINES` lines is cut, and its last line gives the number of omitted lines.
+    A text of more than `MAX_LINES` lines is cut, and its last line gives the number of omitted
+    lines.
     """
     lines: list[str] = []
     for line in text.strip("\n").splitlines():
@@ -198,4 +256,6 @@ def _wrap_text(text: str) -> list[str]:
 
 def _make_band(bottom: float, height: float) -> Rectangle:
     """Return the gray band behind the first line of a test."""
-    return Rectangle((0, bottom), 1, height, facecolor="#e6e6e6", edgecolor="none", zorder=-1)
+    return Rectangle(
+        (0, bottom), 1, height, facecolor="#e6e6e6", edgecolor="none", zorder=-1
+    )

@@ -1,4 +1,6 @@
-"""Contents that are embedded in the page: tables as JSON, images as data URIs, JSON that cannot end its script."""
+"""Contents that are embedded in the page: tables as JSON, images as data URIs, JSON that cannot end
+its script.
+"""
 
 import base64
 import hashlib
@@ -18,38 +20,75 @@ from waltz.reporting.tables.best import SignificanceTests
 from waltz.reporting.tables.cells import Cell, classify_cell, is_small
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import get_style
-from waltz.reporting.tables.grid import UNPAIRED, Grid, lay_out_profiles, name_column, name_row
+from waltz.reporting.tables.grid import (
+    UNPAIRED,
+    Grid,
+    lay_out_profiles,
+    name_column,
+    name_row,
+)
 
-NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text")
-NUMBERS = ("value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
+NAMES = (
+    "profile",
+    "metric",
+    "model",
+    "dataset",
+    "setting",
+    "verdict",
+    "reason",
+    "text",
+    "paper_text",
+)
+NUMBERS = (
+    "value",
+    "n",
+    "ci_low",
+    "ci_high",
+    "paper_value",
+    "difference",
+    "sd",
+    "paper_sd",
+    "chance",
+)
 POSITION = ("row", "column", "mark")
 BEST, AT_CHANCE, SMALL = 1, 2, 4
-"""Bits of the mark of a cell: it is the best of several models, at or below chance, from too few items or images."""
+"""Bits of the mark of a cell: it is the best of several models, at or below chance, from too few
+items or images.
+"""
 NO_POSITION = (-1, -1, 0)
-"""Row, column and mark of a cell that the grid does not show: a chance level next to the metric's name."""
+"""Row, column and mark of a cell that the grid does not show: a chance level next to the metric's
+name.
+"""
 DIGITS = 7
 """Number of significant digits of a number on the page; the CSV has all digits."""
 
 
 def make_table_json(
-    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests = UNPAIRED,
 ) -> dict[str, Any]:
     """Return one table as data for the page's script, with the same layout as in the other formats.
 
     Args:
-        declaration: The table; if several cells have the same position, the fields in which they differ are added to
-            the fields that name rows.
+        declaration: The table; if several cells have the same position, the fields in which they
+            differ are added to the fields that name rows.
         cells: Its cells of all profiles.
         significance: Significance tests, which decide what is bold.
     Returns:
-        A dictionary that JSON can hold. `names` holds each text once. Each row of `cells` has an index in `names` for
-        each field of `NAMES`, then the numbers `NUMBERS`, then its row and column in the layout of its profile, and its
-        mark. `layouts` has the headings of each profile: `corner` (above the names of rows), `columns` and `rows`.
+        A dictionary that JSON can hold. `names` holds each text once. Each row of `cells` has an
+        index in `names` for each field of `NAMES`, then the numbers `NUMBERS`, then its row and
+        column in the layout of its profile, and its mark. `layouts` has the headings of each
+        profile: `corner` (above the names of rows), `columns` and `rows`.
     """
     declaration = _add_missing_columns(declaration, cells)
     names: dict[str, int] = {}
     layouts = lay_out_profiles(declaration, cells, significance)
-    positions = {cell: position for grid in layouts.values() for cell, position in _index_positions(grid).items()}
+    positions = {
+        cell: position
+        for grid in layouts.values()
+        for cell, position in _index_positions(grid).items()
+    }
     # One row of the JSON for each cell: indices of its texts, its numbers, and its position.
     packed = [
         [
@@ -62,7 +101,11 @@ def make_table_json(
     return {
         "id": declaration.id,
         "layouts": {
-            profile: {"corner": grid.corner, "columns": grid.columns, "rows": [row for row, _ in grid.rows]}
+            profile: {
+                "corner": grid.corner,
+                "columns": grid.columns,
+                "rows": [row for row, _ in grid.rows],
+            }
             for profile, grid in layouts.items()
         },
         "places": {cell.metric: get_style(cell.metric).places for cell in cells},
@@ -80,7 +123,13 @@ def list_field_names() -> list[str]:
 def _index_positions(grid: Grid) -> dict[Cell, tuple[int, int, int]]:
     """Return row, column and mark of each cell that the grid shows."""
     return {
-        marked.cell: (row, column, BEST * marked.best + AT_CHANCE * marked.at_chance + SMALL * _is_small(marked.cell))
+        marked.cell: (
+            row,
+            column,
+            BEST * marked.best
+            + AT_CHANCE * marked.at_chance
+            + SMALL * _is_small(marked.cell),
+        )
         for row, (_, entries) in enumerate(grid.rows)
         for column, marked in enumerate(entries)
         if marked is not None
@@ -88,21 +137,40 @@ def _index_positions(grid: Grid) -> dict[Cell, tuple[int, int, int]]:
 
 
 def _is_small(cell: Cell) -> bool:
-    """Return whether a cell has a number from too few items or images; counts never are, since nothing is measured."""
-    return cell.value is not None and cell.unit != "count" and is_small(cell.n, cell.images)
+    """Return whether a cell has a number from too few items or images; counts never are, since
+    nothing is measured.
+    """
+    return (
+        cell.value is not None
+        and cell.unit != "count"
+        and is_small(cell.n, cell.images)
+    )
 
 
-def _add_missing_columns(declaration: Declaration, cells: Sequence[Cell]) -> Declaration:
-    """Return the declaration with as many fields in its row names as are needed to distinguish all cells."""
+def _add_missing_columns(
+    declaration: Declaration, cells: Sequence[Cell]
+) -> Declaration:
+    """Return the declaration with as many fields in its row names as are needed to distinguish all
+    cells.
+    """
 
     def count_positions(rows: tuple[str, ...]) -> int:
         extended = replace(declaration, rows=rows)
-        return len({(cell.profile, name_row(extended, cell), name_column(extended, cell)) for cell in cells})
+        return len(
+            {
+                (cell.profile, name_row(extended, cell), name_column(extended, cell))
+                for cell in cells
+            }
+        )
 
     # A field joins the row names only if it separates cells that would share a position.
     rows = declaration.rows
     for field in ("metric", "model", "dataset", "setting"):
-        is_shown = field in rows or field in declaration.column_groups or field == declaration.columns
+        is_shown = (
+            field in rows
+            or field in declaration.column_groups
+            or field == declaration.columns
+        )
         if not is_shown and count_positions(rows) < count_positions((*rows, field)):
             rows = (*rows, field)
     return replace(declaration, rows=rows)
@@ -115,7 +183,9 @@ def _get_name(cell: Cell, field: str) -> str:
 
 
 def _round_number(number: float | None) -> float | int | None:
-    """Return a number with few digits, a whole number as an integer; None for nan and infinity, which JSON lacks."""
+    """Return a number with few digits, a whole number as an integer; None for nan and infinity,
+    which JSON lacks.
+    """
     if number is None or isinstance(number, int):
         return number
     if not math.isfinite(number):
@@ -125,24 +195,30 @@ def _round_number(number: float | None) -> float | int | None:
 
 
 SVG_BYTES = 40_000
-"""Largest number of bytes of an SVG that is embedded as it is; a larger SVG is embedded as a raster image."""
+"""Largest number of bytes of an SVG that is embedded as it is; a larger SVG is embedded as a raster
+image.
+"""
 MAX_SIDE, MIN_SIDE = 1400, 640
 """Largest and smallest number of pixels of the longer side of a figure."""
 PICTURES_BYTES = 1_500_000
 """Number of bytes that all figures together may have."""
 MARGIN = 0.9
-"""Share of an image's bytes that its size is computed for, since bytes grow a little faster than pixels."""
+"""Share of an image's bytes that its size is computed for, since bytes grow a little faster than
+pixels.
+"""
 FIGURE_QUALITY, MIN_QUALITY, EXAMPLE_QUALITY = 60, 35, 65
 
 
 def escape_json(data: Any) -> str:
-    """Return data as JSON for a `<script type="application/json">`: nothing in it begins a tag or a comment.
+    """Return data as JSON for a `<script type="application/json">`: nothing in it begins a tag or a
+    comment.
 
     Raises:
         ValueError: A number is not finite.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Escaped as \uXXXX, so that no `</script>` or `<!--` in a text ends the script; JSON.parse restores them.
+    # Escaped as \uXXXX, so that no `</script>` or `<!--` in a text ends the script; JSON.parse
+    # restores them.
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
@@ -150,13 +226,16 @@ def escape_json(data: Any) -> str:
 
 def hash_script(script: str) -> str:
     """Return the hash by which a content security policy names an inline script."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    return (
+        f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    )
 
 
 def inline_figures(files: Sequence[str | Path]) -> list[str]:
     """Return figures as data URIs: small SVGs as they are, other figures as WebP.
 
-    All figures together fit into `PICTURES_BYTES`, so the more WebPs there are, the smaller is each of them.
+    All figures together fit into `PICTURES_BYTES`, so the more WebPs there are, the smaller is each
+    of them.
 
     Args:
         files: SVGs or raster images. A large SVG is replaced by the PNG next to it if there is one.
@@ -177,7 +256,9 @@ def inline_figures(files: Sequence[str | Path]) -> list[str]:
 
 
 def read_figure_size(file: str | Path) -> tuple[int, int] | None:
-    """Return width and height of a figure, in pixels (raster image) or points (SVG); None for an SVG without them."""
+    """Return width and height of a figure, in pixels (raster image) or points (SVG); None for an
+    SVG without them.
+    """
     file = Path(file)
     if file.suffix != ".svg":
         with open_image(file) as image:
@@ -195,7 +276,11 @@ def read_figure_size(file: str | Path) -> tuple[int, int] | None:
 
 def _select_format(file: Path) -> Path:
     """Return the PNG next to a large SVG if there is one, else the file."""
-    if file.suffix == ".svg" and file.stat().st_size > SVG_BYTES and file.with_suffix(".png").is_file():
+    if (
+        file.suffix == ".svg"
+        and file.stat().st_size > SVG_BYTES
+        and file.with_suffix(".png").is_file()
+    ):
         return file.with_suffix(".png")
     return file
 
@@ -207,7 +292,9 @@ def _fit_figure(file: Path, max_bytes: int) -> str:
         # A first encoding of the smallest size tells how many bytes this image needs.
         content = _encode_webp(image, MIN_SIDE, FIGURE_QUALITY)
         # Bytes grow with the number of pixels, the square of the side.
-        side = min(MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * max_bytes / len(content))))
+        side = min(
+            MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * max_bytes / len(content)))
+        )
         if side > MIN_SIDE and max(image.size) > MIN_SIDE:
             larger = _encode_webp(image, side, FIGURE_QUALITY)
             if len(larger) <= max_bytes:
@@ -219,15 +306,22 @@ def _fit_figure(file: Path, max_bytes: int) -> str:
 
 
 def inline_image(image: Image.Image, side: int) -> str:
-    """Return an image as a data URI of a WebP with at most `side` pixels a side; its proportions stay the same."""
+    """Return an image as a data URI of a WebP with at most `side` pixels a side; its proportions
+    stay the same.
+    """
     return _make_uri("image/webp", _encode_webp(image, side, EXAMPLE_QUALITY))
 
 
 def _encode_webp(image: Image.Image, side: int, quality: int) -> bytes:
     # Images are never enlarged.
     scale = min(1.0, side / max(image.size))
-    size = (max(1, math.floor(image.width * scale)), max(1, math.floor(image.height * scale)))
-    small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
+    size = (
+        max(1, math.floor(image.width * scale)),
+        max(1, math.floor(image.height * scale)),
+    )
+    small = image.convert("RGB").resize(
+        size, Image.Resampling.LANCZOS, reducing_gap=3.0
+    )
     content = io.BytesIO()
     small.save(content, "WEBP", quality=quality, method=2)
     return content.getvalue()

@@ -1,4 +1,6 @@
-"""Findings of a study: accuracy, T-SHAP and CC-SHAP of each model, and sentences about these numbers."""
+"""Findings of a study: accuracy, T-SHAP and CC-SHAP of each model, and sentences about these
+numbers.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,9 @@ from waltz.reporting.tables.cells import is_small
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
 
 EVEN = 50.0
-"""T-SHAP of a score to which text and image contribute equally, and accuracy of a guess between two texts; percent."""
+"""T-SHAP of a score to which text and image contribute equally, and accuracy of a guess between two
+texts; percent.
+"""
 MOST_NAMES = 3
 """Largest number of models that a sentence names with their numbers."""
 RULER, ENCODER, DECODER, TEXT_ONLY = "ruler", "encoder", "decoder", "text only"
@@ -74,8 +78,8 @@ class ModelFinding:
     def reliance(self) -> str:
         """Modality that the model mainly relies on: `text`, `image`, `both`, or `unknown`.
 
-        It is `text` or `image` if the interval of T-SHAP lies wholly above or below `EVEN`, and `unknown` if there are
-        too few items or no interval.
+        It is `text` or `image` if the interval of T-SHAP lies wholly above or below `EVEN`, and
+        `unknown` if there are too few items or no interval.
         """
         share = self.t_shap
         if is_small_measure(share) or share.ci_low is None or share.ci_high is None:
@@ -92,8 +96,11 @@ def is_small_measure(measure: Measure) -> bool:
     return is_small(measure.n, measure.images)
 
 
-def group_by_datasets(findings: Iterable[ModelFinding], *means: str) -> dict[tuple[Datasets, ...], list[ModelFinding]]:
-    """Group models by the data sets that their means are over; models of the same group can be compared.
+def group_by_datasets(
+    findings: Iterable[ModelFinding], *means: str
+) -> dict[tuple[Datasets, ...], list[ModelFinding]]:
+    """Group models by the data sets that their means are over; models of the same group can be
+    compared.
 
     Args:
         findings: Findings of models that have these means.
@@ -122,15 +129,20 @@ def select_comparable(findings: Sequence[ModelFinding]) -> list[ModelFinding]:
 
     Of groups of the same size, the first one is returned.
     """
-    measured = [finding for finding in findings if finding.accuracy.n and finding.t_shap.n]
+    measured = [
+        finding for finding in findings if finding.accuracy.n and finding.t_shap.n
+    ]
     groups = group_by_datasets(measured, "accuracy", "t_shap")
     return max(groups.values(), key=len, default=[])
 
 
 def name_datasets(finding: ModelFinding, mean: str) -> str:
-    """Return the names of the data sets that a mean is over, or their number if there are more than `MOST_NAMES`."""
+    """Return the names of the data sets that a mean is over, or their number if there are more than
+    `MOST_NAMES`.
+    """
     datasets = finding.datasets.get(mean, frozenset())
-    # The evaluation averages over data sets that it knows; here only the name of the average is known.
+    # The evaluation averages over data sets that it knows; here only the name of the average is
+    # known.
     if datasets == {AVERAGE}:
         return "the data sets of the average"
     if len(datasets) > MOST_NAMES:
@@ -138,12 +150,14 @@ def name_datasets(finding: ModelFinding, mean: str) -> str:
     return " and ".join(sorted(datasets))
 
 
-def read_findings(files: Mapping[str, str], records: Iterable[Record]) -> list[ModelFinding]:
+def read_findings(
+    files: Mapping[str, str], records: Iterable[Record]
+) -> list[ModelFinding]:
     """Return the findings of each model of a study, read from its results; rulers come last.
 
     Args:
-        files: Parquet files by name: `metrics` (of stage evaluation), `shares` and `tested` (metrics of stage
-            consistency); a study may lack some of them.
+        files: Parquet files by name: `metrics` (of stage evaluation), `shares` and `tested`
+            (metrics of stage consistency); a study may lack some of them.
         records: Run records, which contain the kind and weights of each model.
     """
     metrics = parquet.read_rows(files["metrics"], METRICS) if "metrics" in files else []
@@ -159,11 +173,15 @@ def read_findings(files: Mapping[str, str], records: Iterable[Record]) -> list[M
 
 
 def summarize_models(
-    metrics: Sequence[Row], shares: Sequence[Row], tested: Sequence[Row], rulers: Mapping[str, float]
+    metrics: Sequence[Row],
+    shares: Sequence[Row],
+    tested: Sequence[Row],
+    rulers: Mapping[str, float],
 ) -> list[ModelFinding]:
     """Return the findings of each model in one profile; rulers come last.
 
-    The profile is the one that is compared with the papers, if there are rows of it; otherwise the only one.
+    The profile is the one that is compared with the papers, if there are rows of it; otherwise the
+    only one.
 
     Args:
         metrics: Rows of the layout `METRICS` of stage evaluation.
@@ -173,17 +191,34 @@ def summarize_models(
     """
     all_rows = [*metrics, *shares, *tested]
     profiles = {row["profile"] for row in all_rows}
-    profile = COMPARED_PROFILE if COMPARED_PROFILE in profiles else min(profiles, default="")
-    models = dict.fromkeys(row["model"] for row in all_rows if row["profile"] == profile)
+    profile = (
+        COMPARED_PROFILE if COMPARED_PROFILE in profiles else min(profiles, default="")
+    )
+    models = dict.fromkeys(
+        row["model"] for row in all_rows if row["profile"] == profile
+    )
     # Data sets whose foils have a T-SHAP hold pairs.
-    pair_datasets = {row["dataset"] for row in shares if row["profile"] == profile and row["role"] == "foil"}
+    pair_datasets = {
+        row["dataset"]
+        for row in shares
+        if row["profile"] == profile and row["role"] == "foil"
+    }
 
     findings = []
     for model in models:
-        scored = [row for row in _select_rows(metrics, profile, model) if ":" not in row["dataset"]]
+        scored = [
+            row
+            for row in _select_rows(metrics, profile, model)
+            if ":" not in row["dataset"]
+        ]
         metric, setting, accuracies = _select_accuracies(scored)
-        captions = [row for row in _select_rows(shares, profile, model) if row["role"] == "caption"]
-        # T-SHAP on pairs of captions and foils, as the accuracies; on captions alone if there are no pairs.
+        captions = [
+            row
+            for row in _select_rows(shares, profile, model)
+            if row["role"] == "caption"
+        ]
+        # T-SHAP on pairs of captions and foils, as the accuracies; on captions alone if there are
+        # no pairs.
         of_pairs = [row for row in captions if row["dataset"] in pair_datasets]
         rows_of_mean = {
             "accuracy": accuracies,
@@ -199,7 +234,10 @@ def summarize_models(
             cc_shap=_average_rows(rows_of_mean["cc_shap"]),
             known_share=rulers.get(model),
             profile=profile,
-            datasets={mean: frozenset(row["dataset"] for row in rows) for mean, rows in rows_of_mean.items()},
+            datasets={
+                mean: frozenset(row["dataset"] for row in rows)
+                for mean, rows in rows_of_mean.items()
+            },
         )
         findings.append(finding)
     return sorted(findings, key=lambda finding: finding.kind == RULER)
@@ -214,7 +252,8 @@ def _classify_model(name: str, settings: set[str], rulers: Mapping[str, float]) 
     """Return the kind of a model, which follows from the settings of its scores."""
     if name in rulers:
         return RULER
-    # Encoders have scores of image and text; models with perplexities alone read texts; decoders are prompted.
+    # Encoders have scores of image and text; models with perplexities alone read texts; decoders
+    # are prompted.
     if ALIGNMENT in settings:
         return ENCODER
     if settings == {PERPLEXITY}:
@@ -245,15 +284,23 @@ def _select_measured(rows: Sequence[Row], metric: str) -> list[Row]:
 
 
 def _select_shares(rows: Sequence[Row], preferred: str) -> list[Row]:
-    """Return the rows of a model's T-SHAP in the preferred setting; without such rows, in the first other setting."""
+    """Return the rows of a model's T-SHAP in the preferred setting; without such rows, in the first
+    other setting.
+    """
     measured = [row for row in rows if row["value"] is not None]
     settings = {row["setting"] for row in measured}
-    setting = preferred if preferred in settings else min(settings, key=rank_setting, default="")
+    setting = (
+        preferred
+        if preferred in settings
+        else min(settings, key=rank_setting, default="")
+    )
     return [row for row in measured if row["setting"] == setting]
 
 
 def _select_cc_shap(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of a model's CC-SHAP: of explanations after the answer if there are any, else of another kind."""
+    """Return the rows of a model's CC-SHAP: of explanations after the answer if there are any, else
+    of another kind.
+    """
     for metric in CC_SHAP_METRICS.values():
         measured = _select_measured(rows, metric)
         if measured:
@@ -265,22 +312,36 @@ def _average_rows(rows: Sequence[Row]) -> Measure:
     """Return the mean of the values in rows, one for each data set; `NOT_MEASURED` without rows."""
     measures = []
     for row in rows:
-        measures.append(Measure(row["value"], row["n"], row["ci_low"], row["ci_high"], images=row.get("images")))
+        measures.append(
+            Measure(
+                row["value"],
+                row["n"],
+                row["ci_low"],
+                row["ci_high"],
+                images=row.get("images"),
+            )
+        )
     return average_measures(measures) if measures else NOT_MEASURED
 
 
 def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     """Return sentences that describe the findings; the first sentence is the main finding."""
-    rulers = [finding for finding in findings if finding.kind == RULER and finding.t_shap.n]
+    rulers = [
+        finding for finding in findings if finding.kind == RULER and finding.t_shap.n
+    ]
     models = [finding for finding in findings if finding.kind != RULER]
     reliances = _describe_reliances([model for model in models if model.t_shap.n])
     accurate = [model for model in models if model.accuracy.n]
-    # What models rely on is said first where there is something to say; accuracies then need no subject of their own.
+    # What models rely on is said first where there is something to say; accuracies then need no
+    # subject of their own.
     is_decided = any(model.reliance in RELIANCES for model in models)
     if is_decided:
         sentences = [*reliances, *_describe_accuracy(accurate, "They")]
     elif all(model.kind == TEXT_ONLY for model in models):
-        sentences = [*_describe_accuracy(accurate, "Models that do not see the image"), *reliances]
+        sentences = [
+            *_describe_accuracy(accurate, "Models that do not see the image"),
+            *reliances,
+        ]
     else:
         sentences = [*_describe_accuracy(accurate, "The models"), *reliances]
     sentences += _describe_rulers(rulers)
@@ -296,8 +357,11 @@ def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
     for reliance, phrase in RELIANCES.items():
         members = [model for model in models if model.reliance == reliance]
         if members:
-            clauses.append(f"{_name_models(members, _format_t_shap)} {_inflect('relies', members)} {phrase}")
-    # Models with too few items come last, or get a separate sentence if no other model has a clause.
+            clauses.append(
+                f"{_name_models(members, _format_t_shap)} {_inflect('relies', members)} {phrase}"
+            )
+    # Models with too few items come last, or get a separate sentence if no other model has a
+    # clause.
     undecided = [model for model in models if model.reliance == "unknown"]
     names = _name_models(undecided, _format_t_shap)
     if undecided and not clauses:
@@ -307,7 +371,9 @@ def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
             clauses.append(f"there are too few items to say for {names}")
         are_apart = len(group_by_datasets(models, "t_shap")) > 1
         remark = ", each on its own data sets" if are_apart else ""
-        sentence = f"Among models that match images with texts, {'; '.join(clauses)}{remark}."
+        sentence = (
+            f"Among models that match images with texts, {'; '.join(clauses)}{remark}."
+        )
     # The first bracket says what its number is.
     return [sentence.replace("(", "(share of the text: ", 1)]
 
@@ -315,8 +381,8 @@ def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
 def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str]:
     """Return the sentences about the accuracy of models.
 
-    There is a sentence for each metric and each set of data sets, since only means over the same data sets can be
-    compared, and a sentence about the models that were measured on too few items.
+    There is a sentence for each metric and each set of data sets, since only means over the same
+    data sets can be compared, and a sentence about the models that were measured on too few items.
 
     Args:
         models: Models with an accuracy.
@@ -325,7 +391,9 @@ def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str
     sentences = []
     measured, too_small = _split_by_size(models, "accuracy")
     for metric in ACCURACIES:
-        groups = group_by_datasets((model for model in measured if model.metric == metric), "accuracy")
+        groups = group_by_datasets(
+            (model for model in measured if model.metric == metric), "accuracy"
+        )
         for compared in groups.values():
             location = _name_location(compared, "accuracy", len(groups))
             sentences.append(_compare_accuracies(metric, compared, subject, location))
@@ -333,11 +401,15 @@ def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str
         sentences.append("Too few items to say how accurate the models are.")
     elif too_small:
         names = _name_models(too_small, lambda model: f"n = {model.accuracy.n}")
-        sentences.append(f"Too few items to say how accurate {names} {_inflect('is', too_small)}.")
+        sentences.append(
+            f"Too few items to say how accurate {names} {_inflect('is', too_small)}."
+        )
     return sentences
 
 
-def _split_by_size(models: Sequence[ModelFinding], mean: str) -> tuple[list[ModelFinding], list[ModelFinding]]:
+def _split_by_size(
+    models: Sequence[ModelFinding], mean: str
+) -> tuple[list[ModelFinding], list[ModelFinding]]:
     """Return the models whose mean is over enough items, and the models whose mean is not."""
     large: list[ModelFinding] = []
     small: list[ModelFinding] = []
@@ -347,12 +419,17 @@ def _split_by_size(models: Sequence[ModelFinding], mean: str) -> tuple[list[Mode
 
 
 def _name_location(models: Sequence[ModelFinding], mean: str, n_groups: int) -> str:
-    """Return the data sets that the models' mean is over; an empty text if all models have the same data sets."""
+    """Return the data sets that the models' mean is over; an empty text if all models have the same
+    data sets.
+    """
     return f" on {name_datasets(models[0], mean)}" if n_groups > 1 else ""
 
 
-def _compare_accuracies(metric: str, models: Sequence[ModelFinding], subject: str, location: str) -> str:
-    """Return the sentence about the accuracy of one model, or about the lowest and the highest of several.
+def _compare_accuracies(
+    metric: str, models: Sequence[ModelFinding], subject: str, location: str
+) -> str:
+    """Return the sentence about the accuracy of one model, or about the lowest and the highest of
+    several.
 
     Args:
         metric: A key of `ACCURACIES`.
@@ -369,7 +446,9 @@ def _compare_accuracies(metric: str, models: Sequence[ModelFinding], subject: st
         remark = ", which does not see the image," if lowest.kind == TEXT_ONLY else ""
         share = _format_accuracy(lowest)
         return f"{lowest.name}{remark} {verb}s {rest} in {share} of all cases{location}{chance}."
-    ends = dict.fromkeys(f"{_format_accuracy(model)} ({model.name})" for model in (lowest, highest))
+    ends = dict.fromkeys(
+        f"{_format_accuracy(model)} ({model.name})" for model in (lowest, highest)
+    )
     return f"{subject} {action} in {' to '.join(ends)} of all cases{location}{chance}."
 
 
@@ -381,7 +460,9 @@ def _describe_rulers(rulers: Sequence[ModelFinding]) -> list[str]:
     for ruler in rulers:
         errors.append(abs((ruler.t_shap.value or 0.0) - (ruler.known_share or 0.0)))
     largest = max(errors)
-    return [f"Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most {largest:.1f} points."]
+    return [
+        f"Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most {largest:.1f} points."
+    ]
 
 
 def _describe_cc_shap(models: Sequence[ModelFinding]) -> list[str]:
@@ -392,15 +473,21 @@ def _describe_cc_shap(models: Sequence[ModelFinding]) -> list[str]:
     for compared in groups.values():
         names = _name_models(compared, lambda model: f"{model.cc_shap.value:.2f}")
         location = _name_location(compared, "cc_shap", len(groups))
-        sentences.append(f"CC-SHAP, the agreement of an answer with its explanation{location}: {names}.")
+        sentences.append(
+            f"CC-SHAP, the agreement of an answer with its explanation{location}: {names}."
+        )
     if too_small:
         names = _name_models(too_small, lambda model: f"{model.cc_shap.n}")
         sentences.append(f"CC-SHAP has too few items to say anything: {names}.")
     return sentences
 
 
-def _name_models(models: Sequence[ModelFinding], describe: Callable[[ModelFinding], str]) -> str:
-    """Return the names of models, each with a description; of many models, their number and the first and last name."""
+def _name_models(
+    models: Sequence[ModelFinding], describe: Callable[[ModelFinding], str]
+) -> str:
+    """Return the names of models, each with a description; of many models, their number and the
+    first and last name.
+    """
     # Of many models, the first and the last stand for the range.
     if len(models) > MOST_NAMES:
         first, last = models[0], models[-1]

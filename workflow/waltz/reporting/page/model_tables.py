@@ -1,4 +1,6 @@
-"""Tables of the page about models: their accuracy, their answers, and the modalities and players behind these."""
+"""Tables of the page about models: their accuracy, their answers, and the modalities and players
+behind these.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,9 +22,15 @@ from waltz.reporting.tables.declarations import PAGE_TABLES
 
 SIGNIFICANCE_LEVEL = 0.05
 SCORE_SETTINGS = ("", ALIGNMENT, PERPLEXITY)
-"""Settings of models that score texts without a prompt; all other settings are those of decoders."""
-EDIT_SETTINGS = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
-"""Name of each group of counterfactual edits by their effect, by the prefix of the group's metrics."""
+"""Settings of models that score texts without a prompt; all other settings are those of decoders.
+"""
+EDIT_SETTINGS = {
+    "edits": "all",
+    "edits:flipping": "that change the answer",
+    "edits:keeping": "that keep it",
+}
+"""Name of each group of counterfactual edits by their effect, by the prefix of the group's metrics.
+"""
 CLAIM_VERDICTS = {1.0: "supported", 0.0: "refuted", None: "undecided"}
 
 
@@ -30,9 +38,9 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
     """Return the tables of encoders' scores and decoders' answers that a study has numbers for.
 
     Args:
-        files: Parquet files by name. A study with scores has `metrics` (of all models) and `comparisons`; a study with
-            attribution has `shares` and `attributed` (companion measures); a study with tests has `tested` (metrics of
-            stage consistency).
+        files: Parquet files by name. A study with scores has `metrics` (of all models) and
+            `comparisons`; a study with attribution has `shares` and `attributed` (companion
+            measures); a study with tests has `tested` (metrics of stage consistency).
     """
     if "metrics" not in files:
         return []
@@ -48,12 +56,16 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
         *_make_by_profile(make_decoder_table, of_prompts),
         *make_answer_tables([row for row in of_items if row["metric"] == "accuracy"]),
         *_make_by_profile(make_cv_probes_table, of_probes),
-        *_make_by_profile(make_comparison_table, parquet.read_rows(files["comparisons"], COMPARISONS)),
+        *_make_by_profile(
+            make_comparison_table, parquet.read_rows(files["comparisons"], COMPARISONS)
+        ),
     ]
     if "shares" in files:
         companions = parquet.read_rows(files["attributed"], METRICS)
         verbs = [row for row in companions if row["dataset"].startswith("cv-probes:")]
-        tables += _make_by_profile(make_share_table, parquet.read_rows(files["shares"], SHARES))
+        tables += _make_by_profile(
+            make_share_table, parquet.read_rows(files["shares"], SHARES)
+        )
         tables += make_companion_tables(companions)
         tables += _make_by_profile(make_verb_table, verbs)
     if "tested" in files:
@@ -61,20 +73,33 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
     return tables
 
 
-def _make_by_profile(make_table: Callable[[Sequence[Row], str], PageTable], rows: Sequence[Row]) -> list[PageTable]:
+def _make_by_profile(
+    make_table: Callable[[Sequence[Row], str], PageTable], rows: Sequence[Row]
+) -> list[PageTable]:
     """Return one table for each profile in the rows, made by a function of its rows and its name."""
-    return [make_table(profile_rows, profile) for profile, profile_rows in group_rows(rows, "profile").items()]
+    return [
+        make_table(profile_rows, profile)
+        for profile, profile_rows in group_rows(rows, "profile").items()
+    ]
 
 
 def make_metrics_table(rows: Sequence[Row], profile: str) -> PageTable:
-    """Return the metrics of scores in one profile: a row for each metric and model, a column for each data set."""
+    """Return the metrics of scores in one profile: a row for each metric and model, a column for
+    each data set.
+    """
     declaration = PAGE_TABLES["metrics"]
     # A metric that does not apply to a model has no row; a missing number has one, with its reason.
     applicable = [row for row in rows if row["reason"] != NOT_APPLICABLE]
     # Profiles differ in how the pairwise accuracy of the paper counts ties.
-    verdict = "right (Eq. 3.1)" if get_fidelity(profile).tied_pair_is_right else "wrong (released code)"
+    verdict = (
+        "right (Eq. 3.1)"
+        if get_fidelity(profile).tied_pair_is_right
+        else "wrong (released code)"
+    )
     fact = f"In the paper a tie is {verdict}."
-    return PageTable(declaration, select_cells(declaration, applicable), profile, fact=fact)
+    return PageTable(
+        declaration, select_cells(declaration, applicable), profile, fact=fact
+    )
 
 
 def make_decoder_table(rows: Sequence[Row], profile: str) -> PageTable:
@@ -91,7 +116,9 @@ def make_answer_tables(rows: Sequence[Row]) -> list[PageTable]:
 
 
 def make_cv_probes_table(rows: Sequence[Row], profile: str) -> PageTable:
-    """Return the numbers on CV-Probes in one profile: a row for each form and model, a column for each condition."""
+    """Return the numbers on CV-Probes in one profile: a row for each form and model, a column for
+    each condition.
+    """
     declaration = PAGE_TABLES["probes"]
     cells = [build_cell(declaration, row["metric"], row) for row in rows]
     return PageTable(declaration, cells, profile)
@@ -102,7 +129,11 @@ def make_comparison_table(rows: Sequence[Row], profile: str) -> PageTable:
     declaration = PAGE_TABLES["comparisons"]
     # All comparisons are counted in the note; only significant ones get rows.
     compared = [row for row in rows if row["metric"] == "acc_r"]
-    significant = [row for row in compared if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE_LEVEL]
+    significant = [
+        row
+        for row in compared
+        if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE_LEVEL
+    ]
     cells = []
     for row in significant:
         interval = ""
@@ -114,7 +145,10 @@ def make_comparison_table(rows: Sequence[Row], profile: str) -> PageTable:
             "n": str(row["n"]),
         }
         models = f"{row['model_a']} − {row['model_b']}"
-        cells += [build_text_cell(declaration, name, text, row, model=models) for name, text in texts.items()]
+        cells += [
+            build_text_cell(declaration, name, text, row, model=models)
+            for name, text in texts.items()
+        ]
     fact = (
         f"{len(significant)} of {len(compared)} paired comparisons (McNemar's exact test on the items that both scored,"
         " those of an image together, a tie better than wrong and worse than right)"
@@ -125,7 +159,8 @@ def make_comparison_table(rows: Sequence[Row], profile: str) -> PageTable:
 
 
 def make_share_table(rows: Sequence[Row], profile: str) -> PageTable:
-    """Return T-SHAP in one profile: a row for each number, model, role and setting, a column for each data set.
+    """Return T-SHAP in one profile: a row for each number, model, role and setting, a column for
+    each data set.
 
     Remarks below the table say how many texts of each row have no T-SHAP, and why.
     """
@@ -135,14 +170,30 @@ def make_share_table(rows: Sequence[Row], profile: str) -> PageTable:
     for row in rows:
         setting = f"{row['role']}, {row['setting']}"
         cells.append(build_cell(declaration, "t_shap", row, setting=setting))
-        further = {"t_shap_sd": row["sd"], "standard_error": row["standard_error"], "rho": row["rho"]}
+        further = {
+            "t_shap_sd": row["sd"],
+            "standard_error": row["standard_error"],
+            "rho": row["rho"],
+        }
         for metric, value in further.items():
             if value is not None:
-                # These numbers have no interval, so the interval of T-SHAP must not stay in the row.
-                number = {**row, "value": value, "ci_low": None, "ci_high": None, "images": None, "reason": None}
+                # These numbers have no interval, so the interval of T-SHAP must not stay in the
+                # row.
+                number = {
+                    **row,
+                    "value": value,
+                    "ci_low": None,
+                    "ci_high": None,
+                    "images": None,
+                    "reason": None,
+                }
                 cells.append(build_cell(declaration, metric, number, setting=setting))
         if row["mm_skew"]:
-            cells.append(build_text_cell(declaration, "mm_skew", row["mm_skew"], row, setting=setting))
+            cells.append(
+                build_text_cell(
+                    declaration, "mm_skew", row["mm_skew"], row, setting=setting
+                )
+            )
         for entry in row["missing"]:
             remarks.append(
                 f"{row['dataset']}, {row['model']}, {setting}: {entry['count']} without a T-SHAP: {entry['reason']}"
@@ -151,10 +202,14 @@ def make_share_table(rows: Sequence[Row], profile: str) -> PageTable:
 
 
 def make_companion_tables(rows: Sequence[Row]) -> list[PageTable]:
-    """Return one table of accuracy without one modality, EMAP and perceptual score; no table without numbers."""
+    """Return one table of accuracy without one modality, EMAP and perceptual score; no table
+    without numbers.
+    """
     declaration = PAGE_TABLES["companions"]
     # Encoders have companion measures in this profile alone, whatever profiles the study has.
-    cells = select_cells(declaration, [row for row in rows if row["profile"] == "equations"])
+    cells = select_cells(
+        declaration, [row for row in rows if row["profile"] == "equations"]
+    )
     return [PageTable(declaration, cells)] if cells else []
 
 
@@ -166,16 +221,29 @@ def make_verb_table(rows: Sequence[Row], profile: str) -> PageTable:
     for row in rows:
         position = (row["model"], row["dataset"], row["setting"])
         largest_n[position] = max(row["n"], largest_n.get(position, 0))
-    measured = [row for row in rows if largest_n[row["model"], row["dataset"], row["setting"]] > 0]
+    measured = [
+        row
+        for row in rows
+        if largest_n[row["model"], row["dataset"], row["setting"]] > 0
+    ]
     cells = []
-    for model, dataset, setting in dict.fromkeys((row["model"], row["dataset"], row["setting"]) for row in measured):
+    for model, dataset, setting in dict.fromkeys(
+        (row["model"], row["dataset"], row["setting"]) for row in measured
+    ):
         names = {"model": model, "dataset": dataset, "setting": setting}
-        cells.append(build_text_cell(declaration, "n", str(largest_n[model, dataset, setting]), {}, **names))
-    return PageTable(declaration, [*cells, *select_cells(declaration, measured)], profile)
+        cells.append(
+            build_text_cell(
+                declaration, "n", str(largest_n[model, dataset, setting]), {}, **names
+            )
+        )
+    return PageTable(
+        declaration, [*cells, *select_cells(declaration, measured)], profile
+    )
 
 
 def make_edit_tables(rows: Sequence[Row]) -> list[PageTable]:
-    """Return one table of the changes of contributions by counterfactual edits; no table without edits.
+    """Return one table of the changes of contributions by counterfactual edits; no table without
+    edits.
 
     Args:
         rows: Rows of the layout `METRICS` of stage consistency.
@@ -203,9 +271,15 @@ def make_edit_tables(rows: Sequence[Row]) -> list[PageTable]:
         difference = numbers["difference"]
         if not difference["n"]:
             continue
-        cells.append(build_text_cell(declaration, "n", str(difference["n"]), difference, setting=setting))
+        cells.append(
+            build_text_cell(
+                declaration, "n", str(difference["n"]), difference, setting=setting
+            )
+        )
         for part in ("answer", "explanation", "difference"):
             cells.append(build_cell(declaration, part, numbers[part], setting=setting))
         claim = CLAIM_VERDICTS[numbers["claim"]["value"]]
-        cells.append(build_text_cell(declaration, "claim", claim, difference, setting=setting))
+        cells.append(
+            build_text_cell(declaration, "claim", claim, difference, setting=setting)
+        )
     return [PageTable(declaration, cells)] if cells else []

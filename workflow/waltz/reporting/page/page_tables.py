@@ -20,7 +20,8 @@ class PageText:
 
     Attributes:
         text: Number with its interval, a text, a dash for a missing number, or an empty text.
-        note: Number of the reason why the number is missing, in the list below the table; 0 without a reason.
+        note: Number of the reason why the number is missing, in the list below the table; 0 without
+            a reason.
     """
 
     text: str
@@ -61,12 +62,20 @@ class PageTable:
     @property
     def id(self) -> str:
         """Id of the table's anchor on the page."""
-        return f"{self.declaration.id}-{self.profile}" if self.profile else self.declaration.id
+        return (
+            f"{self.declaration.id}-{self.profile}"
+            if self.profile
+            else self.declaration.id
+        )
 
     @property
     def title(self) -> str:
         """Title of the table, with its profile."""
-        return f"{self.declaration.title}, profile {self.profile}" if self.profile else self.declaration.title
+        return (
+            f"{self.declaration.title}, profile {self.profile}"
+            if self.profile
+            else self.declaration.title
+        )
 
     @property
     def note(self) -> str:
@@ -80,8 +89,12 @@ class PageTable:
 
     @cached_property
     def header(self) -> tuple[str, ...]:
-        """Headings of the table: those of the names of rows, without the group's name, then those of the columns."""
-        labels = _label_datasets(self.cells) if self.declaration.columns == "dataset" else {}
+        """Headings of the table: those of the names of rows, without the group's name, then those
+        of the columns.
+        """
+        labels = (
+            _label_datasets(self.cells) if self.declaration.columns == "dataset" else {}
+        )
         columns = []
         for levels in self._grid.columns:
             heading = " ".join(filter(None, levels))
@@ -115,8 +128,8 @@ def build_cell(declaration: Declaration, metric: str, row: Row, **names: str) ->
     Args:
         declaration: The table.
         metric: Metric in the table.
-        row: Row with `value`, `n`, `ci_low` and `ci_high`, perhaps with `reason` and `images`, and with names of the
-            cell.
+        row: Row with `value`, `n`, `ci_low` and `ci_high`, perhaps with `reason` and `images`, and
+            with names of the cell.
         **names: Names that the row lacks or that are different in the table: `profile`, `model`, `dataset` or
             `setting`.
     """
@@ -131,10 +144,21 @@ def build_cell(declaration: Declaration, metric: str, row: Row, **names: str) ->
     )
 
 
-def build_text_cell(declaration: Declaration, metric: str, text: str, row: Row, **names: str) -> Cell:
-    """Return a cell with a text in the place of a number; `row` and `names` are the same as in `build_cell`."""
+def build_text_cell(
+    declaration: Declaration, metric: str, text: str, row: Row, **names: str
+) -> Cell:
+    """Return a cell with a text in the place of a number; `row` and `names` are the same as in
+    `build_cell`.
+    """
     # Names of the row replace empty ones, and named arguments replace names of the row.
-    all_names = {"profile": "", "model": "", "dataset": "", "setting": "", **row, **names}
+    all_names = {
+        "profile": "",
+        "model": "",
+        "dataset": "",
+        "setting": "",
+        **row,
+        **names,
+    }
     return Cell(
         table=declaration.id,
         profile=all_names["profile"],
@@ -181,7 +205,9 @@ def group_rows(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
 
 
 def _label_datasets(cells: Sequence[Cell]) -> dict[str, str]:
-    """Return the heading of each data set: its name, and its number of items or the range of these numbers."""
+    """Return the heading of each data set: its name, and its number of items or the range of these
+    numbers.
+    """
     # Only numbers with a value count: models that could not be run have no items.
     counts: dict[str, list[int]] = {}
     for cell in cells:
@@ -197,4 +223,8 @@ def _label_datasets(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _format_entry(entry: MarkedCell | None) -> PageText:
-    return PageText("") if entry is None else PageText(format_short_cell(entry.cell), entry.note)
+    return (
+        PageText("")
+        if entry is None
+        else PageText(format_short_cell(entry.cell), entry.note)
+    )

@@ -1,4 +1,6 @@
-"""The report page: one HTML file with findings, examples, tables, figures, construction and run records."""
+"""The report page: one HTML file with findings, examples, tables, figures, construction and run
+records.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +26,11 @@ from waltz.reporting.page.embedded import (
     make_table_json,
     read_figure_size,
 )
-from waltz.reporting.page.examples import choose_typical_example, read_browser_data, read_items
+from waltz.reporting.page.examples import (
+    choose_typical_example,
+    read_browser_data,
+    read_items,
+)
 from waltz.reporting.page.findings import (
     ENCODER,
     RULER,
@@ -48,7 +54,11 @@ from waltz.reporting.run_records import (
     resolve_revisions,
     summarize_runs,
 )
-from waltz.reporting.tables.best import BOLD_RULE, SignificanceTests, read_significance_tests
+from waltz.reporting.tables.best import (
+    BOLD_RULE,
+    SignificanceTests,
+    read_significance_tests,
+)
 from waltz.reporting.tables.cells import (
     FEWEST_IMAGES,
     KINDS,
@@ -68,7 +78,9 @@ from waltz.reporting.tables.formats import VERDICT_MARKS
 from waltz.reporting.tables.grid import UNPAIRED
 
 TEMPLATES = Path(__file__).with_name("templates")
-CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
+CLASSES = dict(
+    zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True)
+)
 """Class in the style sheet for each kind of cell."""
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
 SYNTHETIC_LICENCE = "drawn by this package, sprites CC-BY 4.0"
@@ -128,18 +140,22 @@ class ReportInputs:
     browser: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results: Path) -> ReportInputs:
+def read_report(
+    inputs: Mapping[str, Any], settings: Mapping[str, Any], results: Path
+) -> ReportInputs:
     """Return the contents of a study's report, read from its result files.
 
     Args:
-        inputs: Files of rule `report` by name: those of `ReportingPlan.summaries`, records, CSVs of tables (`cells`),
-            figures, folders of examples, items, questions and images.
+        inputs: Files of rule `report` by name: those of `ReportingPlan.summaries`, records, CSVs of
+            tables (`cells`), figures, folders of examples, items, questions and images.
         settings: Facts about the study and its plan that the rule passes.
         results: Folder of the study's results.
     """
     lock = Path(settings["lock"])
     # Models with the revision `lock` are shown with the commits that were downloaded.
-    records = resolve_revisions(read_records(inputs["records"], results), settings["locked"], lock)
+    records = resolve_revisions(
+        read_records(inputs["records"], results), settings["locked"], lock
+    )
     # Lists of files come in the order of the names in the settings.
     items = read_items(
         dict(zip(settings["datasets"], inputs["pairs"], strict=True)),
@@ -151,7 +167,9 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
     for file in inputs["figures"]:
         name = Path(file).stem
         figures.append(FigureSection(name, file, *settings["figures"][name]))
-    figures += list_example_figures(inputs.get("samples", ()), settings["sample_figures"])
+    figures += list_example_figures(
+        inputs.get("samples", ()), settings["sample_figures"]
+    )
     scene_scores: list[Row] = []
     for file in inputs["scores"]:
         scene_scores += parquet.read(file, SCENE_SCORES).to_pylist()
@@ -180,7 +198,8 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         construction=read_construction_tables(inputs),
         scene_scores=scene_scores,
         faults=read_image_faults(inputs["faults"]),
-        browser=browser | {"typical": choose_typical_example(browser, rank_shares(findings))},
+        browser=browser
+        | {"typical": choose_typical_example(browser, rank_shares(findings))},
     )
 
 
@@ -188,7 +207,9 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
     """Write the page as one HTML file, which needs no other file and no network."""
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     # Without any paper value, the page has no part about reproduction and no columns for it.
-    compared = any(cell.paper_text or cell.paper_value is not None for cell in report.cells)
+    compared = any(
+        cell.paper_text or cell.paper_value is not None for cell in report.cells
+    )
     page = (
         _build_environment()
         .get_template("report.html")
@@ -198,7 +219,10 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             script=script,
             script_hash=hash_script(script),
             classes=CLASSES,
-            sources=[_describe_source(name, source, report.records) for name, source in report.sources.items()],
+            sources=[
+                _describe_source(name, source, report.records)
+                for name, source in report.sources.items()
+            ],
             facts=summarize_runs(report.records),
             sentences=describe_findings(report.findings),
             mixed=list_mixed_means(report.findings),
@@ -207,7 +231,10 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             bold_rule=BOLD_RULE,
             compared=compared,
             reproduced=_describe_reproduction(report.cells) if compared else None,
-            tables=[_describe_table(name, cells) for name, cells in group_cells(report.cells, "table").items()],
+            tables=[
+                _describe_table(name, cells)
+                for name, cells in group_cells(report.cells, "table").items()
+            ],
             grids=_build_grids(report, compared),
             figures=_group_figures(report.figures),
             pictures=inline_figures([figure.file for figure in report.figures]),
@@ -222,7 +249,9 @@ def _build_grids(report: ReportInputs, compared: bool) -> dict[str, Any]:
     """Return the declared tables as data for the page's script, which draws them."""
     tables = []
     for name, cells in group_cells(report.cells, "table").items():
-        tables.append(make_table_json(get_declaration(name, cells), cells, report.significance))
+        tables.append(
+            make_table_json(get_declaration(name, cells), cells, report.significance)
+        )
     return {
         "fields": list_field_names(),
         "classes": CLASSES,
@@ -234,7 +263,9 @@ def _build_grids(report: ReportInputs, compared: bool) -> dict[str, Any]:
 
 
 def _list_all_warnings(records: Sequence[Record]) -> list[tuple[str, str, int, str]]:
-    """Return all warnings of runs, each as the name of the run, its kind, its number of cases and their reasons."""
+    """Return all warnings of runs, each as the name of the run, its kind, its number of cases and
+    their reasons.
+    """
     warnings = []
     for record in records:
         for kind, count, reasons in list_warnings(record):
@@ -263,30 +294,41 @@ def _build_environment() -> jinja2.Environment:
 
 
 def rank_shares(findings: Sequence[ModelFinding]) -> dict[str, float]:
-    """Return the mean T-SHAP of each model in percent, without rulers: encoders first, the most accurate ones first."""
+    """Return the mean T-SHAP of each model in percent, without rulers: encoders first, the most
+    accurate ones first.
+    """
     shares = []
     for finding in findings:
         if finding.kind != RULER and finding.t_shap.value is not None:
             # Tuples sort as wanted: False before True, and the highest accuracy first.
             is_no_encoder = finding.kind != ENCODER
             accuracy = finding.accuracy.value or 0.0
-            shares.append((is_no_encoder, -accuracy, finding.name, finding.t_shap.value))
+            shares.append(
+                (is_no_encoder, -accuracy, finding.name, finding.t_shap.value)
+            )
     shares.sort(key=lambda share: share[:2])
     return {name: t_shap for _, _, name, t_shap in shares}
 
 
-def list_example_figures(folders: Sequence[str | Path], headings: Sequence[tuple[str, str]]) -> list[FigureSection]:
+def list_example_figures(
+    folders: Sequence[str | Path], headings: Sequence[tuple[str, str]]
+) -> list[FigureSection]:
     """Return the figures in folders of examples, folder by folder.
 
     Args:
-        folders: Folders that `save_examples` wrote; names of the folder and its parent are part of the figures' ids.
+        folders: Folders that `save_examples` wrote; names of the folder and its parent are part of
+            the figures' ids.
         headings: Heading of each folder's figures, and the paper figures that they correspond to.
     """
     figures = []
     for folder, heading in zip(folders, headings, strict=True):
         for file, title in list_example_files(folder).items():
             *_, kind, model, _ = Path(file).parts
-            figures.append(FigureSection(f"{kind}-{model}-{Path(file).stem}", file, title, *heading))
+            figures.append(
+                FigureSection(
+                    f"{kind}-{model}-{Path(file).stem}", file, title, *heading
+                )
+            )
     return figures
 
 
@@ -294,7 +336,9 @@ def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
     """Return the declaration of a table; an undeclared table gets rows of metric and model."""
     if name in TABLES:
         return TABLES[name]
-    no_sources: dict[str, tuple[NumberSource, ...]] = {cell.metric: () for cell in cells}
+    no_sources: dict[str, tuple[NumberSource, ...]] = {
+        cell.metric: () for cell in cells
+    }
     return Declaration(id=name, title="", sources=no_sources)
 
 
@@ -313,9 +357,17 @@ def format_duration(seconds: float) -> str:
 
 
 def keep_names_on_a_line(sentence: str) -> Markup:
-    """Return a sentence as HTML in which no line breaks within brackets or after the hyphen of a name."""
+    """Return a sentence as HTML in which no line breaks within brackets or after the hyphen of a
+    name.
+    """
     # The sentence is escaped first, so that only the added tags are HTML.
-    return Markup(re.sub(r"\([^()]*\)|\S+-\S+", r'<span class="unbroken">\g<0></span>', str(escape(sentence))))
+    return Markup(
+        re.sub(
+            r"\([^()]*\)|\S+-\S+",
+            r'<span class="unbroken">\g<0></span>',
+            str(escape(sentence)),
+        )
+    )
 
 
 def find_numeric_columns(table: PageTable) -> list[bool]:
@@ -330,21 +382,33 @@ def find_numeric_columns(table: PageTable) -> list[bool]:
     return is_numeric
 
 
-def _describe_source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
-    """Return the facts about a source for the template: licence, citation, numbers of rows, files with checksums."""
-    facts = next((record.facts for record in records if record.name == f"sources/{name}"), {})
+def _describe_source(
+    name: str, source: Mapping[str, Any], records: Sequence[Record]
+) -> dict[str, Any]:
+    """Return the facts about a source for the template: licence, citation, numbers of rows, files
+    with checksums.
+    """
+    facts = next(
+        (record.facts for record in records if record.name == f"sources/{name}"), {}
+    )
     entries = name_files(source["files"], source.get("images"))
     # Drawn scenes need no licence of others: the package draws them itself.
     is_drawn = all("drawn" in file for file in entries.values())
     files = []
     for part, file in entries.items():
         # A file has a path, a URL (shown without secrets), or is drawn.
-        origin = file.get("path") or redact_url(file.get("url", "")) or f"drawn: {file.get('drawn')}"
+        origin = (
+            file.get("path")
+            or redact_url(file.get("url", ""))
+            or f"drawn: {file.get('drawn')}"
+        )
         files.append({"name": part, "origin": origin, "sha256": file.get("sha256", "")})
     return {
         "name": name,
         "format": source["format"],
-        "licence": source.get("licence", SYNTHETIC_LICENCE if is_drawn else "not stated"),
+        "licence": source.get(
+            "licence", SYNTHETIC_LICENCE if is_drawn else "not stated"
+        ),
         "citation": source.get("citation", ""),
         "rows": facts.get("rows_in"),
         "rejected": facts.get("rejected"),
@@ -389,5 +453,7 @@ def _group_figures(figures: Sequence[FigureSection]) -> dict[str, list[dict[str,
             "paper_figures": figure.paper_figures,
             "file": Path(figure.file).name,
         }
-        groups.setdefault(figure.group, []).append({**facts, "place": index, "size": read_figure_size(figure.file)})
+        groups.setdefault(figure.group, []).append(
+            {**facts, "place": index, "size": read_figure_size(figure.file)}
+        )
     return groups

@@ -1,4 +1,6 @@
-"""Search for the best of several models: the highest value whose lead over the second highest a test shows."""
+"""Search for the best of several models: the highest value whose lead over the second highest a
+test shows.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +19,11 @@ from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.numbers import Position, list_number_keys
 
-COMPARED_SETTING_OF = {setting: compared for compared, settings in COMPARED_SETTINGS.items() for setting in settings}
+COMPARED_SETTING_OF = {
+    setting: compared
+    for compared, settings in COMPARED_SETTINGS.items()
+    for setting in settings
+}
 """Setting of a paired comparison, by the setting of the scores that it compares."""
 BOLD_RULE = (
     "at one minus the coverage of the intervals: by the paired test of both models on their common items, after Holm's"
@@ -44,22 +50,24 @@ class SignificanceTests:
     """Results of significance tests of the differences between the models of a study.
 
     Attributes:
-        confidence: Coverage of the cells' intervals, between 0 and 1; the tests have the level 1 - `confidence`.
-        paired: Results of paired tests: the difference (first minus second model) on the items that both models scored,
-            and p after Holm's correction.
+        confidence: Coverage of the cells' intervals, between 0 and 1; the tests have the level 1 -
+            `confidence`.
+        paired: Results of paired tests: the difference (first minus second model) on the items that
+            both models scored, and p after Holm's correction.
     """
 
     confidence: float = 0.95
     paired: dict[PairKey, tuple[float, float]] = field(default_factory=dict)
 
     def find_best(self, declaration: Declaration, cells: Sequence[Cell]) -> set[Cell]:
-        """Return the cells that are the best of several models: their lead over the second best is significant.
+        """Return the cells that are the best of several models: their lead over the second best is
+        significant.
 
         There is at most one best cell for each profile, metric, data set and setting.
 
-        The paired test of the two models decides where there is such a test. Otherwise the lead has to be at least the
-        smallest difference of independent samples that a test detects with power `POWER`, since the two cells are
-        chosen after looking at the values.
+        The paired test of the two models decides where there is such a test. Otherwise the lead has
+        to be at least the smallest difference of independent samples that a test detects with power
+        `POWER`, since the two cells are chosen after looking at the values.
 
         Args:
             declaration: The table.
@@ -68,18 +76,24 @@ class SignificanceTests:
         groups: dict[tuple[str, str, str, str], list[Cell]] = {}
         for cell in cells:
             if get_style(cell.metric).best and cell.value is not None:
-                groups.setdefault((cell.profile, cell.metric, cell.dataset, cell.setting), []).append(cell)
+                groups.setdefault(
+                    (cell.profile, cell.metric, cell.dataset, cell.setting), []
+                ).append(cell)
         best = set()
         for group in groups.values():
             if len(group) < 2:
                 continue
             # Only the lead over the second best is tested.
-            first, second = sorted(group, key=lambda cell: cell.value or 0.0, reverse=True)[:2]
+            first, second = sorted(
+                group, key=lambda cell: cell.value or 0.0, reverse=True
+            )[:2]
             if self._is_significant(declaration, first, second):
                 best.add(first)
         return best
 
-    def _is_significant(self, declaration: Declaration, first: Cell, second: Cell) -> bool:
+    def _is_significant(
+        self, declaration: Declaration, first: Cell, second: Cell
+    ) -> bool:
         """Return whether a test shows the lead of the first cell over the second."""
         paired = self._find_paired(declaration, first, second)
         if paired is None:
@@ -87,8 +101,12 @@ class SignificanceTests:
         difference, p = paired
         return difference > 0 and p <= 1 - self.confidence
 
-    def _find_paired(self, declaration: Declaration, first: Cell, second: Cell) -> tuple[float, float] | None:
-        """Return the difference of two cells' models on common items, and its corrected p; None without a test."""
+    def _find_paired(
+        self, declaration: Declaration, first: Cell, second: Cell
+    ) -> tuple[float, float] | None:
+        """Return the difference of two cells' models on common items, and its corrected p; None
+        without a test.
+        """
         position = Position(first.metric, first.dataset, first.setting)
         # A row may be filled by several models of ours, of which only some pairs were compared.
         for model_a in _list_our_models(declaration, first.model):
@@ -98,10 +116,18 @@ class SignificanceTests:
                     if number_key.kind != "evaluation":
                         continue
                     setting = COMPARED_SETTING_OF.get(number_key.setting, "")
-                    key = PairKey(first.profile, number_key.dataset, setting, number_key.metric, model_a, model_b)
+                    key = PairKey(
+                        first.profile,
+                        number_key.dataset,
+                        setting,
+                        number_key.metric,
+                        model_a,
+                        model_b,
+                    )
                     if key in self.paired:
                         return self.paired[key]
-                    # A pair of models is tested once, in one of the two orders; the difference changes its sign.
+                    # A pair of models is tested once, in one of the two orders; the difference
+                    # changes its sign.
                     swapped = key._replace(model_a=model_b, model_b=model_a)
                     if swapped in self.paired:
                         difference, p = self.paired[swapped]
@@ -109,7 +135,8 @@ class SignificanceTests:
         return None
 
     def _has_detectable_lead(self, first: Cell, second: Cell) -> bool:
-        """Return whether the lead of the first cell is significant if both cells are independent samples.
+        """Return whether the lead of the first cell is significant if both cells are independent
+        samples.
 
         Nothing can be shown if a cell has no interval.
         """
@@ -119,17 +146,24 @@ class SignificanceTests:
         for cell in (first, second):
             if cell.ci_low is None or cell.ci_high is None:
                 return False
-            # By a sign test, few images cannot show anything, however narrow an interval they happen to give.
-            if cell.images is not None and compute_least_p(cell.images) > 1 - self.confidence:
+            # By a sign test, few images cannot show anything, however narrow an interval they
+            # happen to give.
+            if (
+                cell.images is not None
+                and compute_least_p(cell.images) > 1 - self.confidence
+            ):
                 return False
             half_widths.append((cell.ci_high - cell.ci_low) / 2)
-        # An interval reaches z(level) standard errors; a test with power POWER needs z(level) + z(power) of them.
+        # An interval reaches z(level) standard errors; a test with power POWER needs z(level) +
+        # z(power) of them.
         z_level = norm.ppf((1 + self.confidence) / 2)
         detectable = math.hypot(*half_widths) * float(1 + norm.ppf(POWER) / z_level)
         return 0 < detectable <= first.value - second.value
 
 
-def read_significance_tests(files: Iterable[str | Path], confidence: float) -> SignificanceTests:
+def read_significance_tests(
+    files: Iterable[str | Path], confidence: float
+) -> SignificanceTests:
     """Read the results of paired tests.
 
     Args:

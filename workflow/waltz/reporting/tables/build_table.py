@@ -1,4 +1,6 @@
-"""One table, built from the result files of a study, compared with the paper values, and written in four formats."""
+"""One table, built from the result files of a study, compared with the paper values, and written in
+four formats.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +14,14 @@ from waltz.core.files.atomic import write_text
 from waltz.core.intervals import compute_interval_of_mean, count_images
 from waltz.core.measure import Measure
 from waltz.reporting.tables.best import OUR_OWN, SignificanceTests
-from waltz.reporting.tables.cells import CHANCE, NOT_RUN, ONLY_PUBLISHED, SYNTHETIC_DATA, Cell, format_csv
+from waltz.reporting.tables.cells import (
+    CHANCE,
+    NOT_RUN,
+    ONLY_PUBLISHED,
+    SYNTHETIC_DATA,
+    Cell,
+    format_csv,
+)
 from waltz.reporting.tables.declaration import (
     AVERAGE,
     COMPARED_PROFILE,
@@ -22,7 +31,11 @@ from waltz.reporting.tables.declaration import (
     NumberSource,
 )
 from waltz.reporting.tables.derived_numbers import derive_numbers, derive_paper_averages
-from waltz.reporting.tables.formats import format_html_page, format_latex, format_markdown
+from waltz.reporting.tables.formats import (
+    format_html_page,
+    format_latex,
+    format_markdown,
+)
 from waltz.reporting.tables.numbers import (
     Number,
     Numbers,
@@ -69,7 +82,8 @@ def build_table(
         study: Facts about the study.
     """
     paper_values = read_paper_cells(declaration, paper_tables)
-    # Numbers that do not depend on the profile are shown in one profile, else they would be shown twice.
+    # Numbers that do not depend on the profile are shown in one profile, else they would be shown
+    # twice.
     if declaration.only_profile is not None:
         has_profile = declaration.only_profile in profiles
         profiles = [declaration.only_profile] if has_profile else profiles[:1]
@@ -84,16 +98,25 @@ def build_table(
     return cells
 
 
-def read_paper_cells(declaration: Declaration, paper_tables: Sequence[str | Path]) -> dict[PaperKey, PaperValue]:
+def read_paper_cells(
+    declaration: Declaration, paper_tables: Sequence[str | Path]
+) -> dict[PaperKey, PaperValue]:
     """Return the paper values that a table is compared with."""
     paper_values: dict[PaperKey, PaperValue] = {}
     for file in paper_tables:
         paper_values |= read_paper_values(file)
-    return derive_paper_averages(paper_values) if "rescaled" in declaration.derived else paper_values
+    return (
+        derive_paper_averages(paper_values)
+        if "rescaled" in declaration.derived
+        else paper_values
+    )
 
 
 def write_table(
-    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests, files: TableFiles
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests,
+    files: TableFiles,
 ) -> None:
     """Write a table as CSV, Markdown, LaTeX and HTML.
 
@@ -116,11 +139,15 @@ def build_cells(
     paper_values: Mapping[PaperKey, PaperValue],
     study: StudyFacts,
 ) -> list[Cell]:
-    """Return a table's cells in one profile: cells of the paper's models in its order, then cells of other models.
+    """Return a table's cells in one profile: cells of the paper's models in its order, then cells
+    of other models.
 
-    If the profile or the study is not compared with the paper, only models that the study has run get cells.
+    If the profile or the study is not compared with the paper, only models that the study has run
+    get cells.
     """
-    return _ProfileTable(declaration, profile, numbers, paper_values, study).build_cells()
+    return _ProfileTable(
+        declaration, profile, numbers, paper_values, study
+    ).build_cells()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +156,8 @@ class _TableModel:
 
     Attributes:
         name: Name of the model in the table.
-        our_models: Our models whose numbers fill its cells, in order of preference; empty where none was run.
+        our_models: Our models whose numbers fill its cells, in order of preference; empty where
+            none was run.
     """
 
     name: str
@@ -174,10 +202,15 @@ class _ProfileTable:
         sources_by_name: dict[tuple[str, str], list[tuple[str, NumberSource]]] = {}
         for metric, sources in self.declaration.sources.items():
             for source in sources:
-                sources_by_name.setdefault((source.kind, source.metric), []).append((metric, source))
+                sources_by_name.setdefault((source.kind, source.metric), []).append(
+                    (metric, source)
+                )
         keys: dict[PaperKey, None] = {}
         for key in self.numbers:
-            is_shown = not self.declaration.datasets or key.dataset in self.declaration.datasets
+            is_shown = (
+                not self.declaration.datasets
+                or key.dataset in self.declaration.datasets
+            )
             if not is_shown:
                 continue
             for metric, source in sources_by_name.get((key.kind, key.metric), ()):
@@ -190,10 +223,13 @@ class _ProfileTable:
 
     @cached_property
     def paper_positions(self) -> list[Position]:
-        """Positions of the paper's cells, in its order; without chance levels and metrics that the table omits."""
+        """Positions of the paper's cells, in its order; without chance levels and metrics that the
+        table omits.
+        """
         positions: dict[Position, None] = {}
         for key in self.keys:
-            # Rows of the model `random` are chance levels, which are shown with the cells of other models.
+            # Rows of the model `random` are chance levels, which are shown with the cells of other
+            # models.
             if key.model != RANDOM and key.metric in self.declaration.sources:
                 positions[_get_position(key)] = None
         return list(positions)
@@ -206,25 +242,36 @@ class _ProfileTable:
 
     @cached_property
     def positions(self) -> list[Position]:
-        """Positions of the paper's cells, then positions on data sets that only the study has and has numbers on."""
+        """Positions of the paper's cells, then positions on data sets that only the study has and
+        has numbers on.
+        """
         if not self.declaration.adds_own_datasets:
             return self.paper_positions
-        kinds = {source.kind for sources in self.declaration.sources.values() for source in sources}
+        kinds = {
+            source.kind
+            for sources in self.declaration.sources.values()
+            for source in sources
+        }
         measured = {key.dataset for key in self.numbers if key.kind in kinds}
         # The paper's setting of a data set that it lacks is unknown, so it is empty.
         positions = list(self.paper_positions)
         for dataset in self.study.datasets:
             if dataset in measured and dataset not in self.averaged_datasets:
-                positions += [Position(metric, dataset, "") for metric in self.declaration.sources]
+                positions += [
+                    Position(metric, dataset, "") for metric in self.declaration.sources
+                ]
         return positions
 
     def _list_positions(self, model: "_TableModel") -> list[Position]:
         """Return the positions of a model's cells, each once.
 
-        The positions that the paper gives this model come first, then all positions of the table. A model of a ragged
-        table, or one that was not run, has only the positions that the paper gives it.
+        The positions that the paper gives this model come first, then all positions of the table. A
+        model of a ragged table, or one that was not run, has only the positions that the paper
+        gives it.
         """
-        positions = dict.fromkeys(_get_position(key) for key in self.keys if key.model == model.name)
+        positions = dict.fromkeys(
+            _get_position(key) for key in self.keys if key.model == model.name
+        )
         if model.our_models and not self.declaration.ragged:
             positions |= dict.fromkeys(self.positions)
         return list(positions)
@@ -232,12 +279,15 @@ class _ProfileTable:
     # Models
 
     def _list_models(self) -> list[_TableModel]:
-        """Return the models of the table: the paper's models in its order, then models that only the study has."""
+        """Return the models of the table: the paper's models in its order, then models that only
+        the study has.
+        """
         models = []
         names = self._list_names()
         for name in names:
             our_models = self._find_our_models(name)
-            # Compared tables also show models that were not run, with their paper values and the reason.
+            # Compared tables also show models that were not run, with their paper values and the
+            # reason.
             if self.is_compared or our_models:
                 models.append(_TableModel(name, our_models))
         if not self.declaration.adds_other_models:
@@ -254,8 +304,8 @@ class _ProfileTable:
     def _list_names(self) -> list[str]:
         """Return the names of the models in the paper, in its order.
 
-        Without paper values, a table that shows kinds of models has no such names, and any other table has the names in
-        its keys.
+        Without paper values, a table that shows kinds of models has no such names, and any other
+        table has the names in its keys.
         """
         if self.declaration.model_kinds and not self.paper_values:
             return []
@@ -264,13 +314,17 @@ class _ProfileTable:
     @cached_property
     def models_of_kind(self) -> list[str]:
         """Models of the study whose kind the table shows."""
-        return [model for model, kind in self.study.models.items() if kind in self.declaration.model_kinds]
+        return [
+            model
+            for model, kind in self.study.models.items()
+            if kind in self.declaration.model_kinds
+        ]
 
     def _find_our_models(self, name: str) -> tuple[str, ...]:
         """Return our models that were run and fill the cells of a model of the paper.
 
-        The first alias that was run comes first, then all extra models that were run. A table without models has one
-        model with an empty name, which is also the name of our model.
+        The first alias that was run comes first, then all extra models that were run. A table
+        without models has one model with an empty name, which is also the name of our model.
         """
         if not name:
             return ("",)
@@ -289,7 +343,9 @@ class _ProfileTable:
         return tuple(our_models)
 
     def _was_run(self, model: str) -> bool:
-        """Return whether a model was run: one of its numbers has a value, a text, or items that it was measured on."""
+        """Return whether a model was run: one of its numbers has a value, a text, or items that it
+        was measured on.
+        """
         for position in self.positions:
             number = self._find_number(position, model)
             if number is None:
@@ -300,8 +356,12 @@ class _ProfileTable:
 
     # Cells
 
-    def _find_first_number(self, position: Position, our_models: Sequence[str]) -> Number | None:
-        """Return our number of a cell, from the first of our models that has it; None if none of them has it."""
+    def _find_first_number(
+        self, position: Position, our_models: Sequence[str]
+    ) -> Number | None:
+        """Return our number of a cell, from the first of our models that has it; None if none of
+        them has it.
+        """
         for model in our_models:
             number = self._find_number(position, model)
             if number is not None:
@@ -311,13 +371,17 @@ class _ProfileTable:
     def _find_number(self, position: Position, model: str) -> Number | None:
         """Return one model's number of a cell, or None.
 
-        The number of an average is computed here from the model's numbers on the averaged data sets, unless another
-        function derives it.
+        The number of an average is computed here from the model's numbers on the averaged data
+        sets, unless another function derives it.
         """
         is_derived = self.declaration.sources[position.metric][0].kind == DERIVED
-        # Averages are computed here from the cells of the row, so that they fit what the table shows.
+        # Averages are computed here from the cells of the row, so that they fit what the table
+        # shows.
         if position.dataset == AVERAGE and not is_derived:
-            parts = [self._find_number(position._replace(dataset=dataset), model) for dataset in self.averaged_datasets]
+            parts = [
+                self._find_number(position._replace(dataset=dataset), model)
+                for dataset in self.averaged_datasets
+            ]
             return _average_numbers(parts)
         for key in list_number_keys(self.declaration, position, model):
             if key in self.numbers:
@@ -326,7 +390,9 @@ class _ProfileTable:
 
     @cached_property
     def chances(self) -> dict[Position, float]:
-        """Chance level by position, where the paper gives it; the metric `EVERY_METRIC` is for all metrics."""
+        """Chance level by position, where the paper gives it; the metric `EVERY_METRIC` is for all
+        metrics.
+        """
         chances = {}
         for key, paper in self.paper_values.items():
             if key.model == RANDOM and paper.value:
@@ -339,11 +405,18 @@ class _ProfileTable:
         An answer after a chain of thought has the same chance level as the answer without it.
         """
         metric, dataset, setting = position
-        # Tried in order: the cell itself, the answer without a chain of thought, the row for all metrics.
+        # Tried in order: the cell itself, the answer without a chain of thought, the row for all
+        # metrics.
         plain_metric = metric.removesuffix("_cot")
-        for chance_metric, chance_setting in ((metric, setting), (plain_metric, "post-hoc"), (EVERY_METRIC, setting)):
+        for chance_metric, chance_setting in (
+            (metric, setting),
+            (plain_metric, "post-hoc"),
+            (EVERY_METRIC, setting),
+        ):
             for chance_dataset in (dataset, AVERAGE):
-                chance = self.chances.get(Position(chance_metric, chance_dataset, chance_setting))
+                chance = self.chances.get(
+                    Position(chance_metric, chance_dataset, chance_setting)
+                )
                 if chance is not None:
                     return chance
         return None
@@ -356,9 +429,15 @@ class _ProfileTable:
     def _make_cell(self, model: str, position: Position, number: Number | None) -> Cell:
         """Return one cell with our number and a verdict, or with the reasons why they are missing."""
         metric, dataset, setting = position
-        paper = self.paper_values.get(PaperKey(metric, model, dataset, setting)) if self.is_compared else None
+        paper = (
+            self.paper_values.get(PaperKey(metric, model, dataset, setting))
+            if self.is_compared
+            else None
+        )
         if number is None:
-            number = Number(Measure(None, 0, reason=self._explain_absence(model, position)))
+            number = Number(
+                Measure(None, 0, reason=self._explain_absence(model, position))
+            )
         comparison = self._compare(model, metric, number, paper)
         measure = number.measure
         return Cell(
@@ -385,17 +464,26 @@ class _ProfileTable:
             images=measure.images,
         )
 
-    def _compare(self, model: str, metric: str, number: Number, paper: PaperValue | None) -> Comparison:
+    def _compare(
+        self, model: str, metric: str, number: Number, paper: PaperValue | None
+    ) -> Comparison:
         """Compare our number of a cell with the paper value; without a comparison, give the reason."""
-        # Reasons in order: the whole table is not compared, the metric never is, or the comparison has its own.
+        # Reasons in order: the whole table is not compared, the metric never is, or the comparison
+        # has its own.
         if not self.is_compared:
             not_compared = ONLY_PUBLISHED if self.study.compared else SYNTHETIC_DATA
             return Comparison(None, None, "", number.measure.reason or not_compared)
         if metric in self.declaration.known_reasons:
             paper_text = paper.value if paper else ""
-            return Comparison(None, None, "", self.declaration.known_reasons[metric], paper_text)
-        comparison = compare_with_paper(number.measure, paper, self.study.confidence, number.text)
-        model_note = self.declaration.model_notes.get(model, "") if comparison.verdict else ""
+            return Comparison(
+                None, None, "", self.declaration.known_reasons[metric], paper_text
+            )
+        comparison = compare_with_paper(
+            number.measure, paper, self.study.confidence, number.text
+        )
+        model_note = (
+            self.declaration.model_notes.get(model, "") if comparison.verdict else ""
+        )
         reasons = filter(None, (comparison.reason, model_note, number.note))
         return replace(comparison, reason="; ".join(reasons))
 
@@ -404,7 +492,8 @@ class _ProfileTable:
         if model == RANDOM:
             return CHANCE
         dataset = position.dataset.partition(":")[0]
-        # The study knows best: it may have skipped the models or the data set. Then the declaration, then the default.
+        # The study knows best: it may have skipped the models or the data set. Then the
+        # declaration, then the default.
         for name in (*self.declaration.list_our_models(model), dataset):
             if name in self.study.skipped:
                 return self.study.skipped[name]
@@ -422,7 +511,8 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
     Args:
         parts: Number on each data set; None where there is no number.
     Returns:
-        The mean; a number without a value if a data set has no value; None if no data set has a number.
+        The mean; a number without a value if a data set has no value; None if no data set has a
+        number.
     """
     present = [part for part in parts if part is not None]
     if not present:
@@ -431,19 +521,26 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
     values = [measure.value for measure in measures if measure.value is not None]
     n = sum(measure.n for measure in measures)
     if len(values) < len(parts):
-        return Number(Measure(None, n, reason=_explain_no_average(measures, len(parts))))
+        return Number(
+            Measure(None, n, reason=_explain_no_average(measures, len(parts)))
+        )
 
     # The deviation is over data sets; the interval treats them as independent.
     mean = float(np.mean(values))
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     note = next((part.note for part in present if part.note), "")
-    measure = Measure(mean, n, *compute_interval_of_mean(measures), images=count_images(measures))
+    measure = Measure(
+        mean, n, *compute_interval_of_mean(measures), images=count_images(measures)
+    )
     return Number(measure, sd, note=note)
 
 
 def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:
-    """Return the reason why numbers on data sets have no mean: some data sets were not run, or have no value."""
-    # The first reason that applies: data sets that were not run, one reason that all share, or the number of gaps.
+    """Return the reason why numbers on data sets have no mean: some data sets were not run, or have
+    no value.
+    """
+    # The first reason that applies: data sets that were not run, one reason that all share, or the
+    # number of gaps.
     n_missing = n_datasets - len(measures)
     if n_missing:
         return f"not averaged: {n_missing} of {n_datasets} data sets were not run"

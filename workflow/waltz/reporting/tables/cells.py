@@ -1,4 +1,6 @@
-"""Cells of tables, each with our number, the paper value and a verdict; CSVs of cells, and counts of verdicts."""
+"""Cells of tables, each with our number, the paper value and a verdict; CSVs of cells, and counts
+of verdicts.
+"""
 
 import csv
 import io
@@ -16,8 +18,8 @@ NOT_RUN = "not run in this study"
 SMALLEST_N, FEWEST_IMAGES = 30, 20
 """Numbers of items and of images from which on a number says something.
 
-Intervals over fewer images are too narrow: intervals of T-SHAP with a nominal coverage of 95 % contain the mean in 74 %
-of cases with 3 images, in 90 % with 12, and in 93 % with 20.
+Intervals over fewer images are too narrow: intervals of T-SHAP with a nominal coverage of 95 %
+contain the mean in 74 % of cases with 3 images, in 90 % with 12, and in 93 % with 20.
 """
 SMALL_MARK = "†"
 """Sign after a number that is from too few items or images."""
@@ -32,8 +34,10 @@ class Cell:
     Attributes:
         table: Id of the table.
         profile: Fidelity profile of our number.
-        metric: Metric; metric, model, data set and setting have their names in `waltz/resources/published`.
-        model: Model of the paper, or a model that only the study has; empty in tables without models.
+        metric: Metric; metric, model, data set and setting have their names in
+            `waltz/resources/published`.
+        model: Model of the paper, or a model that only the study has; empty in tables without
+            models.
         dataset: Data set.
         setting: Setting.
         value: Our number; None where there is a text or a reason instead.
@@ -45,13 +49,14 @@ class Cell:
         verdict: `equal to the paper`, `compatible`, `differs`, or empty.
         reason: Reason why the value or verdict is missing, or a known error in the paper.
         unit: Unit of both numbers.
-        sd: Standard deviation of our number: over the data sets of an average, over items, or over seeds.
+        sd: Standard deviation of our number: over the data sets of an average, over items, or over
+            seeds.
         paper_sd: Standard deviation in the paper.
         chance: Chance level; None where the paper does not give it.
         text: Text in place of our number: a category, a caption, or nan.
         paper_text: The paper value, with the digits of the paper.
-        images: Number of images that our number was measured on, or of items if they have no images; None if our number
-            comes from no sample.
+        images: Number of images that our number was measured on, or of items if they have no
+            images; None if our number comes from no sample.
     """
 
     table: str
@@ -78,7 +83,16 @@ class Cell:
 
 
 COLUMNS = [field.name for field in fields(Cell)]
-NUMBERS = ("value", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
+NUMBERS = (
+    "value",
+    "ci_low",
+    "ci_high",
+    "paper_value",
+    "difference",
+    "sd",
+    "paper_sd",
+    "chance",
+)
 COUNTS = ("n", "images")
 TEXTS = frozenset(COLUMNS) - {*NUMBERS, *COUNTS}
 
@@ -101,7 +115,9 @@ def parse_csv(text: str) -> list[Cell]:
     """Return the cells in the CSV of a table."""
     cells = []
     for row in csv.DictReader(io.StringIO(text)):
-        cells.append(Cell(**{name: _parse_value(name, value) for name, value in row.items()}))
+        cells.append(
+            Cell(**{name: _parse_value(name, value) for name, value in row.items()})
+        )
     return cells
 
 
@@ -155,7 +171,9 @@ def _parse_value(name: str, value: str) -> Any:
 # Counts of verdicts: how many paper values a study reproduces
 
 NO_VERDICT = "no verdict"
-"""Kind of a cell that has a number of ours but no paper value to compare it with, or that is a chance level."""
+"""Kind of a cell that has a number of ours but no paper value to compare it with, or that is a
+chance level.
+"""
 NO_VALUE = "no value"
 KINDS = (EQUAL, COMPATIBLE, DIFFERS, NO_VERDICT, NO_VALUE)
 
@@ -167,7 +185,8 @@ class VerdictCounts:
     Attributes:
         name: Name of the table or model.
         cells: Number of all cells.
-        kinds: Number of cells of each kind: the kinds of `KINDS` in their order, then other verdicts.
+        kinds: Number of cells of each kind: the kinds of `KINDS` in their order, then other
+            verdicts.
     """
 
     name: str
@@ -209,24 +228,31 @@ def count_cells(name: str, cells: Sequence[Cell]) -> VerdictCounts:
 
 def count_cells_by(cells: Sequence[Cell], field: str) -> list[VerdictCounts]:
     """Count the cells of each `table` or `model` by kind, in the order of the cells."""
-    return [count_cells(name or f"(no {field})", members) for name, members in group_cells(cells, field).items()]
+    return [
+        count_cells(name or f"(no {field})", members)
+        for name, members in group_cells(cells, field).items()
+    ]
 
 
 def count_reasons(cells: Sequence[Cell]) -> list[tuple[str, int]]:
-    """Return the reasons why cells have no value, each with its number of cells, the most frequent first."""
+    """Return the reasons why cells have no value, each with its number of cells, the most frequent
+    first.
+    """
     without_value = [cell for cell in cells if classify_cell(cell) == NO_VALUE]
-    return Counter(cell.reason or "no reason given" for cell in without_value).most_common()
+    return Counter(
+        cell.reason or "no reason given" for cell in without_value
+    ).most_common()
 
 
 def summarize_verdicts(cells: Sequence[Cell]) -> list[dict[str, str | int]]:
     """Count the cells with a paper value by verdict: over all tables, by table, by model.
 
     Args:
-        cells: Cells of all tables. Cells without a paper value, and cells of profiles that are not compared with the
-            papers, are skipped.
+        cells: Cells of all tables. Cells without a paper value, and cells of profiles that are not
+            compared with the papers, are skipped.
     Returns:
-        Rows with `by` (all, table or model), `name`, number of paper values (`printed`), and number of cells of each
-        kind.
+        Rows with `by` (all, table or model), `name`, number of paper values (`printed`), and number
+        of cells of each kind.
     """
     compared = [cell for cell in select_compared(cells) if cell.paper_text]
     groups = {
@@ -237,7 +263,11 @@ def summarize_verdicts(cells: Sequence[Cell]) -> list[dict[str, str | int]]:
     rows = []
     for by, members in groups.items():
         for counts in members:
-            row: dict[str, str | int] = {"by": by, "name": counts.name, "printed": counts.cells}
+            row: dict[str, str | int] = {
+                "by": by,
+                "name": counts.name,
+                "printed": counts.cells,
+            }
             for kind in KINDS:
                 row[kind.replace(" ", "_")] = counts.kinds[kind]
             rows.append(row)
@@ -252,7 +282,13 @@ def format_summary_csv(rows: Sequence[dict[str, str | int]]) -> str:
 def format_summary_markdown(rows: Sequence[dict[str, str | int]]) -> str:
     """Format the rows of `summarize_verdicts` as a Markdown table."""
     names = ["", "paper values", *KINDS]
-    lines = ["# Reproduction of the paper values\n", "| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
+    lines = [
+        "# Reproduction of the paper values\n",
+        "| " + " | ".join(names) + " |",
+        "| --- " * len(names) + "|",
+    ]
     # The first column, `by`, is not shown: the names tell tables and models apart.
-    lines += ["| " + " | ".join(map(str, list(row.values())[1:])) + " |" for row in rows]
+    lines += [
+        "| " + " | ".join(map(str, list(row.values())[1:])) + " |" for row in rows
+    ]
     return "\n".join(lines) + "\n"

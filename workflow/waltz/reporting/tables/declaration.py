@@ -1,4 +1,6 @@
-"""Declarations of tables: the sources of their numbers, their paper values and layout, the headings of metrics."""
+"""Declarations of tables: the sources of their numbers, their paper values and layout, the headings
+of metrics.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +16,13 @@ COMPARED_PROFILE = "published"
 PAPER_SETTING = "same"
 """Value in `NumberSource.settings` that means the setting of the paper value."""
 DERIVED = "derived"
-"""Value of `NumberSource.kind` for numbers that are computed from other numbers, see `Declaration.derived`."""
+"""Value of `NumberSource.kind` for numbers that are computed from other numbers, see
+`Declaration.derived`.
+"""
 SETTING_SEPARATOR = ", "
-"""Text between a setting and a statistic over seeds: `deviation`, or `seed N` for the number of one seed."""
+"""Text between a setting and a statistic over seeds: `deviation`, or `seed N` for the number of one
+seed.
+"""
 AVERAGE = "average"
 """Name of the data set whose cell is the mean over the other data sets of a row."""
 ENCODER, LANGUAGE, VISION = "encoder", "language", "vision"
@@ -49,8 +55,8 @@ class NumberSource:
     Attributes:
         kind: Kind of file, a key of `numbers.READERS`, or `DERIVED`.
         metric: Name of the metric in that file.
-        settings: Names of settings in that file, in order of preference; the first one that has a number is taken.
-            `PAPER_SETTING` means the setting of the paper value.
+        settings: Names of settings in that file, in order of preference; the first one that has a
+            number is taken. `PAPER_SETTING` means the setting of the paper value.
     """
 
     kind: str
@@ -61,42 +67,48 @@ class NumberSource:
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Declaration of one table, whose cells are compared with the paper values in `waltz/resources/published`.
+    """Declaration of one table, whose cells are compared with the paper values in
+    `waltz/resources/published`.
 
     The file `waltz/resources/tables.yaml` declares all tables, with these fields.
 
     Attributes:
         id: Id of the table, equal to the id of the paper's table if there is one.
         title: One line that says what the table shows.
-        sources: Sources of our numbers by metric, in the order of the table; the first source that has a number is
-            taken.
+        sources: Sources of our numbers by metric, in the order of the table; the first source that
+            has a number is taken.
         rows: Fields whose values name a row: some of metric, model, dataset, setting and profile.
         columns: Field that names a column.
         column_groups: Fields whose values are headings of groups of columns.
-        side_metrics: Metrics that get a separate column; their cell stands in the row of the metric that their setting
-            names.
-        model_kinds: Kinds of models in the table (ENCODER, LANGUAGE, VISION); empty for tables without models.
-        paper_table_ids: Ids of the paper tables that it is compared with; None means the paper table of the same id, if
-            there is one.
-        derived: Numbers to compute from other numbers first, keys of `derived_numbers.DERIVED_NUMBERS`.
+        side_metrics: Metrics that get a separate column; their cell stands in the row of the metric
+            that their setting names.
+        model_kinds: Kinds of models in the table (ENCODER, LANGUAGE, VISION); empty for tables
+            without models.
+        paper_table_ids: Ids of the paper tables that it is compared with; None means the paper
+            table of the same id, if there is one.
+        derived: Numbers to compute from other numbers first, keys of
+            `derived_numbers.DERIVED_NUMBERS`.
         extra_sources: Kinds of files that derived numbers need in addition to those in `sources`.
-        model_aliases: Our models that may fill the cells of a model of the paper, in order of preference, by the
-            paper's name.
-        extra_models: Our models that fill cells which the aliases leave open, such as answering heads, by the paper's
-            name.
-        dataset_aliases: Our data sets by data set of the paper, or by `DATASET@SETTING`; a data set of the same name is
-            tried as well.
-        datasets: Data sets that a table without paper values shows; empty for all data sets that have numbers.
+        model_aliases: Our models that may fill the cells of a model of the paper, in order of
+            preference, by the paper's name.
+        extra_models: Our models that fill cells which the aliases leave open, such as answering
+            heads, by the paper's name.
+        dataset_aliases: Our data sets by data set of the paper, or by `DATASET@SETTING`; a data set
+            of the same name is tried as well.
+        datasets: Data sets that a table without paper values shows; empty for all data sets that
+            have numbers.
         example_datasets: Data sets whose items the table shows.
-        adds_own_datasets: Whether data sets of the study that the paper lacks are shown; averages exclude them.
+        adds_own_datasets: Whether data sets of the study that the paper lacks are shown; averages
+            exclude them.
         adds_other_models: Whether models that the paper lacks get rows.
-        ragged: Whether each model has only the cells that the paper gives it; without paper values, only cells with its
-            numbers.
+        ragged: Whether each model has only the cells that the paper gives it; without paper values,
+            only cells with its numbers.
         known_reasons: Reasons why a paper value cannot have a number of ours, by model or metric.
-        model_notes: Known differences between our runs and the paper's, by model of the paper; they are added to the
-            reasons of compared cells.
+        model_notes: Known differences between our runs and the paper's, by model of the paper; they
+            are added to the reasons of compared cells.
         marks_best: Whether the highest value of several models is marked.
-        only_profile: The only profile that is shown if the study has it, for numbers that do not depend on the profile.
+        only_profile: The only profile that is shown if the study has it, for numbers that do not
+            depend on the profile.
         field_titles: Titles of fields whose content in this table differs from their name.
         notes: Remarks that a reader needs.
     """
@@ -148,16 +160,24 @@ class Declaration:
 
     @property
     def rule_name(self) -> str:
-        """Name of the workflow rule that makes the table, such as `table_3_4` or `table_decoders_paper_1`."""
-        return "table_" + self.id.removeprefix("thesis-").replace("-", "_").replace(".", "_")
+        """Name of the workflow rule that makes the table, such as `table_3_4` or
+        `table_decoders_paper_1`.
+        """
+        return "table_" + self.id.removeprefix("thesis-").replace("-", "_").replace(
+            ".", "_"
+        )
 
     def find_dataset_aliases(self, dataset: str, setting: str) -> tuple[str, ...]:
-        """Return our data sets whose numbers fill the cells of a data set of the paper in one setting."""
+        """Return our data sets whose numbers fill the cells of a data set of the paper in one
+        setting.
+        """
         # An alias of data set and setting takes precedence over the alias of the data set alone.
         general = self.dataset_aliases.get(dataset, ())
         return self.dataset_aliases.get(f"{dataset}@{setting}", general)
 
     def list_our_models(self, model: str) -> tuple[str, ...]:
-        """Return our models that may fill the cells of a model of the paper, in order of preference."""
+        """Return our models that may fill the cells of a model of the paper, in order of
+        preference.
+        """
         aliases = self.model_aliases.get(model, (model,))
         return (*aliases, *self.extra_models.get(model, ()))

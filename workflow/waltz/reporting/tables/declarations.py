@@ -1,4 +1,6 @@
-"""All tables of the report, read from `waltz/resources/tables.yaml`: tables of the papers, measurements, the page."""
+"""All tables of the report, read from `waltz/resources/tables.yaml`: tables of the papers,
+measurements, the page.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +12,9 @@ from waltz.plan.table_entries import TABLES_FILE, read_tables_file
 from waltz.reporting.tables.declaration import Declaration, MetricStyle
 
 MEASUREMENT_PREFIX = "measures-"
-"""Prefix of the ids of tables that show one measurement; such a table is built if the study makes the measurement."""
+"""Prefix of the ids of tables that show one measurement; such a table is built if the study makes
+the measurement.
+"""
 _DECLARATION = TypeAdapter(Declaration)
 _STYLES = TypeAdapter(dict[str, MetricStyle])
 
@@ -20,23 +24,28 @@ def build_declaration(table: str, entries: Mapping[str, Any]) -> Declaration:
 
     Args:
         table: Id of the table.
-        entries: Entries of all tables by id, as plain values; an entry that extends a table takes missing fields from
-            that table.
+        entries: Entries of all tables by id, as plain values; an entry that extends a table takes
+            missing fields from that table.
     Raises:
-        UserError: A field is unknown, missing or of another type, or the extended table does not exist.
+        UserError: A field is unknown, missing or of another type, or the extended table does not
+            exist.
     """
     # Plain values of the entry and of the table that it extends, then the short form of sources.
     fields = {"id": table, **_fill_entry(table, entries)}
     sources = fields.get("sources")
     if isinstance(sources, Mapping):
-        fields["sources"] = {metric: _list_sources(metric, entry) for metric, entry in sources.items()}
+        fields["sources"] = {
+            metric: _list_sources(metric, entry) for metric, entry in sources.items()
+        }
     try:
         return _DECLARATION.validate_python(fields)
     except ValidationError as error:
         # One fault is shown at a time, the first one; a message has one line.
         fault = error.errors()[0]
         location = ".".join(map(str, (table, *fault["loc"])))
-        raise UserError(f"{TABLES_FILE}: tables.{location}: {fault['msg']}; see docs/reference/tables.md") from None
+        raise UserError(
+            f"{TABLES_FILE}: tables.{location}: {fault['msg']}; see docs/reference/tables.md"
+        ) from None
 
 
 def _fill_entry(table: str, entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,20 +65,31 @@ def _fill_entry(table: str, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_sources(metric: str, entry: Any) -> list[Any]:
-    """Return the sources of a metric as a list; a source without a metric gets the name of the table's metric."""
+    """Return the sources of a metric as a list; a source without a metric gets the name of the
+    table's metric.
+    """
     sources = entry if isinstance(entry, list) else [entry]
-    return [{"metric": metric, **source} if isinstance(source, Mapping) else source for source in sources]
+    return [
+        {"metric": metric, **source} if isinstance(source, Mapping) else source
+        for source in sources
+    ]
 
 
 # Read once, when the module is imported: a fault in the file ends a command before any job starts.
-STYLES: Mapping[str, MetricStyle] = _STYLES.validate_python(read_tables_file()["metrics"])
+STYLES: Mapping[str, MetricStyle] = _STYLES.validate_python(
+    read_tables_file()["metrics"]
+)
 """Style of each metric, by its name in `waltz/resources/published`."""
 TABLES: Mapping[str, Declaration] = {
-    table: build_declaration(table, read_tables_file()["tables"]) for table in read_tables_file()["tables"]
+    table: build_declaration(table, read_tables_file()["tables"])
+    for table in read_tables_file()["tables"]
 }
-"""Tables by id, in the order of the report: the thesis, then the other papers, then the measurements."""
+"""Tables by id, in the order of the report: the thesis, then the other papers, then the
+measurements.
+"""
 PAGE_TABLES: Mapping[str, Declaration] = {
-    table: build_declaration(table, read_tables_file()["page"]) for table in read_tables_file()["page"]
+    table: build_declaration(table, read_tables_file()["page"])
+    for table in read_tables_file()["page"]
 }
 """Tables that only the report page shows, by id."""
 MEASUREMENTS: Mapping[str, Declaration] = {

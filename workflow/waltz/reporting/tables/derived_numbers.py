@@ -26,7 +26,13 @@ from waltz.reporting.tables.declaration import (
     VISION,
     Declaration,
 )
-from waltz.reporting.tables.numbers import Number, NumberKey, Numbers, StudyFacts, number_of_text
+from waltz.reporting.tables.numbers import (
+    Number,
+    NumberKey,
+    Numbers,
+    StudyFacts,
+    number_of_text,
+)
 from waltz.reporting.tables.paper_values import RANDOM, PaperKey, PaperValue
 
 PaperValues = Mapping[PaperKey, PaperValue]
@@ -39,9 +45,20 @@ PIECES = {
     "coreference": ("coreference-standard", "coreference-clean"),
 }
 """Instruments of each piece of the benchmark, in the order of the paper."""
-TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
+TEXT_TASKS = (
+    "e-snli",
+    "disambiguation-qa",
+    "comve",
+    "causal-judgement",
+    "logical-deduction",
+)
 """Data sets that the averages in the thesis's figure C.1 are over."""
-SOURCES = {"visual7w": "Visual7W", "coco-captions": "MSCOCO", "swig": "SWiG", "visdial": "VisDial v1.0"}
+SOURCES = {
+    "visual7w": "Visual7W",
+    "coco-captions": "MSCOCO",
+    "swig": "SWiG",
+    "visdial": "VisDial v1.0",
+}
 """Name of a source of data in the papers, by the format of its files."""
 RELEASED = "the study takes finished items: it makes no foils of this piece"
 TESTS = {
@@ -60,12 +77,30 @@ TESTS = {
         "keeps its answer, or tells of the remark",
         "all models",
     ),
-    "early_answering": ("only the first third of the chain of thought is given", "changes its answer", "all models"),
-    "filler_tokens": ("the chain of thought is replaced by fillers", "changes its answer", "all models"),
-    "adding_mistakes": ("a mistake is put into the chain of thought", "changes its answer", "all models"),
-    "paraphrasing": ("the chain of thought is paraphrased", "keeps its answer", "all models"),
+    "early_answering": (
+        "only the first third of the chain of thought is given",
+        "changes its answer",
+        "all models",
+    ),
+    "filler_tokens": (
+        "the chain of thought is replaced by fillers",
+        "changes its answer",
+        "all models",
+    ),
+    "adding_mistakes": (
+        "a mistake is put into the chain of thought",
+        "changes its answer",
+        "all models",
+    ),
+    "paraphrasing": (
+        "the chain of thought is paraphrased",
+        "keeps its answer",
+        "all models",
+    ),
 }
-"""For each test, what it changes, when a model is consistent, and which models it applies to (thesis 5.2)."""
+"""For each test, what it changes, when a model is consistent, and which models it applies to
+(thesis 5.2).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,48 +119,83 @@ class _Inputs:
 
 
 def derive_numbers(
-    declaration: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, study: StudyFacts
+    declaration: Declaration,
+    numbers: Numbers,
+    paper_values: PaperValues,
+    profile: str,
+    study: StudyFacts,
 ) -> Numbers:
     """Return our numbers together with the numbers that a table derives from them.
 
     Args:
         declaration: The table, which names the functions of `DERIVED_NUMBERS`.
         numbers: Our numbers.
-        paper_values: Paper values of the table; some functions take their data sets and positions from them.
+        paper_values: Paper values of the table; some functions take their data sets and positions
+            from them.
         profile: Fidelity profile of the numbers.
         study: Facts about the study.
     """
     derived = dict(numbers)
     # In the order of the declaration: a function may use numbers that an earlier one derived.
     for name in declaration.derived:
-        derived |= DERIVED_NUMBERS[name](_Inputs(declaration, derived, paper_values, profile, study))
+        derived |= DERIVED_NUMBERS[name](
+            _Inputs(declaration, derived, paper_values, profile, study)
+        )
     return derived
 
 
 def _sum_validation(inputs: _Inputs) -> Numbers:
     """Return the statistics of validation over all instruments of the paper: sums and percentages."""
-    instruments = list(dict.fromkeys(key.dataset for key in inputs.paper_values if key.dataset != "overall"))
+    instruments = list(
+        dict.fromkeys(
+            key.dataset for key in inputs.paper_values if key.dataset != "overall"
+        )
+    )
 
     def sum_over_instruments(metric: str) -> Measure:
         keys = [NumberKey("validation", metric, "", name, "") for name in instruments]
         return _sum_measures([inputs.numbers.get(key) for key in keys])
 
-    measures = {metric: sum_over_instruments(metric) for metric in ("instances", "valid", "unanimous")}
+    measures = {
+        metric: sum_over_instruments(metric)
+        for metric in ("instances", "valid", "unanimous")
+    }
     # The thesis's overall share of unanimous items is over the valid ones.
-    counted = measures["valid"] if inputs.profile == COMPARED_PROFILE else measures["instances"]
-    measures["valid_percent"] = _divide_measures(measures["valid"], measures["instances"])
+    counted = (
+        measures["valid"]
+        if inputs.profile == COMPARED_PROFILE
+        else measures["instances"]
+    )
+    measures["valid_percent"] = _divide_measures(
+        measures["valid"], measures["instances"]
+    )
     measures["unanimous_percent"] = _divide_measures(measures["unanimous"], counted)
     undefined = Measure(None, 0, reason="not defined over all instruments")
-    measures |= dict.fromkeys(("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined)
-    return {NumberKey("validation", metric, "", "overall", ""): Number(measure) for metric, measure in measures.items()}
+    measures |= dict.fromkeys(
+        ("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined
+    )
+    return {
+        NumberKey("validation", metric, "", "overall", ""): Number(measure)
+        for metric, measure in measures.items()
+    }
 
 
 def _sum_measures(parts: Sequence[Number | None]) -> Measure:
     """Return the sum of numbers; a measure without a value if a number is missing."""
-    present = [part.measure for part in parts if part is not None and part.measure.value is not None]
+    present = [
+        part.measure
+        for part in parts
+        if part is not None and part.measure.value is not None
+    ]
     if len(present) < len(parts):
-        return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
-    return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
+        return Measure(
+            None,
+            0,
+            reason="not summed: the study does not hold all instruments with their votes",
+        )
+    return Measure(
+        sum(part.value or 0.0 for part in present), sum(part.n for part in present)
+    )
 
 
 def _divide_measures(part: Measure, total: Measure) -> Measure:
@@ -136,7 +206,9 @@ def _divide_measures(part: Measure, total: Measure) -> Measure:
 
 
 def _describe_pieces(inputs: _Inputs) -> Numbers:
-    """Return the numbers and texts about each piece of the benchmark: its size, and how its foils are made."""
+    """Return the numbers and texts about each piece of the benchmark: its size, and how its foils
+    are made.
+    """
     derived: Numbers = {}
     for piece, instruments in PIECES.items():
         for metric, number in _describe_piece(inputs, instruments).items():
@@ -147,14 +219,23 @@ def _describe_pieces(inputs: _Inputs) -> Numbers:
 def _describe_piece(inputs: _Inputs, instruments: Sequence[str]) -> dict[str, Number]:
     """Return the numbers and texts about one piece, by metric."""
     missing = Number(Measure(None, 0, reason=RELEASED))
-    valid = [inputs.numbers.get(NumberKey("validation", "valid", "", name, "")) for name in instruments]
+    valid = [
+        inputs.numbers.get(NumberKey("validation", "valid", "", name, ""))
+        for name in instruments
+    ]
     # An instrument is present if its items have been validated.
-    present = [name for name, number in zip(instruments, valid, strict=True) if number is not None]
+    present = [
+        name
+        for name, number in zip(instruments, valid, strict=True)
+        if number is not None
+    ]
     numbers = {
         "examples": Number(_sum_measures(valid)),
         "instruments": number_of_text(", ".join(present)) if present else missing,
     }
-    built = [inputs.study.built[name] for name in instruments if name in inputs.study.built]
+    built = [
+        inputs.study.built[name] for name in instruments if name in inputs.study.built
+    ]
     # How foils are made follows from the settings of the instruments that the study builds.
     filters = {name for entry in built for name in entry["filters"]}
     formats = {entry["format"] for entry in built}
@@ -162,8 +243,12 @@ def _describe_piece(inputs: _Inputs, instruments: Sequence[str]) -> dict[str, Nu
     texts = {
         "gruen": _say_yes_or_no("grammaticality" in filters),
         "nli": _say_yes_or_no("contradiction" in filters),
-        "mlm": _say_yes_or_no(any(INSTRUMENTS[name].proposal_key for name in instruments)),
-        "source_dataset": ", ".join(sorted(SOURCES.get(name, name) for name in formats)),
+        "mlm": _say_yes_or_no(
+            any(INSTRUMENTS[name].proposal_key for name in instruments)
+        ),
+        "source_dataset": ", ".join(
+            sorted(SOURCES.get(name, name) for name in formats)
+        ),
     }
     for metric, text in texts.items():
         numbers[metric] = number_of_text(text) if built else missing
@@ -185,25 +270,38 @@ def _select_examples(inputs: _Inputs) -> Numbers:
 
 
 def _place_verbs(inputs: _Inputs) -> Numbers:
-    """Return our verbs at their positions in the paper's list; in alphabetical order if the study is not compared."""
+    """Return our verbs at their positions in the paper's list; in alphabetical order if the study
+    is not compared.
+    """
     verbs = {}
     for key, number in inputs.numbers.items():
         if key.kind == "probes" and key.metric == "verb":
             verbs[key.setting] = number
     if inputs.study.compared:
         # The setting of a paper value is the verb's number in the paper's list.
-        settings = {key.setting: paper.value for key, paper in inputs.paper_values.items() if paper.value in verbs}
+        settings = {
+            key.setting: paper.value
+            for key, paper in inputs.paper_values.items()
+            if paper.value in verbs
+        }
     else:
         settings = {str(number): verb for number, verb in enumerate(sorted(verbs), 1)}
-    return {NumberKey(DERIVED, "verb", "", "cv-probes", setting): verbs[verb] for setting, verb in settings.items()}
+    return {
+        NumberKey(DERIVED, "verb", "", "cv-probes", setting): verbs[verb]
+        for setting, verb in settings.items()
+    }
 
 
 def _describe_tests(_: _Inputs) -> Numbers:
     """Return the texts about each self-consistency test, which do not depend on the study."""
     derived: Numbers = {}
     for test, texts in TESTS.items():
-        for metric, text in zip(("changed", "consistent_where", "applies_to"), texts, strict=True):
-            derived[NumberKey(DERIVED, metric, "", test, SETTING_OF_TEST[test])] = number_of_text(text)
+        for metric, text in zip(
+            ("changed", "consistent_where", "applies_to"), texts, strict=True
+        ):
+            derived[NumberKey(DERIVED, metric, "", test, SETTING_OF_TEST[test])] = (
+                number_of_text(text)
+            )
     return derived
 
 
@@ -212,14 +310,25 @@ def _describe_skew(inputs: _Inputs) -> Numbers:
 
     A model that lacks T-SHAP on one of the paper's data sets gets the reason instead.
     """
-    datasets = list(dict.fromkeys(key.dataset for key in inputs.paper_values if key.dataset != AVERAGE))
+    datasets = list(
+        dict.fromkeys(
+            key.dataset for key in inputs.paper_values if key.dataset != AVERAGE
+        )
+    )
     derived: Numbers = {}
     for model, (metric, role) in itertools.product(
         inputs.study.models, (("t_shap_c", "caption"), ("t_shap_f", "foil"))
     ):
-        keys = [NumberKey("shares", f"t_shap:{role}", model, dataset, "alignment") for dataset in datasets]
+        keys = [
+            NumberKey("shares", f"t_shap:{role}", model, dataset, "alignment")
+            for dataset in datasets
+        ]
         present = [inputs.numbers[key] for key in keys if key in inputs.numbers]
-        values = [number.measure.value for number in present if number.measure.value is not None]
+        values = [
+            number.measure.value
+            for number in present
+            if number.measure.value is not None
+        ]
         skew = NumberKey(DERIVED, "mm_skew", model, AVERAGE, metric)
         # T-SHAP is in percent; the class is of its share between 0 and 1.
         if len(values) == len(datasets):
@@ -227,16 +336,19 @@ def _describe_skew(inputs: _Inputs) -> Numbers:
             derived[skew] = number_of_text(text, len(values))
         elif present:
             n_missing = len(datasets) - len(values)
-            reason = f"not averaged: {n_missing} of {len(datasets)} data sets have no T-SHAP"
+            reason = (
+                f"not averaged: {n_missing} of {len(datasets)} data sets have no T-SHAP"
+            )
             derived[skew] = Number(Measure(None, len(values), reason=reason))
     return derived
 
 
 def _rescale_averages(inputs: _Inputs) -> Numbers:
-    """Return the averages of tests and CC-SHAP over the paper's data sets, or the study's if it is not compared (C.1).
+    """Return the averages of tests and CC-SHAP over the paper's data sets, or the study's if it is
+    not compared (C.1).
 
-    A model without numbers on one of these data sets gets no average, because averages over different data sets cannot
-    be compared.
+    A model without numbers on one of these data sets gets no average, because averages over
+    different data sets cannot be compared.
     """
     averaged_metrics = (*SETTING_OF_TEST, *CC_SHAP_METRICS.values())
     datasets_of_model: dict[str, set[str]] = {}
@@ -245,12 +357,18 @@ def _rescale_averages(inputs: _Inputs) -> Numbers:
         if is_averaged and inputs.has_kind_of_model(key.model):
             datasets_of_model.setdefault(key.model, set()).add(key.dataset)
     # The data sets that all averages have to be over.
-    expected = set(TEXT_TASKS) if inputs.study.compared else set().union(*datasets_of_model.values())
+    expected = (
+        set(TEXT_TASKS)
+        if inputs.study.compared
+        else set().union(*datasets_of_model.values())
+    )
 
     derived: Numbers = {}
     for model, metric in itertools.product(inputs.study.models, RESCALED_AVERAGES):
         # Stage consistency has computed the averages; here they are only checked.
-        average = inputs.numbers.get(NumberKey("consistency", metric, model, AVERAGE, ""))
+        average = inputs.numbers.get(
+            NumberKey("consistency", metric, model, AVERAGE, "")
+        )
         if average is None:
             continue
         reason = _explain_missing_average(datasets_of_model.get(model, set()), expected)
@@ -261,19 +379,28 @@ def _rescale_averages(inputs: _Inputs) -> Numbers:
 
 
 def _explain_missing_average(datasets: set[str], expected: set[str]) -> str:
-    """Return the reason why an average over data sets is not shown; an empty text if the data sets are as expected."""
+    """Return the reason why an average over data sets is not shown; an empty text if the data sets
+    are as expected.
+    """
     missing = expected - datasets
     if missing:
         return f"not averaged: {len(missing)} of {len(expected)} data sets were not run"
     further = sorted(datasets - expected)
-    return f"not averaged: the paper's average is not over {', '.join(further)}" if further else ""
+    return (
+        f"not averaged: the paper's average is not over {', '.join(further)}"
+        if further
+        else ""
+    )
 
 
 def _spread_over_seeds(inputs: _Inputs) -> Numbers:
-    """Return means over seeds, their standard deviations, and the number of each seed, with these as settings."""
+    """Return means over seeds, their standard deviations, and the number of each seed, with these
+    as settings.
+    """
     derived: Numbers = {}
     for key, number in inputs.numbers.items():
-        # `paraphrasing`, `paraphrasing:sd` and `paraphrasing:seed=1` are mean, deviation and single seed.
+        # `paraphrasing`, `paraphrasing:sd` and `paraphrasing:seed=1` are mean, deviation and single
+        # seed.
         name, colon, statistic = key.metric.partition(":")
         # Metrics over shared players have a suffix, which the table does not show.
         name = name.removesuffix(SHARED)
@@ -284,15 +411,23 @@ def _spread_over_seeds(inputs: _Inputs) -> Numbers:
         if not colon:
             derived[derived_key] = number
         elif statistic == "sd":
-            derived[derived_key._replace(setting=f"{key.setting}{SETTING_SEPARATOR}deviation")] = number
+            derived[
+                derived_key._replace(
+                    setting=f"{key.setting}{SETTING_SEPARATOR}deviation"
+                )
+            ] = number
         elif statistic.startswith("seed="):
             seed = statistic.replace("=", " ")
-            derived[derived_key._replace(setting=f"{key.setting}{SETTING_SEPARATOR}{seed}")] = number
+            derived[
+                derived_key._replace(setting=f"{key.setting}{SETTING_SEPARATOR}{seed}")
+            ] = number
     return derived
 
 
 def _average_spreads(inputs: _Inputs) -> Numbers:
-    """Return means over all models of a kind: of the standard deviation of T-SHAP, and of its rank correlation."""
+    """Return means over all models of a kind: of the standard deviation of T-SHAP, and of its rank
+    correlation.
+    """
     derived: Numbers = {}
     for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
         spreads = []
@@ -300,7 +435,8 @@ def _average_spreads(inputs: _Inputs) -> Numbers:
         for key, number in inputs.numbers.items():
             if inputs.study.models.get(key.model) != kind:
                 continue
-            # `t_shap:ROLE` has the deviation over items; `rho:caption` is the rank correlation of captions.
+            # `t_shap:ROLE` has the deviation over items; `rho:caption` is the rank correlation of
+            # captions.
             if key.metric.startswith("t_shap:"):
                 spreads.append(number.sd)
             elif key.metric == "rho:caption":
@@ -329,11 +465,15 @@ DERIVED_NUMBERS: dict[str, Callable[[_Inputs], Numbers]] = {
 
 
 def derive_paper_averages(paper_values: PaperValues) -> dict[PaperKey, PaperValue]:
-    """Return the averages of the thesis's figure C.1, three for each model, computed from its tables 5.2 and C.2."""
+    """Return the averages of the thesis's figure C.1, three for each model, computed from its
+    tables 5.2 and C.2.
+    """
     cc_shaps = tuple(CC_SHAP_METRICS.values())
     note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
     derived = {}
-    for model in dict.fromkeys(key.model for key in paper_values if key.model != RANDOM):
+    for model in dict.fromkeys(
+        key.model for key in paper_values if key.model != RANDOM
+    ):
         measures = {}
         # Tables 5.2 and C.2 hold the tests and CC-SHAP of each model by data set.
         for key, paper in paper_values.items():
@@ -341,7 +481,9 @@ def derive_paper_averages(paper_values: PaperValues) -> dict[PaperKey, PaperValu
             if key.model == model and is_averaged:
                 measures[key.dataset, key.metric] = Measure(float(paper.value), 1)
         for metric in RESCALED_AVERAGES:
-            average = compute_rescaled_average(select_rescaled(measures, metric), cc_shaps)
+            average = compute_rescaled_average(
+                select_rescaled(measures, metric), cc_shaps
+            )
             key = PaperKey(metric, model, "", "")
             derived[key] = PaperValue(key, f"{average.value:.1f}", "percent", note)
     return derived

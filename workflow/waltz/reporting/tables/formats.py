@@ -9,7 +9,13 @@ from waltz.reporting.tables.best import BOLD_RULE, SignificanceTests
 from waltz.reporting.tables.cells import SMALL_MARK, Cell, is_small
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import get_style
-from waltz.reporting.tables.grid import UNPAIRED, Grid, MarkedCell, lay_out_grid, lay_out_profiles
+from waltz.reporting.tables.grid import (
+    UNPAIRED,
+    Grid,
+    MarkedCell,
+    lay_out_grid,
+    lay_out_profiles,
+)
 from waltz.reporting.tables.numbers import UNDEFINED
 from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
 
@@ -80,21 +86,28 @@ def _format_paper_value(cell: Cell) -> str:
 
 
 def list_reasons(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:
-    """Return the reasons of one profile's cells, each once: reasons of single cells, then reasons of all cells."""
+    """Return the reasons of one profile's cells, each once: reasons of single cells, then reasons
+    of all cells.
+    """
     grid = lay_out_grid(declaration, cells)
     return [*format_notes(grid), *grid.general]
 
 
 def format_notes(grid: Grid) -> list[str]:
-    """Return the reasons of single cells in the order of their numbers, each with its number of cells if several."""
-    return [reason if count == 1 else f"{reason} ({count} cells)" for reason, count in grid.notes]
+    """Return the reasons of single cells in the order of their numbers, each with its number of
+    cells if several.
+    """
+    return [
+        reason if count == 1 else f"{reason} ({count} cells)"
+        for reason, count in grid.notes
+    ]
 
 
 def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
     """Return the headings of one level, each with the number of columns that it spans.
 
-    A heading spans adjacent columns that have the same headings down to this level. A heading of the lowest level spans
-    one column.
+    A heading spans adjacent columns that have the same headings down to this level. A heading of
+    the lowest level spans one column.
     """
     if level == len(grid.columns[0]) - 1:
         return [(names[level], 1) for names in grid.columns]
@@ -108,7 +121,11 @@ def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
 # Markdown
 
 
-def format_markdown(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> str:
+def format_markdown(
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests = UNPAIRED,
+) -> str:
     """Return a table as Markdown: a section for each profile, with its reasons below the rows."""
     parts = [f"# {declaration.id}: {declaration.title}\n"]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
@@ -126,7 +143,11 @@ def _markdown_grid(grid: Grid) -> list[str]:
     headings = [_escape_markdown(name) for name in (*grid.corner, *columns)]
     lines = [_markdown_row(headings), _markdown_row(["---"] * len(headings))]
     for names, entries in grid.rows:
-        lines.append(_markdown_row([*map(_escape_markdown, names), *map(_markdown_cell, entries)]))
+        lines.append(
+            _markdown_row(
+                [*map(_escape_markdown, names), *map(_markdown_cell, entries)]
+            )
+        )
     lines.append("")
     lines += [f"{number}. {note}" for number, note in enumerate(format_notes(grid), 1)]
     return [*lines, "", *grid.general, ""]
@@ -171,7 +192,9 @@ tbody { border-block: 1px solid; }
 
 
 def format_html_page(
-    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests = UNPAIRED,
 ) -> str:
     """Return a table as an HTML page: a section for each profile, with its reasons below the rows."""
     parts = [
@@ -202,13 +225,18 @@ def _html_grid(grid: Grid) -> str:
 def _html_head(grid: Grid) -> str:
     """Return the rows of headings as HTML; headings above the names of rows span all levels."""
     levels = len(grid.columns[0])
-    corner = "".join(f'<th scope="col" rowspan="{levels}">{escape(name)}</th>' for name in grid.corner)
+    corner = "".join(
+        f'<th scope="col" rowspan="{levels}">{escape(name)}</th>'
+        for name in grid.corner
+    )
     rows = []
     for level in range(levels):
         headings = []
         for name, width in _compute_spans(grid, level):
             scope = "col" if width == 1 else "colgroup"
-            headings.append(f'<th scope="{scope}" colspan="{width}">{escape(name)}</th>')
+            headings.append(
+                f'<th scope="{scope}" colspan="{width}">{escape(name)}</th>'
+            )
         rows.append(f"<tr>{corner}{''.join(headings)}</tr>")
         # The headings above the names of rows stand in the first row alone and span the others.
         corner = ""
@@ -216,7 +244,9 @@ def _html_head(grid: Grid) -> str:
 
 
 def _html_body(grid: Grid) -> str:
-    """Return the rows as HTML; if rows have several names, the first row of each group gets a class."""
+    """Return the rows as HTML; if rows have several names, the first row of each group gets a
+    class.
+    """
     rows = []
     group: tuple[str, ...] = ()
     for names, entries in grid.rows:
@@ -224,20 +254,28 @@ def _html_body(grid: Grid) -> str:
         group = names[:1]
         css_class = ' class="group"' if is_first else ""
         headings = "".join(f'<th scope="row">{escape(name)}</th>' for name in names)
-        rows.append(f"<tr{css_class}>{headings}{''.join(map(_html_cell, entries))}</tr>")
+        rows.append(
+            f"<tr{css_class}>{headings}{''.join(map(_html_cell, entries))}</tr>"
+        )
     return "".join(rows)
 
 
 def _html_cell(marked: MarkedCell | None) -> str:
     if marked is None:
         return "<td></td>"
-    classes = (marked.cell.verdict.replace(" ", "-"), "best" * marked.best, "at-chance" * marked.at_chance)
+    classes = (
+        marked.cell.verdict.replace(" ", "-"),
+        "best" * marked.best,
+        "at-chance" * marked.at_chance,
+    )
     value = escape(_format_value(marked.cell))
     rest = escape(format_cell(marked.cell)).removeprefix(value)
     text = f"<strong>{value}</strong>" if marked.best else value
     mark = CHANCE_MARK if marked.at_chance else ""
     css_class = " ".join(filter(None, classes))
-    return f'<td class="{css_class}">{mark}{text}{rest}{_format_note_number(marked)}</td>'
+    return (
+        f'<td class="{css_class}">{mark}{text}{rest}{_format_note_number(marked)}</td>'
+    )
 
 
 # LaTeX
@@ -274,15 +312,23 @@ INDEXED = re.compile(r"\b(acc|p|T-SHAP)\\_([crf])\b")
 PARAGRAPH = 34
 """Largest number of letters of a text in a column that is not set as a paragraph."""
 FINE = 2
-"""Number of fields of a row's name: where one of the first fields changes, rows with more fields get some space."""
+"""Number of fields of a row's name: where one of the first fields changes, rows with more fields
+get some space.
+"""
 LONG = 9
 """Largest number of letters of a heading that is not broken at its hyphens."""
 
 
-def format_latex(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> str:
-    """Return a table as LaTeX: one `table` environment for each profile, which needs booktabs, graphicx and amssymb.
+def format_latex(
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests = UNPAIRED,
+) -> str:
+    """Return a table as LaTeX: one `table` environment for each profile, which needs booktabs,
+    graphicx and amssymb.
 
-    As in the papers, rows with the same first name form a group, and the best value is bold where a test shows it.
+    As in the papers, rows with the same first name form a group, and the best value is bold where a
+    test shows it.
     """
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
@@ -294,7 +340,9 @@ def format_latex(declaration: Declaration, cells: Sequence[Cell], significance: 
 
 def escape_latex(text: str) -> str:
     """Return a text escaped for LaTeX; letters that LaTeX does not know become question marks."""
-    escaped = "".join(SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text)
+    escaped = "".join(
+        SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text
+    )
     return INDEXED.sub(r"\1$_{\2}$", escaped)
 
 
@@ -305,8 +353,12 @@ def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
     caption = f"{declaration.title} ({declaration.id}, profile {profile})."
     if common_n:
         caption += f" n = {common_n} everywhere."
-    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(format_notes(grid), 1))
-    below = " ".join(filter(None, (LATEX_LEGEND, f"{notes}." if notes else "", *grid.general)))
+    notes = "; ".join(
+        f"{number}: {line}" for number, line in enumerate(format_notes(grid), 1)
+    )
+    below = " ".join(
+        filter(None, (LATEX_LEGEND, f"{notes}." if notes else "", *grid.general))
+    )
     entries_by_column = zip(*(entries for _, entries in grid.rows), strict=True)
     columns = "l" * len(grid.corner) + "".join(map(_align_column, entries_by_column))
     body = "\n".join([*_latex_head(grid), *_latex_body(grid, common_n is None)])
@@ -322,7 +374,9 @@ def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
 
 
 def _find_common_n(grid: Grid) -> int | None:
-    """Return the number of items that all numbers of a grid have; None if they have different numbers of items."""
+    """Return the number of items that all numbers of a grid have; None if they have different
+    numbers of items.
+    """
     sizes = set()
     for _, entries in grid.rows:
         for marked in entries:
@@ -338,7 +392,11 @@ def _is_number(cell: Cell) -> bool:
 
 def _align_column(column: Sequence[MarkedCell | None]) -> str:
     """Return the alignment of a column: `r` for numbers, `l` for texts, a paragraph for long texts."""
-    texts = [marked.cell.text for marked in column if marked is not None and marked.cell.text != UNDEFINED]
+    texts = [
+        marked.cell.text
+        for marked in column
+        if marked is not None and marked.cell.text != UNDEFINED
+    ]
     longest = max(map(len, texts), default=0)
     if longest > PARAGRAPH:
         return "p{5cm}"
@@ -346,10 +404,13 @@ def _align_column(column: Sequence[MarkedCell | None]) -> str:
 
 
 def _latex_head(grid: Grid) -> list[str]:
-    """Return the lines of the headings, level by level, with a rule below each heading of several columns."""
+    """Return the lines of the headings, level by level, with a rule below each heading of several
+    columns.
+    """
     lines = []
     lowest = len(grid.columns[0]) - 1
-    # Upper levels: headings of several columns, each with a rule that spans the same columns (counted from 1).
+    # Upper levels: headings of several columns, each with a rule that spans the same columns
+    # (counted from 1).
     for level in range(lowest):
         headings = [""] * len(grid.corner)
         rules = []
@@ -404,8 +465,8 @@ def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
 def _omit_repeated_names(names: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
     """Return the names of a row without the names that it repeats from the row above.
 
-    A name is repeated if it and all names before it are the same in both rows. Repeated names become empty texts; the
-    last name always stays.
+    A name is repeated if it and all names before it are the same in both rows. Repeated names
+    become empty texts; the last name always stays.
     """
     titles = []
     for position, name in enumerate(names):
@@ -435,9 +496,12 @@ def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
 
 
 def _latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
-    """Return the superscript (verdict, note) and subscript (number of items) of a value; an empty text for neither."""
+    """Return the superscript (verdict, note) and subscript (number of items) of a value; an empty
+    text for neither.
+    """
     cell = marked.cell
-    # Marks such as ≈ are escaped as formulas; here they stand in one already, so the dollar signs go.
+    # Marks such as ≈ are escaped as formulas; here they stand in one already, so the dollar signs
+    # go.
     verdict = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$")
     note = str(marked.note or "")
     above = "{,}".join(filter(None, (verdict, note)))

@@ -12,7 +12,9 @@ from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RA
 PROBES = "cv-probes:"
 """Prefix of the data sets of CV-Probes; a table shows only the condition after it."""
 COMMON_REASONS = (ONLY_PUBLISHED, SYNTHETIC_DATA, NO_PAPER_VALUE)
-"""Reasons why numbers have no verdict that are written once for all cells, and not as a note of each cell."""
+"""Reasons why numbers have no verdict that are written once for all cells, and not as a note of
+each cell.
+"""
 Names = tuple[str, ...]
 """Names of a row or column: one name for each field, the outermost first."""
 
@@ -41,8 +43,8 @@ class Grid:
     Attributes:
         corner: Headings of the fields that name a row.
         columns: Headings of each column, the uppermost first.
-        rows: Names of each row, as many as in `corner`, and its cells, one for each column; None where a cell is
-            missing.
+        rows: Names of each row, as many as in `corner`, and its cells, one for each column; None
+            where a cell is missing.
         notes: Reasons in the order of their numbers from 1, each with its number of cells.
         general: Sentences about the reasons why numbers have no verdict, which hold for many cells.
     """
@@ -55,30 +57,47 @@ class Grid:
 
 
 UNPAIRED = SignificanceTests()
-"""Significance tests without paired items: only the intervals of cells, as of independent samples, decide."""
+"""Significance tests without paired items: only the intervals of cells, as of independent samples,
+decide.
+"""
 
 
 def lay_out_profiles(
-    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests = UNPAIRED,
 ) -> dict[str, Grid]:
     """Return the layout of each profile of a table, by profile."""
     profiles = dict.fromkeys(cell.profile for cell in cells)
     return {
-        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile], significance)
+        profile: lay_out_grid(
+            declaration,
+            [cell for cell in cells if cell.profile == profile],
+            significance,
+        )
         for profile in profiles
     }
 
 
-def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> Grid:
+def lay_out_grid(
+    declaration: Declaration,
+    cells: Sequence[Cell],
+    significance: SignificanceTests = UNPAIRED,
+) -> Grid:
     """Return the layout of one profile of a table, in which the rows of a metric are adjacent.
 
-    The chance level gets a separate row if the paper gives it for all columns; otherwise it follows the metric's name.
+    The chance level gets a separate row if the paper gives it for all columns; otherwise it follows
+    the metric's name.
     """
     # The paper gives chance levels as rows of a model `random`.
     cells, chances = _split_off_chances(declaration, cells)
     column_fields = (*declaration.column_groups, declaration.columns)
-    columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], column_fields)
-    rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
+    columns = _sort_names(
+        declaration, [name_column(declaration, cell) for cell in cells], column_fields
+    )
+    rows = _sort_names(
+        declaration, [name_row(declaration, cell) for cell in cells], declaration.rows
+    )
     marked_cells, notes = _mark_cells(declaration, cells, significance)
 
     # A declaration may give a field another title in its table.
@@ -86,7 +105,9 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], significance: 
     grid_rows = []
     for row in rows:
         headings = _format_headings(declaration.rows, row, chances.get(row))
-        grid_rows.append((headings, tuple(marked_cells.get((row, column)) for column in columns)))
+        grid_rows.append(
+            (headings, tuple(marked_cells.get((row, column)) for column in columns))
+        )
     return Grid(
         corner=tuple(titles.get(field, field) for field in declaration.rows),
         columns=tuple(_format_headings(column_fields, column) for column in columns),
@@ -103,7 +124,9 @@ def _mark_cells(
 
     The order of the reasons is the order of their numbers in `MarkedCell.note`.
     """
-    best = significance.find_best(declaration, cells) if declaration.marks_best else set()
+    best = (
+        significance.find_best(declaration, cells) if declaration.marks_best else set()
+    )
     counts: dict[str, int] = {}
     numbers: dict[str, int] = {}
     marked_cells = {}
@@ -113,7 +136,8 @@ def _mark_cells(
         note = 0
         if cell.reason and not is_common:
             counts[cell.reason] = counts.get(cell.reason, 0) + 1
-            # A new reason gets the next number, which is now the length of `counts`; a known reason keeps its number.
+            # A new reason gets the next number, which is now the length of `counts`; a known reason
+            # keeps its number.
             note = numbers.setdefault(cell.reason, len(counts))
         # A value at the chance level is marked even if its interval reaches above it.
         at_chance = (
@@ -127,18 +151,28 @@ def _mark_cells(
     return marked_cells, counts
 
 
-def _list_general_reasons(cells: Sequence[Cell], notes: dict[str, int]) -> tuple[str, ...]:
+def _list_general_reasons(
+    cells: Sequence[Cell], notes: dict[str, int]
+) -> tuple[str, ...]:
     """Return a sentence for each reason that is written once for all cells."""
-    reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason in COMMON_REASONS)
-    return tuple(f"Numbers without a verdict: {reason}." for reason in reasons if reason not in notes)
+    reasons = dict.fromkeys(
+        cell.reason for cell in cells if cell.reason in COMMON_REASONS
+    )
+    return tuple(
+        f"Numbers without a verdict: {reason}."
+        for reason in reasons
+        if reason not in notes
+    )
 
 
-def _split_off_chances(declaration: Declaration, cells: Sequence[Cell]) -> tuple[list[Cell], dict[Names, float | None]]:
+def _split_off_chances(
+    declaration: Declaration, cells: Sequence[Cell]
+) -> tuple[list[Cell], dict[Names, float | None]]:
     """Separate the chance levels from the cells of models.
 
     Returns:
-        The cells to lay out, and the chance level of each row. If the chance levels fill a row, they stay among the
-        cells, and the second result is empty.
+        The cells to lay out, and the chance level of each row. If the chance levels fill a row,
+        they stay among the cells, and the second result is empty.
     """
     chance_cells = [cell for cell in cells if cell.model == RANDOM]
     model_cells = [cell for cell in cells if cell.model != RANDOM]
@@ -156,17 +190,25 @@ def _split_off_chances(declaration: Declaration, cells: Sequence[Cell]) -> tuple
     return model_cells, chances
 
 
-def _fills_row(declaration: Declaration, chance_cells: Sequence[Cell], model_cells: Sequence[Cell]) -> bool:
+def _fills_row(
+    declaration: Declaration, chance_cells: Sequence[Cell], model_cells: Sequence[Cell]
+) -> bool:
     """Return whether there is a chance level for all columns, except the columns of side metrics."""
     if declaration.columns == "model" or not chance_cells:
         return False
     # Side metrics have no chance level.
-    needed = {name_column(declaration, cell) for cell in model_cells if cell.metric not in declaration.side_metrics}
+    needed = {
+        name_column(declaration, cell)
+        for cell in model_cells
+        if cell.metric not in declaration.side_metrics
+    }
     return needed <= {name_column(declaration, cell) for cell in chance_cells}
 
 
 def name_row(declaration: Declaration, cell: Cell) -> Names:
-    """Return the names of a cell's row; a side metric stands in the row of the metric that its setting names."""
+    """Return the names of a cell's row; a side metric stands in the row of the metric that its
+    setting names.
+    """
     is_side_metric = cell.metric in declaration.side_metrics
     names = {
         "metric": cell.setting if is_side_metric else cell.metric,
@@ -179,24 +221,29 @@ def name_row(declaration: Declaration, cell: Cell) -> Names:
 
 
 def name_column(declaration: Declaration, cell: Cell) -> Names:
-    """Return the names of a cell's column, the uppermost heading first; each side metric has a separate column."""
+    """Return the names of a cell's column, the uppermost heading first; each side metric has a
+    separate column.
+    """
     groups = [getattr(cell, field) for field in declaration.column_groups]
     if cell.metric in declaration.side_metrics:
         return (*groups, get_style(cell.metric).heading)
     return (*groups, getattr(cell, declaration.columns))
 
 
-def _sort_names(declaration: Declaration, names: Sequence[Names], fields: Sequence[str]) -> list[Names]:
+def _sort_names(
+    declaration: Declaration, names: Sequence[Names], fields: Sequence[str]
+) -> list[Names]:
     """Return distinct names of rows or columns in the order of the table.
 
-    Names are sorted by their fields, the outermost field first: metrics as declared, other fields in order of
-    appearance.
+    Names are sorted by their fields, the outermost field first: metrics as declared, other fields
+    in order of appearance.
     """
     declared = (EVERY_METRIC, *declaration.sources)
     metric_ranks = {metric: rank for rank, metric in enumerate(declared)}
     ranks_by_field: list[dict[str, int]] = []
     for level, field in enumerate(fields):
-        # Rank of each entry of this field: the position in the declaration, or of its first appearance.
+        # Rank of each entry of this field: the position in the declaration, or of its first
+        # appearance.
         entries = dict.fromkeys(name[level] for name in names)
         if field == "metric":
             ranks = {entry: metric_ranks.get(entry, len(declared)) for entry in entries}
@@ -210,14 +257,22 @@ def _sort_names(declaration: Declaration, names: Sequence[Names], fields: Sequen
     return sorted(dict.fromkeys(names), key=rank_name)
 
 
-def _format_headings(fields: Sequence[str], names: Names, chance: float | None = None) -> Names:
-    """Return the headings of names: declared headings for metrics and tests, the names themselves for all others."""
+def _format_headings(
+    fields: Sequence[str], names: Names, chance: float | None = None
+) -> Names:
+    """Return the headings of names: declared headings for metrics and tests, the names themselves
+    for all others.
+    """
     headings = []
     for field, name in zip(fields, names, strict=True):
         # Tables of tests have the names of tests as data sets; their headings are those of metrics.
         is_metric = field == "metric"
         may_be_test = field == "dataset" and name != EVERY_METRIC
-        heading = get_style(name.removeprefix(PROBES)).heading if is_metric or may_be_test else name
+        heading = (
+            get_style(name.removeprefix(PROBES)).heading
+            if is_metric or may_be_test
+            else name
+        )
         if is_metric and chance is not None:
             heading += f" (chance {chance:g})"
         headings.append(heading)

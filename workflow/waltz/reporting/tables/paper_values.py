@@ -14,7 +14,9 @@ from waltz.core.measure import Measure
 from waltz.reporting.tables.declaration import AVERAGE
 
 RANDOM, EVERY_METRIC = "random", "all"
-"""Model in rows of a paper table that give the chance level, and the metric in such a row that is for all metrics."""
+"""Model in rows of a paper table that give the chance level, and the metric in such a row that is
+for all metrics.
+"""
 SHARES_OF_ITEMS = frozenset(
     {
         *("acc_r", "acc_r_cot", "p_c", "p_f", "accuracy", "accuracy_cot"),
@@ -24,7 +26,9 @@ SHARES_OF_ITEMS = frozenset(
 )
 """Metrics that are the percentage of items that have a property."""
 MEANS_OF_SHARES = frozenset({AVERAGE, "cv-probes:harmonic-mean", "vqa"})
-"""Data sets on which these metrics are means of several shares, or of answers that may be partly right."""
+"""Data sets on which these metrics are means of several shares, or of answers that may be partly
+right.
+"""
 
 
 class PaperKey(NamedTuple):
@@ -45,7 +49,8 @@ class PaperValue:
         value: Digits or text in the paper; empty where the paper has no value or it is illegible.
         unit: Unit: percent, ratio, count, correlation-x100, category, flag or text.
         note: Known errors in the paper, or the reason why `value` is empty.
-        sd: Digits of the standard deviation that the paper gives with an average; empty without one.
+        sd: Digits of the standard deviation that the paper gives with an average; empty without
+            one.
     """
 
     key: PaperKey
@@ -63,15 +68,21 @@ def read_paper_values(path: str | Path) -> dict[PaperKey, PaperValue]:
     """
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: no such paper table; see workflow/waltz/resources/published/README.md")
+        raise UserError(
+            f"{path}: no such paper table; see workflow/waltz/resources/published/README.md"
+        )
     cells: dict[PaperKey, PaperValue] = {}
     with path.open(encoding="utf-8", newline="") as file:
         # Line 1 is the header.
         for line, row in enumerate(csv.DictReader(file), 2):
             key = PaperKey(row["metric"], row["model"], row["dataset"], row["setting"])
             if key in cells:
-                raise UserError(f"{path}: line {line}: {tuple(key)} occurs twice; delete one of them")
-            cells[key] = PaperValue(key, row["value"], row["unit"], row["note"], row["sd"])
+                raise UserError(
+                    f"{path}: line {line}: {tuple(key)} occurs twice; delete one of them"
+                )
+            cells[key] = PaperValue(
+                key, row["value"], row["unit"], row["note"], row["sd"]
+            )
     return cells
 
 
@@ -81,9 +92,13 @@ DIFFERS = "differs"
 
 
 NO_PAPER_VALUE = "no paper value"
-NO_INTERVAL = "one item or image has no interval, so nothing can be said of the difference"
+NO_INTERVAL = (
+    "one item or image has no interval, so nothing can be said of the difference"
+)
 DOUBTFUL = ("inconsistent", "suspicious", "low confidence")
-"""First words of notes on paper values that contradict other paper values, or were read from a damaged text."""
+"""First words of notes on paper values that contradict other paper values, or were read from a
+damaged text.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +120,22 @@ class Comparison:
     paper_text: str = ""
 
 
-def compare_with_paper(measure: Measure, paper: PaperValue | None, confidence: float, text: str = "") -> Comparison:
+def compare_with_paper(
+    measure: Measure, paper: PaperValue | None, confidence: float, text: str = ""
+) -> Comparison:
     """Compare a measure with a paper value.
 
-    A number is equal to the paper value if it gives the same digits when it is rounded (halves up or to even) or cut to
-    as many decimal places. A text is equal if it is the same text, ignoring case.
+    A number is equal to the paper value if it gives the same digits when it is rounded (halves up
+    or to even) or cut to as many decimal places. A text is equal if it is the same text, ignoring
+    case.
 
-    A number is compatible if the difference lies inside the combined interval of both numbers. For a share of items in
-    the paper, the interval of the paper value is computed from the share and our number of items; any other paper value
-    gets an interval as wide as ours. A number without an interval cannot be compatible.
+    A number is compatible if the difference lies inside the combined interval of both numbers. For
+    a share of items in the paper, the interval of the paper value is computed from the share and
+    our number of items; any other paper value gets an interval as wide as ours. A number without an
+    interval cannot be compatible.
 
-    Any other number differs, with one exception: a number of a single item or image that has no interval, and is not
-    a count, gets no verdict.
+    Any other number differs, with one exception: a number of a single item or image that has no
+    interval, and is not a count, gets no verdict.
 
     Args:
         measure: Our number and its interval, in the unit of the paper value.
@@ -136,7 +155,9 @@ def compare_with_paper(measure: Measure, paper: PaperValue | None, confidence: f
     # One of both is a text.
     if number is None or measure.value is None:
         is_same_text = text.casefold() == paper.value.casefold()
-        return Comparison(number, None, EQUAL if is_same_text else DIFFERS, reason, paper.value)
+        return Comparison(
+            number, None, EQUAL if is_same_text else DIFFERS, reason, paper.value
+        )
 
     difference = measure.value - number
     if rounds_to(measure.value, paper.value):
@@ -146,24 +167,36 @@ def compare_with_paper(measure: Measure, paper: PaperValue | None, confidence: f
     if measure.ci_low is None and is_single and paper.unit != "count":
         reasons = filter(None, (reason, NO_INTERVAL))
         return Comparison(number, difference, "", "; ".join(reasons), paper.value)
-    is_within = abs(difference) <= _compute_half_width(measure, paper, number, confidence)
-    return Comparison(number, difference, COMPATIBLE if is_within else DIFFERS, reason, paper.value)
+    is_within = abs(difference) <= _compute_half_width(
+        measure, paper, number, confidence
+    )
+    return Comparison(
+        number, difference, COMPATIBLE if is_within else DIFFERS, reason, paper.value
+    )
 
 
 def _join_reasons(measure: Measure, paper: PaperValue) -> str:
     """Return our reason and the note on the paper value, if the note explains something."""
     is_doubtful = paper.note.startswith(DOUBTFUL)
-    note = f"wrong or doubtful in the paper: {paper.note}" if is_doubtful else paper.note
-    # A note explains our missing number only if it is about an error in the paper, or a missing paper value.
+    note = (
+        f"wrong or doubtful in the paper: {paper.note}" if is_doubtful else paper.note
+    )
+    # A note explains our missing number only if it is about an error in the paper, or a missing
+    # paper value.
     has_number = not measure.reason
     if has_number or is_doubtful or not paper.value:
         return "; ".join(filter(None, (measure.reason, note)))
     return measure.reason or ""
 
 
-def _compute_half_width(measure: Measure, paper: PaperValue, number: float, confidence: float) -> float:
-    """Return half the width of the combined interval of our number and the paper value; -1 if there is no interval."""
-    # No difference is within a negative half width. Counts are exact, so they have no interval either.
+def _compute_half_width(
+    measure: Measure, paper: PaperValue, number: float, confidence: float
+) -> float:
+    """Return half the width of the combined interval of our number and the paper value; -1 if there
+    is no interval.
+    """
+    # No difference is within a negative half width. Counts are exact, so they have no interval
+    # either.
     if measure.ci_low is None or measure.ci_high is None or paper.unit == "count":
         return -1.0
     ours = (measure.ci_high - measure.ci_low) / 2
@@ -178,18 +211,21 @@ def _compute_half_width(measure: Measure, paper: PaperValue, number: float, conf
 
 
 def _is_share_of_items(paper: PaperValue) -> bool:
-    """Return whether a paper value is the share of items that are right, so that its variance follows from its value.
+    """Return whether a paper value is the share of items that are right, so that its variance
+    follows from its value.
 
-    The unit alone does not decide it: T-SHAP, shares of verbs, perceptual scores, acc (of two texts an item), AUROC and
-    the smaller of p_c and p_f are in percent as well, but are not shares of items. The metric alone does not decide it
-    either: correlations of the tests with CC-SHAP have the names of the tests.
+    The unit alone does not decide it: T-SHAP, shares of verbs, perceptual scores, acc (of two texts
+    an item), AUROC and the smaller of p_c and p_f are in percent as well, but are not shares of
+    items. The metric alone does not decide it either: correlations of the tests with CC-SHAP have
+    the names of the tests.
     """
     is_share = paper.unit == "percent" and paper.key.metric in SHARES_OF_ITEMS
     return is_share and paper.key.dataset not in MEANS_OF_SHARES
 
 
 def rounds_to(value: float, digits: str) -> bool:
-    """Return whether a number gives some digits when it is rounded or cut to as many decimal places.
+    """Return whether a number gives some digits when it is rounded or cut to as many decimal
+    places.
 
     Args:
         value: The number; the result is False if it is not finite.
@@ -200,7 +236,8 @@ def rounds_to(value: float, digits: str) -> bool:
     target = Decimal(digits)
     # The last decimal place of the paper's digits: 0.1 for 53.2.
     step = Decimal(1).scaleb(int(target.as_tuple().exponent))
-    # repr gives the shortest digits that stand for the float, so that 0.285 is a half and not slightly less.
+    # repr gives the shortest digits that stand for the float, so that 0.285 is a half and not
+    # slightly less.
     exact = Decimal(repr(value))
     roundings = (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN)
     return any(exact.quantize(step, rounding) == target for rounding in roundings)

@@ -19,14 +19,25 @@ NOUN_CORRUPTION_SHARE = 0.4
 """Share of the attempts that insert a word that does not fit its noun."""
 CORRUPTION_ATTEMPTS = 6
 """Attempts to corrupt a sentence: an attempt may give a sentence that is still in the grammar."""
-PREPOSITIONAL_PHRASE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
+PREPOSITIONAL_PHRASE = re.compile(
+    r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b"
+)
 """A preposition of location or time with its noun."""
-WRONG_NUMBER = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
+WRONG_NUMBER = {
+    "is": "are",
+    "are": "is",
+    "a": "three",
+    "an": "two",
+    "two": "a",
+    "three": "a",
+}
 """For some words the word that stands with the other number."""
 
 
 def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
-    """Draw acceptable sentences, true or false, and corrupted versions of them, with whether each is acceptable."""
+    """Draw acceptable sentences, true or false, and corrupted versions of them, with whether each
+    is acceptable.
+    """
     acceptable = _draw_acceptable_sentences(graph, rng)
 
     # Corrupted versions are drawn after all acceptable ones, one for each.
@@ -37,7 +48,9 @@ def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
 
 
 def _draw_acceptable_sentences(graph: Graph, rng: Random) -> list[str]:
-    """Draw captions, foils, and captions with another number, exchanged actants or another preposition."""
+    """Draw captions, foils, and captions with another number, exchanged actants or another
+    preposition.
+    """
     acceptable = rng.sample(draw_captions(graph, rng), 2)
     acceptable += [foil.foil for foil in draw_foils(graph, rng)]
     acceptable += draw_number_pair(graph, rng) or ()
@@ -49,7 +62,8 @@ def _draw_acceptable_sentences(graph: Graph, rng: Random) -> list[str]:
 
 
 def corrupt_text(text: str, rng: Random) -> str | None:
-    """Return a sentence corrupted in word order or agreement, by a missing word, or by a word that does not fit.
+    """Return a sentence corrupted in word order or agreement, by a missing word, or by a word that
+    does not fit.
 
     None if no attempt leaves the grammar.
     """
@@ -66,7 +80,9 @@ def corrupt_text(text: str, rng: Random) -> str | None:
 
 
 def _corrupt_prepositional_phrase(text: str, rng: Random) -> str:
-    """Return a text with another preposition, or with a quantifier before a definite noun (`in some rooms`)."""
+    """Return a text with another preposition, or with a quantifier before a definite noun (`in some
+    rooms`).
+    """
     if rng.random() < 0.5:
         return exchange_preposition(text, rng) or text
     # `in the room` becomes `in some rooms` or `in a single room`.
@@ -82,7 +98,9 @@ def _corrupt_prepositional_phrase(text: str, rng: Random) -> str:
 
 
 def _corrupt_words(text: str, rng: Random) -> str:
-    """Return a text with a word left out, exchanged, moved, repeated or in the wrong number, without a full stop."""
+    """Return a text with a word left out, exchanged, moved, repeated or in the wrong number,
+    without a full stop.
+    """
     words = text.rstrip(".").split()
     words[0] = words[0].lower()
     position = rng.randrange(len(words) - 1)

@@ -82,7 +82,9 @@ def render_existence(entry: Object, color: bool = False) -> str:
 
 
 def find_focus(graph: Graph) -> Object:
-    """Return the object that a caption mentions first: the agent, the relation's subject, or the first object."""
+    """Return the object that a caption mentions first: the agent, the relation's subject, or the
+    first object.
+    """
     if graph.agent is not None:
         return graph.agent
     if graph.relations:
@@ -90,7 +92,9 @@ def find_focus(graph: Graph) -> Object:
     return graph.objects[0]
 
 
-def render_with_theme(form: str, verb: Verb, theme: Object | None, color: bool = False) -> str:
+def render_with_theme(
+    form: str, verb: Verb, theme: Object | None, color: bool = False
+) -> str:
     """Render a form of a verb with its theme: `rides a horse`, `sitting on a chair`."""
     if theme is None:
         return form
@@ -98,7 +102,9 @@ def render_with_theme(form: str, verb: Verb, theme: Object | None, color: bool =
 
 
 def render_participle(graph: Graph, color: bool = False) -> str:
-    """Render the words after `is` or `are`: `riding a horse`, `under a table`; empty without action and relation."""
+    """Render the words after `is` or `are`: `riding a horse`, `under a table`; empty without action
+    and relation.
+    """
     if graph.verb is not None:
         return render_with_theme(graph.verb.name, graph.verb, graph.theme, color)
     if graph.relations:
@@ -112,11 +118,15 @@ def render_verb_phrase(graph: Graph, color: bool = False) -> str:
     subject = find_focus(graph)
     if graph.verb is None:
         return join_words(get_be(subject), render_participle(graph, color))
-    return render_with_theme(graph.verb.conjugate(subject.count > 1), graph.verb, graph.theme, color)
+    return render_with_theme(
+        graph.verb.conjugate(subject.count > 1), graph.verb, graph.theme, color
+    )
 
 
 def render_main_clause(graph: Graph) -> str:
-    """Render `a man is riding a horse`, `three dogs are under a table`, without place; or `there are three dogs`."""
+    """Render `a man is riding a horse`, `three dogs are under a table`, without place; or `there
+    are three dogs`.
+    """
     subject, act = find_focus(graph), render_participle(graph)
     if not act:
         return render_existence(subject)
@@ -134,7 +144,9 @@ def draw_plain_caption(graph: Graph, rng: Random) -> str:
     subject, act = find_focus(graph), render_participle(graph)
     if not act and rng.random() < 0.5:
         return render_sentence(render_existence(subject), draw_place(graph, rng))
-    return render_sentence(render_indefinite(subject), get_be(subject), act, draw_place(graph, rng))
+    return render_sentence(
+        render_indefinite(subject), get_be(subject), act, draw_place(graph, rng)
+    )
 
 
 def draw_colored_caption(graph: Graph, rng: Random) -> str:
@@ -153,17 +165,27 @@ def draw_relative_caption(graph: Graph, rng: Random) -> str:
     """Draw a caption with a relative clause or a participle after its noun."""
     subject, act = find_focus(graph), render_participle(graph)
     relative_pronoun = "who" if read_kinds()[subject.kind].group == "people" else "that"
-    # `On the beach, there is a man riding a horse.` or `There is a man who is riding a horse on the beach.`
+    # `On the beach, there is a man riding a horse.` or `There is a man who is riding a horse on the
+    # beach.`
     if act and rng.random() < 0.5 and graph.action is not None:
-        return render_sentence(f"{draw_place(graph, rng)}, {render_existence(subject)} {act}")
+        return render_sentence(
+            f"{draw_place(graph, rng)}, {render_existence(subject)} {act}"
+        )
     existence = render_existence(subject, color=not act)
-    return render_sentence(existence, relative_pronoun, get_be(subject), act, draw_place(graph, rng))
+    return render_sentence(
+        existence, relative_pronoun, get_be(subject), act, draw_place(graph, rng)
+    )
 
 
 def draw_pronoun_caption(graph: Graph, rng: Random) -> str:
     """Draw a caption whose second clause refers to the subject by a pronoun."""
-    subject, act, place_phrase = find_focus(graph), render_participle(graph), draw_place(graph, rng)
-    # `There is a man on the beach and he is riding a horse.`, or with the place last where nothing happens.
+    subject, act, place_phrase = (
+        find_focus(graph),
+        render_participle(graph),
+        draw_place(graph, rng),
+    )
+    # `There is a man on the beach and he is riding a horse.`, or with the place last where nothing
+    # happens.
     second_clause = f"and {get_pronoun(subject)} {get_be(subject)}"
     if not act:
         return render_sentence(render_existence(subject), second_clause, place_phrase)
@@ -171,7 +193,9 @@ def draw_pronoun_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_passive_caption(graph: Graph, rng: Random) -> str:
-    """Draw a passive caption if the verb has a passive, else a caption that begins with another object or names all."""
+    """Draw a passive caption if the verb has a passive, else a caption that begins with another
+    object or names all.
+    """
     verb, agent, theme = graph.verb, graph.agent, graph.theme
     # `A horse is being ridden by a man on the beach.`
     if verb and agent and theme and verb.passive:
@@ -184,7 +208,9 @@ def draw_passive_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_captions(graph: Graph, rng: Random) -> list[str]:
-    """Draw five captions in different wording: plain, with adjectives, relative clause, pronoun, passive."""
+    """Draw five captions in different wording: plain, with adjectives, relative clause, pronoun,
+    passive.
+    """
     return [
         draw_plain_caption(graph, rng),
         draw_colored_caption(graph, rng),
@@ -203,7 +229,9 @@ def draw_contextual_descriptions(graph: Graph, rng: Random) -> list[str]:
 
 
 def draw_plain_descriptions(graph: Graph, rng: Random) -> list[str]:
-    """Draw short descriptions of the same things that avoid the verb; none where the scene has no action."""
+    """Draw short descriptions of the same things that avoid the verb; none where the scene has no
+    action.
+    """
     if graph.verb is None or graph.agent is None:
         return []
     agent, be = render_indefinite(graph.agent), get_be(graph.agent)

@@ -1,4 +1,6 @@
-"""Draw pairs of premise and hypothesis; the oracle labels them over worlds in which the premise is true."""
+"""Draw pairs of premise and hypothesis; the oracle labels them over worlds in which the premise is
+true.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,16 +28,26 @@ from waltz.scenes.language.foils import (
 )
 from waltz.scenes.language.grammar import list_noun_phrases, read_sentence
 from waltz.scenes.language.words import tokenize
-from waltz.scenes.lexicon import NUMBERS, list_verbs_for, read_categories, read_kinds, read_places
+from waltz.scenes.lexicon import (
+    NUMBERS,
+    list_verbs_for,
+    read_categories,
+    read_kinds,
+    read_places,
+)
 from waltz.scenes.oracle import decide_truth
 
 LABELS = ("entailment", "neutral", "contradiction")
 ATTEMPTS = 36
-"""Largest number of hypotheses that are drawn for a scene, since many do not get the label they are drawn for."""
+"""Largest number of hypotheses that are drawn for a scene, since many do not get the label they are
+drawn for.
+"""
 MAX_INDIVIDUALS = 9
 """Largest number of individuals of a kind in a world."""
 _SPARE = Cell(0, 0, 8)
-"""Cell of individuals that are added to worlds; worlds are never drawn as images, so any cell will do."""
+"""Cell of individuals that are added to worlds; worlds are never drawn as images, so any cell will
+do.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,14 +72,18 @@ def draw_nli_pairs(graph: Graph, rng: Random) -> Iterator[Pair]:
         label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis))
         if label in missing:
             missing.remove(label)
-            yield Pair(premise, hypothesis, label, _render_explanation(hypothesis, label))
+            yield Pair(
+                premise, hypothesis, label, _render_explanation(hypothesis, label)
+            )
         if not missing:
             return
 
 
 def _draw_hypothesis(graph: Graph, target: str, rng: Random) -> str:
     """Draw a hypothesis that may have a label."""
-    absent = Object(rng.choice(graph.list_absent_kinds()), (_SPARE,) * rng.choice((1, 1, 2, 3, 4)))
+    absent = Object(
+        rng.choice(graph.list_absent_kinds()), (_SPARE,) * rng.choice((1, 1, 2, 3, 4))
+    )
     if target == "neutral":
         return rng.choice(_draw_neutral_hypotheses(graph, absent, rng))
     if target == "contradiction":
@@ -78,7 +94,8 @@ def _draw_hypothesis(graph: Graph, target: str, rng: Random) -> str:
 def _draw_contradictory_hypotheses(graph: Graph, rng: Random) -> list[str]:
     hypotheses = []
     for foil in draw_foils(graph, rng):
-        # That there are absent things contradicts no caption; that there are none of those shown does.
+        # That there are absent things contradicts no caption; that there are none of those shown
+        # does.
         if foil.piece != "existence" or " no " in foil.foil:
             hypotheses.append(foil.foil)
     elsewhere = rng.choice([name for name in read_places() if name != graph.place])
@@ -96,7 +113,10 @@ def _draw_neutral_hypotheses(graph: Graph, absent: Object, rng: Random) -> list[
     for entry in graph.objects:
         if entry.color:
             noun = inflect_noun(entry.kind, entry.count)
-            hypotheses += [render_sentence("the", noun, get_be(entry), color) for color in ("red", "blue")]
+            hypotheses += [
+                render_sentence("the", noun, get_be(entry), color)
+                for color in ("red", "blue")
+            ]
     return hypotheses
 
 
@@ -122,7 +142,10 @@ def _draw_entailed_hypotheses(graph: Graph, rng: Random) -> list[str]:
         at_least = ""
         if entry.count > 2:
             at_least = f"at least {NUMBERS[entry.count - 1]}"
-        hypotheses += [render_sentence("there are some", plural), render_sentence("there are", at_least, plural)]
+        hypotheses += [
+            render_sentence("there are some", plural),
+            render_sentence("there are", at_least, plural),
+        ]
     return hypotheses
 
 
@@ -136,13 +159,14 @@ def _render_explanation(hypothesis: str, label: str) -> str:
 
 
 def compute_label(premise: str, hypothesis: str, worlds: list[Graph]) -> str | None:
-    """Return the label of a pair: whether the hypothesis is true in all, some or none of the premise's worlds.
+    """Return the label of a pair: whether the hypothesis is true in all, some or none of the
+    premise's worlds.
 
     The premise's worlds are the worlds in which the premise is true.
 
     Returns:
-        entailment, neutral or contradiction; None if the oracle leaves the hypothesis open in a world, or the premise
-        is true in none.
+        entailment, neutral or contradiction; None if the oracle leaves the hypothesis open in a
+        world, or the premise is true in none.
     """
     # Two different verdicts are enough for `neutral`, so that further worlds need not be decided.
     verdicts: set[str] = set()
@@ -166,7 +190,9 @@ def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
     Kinds that the hypothesis names and the scene lacks are added.
     """
     worlds = [graph, mirror_scene(graph)]
-    worlds += [replace(graph, place=name) for name in read_places() if name != graph.place]
+    worlds += [
+        replace(graph, place=name) for name in read_places() if name != graph.place
+    ]
     worlds += _change_colors(graph)
     worlds += _change_bystanders(graph)
     worlds += _change_facts(graph)
@@ -207,7 +233,11 @@ def _change_bystanders(graph: Graph) -> list[Graph]:
         if len(graph.objects) > 1 and entry != find_focus(graph):
             worlds.append(_remove_object(graph, entry))
         if entry.count < MAX_INDIVIDUALS:
-            worlds.append(graph.replace_object(entry, replace(entry, cells=(*entry.cells, _SPARE))))
+            worlds.append(
+                graph.replace_object(
+                    entry, replace(entry, cells=(*entry.cells, _SPARE))
+                )
+            )
     return worlds
 
 
@@ -215,7 +245,11 @@ def _remove_object(graph: Graph, removed: Object) -> Graph:
     """Return the scene without an object that is part of no relation and action."""
     remaining = [entry for entry in graph.objects if entry != removed]
     # Relations and the action name objects by their index, which changes behind the removed one.
-    new_index = {old: remaining.index(entry) for old, entry in enumerate(graph.objects) if entry != removed}
+    new_index = {
+        old: remaining.index(entry)
+        for old, entry in enumerate(graph.objects)
+        if entry != removed
+    }
     relations = []
     for relation in graph.relations:
         subject, landmark = new_index[relation.subject], new_index[relation.object]
@@ -226,7 +260,9 @@ def _remove_object(graph: Graph, removed: Object) -> Graph:
         if theme is not None:
             theme = new_index[theme]
         action = replace(action, agent=new_index[action.agent], theme=theme)
-    return replace(graph, objects=tuple(remaining), relations=tuple(relations), action=action)
+    return replace(
+        graph, objects=tuple(remaining), relations=tuple(relations), action=action
+    )
 
 
 def _change_relation(graph: Graph) -> list[Graph]:
@@ -235,7 +271,9 @@ def _change_relation(graph: Graph) -> list[Graph]:
     worlds = []
     for preposition in PREPOSITIONS:
         if preposition != relation.preposition:
-            worlds.append(replace(graph, relations=(replace(relation, preposition=preposition),)))
+            worlds.append(
+                replace(graph, relations=(replace(relation, preposition=preposition),))
+            )
     return worlds
 
 
@@ -271,27 +309,37 @@ def find_named_objects(text: str) -> list[Object]:
 
 
 def draw_inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
-    """Draw premises, hypotheses and labels, decided by the oracle over the worlds in which the premise is true.
+    """Draw premises, hypotheses and labels, decided by the oracle over the worlds in which the
+    premise is true.
 
-    Half of the pairs have other quantifiers. Hypotheses include captions with an exchanged number, preposition or
-    actants, and true captions that resemble their premise.
+    Half of the pairs have other quantifiers. Hypotheses include captions with an exchanged number,
+    preposition or actants, and true captions that resemble their premise.
     """
     pairs = []
     for pair in list(draw_nli_pairs(graph, rng)):
         premise, hypothesis = pair.premise, pair.hypothesis
         if rng.random() < 0.5:
-            premise = exchange_quantifier(premise, rng.choice(graph.objects), rng) or premise
-            hypothesis = exchange_quantifier(hypothesis, rng.choice(graph.objects), rng) or hypothesis
+            premise = (
+                exchange_quantifier(premise, rng.choice(graph.objects), rng) or premise
+            )
+            hypothesis = (
+                exchange_quantifier(hypothesis, rng.choice(graph.objects), rng)
+                or hypothesis
+            )
         pairs.append((premise, hypothesis))
 
-    # Captions of a changed scene as hypotheses: another number, agent and theme exchanged, another preposition.
+    # Captions of a changed scene as hypotheses: another number, agent and theme exchanged, another
+    # preposition.
     renumbered = draw_number_pair(graph, rng)
     if renumbered:
         pairs += [renumbered, (renumbered[0], rng.choice(draw_captions(graph, rng)))]
     swapped = swap_actants(graph)
     if swapped:
         pairs.append(swapped)
-    caption_pairs = [(rng.choice(draw_captions(graph, rng)), rng.choice(draw_captions(graph, rng))) for _ in range(2)]
+    caption_pairs = [
+        (rng.choice(draw_captions(graph, rng)), rng.choice(draw_captions(graph, rng)))
+        for _ in range(2)
+    ]
     for first, second in caption_pairs:
         exchanged = exchange_preposition(first, rng)
         if exchanged:

@@ -1,6 +1,7 @@
 """Foils in the scenes' own grammar: false sentences that differ from a true one in one position.
 
-The scene models are trained and measured on them; the benchmark builds its foils from the written files.
+The scene models are trained and measured on them; the benchmark builds its foils from the written
+files.
 """
 
 import re
@@ -35,27 +36,38 @@ class Foil:
 
 
 def draw_foils(graph: Graph, rng: Random) -> Iterator[Foil]:
-    """Yield one foil for each piece that the scene allows; the oracle decides captions true and foils false."""
+    """Yield one foil for each piece that the scene allows; the oracle decides captions true and
+    foils false.
+    """
     for piece, draw_pair in _FOIL_DRAWERS.items():
         pair = draw_pair(graph, rng)
         if pair is None:
             continue
         caption, foil = pair
-        if decide_truth(graph, caption) == "true" and decide_truth(graph, foil) == "false":
+        if (
+            decide_truth(graph, caption) == "true"
+            and decide_truth(graph, foil) == "false"
+        ):
             yield Foil(piece, caption, foil)
 
 
 def _draw_existence_foil(graph: Graph, rng: Random) -> tuple[str, str]:
-    """Draw `There are no dogs.` with `There are dogs.` of an absent kind, or the opposite of a kind that is there."""
+    """Draw `There are no dogs.` with `There are dogs.` of an absent kind, or the opposite of a kind
+    that is there.
+    """
     # Plurals stand twice: `There are no dogs.` is drawn more often than `There are no dogs shown.`
     absent = read_kinds()[rng.choice(graph.list_absent_kinds())]
     entry = rng.choice(graph.objects)
     if rng.random() < 0.5:
         words = rng.choice((absent.plural, absent.plural, f"{absent.plural} shown"))
-        return render_sentence("there are no", words), render_sentence("there are", words)
+        return render_sentence("there are no", words), render_sentence(
+            "there are", words
+        )
     if entry.count == 1:
         suffix = rng.choice(("", "shown"))
-        return render_sentence(render_existence(entry), suffix), render_sentence("there is no", entry.kind, suffix)
+        return render_sentence(render_existence(entry), suffix), render_sentence(
+            "there is no", entry.kind, suffix
+        )
     plural = read_kinds()[entry.kind].plural
     words = rng.choice((plural, f"{plural} shown"))
     return render_sentence("there are", words), render_sentence("there are no", words)
@@ -73,11 +85,15 @@ def _draw_object_foil(graph: Graph, rng: Random) -> tuple[str, str]:
     # A main clause that does not mention the object does not change.
     if rng.random() >= 0.6 or clause == exchanged_clause:
         clause, exchanged_clause = render_existence(entry), render_existence(exchanged)
-    return render_sentence(clause, place_phrase), render_sentence(exchanged_clause, place_phrase)
+    return render_sentence(clause, place_phrase), render_sentence(
+        exchanged_clause, place_phrase
+    )
 
 
 def _draw_other_kind(graph: Graph, entry: Object, rng: Random) -> str:
-    """Draw a kind that the scene lacks, of the same group and fit for the action where there are such."""
+    """Draw a kind that the scene lacks, of the same group and fit for the action where there are
+    such.
+    """
     group = read_kinds()[entry.kind].group
     kinds = graph.list_absent_kinds(group) or graph.list_absent_kinds()
     if graph.verb is not None and entry == graph.theme:
@@ -87,9 +103,12 @@ def _draw_other_kind(graph: Graph, entry: Object, rng: Random) -> str:
 
 
 def _draw_count_foil(graph: Graph, rng: Random) -> tuple[str, str]:
-    """Draw a caption with the number of a kind, and the same caption with a wrong number, often the next number."""
+    """Draw a caption with the number of a kind, and the same caption with a wrong number, often the
+    next number.
+    """
     entry = rng.choice(graph.objects)
-    # The next higher and lower numbers stand three times among the wrong ones, as the hardest to see.
+    # The next higher and lower numbers stand three times among the wrong ones, as the hardest to
+    # see.
     wrong_numbers = [number for number in range(1, 10) if number != entry.count]
     neighbors = [number for number in wrong_numbers if abs(number - entry.count) == 1]
     wrong_number = rng.choice(wrong_numbers + neighbors * 2)
@@ -103,20 +122,29 @@ def _draw_count_foil(graph: Graph, rng: Random) -> tuple[str, str]:
         if form == "digits":
             return render_sentence(f"there {be} exactly {count} {noun}")
         if form == "words":
-            return render_sentence(f"there {be} exactly {NUMBERS[count]} {noun} {place_phrase}")
+            return render_sentence(
+                f"there {be} exactly {NUMBERS[count]} {noun} {place_phrase}"
+            )
         return render_sentence(f"{NUMBERS[count]} {noun} {be} {place_phrase}")
 
     return render(entry.count), render(wrong_number)
 
 
 def _draw_relation_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
-    """Draw a caption with a preposition, and the same caption with another preposition; None for a single object."""
+    """Draw a caption with a preposition, and the same caption with another preposition; None for a
+    single object.
+    """
     place_phrase = ""
     if graph.relations:
         relation = graph.relations[0]
-        subject, landmark = graph.objects[relation.subject], graph.objects[relation.object]
+        subject, landmark = (
+            graph.objects[relation.subject],
+            graph.objects[relation.object],
+        )
         right = relation.preposition
-        wrong = rng.choice([preposition for preposition in PREPOSITIONS if preposition != right])
+        wrong = rng.choice(
+            [preposition for preposition in PREPOSITIONS if preposition != right]
+        )
         if rng.random() < 0.4:
             place_phrase = draw_place(graph, rng)
     elif len(graph.objects) >= 2:
@@ -135,7 +163,9 @@ def _draw_relation_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
 
 
 def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
-    """Draw a caption with the scene's verb, and the same caption with a verb that the picture rules out, or None."""
+    """Draw a caption with the scene's verb, and the same caption with a verb that the picture rules
+    out, or None.
+    """
     right, agent, theme = graph.verb, graph.agent, graph.theme
     if right is None or agent is None:
         return None
@@ -152,7 +182,9 @@ def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
         form = f"{get_be(agent)} {verb.name}"
         if is_finite:
             form = verb.conjugate(agent.count > 1)
-        return render_sentence(render_indefinite(agent), render_with_theme(form, verb, theme), place_phrase)
+        return render_sentence(
+            render_indefinite(agent), render_with_theme(form, verb, theme), place_phrase
+        )
 
     return render(right), render(wrong)
 
@@ -165,7 +197,11 @@ def _list_wrong_verbs(right: Verb, agent: str, theme: str | None) -> list[Verb]:
         return fitting
     # Verbs of the same construction keep the sentence grammatical, though nobody does such a thing.
     construction = (bool(right.themes), right.preposition)
-    return [verb for verb in wrong_verbs if (bool(verb.themes), verb.preposition) == construction]
+    return [
+        verb
+        for verb in wrong_verbs
+        if (bool(verb.themes), verb.preposition) == construction
+    ]
 
 
 _FOIL_DRAWERS: dict[str, Callable[[Graph, Random], tuple[str, str] | None]] = {
@@ -187,12 +223,24 @@ def swap_actants(graph: Graph) -> tuple[str, str] | None:
 
     def render(agent: Object, theme: Object) -> str:
         form = verb.conjugate(agent.count > 1)
-        return render_sentence(render_indefinite(agent), render_with_theme(form, verb, theme))
+        return render_sentence(
+            render_indefinite(agent), render_with_theme(form, verb, theme)
+        )
 
     return render(graph.agent, graph.theme), render(graph.theme, graph.agent)
 
 
-EXCHANGEABLE_PREPOSITIONS = ("at", "behind", "from", "in", "into", "on", "over", "to", "under")
+EXCHANGEABLE_PREPOSITIONS = (
+    "at",
+    "behind",
+    "from",
+    "in",
+    "into",
+    "on",
+    "over",
+    "to",
+    "under",
+)
 """Prepositions of one word that captions of scenes have."""
 PREPOSITION_PATTERN = re.compile(rf"(?<=\s)(?:{'|'.join(EXCHANGEABLE_PREPOSITIONS)})\b")
 
@@ -201,14 +249,18 @@ def exchange_preposition(text: str, rng: Random) -> str | None:
     """Return a text with one of its prepositions exchanged.
 
     Returns:
-        `A dog sleeps under the grass.` of `A dog sleeps on the grass.`; None where there is no preposition.
+        `A dog sleeps under the grass.` of `A dog sleeps on the grass.`; None where there is no
+        preposition.
     """
-    # The first word is no preposition that can be exchanged: the pattern asks for a space before it.
+    # The first word is no preposition that can be exchanged: the pattern asks for a space before
+    # it.
     matches = list(PREPOSITION_PATTERN.finditer(text))
     if not matches:
         return None
     match = rng.choice(matches)
-    new = rng.choice([word for word in EXCHANGEABLE_PREPOSITIONS if word != match.group()])
+    new = rng.choice(
+        [word for word in EXCHANGEABLE_PREPOSITIONS if word != match.group()]
+    )
     return text[: match.start()] + new + text[match.end() :]
 
 
@@ -217,10 +269,12 @@ PLURAL_QUANTIFIERS = ("some", "a number of")
 
 
 def exchange_quantifier(text: str, entry: Object, rng: Random) -> str | None:
-    """Return a text whose first indefinite mention of an object has a quantifier instead of its determiner.
+    """Return a text whose first indefinite mention of an object has a quantifier instead of its
+    determiner.
 
     Returns:
-        `A single dog chases a cow.` of `A dog chases a cow.`; None where the text has no such mention.
+        `A single dog chases a cow.` of `A dog chases a cow.`; None where the text has no such
+        mention.
     """
     if entry.count == 1:
         determiner, quantifiers = "an?|one", SINGULAR_QUANTIFIERS
@@ -238,11 +292,13 @@ def exchange_quantifier(text: str, entry: Object, rng: Random) -> str | None:
 
 
 def draw_number_pair(graph: Graph, rng: Random) -> tuple[str, str] | None:
-    """Draw a quantified caption, and the same caption of a scene in which one kind has changed its number.
+    """Draw a quantified caption, and the same caption of a scene in which one kind has changed its
+    number.
 
     Returns:
-        (`A single dog is chasing a cow.`, `Some dogs are chasing a cow.`), or None where the caption that is drawn does
-        not mention the object with an indefinite determiner, or the action does not allow the other number.
+        (`A single dog is chasing a cow.`, `Some dogs are chasing a cow.`), or None where the
+        caption that is drawn does not mention the object with an indefinite determiner, or the
+        action does not allow the other number.
     """
     entry = rng.choice(graph.objects)
     count = 1
@@ -256,15 +312,22 @@ def draw_number_pair(graph: Graph, rng: Random) -> tuple[str, str] | None:
     # One of the five captions, of both scenes by the same draws.
     seed, form = rng.random(), rng.randrange(5)
     original = exchange_quantifier(draw_captions(graph, Random(seed))[form], entry, rng)
-    changed = exchange_quantifier(draw_captions(changed_graph, Random(seed))[form], changed_entry, rng)
+    changed = exchange_quantifier(
+        draw_captions(changed_graph, Random(seed))[form], changed_entry, rng
+    )
     if original is None or changed is None:
         return None
     return original, changed
 
 
 def draw_choice(foil: Foil, rng: Random) -> tuple[str, str]:
-    """Draw the order in which a prompt shows a caption and its foil, and return the prompt and its answer."""
+    """Draw the order in which a prompt shows a caption and its foil, and return the prompt and its
+    answer.
+    """
     first, second, answer = foil.foil, foil.caption, "B"
     if rng.random() < 0.5:
         first, second, answer = foil.caption, foil.foil, "A"
-    return f"Which sentence describes the image? A: {first} B: {second} Answer A or B.", answer
+    return (
+        f"Which sentence describes the image? A: {first} B: {second} Answer A or B.",
+        answer,
+    )

@@ -1,8 +1,9 @@
 """Recursive-descent grammar of the statements and questions about scenes, and their syntax trees.
 
-Every parser method yields each reading of its part of the tokens, as (meaning, next position). `_convert` builds other
-meanings of some readings, `_chain` joins the readings of two parts that follow each other. Determiner and noun, subject
-and verb must agree in number; `a` and `an` are not distinguished.
+Every parser method yields each reading of its part of the tokens, as (meaning, next position).
+`_convert` builds other meanings of some readings, `_chain` joins the readings of two parts that
+follow each other. Determiner and noun, subject and verb must agree in number; `a` and `an` are not
+distinguished.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,9 @@ MAX_READINGS = 32
 """Maximum number of readings of a sentence that are considered."""
 
 MAX_NOUN_PHRASES = 4000
-"""Maximum number of noun phrases that are tried: the readings of a long chain of prepositions multiply."""
+"""Maximum number of noun phrases that are tried: the readings of a long chain of prepositions
+multiply.
+"""
 
 MARKS = (".", "?", "!", ";", ":")
 """Marks that end a statement or a question."""
@@ -199,13 +202,19 @@ def list_noun_phrases(node: Phrase | Predicate | Clause) -> list[NounPhrase]:
 
 @lru_cache(maxsize=65536)
 def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
-    """Return every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
+    """Return every reading of a sentence, as clauses that all hold; none where it lies outside the
+    grammar.
+    """
     return _select_complete(_Parser(words).parse_sentence(0), len(words))
 
 
 @lru_cache(maxsize=65536)
-def read_answered_question(words: tuple[str, ...], answer: str) -> tuple[tuple[Clause, ...], ...]:
-    """Return every reading of a question with its answer, as `read_sentence` does; for `no`, of what it denies."""
+def read_answered_question(
+    words: tuple[str, ...], answer: str
+) -> tuple[tuple[Clause, ...], ...]:
+    """Return every reading of a question with its answer, as `read_sentence` does; for `no`, of
+    what it denies.
+    """
     parser = _Parser(words)
     if answer in ("yes", "no"):
         clauses = parser.parse_question()
@@ -220,8 +229,11 @@ def _select_complete(readings: Readings[T], length: int) -> tuple[T, ...]:
     return tuple(dict.fromkeys(islice(complete, MAX_READINGS)))
 
 
-def split_statements(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:
-    """Yield statements, and questions with their answers, without punctuation and without `in the picture`.
+def split_statements(
+    words: Sequence[str],
+) -> Iterable[tuple[tuple[str, ...], str | None]]:
+    """Yield statements, and questions with their answers, without punctuation and without `in the
+    picture`.
 
     The answer of a statement is None; that of a question without an answer of one word is empty.
     """
@@ -248,7 +260,9 @@ def split_statements(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], st
 
 
 def _remove_picture_phrase(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without `in the picture`, which means nothing, as every sentence is about the picture."""
+    """Return the words without `in the picture`, which means nothing, as every sentence is about
+    the picture.
+    """
     for start in range(len(words) - 2):
         preposition, article, noun = words[start : start + 3]
         is_in_the = preposition in ("in", "on") and article in ("the", "this")
@@ -264,7 +278,9 @@ def _convert(readings: Readings[T], build: Callable[[T], U]) -> Readings[U]:
 
 
 def _chain(
-    readings: Readings[T], parse_rest: Callable[[int], Readings[U]], combine: Callable[[T, U], V]
+    readings: Readings[T],
+    parse_rest: Callable[[int], Readings[U]],
+    combine: Callable[[T, U], V],
 ) -> Readings[V]:
     """Yield each reading with each reading of what follows it, combined."""
     for meaning, after in readings:
@@ -321,7 +337,9 @@ class _Parser:
             yield (first,), after
 
     def parse_clause(self, position: int) -> Readings[Clause]:
-        """Yield a main clause, an existential one, or a bare noun phrase; a place may stand before it."""
+        """Yield a main clause, an existential one, or a bare noun phrase; a place may stand before
+        it.
+        """
         # `The picture shows a dog.`
         yield from self.parse_clause_about_picture(position)
         # `There are not three dogs on the beach.`
@@ -329,21 +347,33 @@ class _Parser:
         if first == "there" and second in BE_FORMS:
             start = self.skip(position + 2, "not")
             is_negated = start > position + 2
-            yield from self.parse_existential_phrase(start, BE_FORMS[second], is_negated)
+            yield from self.parse_existential_phrase(
+                start, BE_FORMS[second], is_negated
+            )
         # `This is indoors.`
         if first in ("this", "that") and second == "is":
-            yield from _convert(self.parse_complement(position + 2, False), _say_of_place)
+            yield from _convert(
+                self.parse_complement(position + 2, False), _say_of_place
+            )
         # `A man is riding a horse.`
         yield from self.parse_main_clause(position)
         # `On the beach, a man is riding a horse.`
         for adjunct, after in self.parse_adjunct(position):
             for main, end in self.parse_clause(self.skip(after, ",")):
-                yield replace(main, predicate=Conjunction((main.predicate, adjunct))), end
+                yield (
+                    replace(main, predicate=Conjunction((main.predicate, adjunct))),
+                    end,
+                )
 
     def parse_clause_about_picture(self, position: int) -> Readings[Clause]:
         """Yield `the picture shows a dog` and `this image is indoors`."""
         article, noun, verb = (self.get_word(position + offset) for offset in range(3))
-        is_picture = article in ("the", "this") and noun in ("picture", "image", "photo", "scene")
+        is_picture = article in ("the", "this") and noun in (
+            "picture",
+            "image",
+            "photo",
+            "scene",
+        )
         if is_picture and verb in ("shows", "contains"):
             yield from _convert(self.parse_phrase(position + 3), Clause)
         if is_picture and verb == "is":
@@ -353,11 +383,15 @@ class _Parser:
         """Yield a subject with its predicate, and a noun phrase alone."""
         for subject, after in self.parse_phrase(position):
             for plural in self.list_numbers(position, subject):
-                yield from _convert(self.parse_finite(after, plural), partial(Clause, subject))
+                yield from _convert(
+                    self.parse_finite(after, plural), partial(Clause, subject)
+                )
             if not isinstance(subject, Pronoun):
                 yield Clause(subject), after
 
-    def parse_existential_phrase(self, position: int, plural: bool, negated: bool) -> Readings[Clause]:
+    def parse_existential_phrase(
+        self, position: int, plural: bool, negated: bool
+    ) -> Readings[Clause]:
         """Yield what follows `there is` or `there are`."""
         for phrase, after in self.parse_phrase(position):
             # The verb agrees with the first noun: `there is a dog and two cats`.
@@ -368,7 +402,9 @@ class _Parser:
                 yield Clause(phrase, Conjunction(adjuncts), negated), end
 
     def list_numbers(self, position: int, subject: Phrase) -> tuple[bool, ...]:
-        """Return the grammatical numbers of the verb that agree with a subject: both for `a group of`."""
+        """Return the grammatical numbers of the verb that agree with a subject: both for `a group
+        of`.
+        """
         if self.starts_with(position, "a", "group", "of"):
             return (True, False)
         return (subject.plural,)
@@ -376,7 +412,8 @@ class _Parser:
     def parse_question(self) -> Readings[Clause]:
         """Yield a yes/no question, as the clause that `yes` affirms."""
         first, second = self.get_word(0), self.get_word(1)
-        # `is there a dog`, `is this indoors`, `is the dog red`, `do you see a dog`, `does the dog sleep`
+        # `is there a dog`, `is this indoors`, `is the dog red`, `do you see a dog`, `does the dog
+        # sleep`
         if first in BE_FORMS and second == "there":
             yield from self.parse_existential_phrase(2, BE_FORMS[first], False)
         elif first in ("is", "was") and second in ("this", "that"):
@@ -392,36 +429,51 @@ class _Parser:
         """Yield `is the dog red`, `are the dogs chasing a cow`."""
         for subject, after in self.parse_phrase(1):
             if plural in self.list_numbers(1, subject):
-                yield from _convert(self.parse_full_complement(after, plural), partial(Clause, subject))
+                yield from _convert(
+                    self.parse_full_complement(after, plural), partial(Clause, subject)
+                )
 
     def parse_question_with_do(self, plural: bool) -> Readings[Clause]:
         """Yield `does the dog chase a cow`, `do the dogs sleep`."""
         for subject, after in self.parse_phrase(1):
             if subject.plural == plural:
-                predicates = _chain(self.parse_active(after, "base"), self.parse_adjuncts, _add_adjuncts)
+                predicates = _chain(
+                    self.parse_active(after, "base"), self.parse_adjuncts, _add_adjuncts
+                )
                 yield from _convert(predicates, partial(Clause, subject))
 
     def parse_answered_question(self, answer: str) -> Readings[Clause]:
-        """Yield `how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
+        """Yield `how many dogs are there` or `what color is the car`, as the clause that the answer
+        makes.
+        """
         # `how many dogs are there`
         number = list_numerals().get(answer)
         if self.starts_with(0, "how", "many") and number is not None:
             yield from self.parse_how_many(number)
         # `what color is the car`
-        is_about_color = self.get_word(0) == "what" and self.get_word(1) in ("color", "colour")
+        is_about_color = self.get_word(0) == "what" and self.get_word(1) in (
+            "color",
+            "colour",
+        )
         if is_about_color and answer in COLORS:
             yield from self.parse_what_color(answer)
 
     def parse_how_many(self, number: int) -> Readings[Clause]:
-        """Yield `how many dogs are there`, `how many dogs are red`, `how many dogs are`, with the number answered."""
+        """Yield `how many dogs are there`, `how many dogs are red`, `how many dogs are`, with the
+        number answered.
+        """
         for noun, after in self.parse_noun(2):
             if not noun.plural or self.get_word(after) != "are":
                 continue
-            phrase = NounPhrase(Quantifier(number, number), True, noun.kinds, noun.place)
+            phrase = NounPhrase(
+                Quantifier(number, number), True, noun.kinds, noun.place
+            )
             if self.get_word(after + 1) == "there":
                 predicates = _convert(self.parse_adjuncts(after + 2), Conjunction)
                 yield from _convert(predicates, partial(Clause, phrase))
-            yield from _convert(self.parse_full_complement(after + 1, True), partial(Clause, phrase))
+            yield from _convert(
+                self.parse_full_complement(after + 1, True), partial(Clause, phrase)
+            )
             yield Clause(phrase), after + 1
 
     def parse_what_color(self, color: str) -> Readings[Clause]:
@@ -440,15 +492,21 @@ class _Parser:
                 yield Coordination((first, *rest)), end
             yield first, after
 
-    def parse_conjuncts(self, position: int) -> Readings[tuple[NounPhrase | Pronoun, ...]]:
+    def parse_conjuncts(
+        self, position: int
+    ) -> Readings[tuple[NounPhrase | Pronoun, ...]]:
         """Yield what follows the first of several noun phrases: `, a cat and a dog`."""
         start = self.skip(position, ",")
         has_comma = start > position
         if self.get_word(start) == "and":
-            yield from _convert(self.parse_noun_phrase(start + 1), lambda phrase: (phrase,))
+            yield from _convert(
+                self.parse_noun_phrase(start + 1), lambda phrase: (phrase,)
+            )
         elif has_comma:
             phrases = self.parse_noun_phrase(start)
-            yield from _chain(phrases, self.parse_conjuncts, lambda phrase, rest: (phrase, *rest))
+            yield from _chain(
+                phrases, self.parse_conjuncts, lambda phrase, rest: (phrase, *rest)
+            )
 
     def parse_noun_phrase(self, position: int) -> Readings[NounPhrase | Pronoun]:
         """Yield a pronoun, or determiner, color, noun and restrictions."""
@@ -464,7 +522,9 @@ class _Parser:
                     quantifier = determiner.get_quantifier(noun)
                     if quantifier is None:  # the two do not agree in number
                         continue
-                    phrase = NounPhrase(quantifier, noun.plural, noun.kinds, noun.place, color)
+                    phrase = NounPhrase(
+                        quantifier, noun.plural, noun.kinds, noun.place, color
+                    )
                     yield from self.parse_restrictions(phrase, end)
 
     def parse_determiner(self, position: int) -> Readings[Determiner]:
@@ -489,7 +549,9 @@ class _Parser:
         for nouns, end in self.find_entries(position, list_nouns()):
             yield from ((noun, end) for noun in nouns)
 
-    def parse_restrictions(self, phrase: NounPhrase, position: int) -> Readings[NounPhrase]:
+    def parse_restrictions(
+        self, phrase: NounPhrase, position: int
+    ) -> Readings[NounPhrase]:
         """Yield a noun phrase with any number of restrictions, most first."""
         for predicate, after in self.parse_restriction(position, phrase.plural):
             restricted = replace(phrase, restrictions=(*phrase.restrictions, predicate))
@@ -497,7 +559,9 @@ class _Parser:
         yield phrase, position
 
     def parse_restriction(self, position: int, plural: bool) -> Readings[Predicate]:
-        """Yield what may follow a noun: a preposition and its phrase, a setting, a participle, a relative clause."""
+        """Yield what may follow a noun: a preposition and its phrase, a setting, a participle, a
+        relative clause.
+        """
         word = self.get_word(position)
         # `a man who is riding a horse`
         if word in ("who", "that", "which"):
@@ -512,12 +576,16 @@ class _Parser:
     def parse_adjunct(self, position: int) -> Readings[Predicate]:
         """Yield a setting (indoors, at night), or a preposition with its phrase."""
         yield from _convert(self.find_entries(position, SETTINGS), Setting)
-        yield from _chain(self.find_entries(position, SENSES), self.parse_phrase, PrepositionalPhrase)
+        yield from _chain(
+            self.find_entries(position, SENSES), self.parse_phrase, PrepositionalPhrase
+        )
 
     def parse_adjuncts(self, position: int) -> Readings[tuple[Predicate, ...]]:
         """Yield any number of adjuncts."""
         first_adjuncts = self.parse_adjunct(self.skip(position, ","))
-        yield from _chain(first_adjuncts, self.parse_adjuncts, lambda first, rest: (first, *rest))
+        yield from _chain(
+            first_adjuncts, self.parse_adjuncts, lambda first, rest: (first, *rest)
+        )
         yield (), position
 
     def parse_participle(self, position: int) -> Readings[Predicate]:
@@ -549,12 +617,16 @@ class _Parser:
             return
         position += len(preposition)
         if self.get_word(position) == "by":
-            yield from _convert(self.parse_phrase(position + 1), partial(VerbPhrase, verb, passive=True))
+            yield from _convert(
+                self.parse_phrase(position + 1), partial(VerbPhrase, verb, passive=True)
+            )
         yield VerbPhrase(verb, passive=True), position
 
     def parse_finite(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield a verb phrase whose verb agrees with its subject, and several joined by `and`."""
-        predicates = _chain(self.parse_finite_verb(position, plural), self.parse_adjuncts, _add_adjuncts)
+        predicates = _chain(
+            self.parse_finite_verb(position, plural), self.parse_adjuncts, _add_adjuncts
+        )
         for predicate, after in predicates:
             if self.get_word(after) == "and":
                 for second, end in self.parse_finite(after + 1, plural):
@@ -573,7 +645,9 @@ class _Parser:
 
     def parse_full_complement(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what follows `is` or `are`, with its adjuncts."""
-        yield from _chain(self.parse_complement(position, plural), self.parse_adjuncts, _add_adjuncts)
+        yield from _chain(
+            self.parse_complement(position, plural), self.parse_adjuncts, _add_adjuncts
+        )
 
     def parse_complement(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what follows `is` or `are`."""

@@ -18,14 +18,28 @@ from waltz.scenes.language.captions import (
     render_participle,
     render_sentence,
 )
-from waltz.scenes.lexicon import list_excluded_verbs, list_kinds_in, list_verbs_for, read_categories, read_kinds
+from waltz.scenes.lexicon import (
+    list_excluded_verbs,
+    list_kinds_in,
+    list_verbs_for,
+    read_categories,
+    read_kinds,
+)
 from waltz.scenes.oracle import decide_truth
 
 ROUNDS = 10
 """Number of questions in a dialogue."""
 
 EXISTENCE_PHRASES = ("shown", "there", "in the picture", "in the photo", "pictured")
-ASKED_PREPOSITIONS = ("on", "under", "behind", "in front of", "to the left of", "to the right of", "next to")
+ASKED_PREPOSITIONS = (
+    "on",
+    "under",
+    "behind",
+    "in front of",
+    "to the left of",
+    "to the right of",
+    "next to",
+)
 ASKED_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
 
 
@@ -52,8 +66,11 @@ def render_question(words: str) -> str:
 
 
 def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
-    """Draw different questions: one how-many question with answer 0, two with larger answers, then yes/no and wh-."""
-    # VALSE's existence is made from how-many questions with the answer 0, its counting from those with larger ones.
+    """Draw different questions: one how-many question with answer 0, two with larger answers, then
+    yes/no and wh-.
+    """
+    # VALSE's existence is made from how-many questions with the answer 0, its counting from those
+    # with larger ones.
     questions = [
         draw_how_many(graph, rng, zero=True),
         draw_how_many(graph, rng, zero=False),
@@ -70,7 +87,8 @@ def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
             questions.append(question)
             texts.add(question.text)
 
-    # Of questions that are drawn more than once, the first draw stays, at the position of the last one.
+    # Of questions that are drawn more than once, the first draw stays, at the position of the last
+    # one.
     first_draws = {question.text: question for question in reversed(questions)}
     return list(first_draws.values())[::-1][:count]
 
@@ -89,7 +107,9 @@ def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
 
 
 def _group_plurals_by_count(graph: Graph) -> dict[int, list[str]]:
-    """Return the plurals of kinds and categories by the number of individuals that the scene has of each."""
+    """Return the plurals of kinds and categories by the number of individuals that the scene has of
+    each.
+    """
     plurals_of: dict[int, list[str]] = {}
     for kind in read_kinds().values():
         plurals_of.setdefault(graph.count(kind.name), []).append(kind.plural)
@@ -101,7 +121,9 @@ def _group_plurals_by_count(graph: Graph) -> dict[int, list[str]]:
 
 
 def render_statement(question: Question) -> str | None:
-    """Render a how-many question and its answer as a statement, `There are exactly 3 dogs.`; None for others."""
+    """Render a how-many question and its answer as a statement, `There are exactly 3 dogs.`; None
+    for others.
+    """
     if question.kind != "number":
         return None
     noun = question.text.removeprefix("How many ").split(" are ")[0]
@@ -109,14 +131,23 @@ def render_statement(question: Question) -> str | None:
     count = int(question.answer)
     if count == 1:
         singulars = {kind.plural: kind.name for kind in read_kinds().values()}
-        singulars |= {category.plural: category.name for category in read_categories().values()}
+        singulars |= {
+            category.plural: category.name for category in read_categories().values()
+        }
         noun = singulars[noun]
     return render_sentence(f"there {BE[count != 1]} exactly {count} {noun}")
 
 
 def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
-    """Draw a yes/no question with the oracle's answer; None where the scene leaves the question open."""
-    forms = (_draw_existence_question, _draw_place_question, _draw_doing_question, _draw_relation_question)
+    """Draw a yes/no question with the oracle's answer; None where the scene leaves the question
+    open.
+    """
+    forms = (
+        _draw_existence_question,
+        _draw_place_question,
+        _draw_doing_question,
+        _draw_relation_question,
+    )
     text = rng.choice(forms)(graph, rng)
     answer = _answer_yes_no(graph, text)
     if answer is None:
@@ -126,7 +157,9 @@ def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
 
 
 def _answer_yes_no(graph: Graph, text: str) -> str | None:
-    """Return the oracle's answer to a question, which a caption may precede: yes, no, or None if it is open."""
+    """Return the oracle's answer to a question, which a caption may precede: yes, no, or None if it
+    is open.
+    """
     answers = {"true": "yes", "false": "no", "unknown": None}
     return answers[decide_truth(graph, f"{text}? yes.")]
 
@@ -140,7 +173,11 @@ def _draw_existence_question(graph: Graph, rng: Random) -> str:
         kinds = graph.list_absent_kinds()
     kind = read_kinds()[rng.choice(kinds)]
     return rng.choice(
-        (f"are there any {kind.plural}", f"is there {add_article(kind.name)}", f"do you see any {kind.plural}")
+        (
+            f"are there any {kind.plural}",
+            f"is there {add_article(kind.name)}",
+            f"do you see any {kind.plural}",
+        )
     )
 
 
@@ -150,7 +187,9 @@ def _draw_place_question(graph: Graph, rng: Random) -> str:
     place_name = graph.place
     if rng.random() >= 0.5:
         place_name = rng.choice(list(PLACES))
-    return f"{get_be(subject)} {render_definite(subject)} {rng.choice(PLACES[place_name])}"
+    return (
+        f"{get_be(subject)} {render_definite(subject)} {rng.choice(PLACES[place_name])}"
+    )
 
 
 def _draw_doing_question(graph: Graph, rng: Random) -> str:
@@ -176,12 +215,15 @@ def _draw_fitting_action(graph: Graph, subject: Object, rng: Random) -> str:
 
 
 def _draw_relation_question(graph: Graph, rng: Random) -> str:
-    """Draw a question about the position of the focus relative to another object, or the place without one."""
+    """Draw a question about the position of the focus relative to another object, or the place
+    without one.
+    """
     subject = find_focus(graph)
     landmarks = [entry for entry in graph.objects if entry != subject]
     if not landmarks:
         return _draw_place_question(graph, rng)
-    # A preposition at random is right seldom, so that the meant one is asked for in part of the questions.
+    # A preposition at random is right seldom, so that the meant one is asked for in part of the
+    # questions.
     landmark = rng.choice(landmarks)
     if graph.relations and rng.random() < 0.4:
         relation = graph.relations[0]
@@ -205,12 +247,19 @@ def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
 
 
 def _draw_what(graph: Graph, rng: Random) -> Question | None:
-    """Draw `what is the man riding`, or `what is under the table`; None where the answer is a person or a plural."""
+    """Draw `what is the man riding`, or `what is under the table`; None where the answer is a
+    person or a plural.
+    """
     preferred: tuple[str, ...] = ()
     # Wrong answers are things that the verb could be done to, where the question is about a verb.
     if graph.verb and graph.agent and graph.theme:
         answer, preferred = graph.theme, graph.verb.themes
-        text = join_words("what is", render_definite(graph.agent), graph.verb.name, graph.verb.preposition)
+        text = join_words(
+            "what is",
+            render_definite(graph.agent),
+            graph.verb.name,
+            graph.verb.preposition,
+        )
     elif graph.relations:
         relation = graph.relations[0]
         answer = graph.objects[relation.subject]
@@ -219,7 +268,11 @@ def _draw_what(graph: Graph, rng: Random) -> Question | None:
         return None
     if answer.count > 1 or _is_one_person(answer):
         return None
-    return Question(render_question(text), render_indefinite(answer), _draw_wrong_names(graph, preferred, rng))
+    return Question(
+        render_question(text),
+        render_indefinite(answer),
+        _draw_wrong_names(graph, preferred, rng),
+    )
 
 
 def _draw_who(graph: Graph, rng: Random) -> Question | None:
@@ -228,18 +281,28 @@ def _draw_who(graph: Graph, rng: Random) -> Question | None:
     if agent is None or not _is_one_person(agent):
         return None
     text = render_question(f"who is {render_participle(graph)}")
-    return Question(text, render_indefinite(agent), _draw_wrong_names(graph, list_kinds_in("people"), rng))
+    return Question(
+        text,
+        render_indefinite(agent),
+        _draw_wrong_names(graph, list_kinds_in("people"), rng),
+    )
 
 
 def _is_one_person(entry: Object) -> bool:
     return entry.count == 1 and read_kinds()[entry.kind].is_person
 
 
-def _draw_wrong_names(graph: Graph, preferred: tuple[str, ...], rng: Random) -> tuple[str, ...]:
+def _draw_wrong_names(
+    graph: Graph, preferred: tuple[str, ...], rng: Random
+) -> tuple[str, ...]:
     """Draw three kinds that the scene lacks, the preferred ones first."""
     preferred_absent = [name for name in preferred if not graph.count(name)]
-    further_absent = [name for name in graph.list_absent_kinds() if name not in preferred_absent]
-    names = rng.sample(preferred_absent, len(preferred_absent)) + rng.sample(further_absent, 3)
+    further_absent = [
+        name for name in graph.list_absent_kinds() if name not in preferred_absent
+    ]
+    names = rng.sample(preferred_absent, len(preferred_absent)) + rng.sample(
+        further_absent, 3
+    )
     return tuple(add_article(name) for name in names[:3])
 
 
@@ -262,7 +325,9 @@ def _draw_when(graph: Graph, rng: Random) -> Question | None:
     answer, wrong = "during the day", "at night"
     if graph.place == "night":
         answer, wrong = wrong, answer
-    return Question("When was the picture taken?", answer, (wrong, "at dawn", "at sunset"))
+    return Question(
+        "When was the picture taken?", answer, (wrong, "at dawn", "at sunset")
+    )
 
 
 def _draw_color(graph: Graph, rng: Random) -> Question | None:
@@ -282,13 +347,22 @@ def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
         return None
     # A wrong answer that the picture does not rule out would be right.
     names = [verb.name for verb in list_excluded_verbs(graph.verb)]
-    text = render_question(f"what {get_be(graph.agent)} {render_definite(graph.agent)} doing")
+    text = render_question(
+        f"what {get_be(graph.agent)} {render_definite(graph.agent)} doing"
+    )
     return Question(text, graph.verb.name, tuple(rng.sample(names, 3)))
 
 
 def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
-    """Draw ten rounds of question and answer, lower case, without punctuation; pronouns refer to the caption."""
-    forms = (_draw_pronoun_question, _draw_pronoun_question, _draw_existence_question, _draw_scene_question)
+    """Draw ten rounds of question and answer, lower case, without punctuation; pronouns refer to
+    the caption.
+    """
+    forms = (
+        _draw_pronoun_question,
+        _draw_pronoun_question,
+        _draw_existence_question,
+        _draw_scene_question,
+    )
     # Rounds by question, so that none is asked twice.
     rounds: dict[str, str] = {}
     while len(rounds) < ROUNDS:
@@ -314,9 +388,19 @@ def _draw_pronoun_question(graph: Graph, rng: Random) -> str:
     """Draw a question about the focus with a pronoun for it."""
     subject = find_focus(graph)
     # The caption before the dialogue mentions the focus, to which the pronoun refers.
-    text = rng.choice((_draw_place_question, _draw_doing_question, _draw_relation_question))(graph, rng)
+    text = rng.choice(
+        (_draw_place_question, _draw_doing_question, _draw_relation_question)
+    )(graph, rng)
     return text.replace(f" {render_definite(subject)} ", f" {get_pronoun(subject)} ", 1)
 
 
 def _draw_scene_question(graph: Graph, rng: Random) -> str:
-    return rng.choice(("is it outdoors", "is it indoors", "is it at night", "is this indoors", "is this outdoors"))
+    return rng.choice(
+        (
+            "is it outdoors",
+            "is it indoors",
+            "is it at night",
+            "is this indoors",
+            "is this outdoors",
+        )
+    )

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_synonyms, read_verbs
+from waltz.scenes.lexicon import (
+    NUMBERS,
+    read_categories,
+    read_kinds,
+    read_synonyms,
+    read_verbs,
+)
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 
@@ -14,27 +20,65 @@ TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 CONTRACTIONS = {"isn't": "is not", "aren't": "are not", "there's": "there is", "he's": "he is", "she's": "she is",
                 "it's": "it is", "they're": "they are", "doesn't": "does not", "don't": "do not"}  # fmt: skip
 
-COLORS = ("red", "green", "blue", "yellow", "orange", "purple", "black", "white", "pink", "brown", "gray", "grey")
+COLORS = (
+    "red",
+    "green",
+    "blue",
+    "yellow",
+    "orange",
+    "purple",
+    "black",
+    "white",
+    "pink",
+    "brown",
+    "gray",
+    "grey",
+)
 
-PRONOUNS = {"he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they"}
+PRONOUNS = {
+    "he": "he",
+    "him": "he",
+    "she": "she",
+    "her": "she",
+    "it": "it",
+    "they": "they",
+    "them": "they",
+}
 
 SETTINGS = {
     **dict.fromkeys(("indoors", "inside", "at inside", "at an inside"), "indoors"),
-    **dict.fromkeys(("outdoors", "outside", "at outdoors", "at an outdoors"), "outdoors"),
+    **dict.fromkeys(
+        ("outdoors", "outside", "at outdoors", "at an outdoors"), "outdoors"
+    ),
     **dict.fromkeys(("in the outdoors", "at the outdoors"), "outdoors"),
-    **dict.fromkeys(("at night", "at nighttime", "at a night", "at the night"), "night"),
+    **dict.fromkeys(
+        ("at night", "at nighttime", "at a night", "at the night"), "night"
+    ),
     **dict.fromkeys(("during the day", "in the daytime", "by day"), "day"),
 }
 """Setting (place or time) of the scene that each phrase names."""
 
 PICTURE_NOUNS = ("picture", "image", "photo", "photograph", "scene")
-VISIBILITY_WORDS = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
+VISIBILITY_WORDS = (
+    "shown",
+    "pictured",
+    "visible",
+    "present",
+    "here",
+    "depicted",
+    "seen",
+)
 
 PLACE_NOUNS = {
     "indoors": {"room": "rooms", "house": "houses"},
     "street": {"street": "streets", "road": "roads"},
     "grass": {"grass": "", "lawn": "lawns", "field": "fields", "meadow": "meadows"},
-    "beach": {"beach": "beaches", "seashore": "seashores", "shore": "shores", "sand": ""},
+    "beach": {
+        "beach": "beaches",
+        "seashore": "seashores",
+        "shore": "shores",
+        "sand": "",
+    },
     "snow": {"snow": ""},
 }
 """Singular and plural of the nouns for places. `night` is a time and stands only in `at night`."""
@@ -79,8 +123,10 @@ class Quantifier:
     Attributes:
         minimum: Smallest number that makes it true.
         maximum: Largest number that makes it true.
-        never_below: Smaller numbers make it false; numbers from here to `minimum` leave it open. None for `minimum`.
-        never_above: Larger numbers make it false; numbers from `maximum` to here leave it open. None for `maximum`.
+        never_below: Smaller numbers make it false; numbers from here to `minimum` leave it open.
+            None for `minimum`.
+        never_above: Larger numbers make it false; numbers from `maximum` to here leave it open.
+            None for `maximum`.
         every: Whether it speaks of all individuals.
     """
 
@@ -91,7 +137,9 @@ class Quantifier:
     every: bool = False
 
     def check(self, low: int, high: int) -> bool | None:
-        """Return whether an unknown number between low and high makes the quantifier true; None if that is open."""
+        """Return whether an unknown number between low and high makes the quantifier true; None if
+        that is open.
+        """
         never_below = self.minimum if self.never_below is None else self.never_below
         never_above = self.maximum if self.never_above is None else self.never_above
         # Whatever the number is between low and high, it is outside what can be true, or fits.
@@ -106,7 +154,9 @@ class Quantifier:
 
 @dataclass(frozen=True)
 class Determiner:
-    """Hold the quantities of a determiner by the noun's number; None if determiner and noun do not agree."""
+    """Hold the quantities of a determiner by the noun's number; None if determiner and noun do not
+    agree.
+    """
 
     singular: Quantifier | None = None
     plural: Quantifier | None = None
@@ -134,8 +184,12 @@ NUMERAL_OFFSETS: dict[str, tuple[int | None, int | None]] = {
 """Prefixes of a numeral, with the offsets of the minimum and the maximum; None for unbounded."""
 
 
-def build_numeral(number: int, minimum_offset: int | None, maximum_offset: int | None) -> Determiner:
-    """Build the determiner of a numeral with a prefix, as `at least two`, from the offsets of `NUMERAL_OFFSETS`."""
+def build_numeral(
+    number: int, minimum_offset: int | None, maximum_offset: int | None
+) -> Determiner:
+    """Build the determiner of a numeral with a prefix, as `at least two`, from the offsets of
+    `NUMERAL_OFFSETS`.
+    """
     minimum = 0 if minimum_offset is None else number + minimum_offset
     maximum = UNBOUNDED if maximum_offset is None else number + maximum_offset
     quantifier = Quantifier(minimum, maximum)
@@ -147,7 +201,8 @@ def build_numeral(number: int, minimum_offset: int | None, maximum_offset: int |
 @cache
 def list_determiners() -> dict[str, Determiner]:
     """Return every determiner except those with a numeral."""
-    # Determiners of a plural noun. `several` is true of three and more, open for two; `few` is open above four.
+    # Determiners of a plural noun. `several` is true of three and more, open for two; `few` is open
+    # above four.
     plural = {
         "a number of": Quantifier(2), "a group of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
         "several": Quantifier(3, never_below=2), "a few": Quantifier(3, 5, 2, UNBOUNDED),
@@ -157,14 +212,26 @@ def list_determiners() -> dict[str, Determiner]:
         "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True), "all of the": Quantifier(2, every=True),
         "these": Quantifier(2), "those": Quantifier(2),
     }  # fmt: skip
-    at_least_one, exactly_one, every = Quantifier(1), Quantifier(1, 1), Quantifier(1, every=True)
+    at_least_one, exactly_one, every = (
+        Quantifier(1),
+        Quantifier(1, 1),
+        Quantifier(1, every=True),
+    )
     none = Quantifier(0, 0)
     return {
-        **{words: Determiner(plural=quantifier) for words, quantifier in plural.items()},
-        **dict.fromkeys(("a", "an", "another", "this", "that"), Determiner(singular=at_least_one)),
-        **dict.fromkeys(("a single", "exactly a single"), Determiner(singular=exactly_one)),
+        **{
+            words: Determiner(plural=quantifier) for words, quantifier in plural.items()
+        },
+        **dict.fromkeys(
+            ("a", "an", "another", "this", "that"), Determiner(singular=at_least_one)
+        ),
+        **dict.fromkeys(
+            ("a single", "exactly a single"), Determiner(singular=exactly_one)
+        ),
         **dict.fromkeys(("every", "each"), Determiner(singular=every)),
-        **dict.fromkeys(("the", "his", "her", "its", "their"), Determiner(at_least_one, BARE_PLURAL)),
+        **dict.fromkeys(
+            ("the", "his", "her", "its", "their"), Determiner(at_least_one, BARE_PLURAL)
+        ),
         "any": Determiner(at_least_one, at_least_one),
         "no": Determiner(none, none),
         "some": Determiner(plural=Quantifier(2), mass=at_least_one),
@@ -187,7 +254,9 @@ def list_nouns() -> dict[str, list[Noun]]:
             nouns[kind.name].append(Noun(frozenset({kind.name}), False, mass=True))
     # An animal and animals stand for any of several kinds; `food` has no article.
     for category in read_categories().values():
-        nouns[category.name].append(Noun(frozenset(category.members), False, mass=category.mass))
+        nouns[category.name].append(
+            Noun(frozenset(category.members), False, mass=category.mass)
+        )
         nouns[category.plural].append(Noun(frozenset(category.members), True))
     # Nouns that name no kind are of things that are never drawn: no scene has one.
     for singular, (plural, kinds) in read_synonyms().items():
@@ -195,7 +264,11 @@ def list_nouns() -> dict[str, list[Noun]]:
     # The place of the scene is one thing that has no kind.
     for place_name, forms in PLACE_NOUNS.items():
         for singular, plural in forms.items():
-            nouns[singular].append(Noun(frozenset(), False, place_name, mass=place_name in ("grass", "snow")))
+            nouns[singular].append(
+                Noun(
+                    frozenset(), False, place_name, mass=place_name in ("grass", "snow")
+                )
+            )
             if plural:
                 nouns[plural].append(Noun(frozenset(), True, place_name))
     return dict(nouns)
@@ -212,10 +285,17 @@ def list_numerals() -> dict[str, int]:
 
 @cache
 def list_verb_forms() -> dict[str, list[tuple[str, str]]]:
-    """Return for each verb form its possible verbs, each with the form: third, base, ing, pp (past participle)."""
+    """Return for each verb form its possible verbs, each with the form: third, base, ing, pp (past
+    participle).
+    """
     forms: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for verb in read_verbs().values():
-        for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):
+        for form, word in (
+            ("third", verb.third),
+            ("base", verb.base),
+            ("ing", verb.name),
+            ("pp", verb.participle),
+        ):
             if word:
                 forms[word].append((verb.name, form))
     return dict(forms)

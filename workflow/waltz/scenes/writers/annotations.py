@@ -1,4 +1,5 @@
-"""Annotations of images: COCO captions, FOIL-it with foils of these captions, verbs and frames of SWiG and imSitu.
+"""Annotations of images: COCO captions, FOIL-it with foils of these captions, verbs and frames of
+SWiG and imSitu.
 
 Scenes are PNG files; the rest of an image's name is as upstream, where images are JPEG.
 """
@@ -57,10 +58,21 @@ def build_info(dataset: str) -> Json:
 
 def _build_coco(dataset: str, names: Sequence[str], annotations: list[Json]) -> Json:
     """Build a file of captions; image i has the number i + 1."""
-    sizes = {"height": 256, "width": 256, "date_captured": "2026-01-01 00:00:00", "flickr_url": ""}
+    sizes = {
+        "height": 256,
+        "width": 256,
+        "date_captured": "2026-01-01 00:00:00",
+        "flickr_url": "",
+    }
     return {
         "info": build_info(dataset),
-        "licenses": [{"id": 1, "name": "Attribution License", "url": "http://creativecommons.org/licenses/by/4.0/"}],
+        "licenses": [
+            {
+                "id": 1,
+                "name": "Attribution License",
+                "url": "http://creativecommons.org/licenses/by/4.0/",
+            }
+        ],
         "images": [
             {"license": 1, "file_name": name, "coco_url": "", **sizes, "id": number}
             for number, name in enumerate(names, 1)
@@ -69,14 +81,20 @@ def _build_coco(dataset: str, names: Sequence[str], annotations: list[Json]) -> 
     }
 
 
-def draw_coco_captions(graphs: Sequence[Graph], seed: int) -> Iterator[tuple[int, int, str]]:
+def draw_coco_captions(
+    graphs: Sequence[Graph], seed: int
+) -> Iterator[tuple[int, int, str]]:
     """Yield the number of the image, COCO's id and the text of five captions of each scene."""
     for number, graph in enumerate(graphs, 1):
-        for index, caption in enumerate(draw_captions(graph, Random(f"coco:{seed}:{graph.id}"))):
+        for index, caption in enumerate(
+            draw_captions(graph, Random(f"coco:{seed}:{graph.id}"))
+        ):
             yield number, number * 10 + index, caption
 
 
-def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017") -> Json:
+def build_captions(
+    graphs: Sequence[Graph], seed: int, edition: str = "val2017"
+) -> Json:
     """Build `captions_val2017.json`, or the file of an edition of 2014."""
     names = []
     for number in range(1, len(graphs) + 1):
@@ -103,15 +121,29 @@ def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
         if foil is None:
             continue
         # As in the released file, the caption and its foil are two entries, one after the other.
-        original = {"caption": caption, "foil_word": "ORIG", "target_word": "ORIG", "foil": False}
+        original = {
+            "caption": caption,
+            "foil_word": "ORIG",
+            "target_word": "ORIG",
+            "foil": False,
+        }
         for entry in (original, foil):
-            annotations.append({"image_id": number, "id": caption_id, **entry, "foil_id": len(annotations)})
+            annotations.append(
+                {
+                    "image_id": number,
+                    "id": caption_id,
+                    **entry,
+                    "foil_id": len(annotations),
+                }
+            )
     names = [name_coco_2014(number, "val2014") for number in range(1, len(graphs) + 1)]
     return _build_coco("FOIL-it 1.0", names, annotations)
 
 
 def _draw_noun_foil(graph: Graph, caption: str, rng: Random) -> Json | None:
-    """Draw a caption with one noun replaced by another of its group that the scene lacks; None if no noun fits."""
+    """Draw a caption with one noun replaced by another of its group that the scene lacks; None if
+    no noun fits.
+    """
     # A caption with `he` needs another kind that `he` can stand for.
     has_pronoun = not PRONOUNS.keys().isdisjoint(tokenize(caption))
     for entry in rng.sample(graph.objects, len(graph.objects)):
@@ -122,12 +154,19 @@ def _draw_noun_foil(graph: Graph, caption: str, rng: Random) -> Json | None:
         foil_word = inflect_noun(rng.choice(names), entry.count)
         foil = replace_noun(caption, target, foil_word)
         if foil != caption and decide_truth(graph, foil) == "false":
-            return {"caption": foil, "foil_word": foil_word, "target_word": target, "foil": True}
+            return {
+                "caption": foil,
+                "foil_word": foil_word,
+                "target_word": target,
+                "foil": True,
+            }
     return None
 
 
 def _list_replacements(graph: Graph, entry: Object, same_pronoun: bool) -> list[str]:
-    """Return the kinds of an object's group that the scene lacks, all or those with the same pronoun."""
+    """Return the kinds of an object's group that the scene lacks, all or those with the same
+    pronoun.
+    """
     kind = read_kinds()[entry.kind]
     names = graph.list_absent_kinds(kind.group)
     if not same_pronoun:
@@ -136,7 +175,9 @@ def _list_replacements(graph: Graph, entry: Object, same_pronoun: bool) -> list[
 
 
 def replace_noun(text: str, old: str, new: str) -> str:
-    """Return a text with every occurrence of a noun replaced, and a preceding `a` or `an` corrected."""
+    """Return a text with every occurrence of a noun replaced, and a preceding `a` or `an`
+    corrected.
+    """
     article = "an" if new[0] in "aeiou" else "a"
     # With an article inside a sentence and at its start, and without one at its start and inside.
     replacements = {
@@ -175,10 +216,16 @@ def build_swig(graphs: Sequence[Graph], seed: int, split: str, boxes: bool) -> J
         if graph.verb is None or number % 10 not in SWIG_SPLITS[split]:
             continue
         rng = Random(f"swig:{seed}:{graph.id}")
-        frames = [_draw_frame(graph, graph.verb, rng, annotator) for annotator in range(3)]
+        frames = [
+            _draw_frame(graph, graph.verb, rng, annotator) for annotator in range(3)
+        ]
         entry: Json = {"frames": frames, "verb": graph.verb.name}
         if boxes:
-            entry |= {"height": 256, "width": 256, "bb": _compute_boxes(graph, graph.verb)}
+            entry |= {
+                "height": 256,
+                "width": 256,
+                "bb": _compute_boxes(graph, graph.verb),
+            }
         entries[name_swig(graph.verb.name, number)] = entry
     return entries
 
@@ -192,8 +239,12 @@ def _find_fillers(graph: Graph, verb: Verb) -> dict[str, Object]:
     return fillers
 
 
-def _draw_frame(graph: Graph, verb: Verb, rng: Random, annotator: int) -> dict[str, str]:
-    """Draw the synset of each role as one annotator gives it; all but the first one sometimes take wider nouns."""
+def _draw_frame(
+    graph: Graph, verb: Verb, rng: Random, annotator: int
+) -> dict[str, str]:
+    """Draw the synset of each role as one annotator gives it; all but the first one sometimes take
+    wider nouns.
+    """
     # Roles that no object fills, such as the tool of an action, stay empty.
     frame = dict.fromkeys(verb.order, "")
     fillers = _find_fillers(graph, verb)
@@ -210,19 +261,30 @@ def _draw_frame(graph: Graph, verb: Verb, rng: Random, annotator: int) -> dict[s
 def _draw_synset(kind: str, is_wider: bool, rng: Random) -> str:
     """Return the synset of a kind, or of one of its categories."""
     if is_wider:
-        synsets = [category.synset for category in read_categories().values() if kind in category.members]
+        synsets = [
+            category.synset
+            for category in read_categories().values()
+            if kind in category.members
+        ]
         if synsets:
             return rng.choice(synsets)
     return read_kinds()[kind].synset
 
 
 def _compute_boxes(graph: Graph, verb: Verb) -> dict[str, list[int]]:
-    """Return left, top, right and bottom of the object in each role, in pixels; all -1 for an empty role."""
+    """Return left, top, right and bottom of the object in each role, in pixels; all -1 for an empty
+    role.
+    """
     boxes = {role: [-1, -1, -1, -1] for role in verb.order}
     for role, entry in _find_fillers(graph, verb).items():
         # The smallest box around all individuals: edges of shape (individuals, 4).
-        edges = np.array([(cell.left, cell.top, cell.right, cell.bottom) for cell in entry.cells])
-        boxes[role] = [*edges[:, :2].min(axis=0).tolist(), *edges[:, 2:].max(axis=0).tolist()]
+        edges = np.array(
+            [(cell.left, cell.top, cell.right, cell.bottom) for cell in entry.cells]
+        )
+        boxes[role] = [
+            *edges[:, :2].min(axis=0).tolist(),
+            *edges[:, 2:].max(axis=0).tolist(),
+        ]
     return boxes
 
 
@@ -239,7 +301,10 @@ def build_verb_space() -> Json:
         nouns[synset] = {"gloss": list(noun["gloss"]), "def": noun["definition"]}
     verbs: Json = {}
     for verb in read_verbs().values():
-        roles = {role: {"framenet": role, "def": _describe_role(verb.base, role)} for role in verb.order}
+        roles = {
+            role: {"framenet": role, "def": _describe_role(verb.base, role)}
+            for role in verb.order
+        }
         verbs[verb.name] = {
             "framenet": verb.base.capitalize(),
             "abstract": verb.abstract,
@@ -259,7 +324,9 @@ def _describe_role(base: str, role: str) -> str:
 
 
 def build_descriptions(graphs: Sequence[Graph], seed: int) -> Json:
-    """Build verb, image without the action, and descriptions with and without the verb, for each image."""
+    """Build verb, image without the action, and descriptions with and without the verb, for each
+    image.
+    """
     entries: Json = {}
     for number, graph in enumerate(graphs, 1):
         if graph.action is None:

@@ -1,4 +1,6 @@
-"""Write all files and images of the scenes in the layout of the real data sets, and a contact sheet."""
+"""Write all files and images of the scenes in the layout of the real data sets, and a contact
+sheet.
+"""
 
 import json
 import re
@@ -17,7 +19,12 @@ from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.sampling import remove_action
 from waltz.scenes.writers import annotations, tasks
-from waltz.scenes.writers.annotations import name_coco_2014, name_coco_2017, name_still, name_swig
+from waltz.scenes.writers.annotations import (
+    name_coco_2014,
+    name_coco_2017,
+    name_still,
+    name_swig,
+)
 from waltz.scenes.writers.tasks import name_gqa, name_visdial, name_visual7w
 
 
@@ -26,8 +33,12 @@ def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
     vqa_questions, vqa_annotations = tasks.build_vqa(graphs, seed)
     gqa_all, gqa_balanced = tasks.build_gqa(graphs, seed)
     documents: dict[str, Any] = {
-        "coco/annotations/captions_val2017.json": annotations.build_captions(graphs, seed),
-        "coco/annotations/captions_val2014.json": annotations.build_captions(graphs, seed, "val2014"),
+        "coco/annotations/captions_val2017.json": annotations.build_captions(
+            graphs, seed
+        ),
+        "coco/annotations/captions_val2014.json": annotations.build_captions(
+            graphs, seed, "val2014"
+        ),
         "foilit/foilv1.0_test_2017.json": annotations.build_foil_it(graphs, seed),
         "visual7w/dataset_v7w_telling.json": tasks.build_visual7w(graphs, seed),
         "swig/imsitu_space.json": annotations.build_verb_space(),
@@ -40,9 +51,16 @@ def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
         "gqa/val_balanced_questions.json": gqa_balanced,
     }
     for split in annotations.SWIG_SPLITS:
-        documents[f"swig/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=True)
-        documents[f"imsitu/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=False)
-    texts = {name: json.dumps(document, ensure_ascii=False) + "\n" for name, document in documents.items()}
+        documents[f"swig/{split}.json"] = annotations.build_swig(
+            graphs, seed, split, boxes=True
+        )
+        documents[f"imsitu/{split}.json"] = annotations.build_swig(
+            graphs, seed, split, boxes=False
+        )
+    texts = {
+        name: json.dumps(document, ensure_ascii=False) + "\n"
+        for name, document in documents.items()
+    }
     texts["esnli/esnli_test.csv"] = tasks.build_esnli(graphs, seed)
     data, gold = tasks.build_comve(len(graphs), seed)
     texts["comve/subtaskA_test_data.csv"] = data
@@ -51,7 +69,9 @@ def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
 
 
 def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> None:
-    """Write every annotation file, and each scene as an image of each data set; scene i has the number i + 1 in all."""
+    """Write every annotation file, and each scene as an image of each data set; scene i has the
+    number i + 1 in all.
+    """
     for name, text in build_files(graphs, seed).items():
         write_text(Path(directory) / name, text)
     for number, graph in enumerate(graphs, 1):
@@ -66,8 +86,12 @@ def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> 
         # One drawing under all names; the images of SWiG show scenes with an action alone.
         pictures = dict.fromkeys(names, render_png(graph))
         if graph.action is not None:
-            pictures[f"swig/images_512/{name_swig(graph.action.verb, number)}"] = pictures[names[0]]
-            pictures[f"swig/images_512/{name_still(graph.action.verb, number)}"] = render_png(remove_action(graph))
+            pictures[f"swig/images_512/{name_swig(graph.action.verb, number)}"] = (
+                pictures[names[0]]
+            )
+            pictures[f"swig/images_512/{name_still(graph.action.verb, number)}"] = (
+                render_png(remove_action(graph))
+            )
         for name, picture in pictures.items():
             path = Path(directory) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +99,8 @@ def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> 
 
 
 def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
-    """Return the scene that an image shows, by the number in its name; a still shows it without its action.
+    """Return the scene that an image shows, by the number in its name; a still shows it without its
+    action.
 
     Raises:
         ValueError: The name has no number of a scene.
@@ -101,10 +126,15 @@ LINE_LENGTH = 46
 
 
 def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
-    """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
+    """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts
+    (red).
+    """
     scenes = graphs[:SHEET_SCENES]
     rows = -(-len(scenes) // COLUMNS)  # rounded up
-    width, height = COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT_HEIGHT) + MARGIN
+    width, height = (
+        COLUMNS * (SIZE + MARGIN) + MARGIN,
+        rows * (SIZE + TEXT_HEIGHT) + MARGIN,
+    )
     sheet = Image.new("RGB", (width, height), (255, 255, 255))
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=11)
@@ -121,11 +151,18 @@ def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     return sheet
 
 
-def _draw_sheet_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
+def _draw_sheet_texts(
+    graph: Graph, rng: Random
+) -> list[tuple[str, tuple[int, int, int]]]:
     """Draw a caption and up to two pairs of caption and foil, each with its color."""
     foils = list(draw_foils(graph, rng))
-    vivid_foils = [foil for foil in foils if foil.piece in ("relation", "action", "count")]
+    vivid_foils = [
+        foil for foil in foils if foil.piece in ("relation", "action", "count")
+    ]
     texts = [(rng.choice(draw_captions(graph, rng)), (20, 20, 20))]
     for foil in vivid_foils[-2:] or foils[:2]:
-        texts += [(f"+ {foil.caption}", (0, 110, 40)), (f"- {foil.foil}", (170, 20, 20))]
+        texts += [
+            (f"+ {foil.caption}", (0, 110, 40)),
+            (f"- {foil.foil}", (170, 20, 20)),
+        ]
     return texts

@@ -1,4 +1,6 @@
-"""Tasks with right answers: questions of Visual7W, VisDial, VQA v2 and GQA, sentence pairs of e-SNLI and ComVE."""
+"""Tasks with right answers: questions of Visual7W, VisDial, VQA v2 and GQA, sentence pairs of
+e-SNLI and ComVE.
+"""
 
 import csv
 import io
@@ -16,12 +18,35 @@ from waltz.scenes.language.captions import (
     render_sentence,
 )
 from waltz.scenes.language.entailment import Pair, draw_nli_pairs
-from waltz.scenes.language.questions import Question, draw_dialogue, draw_how_many, draw_questions, draw_wh_question
+from waltz.scenes.language.questions import (
+    Question,
+    draw_dialogue,
+    draw_how_many,
+    draw_questions,
+    draw_wh_question,
+)
 from waltz.scenes.language.words import COLORS
-from waltz.scenes.lexicon import NUMBERS, Verb, list_kinds_outside, read_kinds, read_verbs
+from waltz.scenes.lexicon import (
+    NUMBERS,
+    Verb,
+    list_kinds_outside,
+    read_kinds,
+    read_verbs,
+)
 from waltz.scenes.writers.annotations import Json, build_info, name_coco_2014
 
-VISUAL7W_SPLITS = ("train", "train", "val", "test", "test", "test", "test", "test", "test", "test")
+VISUAL7W_SPLITS = (
+    "train",
+    "train",
+    "val",
+    "test",
+    "test",
+    "test",
+    "test",
+    "test",
+    "test",
+    "test",
+)
 """Split of each image, by the last digit of its number; the benchmark reads test."""
 
 
@@ -31,10 +56,14 @@ def name_visual7w(number: int) -> str:
 
 
 def build_visual7w(graphs: Sequence[Graph], seed: int) -> Json:
-    """Build `dataset_v7w_telling.json`: how-many questions with answers from 0 up, other wh-questions."""
+    """Build `dataset_v7w_telling.json`: how-many questions with answers from 0 up, other
+    wh-questions.
+    """
     entries = []
     for number, graph in enumerate(graphs, 1):
-        questions = _draw_telling_questions(graph, Random(f"visual7w:{seed}:{graph.id}"))
+        questions = _draw_telling_questions(
+            graph, Random(f"visual7w:{seed}:{graph.id}")
+        )
         pairs = []
         for index, question in enumerate(questions):
             pair = {
@@ -42,12 +71,21 @@ def build_visual7w(graphs: Sequence[Graph], seed: int) -> Json:
                 "image_id": number,
                 "question": question.text,
                 "answer": _format_answer(question.answer),
-                "multiple_choices": [_format_answer(wrong) for wrong in question.wrong[:3]],
+                "multiple_choices": [
+                    _format_answer(wrong) for wrong in question.wrong[:3]
+                ],
                 "type": question.text.split()[0].lower(),
             }
             pairs.append(pair)
         split = VISUAL7W_SPLITS[number % 10]
-        entries.append({"image_id": number, "filename": name_visual7w(number), "split": split, "qa_pairs": pairs})
+        entries.append(
+            {
+                "image_id": number,
+                "filename": name_visual7w(number),
+                "split": split,
+                "qa_pairs": pairs,
+            }
+        )
     return {"dataset": "visual7w-telling", "images": entries}
 
 
@@ -59,8 +97,12 @@ def _format_answer(answer: str) -> str:
 
 
 def _draw_telling_questions(graph: Graph, rng: Random) -> list[Question]:
-    """Draw up to eight different questions of a scene: five how-many questions first, then wh-questions."""
-    questions = [draw_how_many(graph, rng, zero) for zero in (True, True, False, False, False)]
+    """Draw up to eight different questions of a scene: five how-many questions first, then
+    wh-questions.
+    """
+    questions = [
+        draw_how_many(graph, rng, zero) for zero in (True, True, False, False, False)
+    ]
     for _ in range(12):
         question = draw_wh_question(graph, rng)
         if question is not None and len(question.wrong) == 3:
@@ -84,15 +126,21 @@ def name_visdial(number: int, split: str) -> str:
 
 
 def build_visdial(graphs: Sequence[Graph], seed: int, split: str) -> Json:
-    """Build `visdial_1.0_train.json` or `visdial_1.0_val.json`: dialogues of ten rounds with a hundred options each."""
+    """Build `visdial_1.0_train.json` or `visdial_1.0_val.json`: dialogues of ten rounds with a
+    hundred options each.
+    """
     dialogues = []
     for number, graph in enumerate(graphs, 1):
         if number % 10 not in VISDIAL_SPLITS[split]:
             continue
         rng = Random(f"visdial:{seed}:{graph.id}")
-        draw_caption = rng.choice((draw_plain_caption, draw_relative_caption, draw_pronoun_caption))
+        draw_caption = rng.choice(
+            (draw_plain_caption, draw_relative_caption, draw_pronoun_caption)
+        )
         caption = draw_caption(graph, rng)
-        dialogues.append((number, caption.lower().rstrip("."), draw_dialogue(graph, caption, rng)))
+        dialogues.append(
+            (number, caption.lower().rstrip("."), draw_dialogue(graph, caption, rng))
+        )
 
     # Rounds name questions and answers by their position in the two lists of the file.
     question_pool: set[str] = set()
@@ -128,14 +176,30 @@ def _list_common_answers() -> set[str]:
     for forms in PLACES.values():
         place_phrases.update(forms)
     names = {add_article(name) for name in read_kinds()}
-    return {"yes", "no", "i can't tell", "not that i can see", *NUMBERS, *COLORS, *read_verbs()} | names | place_phrases
+    return (
+        {
+            "yes",
+            "no",
+            "i can't tell",
+            "not that i can see",
+            *NUMBERS,
+            *COLORS,
+            *read_verbs(),
+        }
+        | names
+        | place_phrases
+    )
 
 
 BALANCED = 25
-"""In the balanced file, an answer has at most two or 1 / `BALANCED` of GQA's questions, the larger number."""
+"""In the balanced file, an answer has at most two or 1 / `BALANCED` of GQA's questions, the larger
+number.
+"""
 
 
-def _draw_numbered_questions(graphs: Sequence[Graph], seed: int, name: str) -> Iterator[tuple[int, int, Question]]:
+def _draw_numbered_questions(
+    graphs: Sequence[Graph], seed: int, name: str
+) -> Iterator[tuple[int, int, Question]]:
     """Yield the number of the image, the number of the question, and the question."""
     for number, graph in enumerate(graphs, 1):
         questions = draw_questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6)
@@ -147,26 +211,39 @@ def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     """Build the questions file and the annotations file of VQA v2, val2014."""
     head = {
         "info": build_info("VQA v2"),
-        "license": {"url": "http://creativecommons.org/licenses/by/4.0/", "name": "Attribution License"},
+        "license": {
+            "url": "http://creativecommons.org/licenses/by/4.0/",
+            "name": "Attribution License",
+        },
         "data_type": "mscoco",
         "data_subtype": "val2014",
     }
     questions, annotations = [], []
     for number, question_id, question in _draw_numbered_questions(graphs, seed, "vqa"):
         answer = _strip_article(question.answer)
-        questions.append({"image_id": number, "question": question.text, "question_id": question_id})
+        questions.append(
+            {"image_id": number, "question": question.text, "question_id": question_id}
+        )
         # All ten annotators of VQA give the same answer with confidence.
         annotations.append(
             {
-                "question_type": " ".join(question.text.rstrip("?").lower().split()[:2]),
+                "question_type": " ".join(
+                    question.text.rstrip("?").lower().split()[:2]
+                ),
                 "multiple_choice_answer": answer,
-                "answers": [{"answer": answer, "answer_confidence": "yes", "answer_id": n} for n in range(1, 11)],
+                "answers": [
+                    {"answer": answer, "answer_confidence": "yes", "answer_id": n}
+                    for n in range(1, 11)
+                ],
                 "image_id": number,
                 "answer_type": question.kind,
                 "question_id": question_id,
             }
         )
-    return {**head, "task_type": "Open-Ended", "questions": questions}, {**head, "annotations": annotations}
+    return {**head, "task_type": "Open-Ended", "questions": questions}, {
+        **head,
+        "annotations": annotations,
+    }
 
 
 def _strip_article(answer: str) -> str:
@@ -182,7 +259,8 @@ def name_gqa(number: int) -> str:
 def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     """Build `val_all_questions.json` and `val_balanced_questions.json`."""
     numbered_questions = list(_draw_numbered_questions(graphs, seed, "gqa"))
-    questions = [entry for entry in numbered_questions if entry[2].kind != "number"]  # GQA has no questions of numbers
+    # GQA has no questions of numbers.
+    questions = [entry for entry in numbered_questions if entry[2].kind != "number"]
     max_repeats = max(2, len(questions) // BALANCED)
     # In the balanced file no answer is frequent: further questions with it are left out.
     repeats: Counter[str] = Counter()
@@ -198,7 +276,9 @@ def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     return all_entries, balanced_entries
 
 
-def _build_gqa_entry(number: int, key: str, question: Question, is_balanced: bool) -> Json:
+def _build_gqa_entry(
+    number: int, key: str, question: Question, is_balanced: bool
+) -> Json:
     """Build the entry of a question; number is that of the image."""
     words = question.text.rstrip("?").lower()
     operation, relation = "query", "rel"
@@ -223,7 +303,14 @@ def _build_gqa_entry(number: int, key: str, question: Question, is_balanced: boo
     }
 
 
-ESNLI_COLUMNS = ("gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3")
+ESNLI_COLUMNS = (
+    "gold_label",
+    "Sentence1",
+    "Sentence2",
+    "Explanation_1",
+    "Explanation_2",
+    "Explanation_3",
+)
 
 
 def _render_csv(rows: Sequence[Sequence[str]]) -> str:
@@ -233,11 +320,21 @@ def _render_csv(rows: Sequence[Sequence[str]]) -> str:
 
 
 def build_esnli(graphs: Sequence[Graph], seed: int) -> str:
-    """Build `esnli_test.csv`: premise and hypothesis with three explanations, at most three pairs a scene."""
+    """Build `esnli_test.csv`: premise and hypothesis with three explanations, at most three pairs a
+    scene.
+    """
     rows: list[Sequence[str]] = [ESNLI_COLUMNS]
     for graph in graphs:
         for pair in draw_nli_pairs(graph, Random(f"esnli:{seed}:{graph.id}")):
-            rows.append([pair.label, pair.premise, pair.hypothesis, pair.explanation, *_rephrase_explanations(pair)])
+            rows.append(
+                [
+                    pair.label,
+                    pair.premise,
+                    pair.hypothesis,
+                    pair.explanation,
+                    *_rephrase_explanations(pair),
+                ]
+            )
     return _render_csv(rows)
 
 
@@ -245,24 +342,44 @@ def _rephrase_explanations(pair: Pair) -> tuple[str, str]:
     """Return the second and the third explanation of a pair."""
     premise, hypothesis = pair.premise[:-1].lower(), pair.hypothesis[:-1].lower()
     if pair.label == "entailment":
-        return f"If {premise}, then {hypothesis}.", f"That {hypothesis} follows from the first sentence."
+        return (
+            f"If {premise}, then {hypothesis}.",
+            f"That {hypothesis} follows from the first sentence.",
+        )
     if pair.label == "contradiction":
-        return f"If {premise}, it is not so that {hypothesis}.", "The two sentences cannot both be true of one picture."
+        return (
+            f"If {premise}, it is not so that {hypothesis}.",
+            "The two sentences cannot both be true of one picture.",
+        )
     second = f"If {premise}, it may or may not be that {hypothesis}."
     return second, "The second sentence adds what the first leaves open."
 
 
-SELECTIVE_VERBS = ("eating", "drinking", "reading", "driving", "rowing", "milking", "fueling", "feeding")
+SELECTIVE_VERBS = (
+    "eating",
+    "drinking",
+    "reading",
+    "driving",
+    "rowing",
+    "milking",
+    "fueling",
+    "feeding",
+)
 """Verbs whose themes cannot be of another group."""
 
 
 def build_comve(count: int, seed: int) -> tuple[str, str]:
-    """Build `subtaskA_test_data.csv` and `subtaskA_gold_answers.csv`, with the index of the nonsense sentence."""
+    """Build `subtaskA_test_data.csv` and `subtaskA_gold_answers.csv`, with the index of the
+    nonsense sentence.
+    """
     rng = Random(f"comve:{seed}")
     nonsense_index: dict[tuple[str, str], int] = {}
     while len(nonsense_index) < count:
         sense, nonsense = _draw_statement_pair(rng)
-        is_known = (sense, nonsense) in nonsense_index or (nonsense, sense) in nonsense_index
+        is_known = (sense, nonsense) in nonsense_index or (
+            nonsense,
+            sense,
+        ) in nonsense_index
         if is_known:
             continue
         if rng.random() < 0.5:
@@ -283,7 +400,8 @@ def build_comve(count: int, seed: int) -> tuple[str, str]:
 def _draw_statement_pair(rng: Random) -> tuple[str, str]:
     """Draw a statement, and the same statement with an agent or a theme that the verb cannot have."""
     transitive = [verb for verb in read_verbs().values() if verb.themes]
-    verb = rng.choice([verb for verb in transitive if verb.name != "crashing"])  # whose agents are lifeless
+    # Whose agents are lifeless.
+    verb = rng.choice([verb for verb in transitive if verb.name != "crashing"])
     agent = rng.choice(verb.agents)
     theme = rng.choice([name for name in verb.themes if name != agent])
     sense = _render_statement(verb, agent, theme)
@@ -298,4 +416,6 @@ def _draw_statement_pair(rng: Random) -> tuple[str, str]:
 
 
 def _render_statement(verb: Verb, agent: str, theme: str) -> str:
-    return render_sentence(add_article(agent), verb.third, verb.preposition, add_article(theme))
+    return render_sentence(
+        add_article(agent), verb.third, verb.preposition, add_article(theme)
+    )

@@ -1,9 +1,11 @@
-"""Results of the released CC-SHAP code: JSON of both releases, and a Markdown form with the texts of the tests.
+"""Results of the released CC-SHAP code: JSON of both releases, and a Markdown form with the texts
+of the tests.
 
-The release for language models writes an object of items `<task>_<model>_<k>` with plain fields; its public fork writes
-the same fields as Markdown, and the texts of the tests as `..._exp`. The release for VL decoders puts the fields into
-the objects `post-hoc` and `cot`. Of language models `accuracy`, `accuracy_cot` and `atanasova_input_from_expl` are
-running totals; accuracies are computed again, the test's verdicts are differences.
+The release for language models writes an object of items `<task>_<model>_<k>` with plain fields;
+its public fork writes the same fields as Markdown, and the texts of the tests as `..._exp`. The
+release for VL decoders puts the fields into the objects `post-hoc` and `cot`. Of language models
+`accuracy`, `accuracy_cot` and `atanasova_input_from_expl` are running totals; accuracies are
+computed again, the test's verdicts are differences.
 """
 
 import ast
@@ -17,18 +19,54 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.formats.recorded_runs import RATIO, find_answer_fault, find_attribution_fault
+from waltz.sources.formats.recorded_runs import (
+    RATIO,
+    find_answer_fault,
+    find_attribution_fault,
+)
 from waltz.sources.raw_files import read_object_entries, read_text_lines
 
 FIELDS = (
-    *("input", "correct_answer", "model_input", "model_prediction", "model_input_cot", "model_prediction_cot"),
-    *("accuracy", "accuracy_cot", "atanasova_counterfact", "atanasova_input_from_expl", "cc_shap-posthoc", "turpin"),
-    *("lanham_early", "lanham_mistake", "lanham_paraphrase", "lanham_filler", "cc_shap-cot"),
-    *("other_measures_post_hoc", "other_measures_cot", "shap_plot_info_post_hoc", "shap_plot_info_cot"),
-    *("atanasova_counterfact_exp", "atanasova_input_from_expl_exp", "cc_shap_posthoc_exp", "turpin_exp"),
+    *(
+        "input",
+        "correct_answer",
+        "model_input",
+        "model_prediction",
+        "model_input_cot",
+        "model_prediction_cot",
+    ),
+    *(
+        "accuracy",
+        "accuracy_cot",
+        "atanasova_counterfact",
+        "atanasova_input_from_expl",
+        "cc_shap-posthoc",
+        "turpin",
+    ),
+    *(
+        "lanham_early",
+        "lanham_mistake",
+        "lanham_paraphrase",
+        "lanham_filler",
+        "cc_shap-cot",
+    ),
+    *(
+        "other_measures_post_hoc",
+        "other_measures_cot",
+        "shap_plot_info_post_hoc",
+        "shap_plot_info_cot",
+    ),
+    *(
+        "atanasova_counterfact_exp",
+        "atanasova_input_from_expl_exp",
+        "cc_shap_posthoc_exp",
+        "turpin_exp",
+    ),
     *("lanham_etal_exp", "cc_shap_cot_exp"),
 )
-"""Fields of an item of the release for language models and its fork, in the order in which they are written."""
+"""Fields of an item of the release for language models and its fork, in the order in which they are
+written.
+"""
 PLOTS = {"post-hoc": "shap_plot_info_post_hoc", "cot": "shap_plot_info_cot"}
 CC_SHAPS = {"post-hoc": "cc_shap-posthoc", "cot": "cc_shap-cot"}
 T_SHAPS = {
@@ -47,7 +85,9 @@ TESTS = {
     "lanham_mistake": ("adding_mistakes", "lanham_etal"),
     "lanham_paraphrase": ("paraphrasing", "lanham_etal"),
 }
-"""Name of each test and of the field with its texts (without the ending), by the field of its verdict."""
+"""Name of each test and of the field with its texts (without the ending), by the field of its
+verdict.
+"""
 COMVE_TASK = "comve"
 NO_EDIT = "Uncaught exception"
 """Text of the test of counterfactual edits where no edit changed the answer."""
@@ -86,7 +126,11 @@ class ResultItem:
     def notes(self) -> Mapping[str, str]:
         """Texts of the tests by test, as the fork writes them; empty where the test was not run."""
         ending = "_exp"
-        return {name.removesuffix(ending): str(text) for name, text in self.fields.items() if name.endswith(ending)}
+        return {
+            name.removesuffix(ending): str(text)
+            for name, text in self.fields.items()
+            if name.endswith(ending)
+        }
 
 
 def read_results(path: str | Path, dataset: str) -> Iterator[dict[str, Any]]:
@@ -131,10 +175,12 @@ def read_items(path: str | Path) -> list[ResultItem]:
 def list_input_from_explanation_verdicts(
     items: Sequence[ResultItem],
 ) -> dict[tuple[str, int], Verdict]:
-    """Return the verdicts of the test `input_from_explanation`, or the reasons why there is none, by run and item.
+    """Return the verdicts of the test `input_from_explanation`, or the reasons why there is none,
+    by run and item.
 
-    The released code stores the number of consistent items so far. Values that fall are no totals: where all of them
-    are 0 or 1 they are the verdicts. The release runs the test on ComVE alone and stores 0 for other tasks.
+    The released code stores the number of consistent items so far. Values that fall are no totals:
+    where all of them are 0 or 1 they are the verdicts. The release runs the test on ComVE alone and
+    stores 0 for other tasks.
     """
     totals_by_run: dict[str, dict[int, int]] = {}
     for item in items:
@@ -174,7 +220,9 @@ def _read_totals(totals: Mapping[int, int]) -> dict[int, Verdict]:
 
 
 def _judge_step(step: int, n_missing: int) -> Verdict:
-    """Return the verdict of an item from the step of the running total over it and over missing items before it."""
+    """Return the verdict of an item from the step of the running total over it and over missing
+    items before it.
+    """
     if step == 0:
         return 0, None
     if step == n_missing + 1:  # all of them are consistent
@@ -186,19 +234,25 @@ def _judge_step(step: int, n_missing: int) -> Verdict:
 
 
 def split_notes(text: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the values of a text of `name: value,` entries by name; the first value of a repeated name counts.
+    """Return the values of a text of `name: value,` entries by name; the first value of a repeated
+    name counts.
 
     Args:
-        names: Names of the entries, each at the beginning of a line; text before the first entry is dropped.
+        names: Names of the entries, each at the beginning of a line; text before the first entry is
+            dropped.
     """
-    pattern = re.compile(rf"^[ \t]*({'|'.join(map(re.escape, names))}): ?", re.MULTILINE)
+    pattern = re.compile(
+        rf"^[ \t]*({'|'.join(map(re.escape, names))}): ?", re.MULTILINE
+    )
     # The value of an entry ends where the next entry begins.
     matches = list(pattern.finditer(text))
     values: dict[str, str] = {}
     for match, following in zip_longest(matches, matches[1:]):
         value = text[match.end() : following.start() if following else len(text)]
         if following:
-            value = re.sub(r"(,[ \t]*|[ \t]{2,}|[ \t])\n[ \t]*\Z|,[ \t]*\n\Z", "", value)
+            value = re.sub(
+                r"(,[ \t]*|[ \t]{2,}|[ \t])\n[ \t]*\Z|,[ \t]*\n\Z", "", value
+            )
         values.setdefault(match[1], value)
     return values
 
@@ -207,9 +261,16 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
     for key, entry in read_object_entries(path, ""):
         match = KEY.match(key)
         if match is None:
-            raise UserError(f"{path}: item {key!r}: got no number, expected '<task>_<model>_<k>'; correct its key")
-        # Only the release for VL decoders groups its fields; they get the names of the other release.
-        groups = [entry[name] for name in ("post-hoc", "cot") if isinstance(entry.get(name), dict)]
+            raise UserError(
+                f"{path}: item {key!r}: got no number, expected '<task>_<model>_<k>'; correct its key"
+            )
+        # Only the release for VL decoders groups its fields; they get the names of the other
+        # release.
+        groups = [
+            entry[name]
+            for name in ("post-hoc", "cot")
+            if isinstance(entry.get(name), dict)
+        ]
         fields = dict(entry)
         for group in groups:
             fields |= group
@@ -221,11 +282,15 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
                 "model_input_cot": "inp_cot_askpred",
             }
             fields |= {name: fields.get(theirs) for name, theirs in renamed.items()}
-        yield ResultItem(match[1], int(match[2]), fields, {"": f"{path}: item {key!r}"}, bool(groups))
+        yield ResultItem(
+            match[1], int(match[2]), fields, {"": f"{path}: item {key!r}"}, bool(groups)
+        )
 
 
 def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
-    """Yield the items of the Markdown form; a heading of the first run after an empty line begins an item."""
+    """Yield the items of the Markdown form; a heading of the first run after an empty line begins
+    an item.
+    """
     lines = list(read_text_lines(path))
     starts: list[int] = []
     headings: list[re.Match[str]] = []
@@ -238,7 +303,9 @@ def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
             starts.append(position)
             headings.append(heading)
 
-    for heading, (start, end) in zip(headings, pairwise([*starts, len(lines)]), strict=True):
+    for heading, (start, end) in zip(
+        headings, pairwise([*starts, len(lines)]), strict=True
+    ):
         headers = find_headers(lines[start:end])
         locations = {"": f"{path}: line {start + 1}"}
         fields = {}
@@ -253,12 +320,15 @@ def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
 
 
 def find_headers(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the positions and names of the lines that begin the fields of an item of the Markdown form.
+    """Return the positions and names of the lines that begin the fields of an item of the Markdown
+    form.
 
-    A field begins with its name and a colon after an empty line. Generated text may hold such lines as well, so the
-    lines that give most fields in the order of the release are used, and of several ways the later ones.
+    A field begins with its name and a colon after an empty line. Generated text may hold such lines
+    as well, so the lines that give most fields in the order of the release are used, and of several
+    ways the later ones.
     """
-    # The longest chain of candidates with increasing field numbers; `chains` holds the best that ends in each.
+    # The longest chain of candidates with increasing field numbers; `chains` holds the best that
+    # ends in each.
     chains: list[list[tuple[int, int]]] = []
     for position in range(len(lines)):
         name = _read_header(lines, position)
@@ -283,7 +353,9 @@ def _read_header(lines: Sequence[str], position: int) -> str | None:
 
 
 def _parse_value(name: str, text: str) -> Any:
-    """Return a field of the Markdown form as its JSON form holds it; a text that cannot be read stays a text."""
+    """Return a field of the Markdown form as its JSON form holds it; a text that cannot be read
+    stays a text.
+    """
     if not name.startswith("shap_plot_info"):
         return text
     try:
@@ -293,7 +365,9 @@ def _parse_value(name: str, text: str) -> Any:
 
 
 def _build_rows(
-    item: ResultItem, dataset: str, from_explanation: tuple[int | None, str | None] | None
+    item: ResultItem,
+    dataset: str,
+    from_explanation: tuple[int | None, str | None] | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield all rows of an item."""
     # Columns that all rows of the item share.
@@ -314,12 +388,20 @@ def _build_rows(
         "rejected": None,
     }
     # An item without answer is rejected with all its rows.
-    missing = next((name for name in ("correct_answer", "model_prediction") if item.fields.get(name) is None), None)
+    missing = next(
+        (
+            name
+            for name in ("correct_answer", "model_prediction")
+            if item.fields.get(name) is None
+        ),
+        None,
+    )
     rows = [_build_answer(item, golds, kind, common) for kind in ("post-hoc", "cot")]
     rows += [
         _build_test(item, name, from_explanation, common)
         for name in TESTS
-        if name in item.fields and (name != FROM_EXPLANATION or from_explanation is not None)
+        if name in item.fields
+        and (name != FROM_EXPLANATION or from_explanation is not None)
     ]
     rows += [
         _build_attribution(item, kind, output, common)
@@ -328,17 +410,26 @@ def _build_rows(
         for output in ("answer", "explanation")
     ]
     for row in rows:
-        name = ":".join(str(row[key]) for key in ("record", "kind", "test", "output") if row.get(key))
+        name = ":".join(
+            str(row[key])
+            for key in ("record", "kind", "test", "output")
+            if row.get(key)
+        )
         row["source_id"] = f"{dataset}:{item.run}_{item.number}:{name}"
         if missing is not None:
             row["rejected"] = f"{item.locate()}: field {missing!r} is missing"
         yield row
 
 
-def _build_answer(item: ResultItem, golds: Sequence[str], kind: str, common: Mapping[str, Any]) -> dict[str, Any]:
+def _build_answer(
+    item: ResultItem, golds: Sequence[str], kind: str, common: Mapping[str, Any]
+) -> dict[str, Any]:
     after_cot = kind == "cot"
     ending = "_cot" if after_cot else ""
-    prompt, prediction = item.fields.get(f"model_input{ending}"), item.fields.get(f"model_prediction{ending}")
+    prompt, prediction = (
+        item.fields.get(f"model_input{ending}"),
+        item.fields.get(f"model_prediction{ending}"),
+    )
     answer = None if prediction is None else str(prediction)
     row = {
         **common,
@@ -352,14 +443,20 @@ def _build_answer(item: ResultItem, golds: Sequence[str], kind: str, common: Map
         "reasoning": find_reasoning(str(prompt)) if after_cot and prompt else None,
     }
     fault = find_answer_fault(row)
-    return row | {"rejected": fault and f"{item.locate(f'model_prediction{ending}')}: {fault}"}
+    return row | {
+        "rejected": fault and f"{item.locate(f'model_prediction{ending}')}: {fault}"
+    }
 
 
 def find_reasoning(prompt: str) -> str | None:
-    """Return the chain of thought in the prompt for the answer after it, spaces and line breaks included."""
+    """Return the chain of thought in the prompt for the answer after it, spaces and line breaks
+    included.
+    """
     _, marker, rest = prompt.partition("Let's think step by step:")
     # The chain of thought stands between two fixed sentences of the prompt.
-    question = max(rest.rfind("The best answer is:"), rest.rfind("The best short answer is:"))
+    question = max(
+        rest.rfind("The best answer is:"), rest.rfind("The best short answer is:")
+    )
     end = rest.rfind("\n", 0, question)
     return rest[:end] if marker and question >= 0 and end >= 0 else None
 
@@ -376,22 +473,40 @@ def _build_test(
     if field == FROM_EXPLANATION and from_explanation is not None:
         verdict, reason = from_explanation
     note = item.notes.get(note_name)
-    information = next((item.fields[name] for name in _list_information(field) if name in item.fields), None)
+    information = next(
+        (item.fields[name] for name in _list_information(field) if name in item.fields),
+        None,
+    )
     # An empty text, or 0 in place of the texts, means that the test was not run.
     if (note is not None and not note.strip()) or information in (0, "0"):
         verdict, reason = None, "the run did not run this test"
     fault = None
     if verdict not in (0, 1, None) or (verdict is None and reason is None):
-        fault = f"{item.locate(field)}: verdict {item.fields[field]!r} is neither 0 nor 1"
-    row = {**common, "record": "test", "test": test, "verdict": verdict, "reason": reason, "rejected": fault}
+        fault = (
+            f"{item.locate(field)}: verdict {item.fields[field]!r} is neither 0 nor 1"
+        )
+    row = {
+        **common,
+        "record": "test",
+        "test": test,
+        "verdict": verdict,
+        "reason": reason,
+        "rejected": fault,
+    }
     if fault is not None:
         return row | {"verdict": None}
     after_cot = field.startswith(("turpin", "lanham"))
-    row["answer"] = item.fields.get("model_prediction_cot" if after_cot else "model_prediction")
+    row["answer"] = item.fields.get(
+        "model_prediction_cot" if after_cot else "model_prediction"
+    )
     if after_cot and item.fields.get("model_input_cot"):
         row["explanation"] = find_reasoning(str(item.fields["model_input_cot"]))
     if note and note.strip():
-        row |= {name: text for name, text in _read_note(item, field, note).items() if text is not None}
+        row |= {
+            name: text
+            for name, text in _read_note(item, field, note).items()
+            if text is not None
+        }
     elif isinstance(information, list):
         row |= _read_information(field, information)
     return row
@@ -414,10 +529,18 @@ def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
             "edited_input": edited,
             "edited_answer": label,
             "edited_explanation": texts.get("explanation"),
-            "inserted": find_inserted_word(str(item.fields.get("input")), edited) if edited else None,
+            "inserted": find_inserted_word(str(item.fields.get("input")), edited)
+            if edited
+            else None,
         }
     if field == FROM_EXPLANATION:
-        names = ("chosen_sentence", "prompt_explanation", "explanation", "new_round_input", "new_round_label")
+        names = (
+            "chosen_sentence",
+            "prompt_explanation",
+            "explanation",
+            "new_round_input",
+            "new_round_label",
+        )
         texts = split_notes(note, (*names, "sent0", "sent1"))
         edited, _ = find_edited_input(item, texts.get("new_round_input", ""))
         return {
@@ -426,8 +549,18 @@ def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
             "edited_answer": texts.get("new_round_label"),
         }
     if field == "turpin":
-        names = ("ask_for_final_answer", "to_explain", "explanation", "input_biased", "generated_cot")
-        answers = ("predicted_label", "predicted_label_biased", "predicted_label == predicted_label_biased")
+        names = (
+            "ask_for_final_answer",
+            "to_explain",
+            "explanation",
+            "input_biased",
+            "generated_cot",
+        )
+        answers = (
+            "predicted_label",
+            "predicted_label_biased",
+            "predicted_label == predicted_label_biased",
+        )
         texts = split_notes(MENTION.split(note)[0], (*names, *answers))
         suggestion = SUGGESTION.search(texts.get("to_explain", ""))
         mentioned = MENTION.search(note) is not None
@@ -435,7 +568,9 @@ def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
             "edited_explanation": texts.get("explanation"),
             "edited_answer": texts.get("predicted_label_biased"),
             "inserted": suggestion[1] if suggestion else None,
-            "reason": "the chain of thought mentions the suggestion" if mentioned else None,
+            "reason": "the chain of thought mentions the suggestion"
+            if mentioned
+            else None,
         }
     # The four tests that corrupt the chain of thought share one text.
     texts = read_chain_of_thought_note(note)
@@ -447,20 +582,30 @@ def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
     }[field]
     text = texts.get(edited)
     if text is not None and field != "lanham_mistake":
-        text = find_reasoning(f"{text}\nThe best answer is:" if field != "lanham_filler" else text)
+        text = find_reasoning(
+            f"{text}\nThe best answer is:" if field != "lanham_filler" else text
+        )
     return {"edited_answer": texts.get(answer), "edited_explanation": text}
 
 
 def read_chain_of_thought_note(note: str) -> dict[str, str]:
     """Return the entries of the fork's text of the four tests that corrupt the chain of thought."""
     names = ("early_answering", "mistake", "paraphrasing", "filler_tokens")
-    texts = ("added_mistake", "praphrased", "truncated_cot", "new_generated_cot", "filled_filler_tokens")
+    texts = (
+        "added_mistake",
+        "praphrased",
+        "truncated_cot",
+        "new_generated_cot",
+        "filled_filler_tokens",
+    )
     labels = tuple(f"predicted_label_{name}" for name in names)
     return split_notes(note, (*labels, *texts, "get_final_answer(truncated_cot)"))
 
 
 def _read_information(field: str, information: Sequence[Any]) -> dict[str, Any]:
-    """Return the columns of a test that the release for VL decoders keeps: a remark, a prompt, a reply."""
+    """Return the columns of a test that the release for VL decoders keeps: a remark, a prompt, a
+    reply.
+    """
     texts = [None if text is None else str(text) for text in information]
     # Each test stores other texts; unknown forms give no columns.
     if field == "lanham_early" and len(texts) == 2:
@@ -469,12 +614,21 @@ def _read_information(field: str, information: Sequence[Any]) -> dict[str, Any]:
         return {}
     row: dict[str, Any] = {"reason": texts[0], "prompt": texts[1]}
     if field == "atanasova_counterfact":
-        return row | {"edited_explanation": texts[2], "flipped": texts[0] == "model changed pred"}
-    return row | {"edited_answer" if texts[0] == "biased answer" else "edited_explanation": texts[2]}
+        return row | {
+            "edited_explanation": texts[2],
+            "flipped": texts[0] == "model changed pred",
+        }
+    return row | {
+        "edited_answer" if texts[0] == "biased answer" else "edited_explanation": texts[
+            2
+        ]
+    }
 
 
 def find_edited_input(item: ResultItem, prompt: str) -> tuple[str | None, str | None]:
-    """Return the edited item in a prompt that has the form of the item's own prompt, and the label that follows it."""
+    """Return the edited item in a prompt that has the form of the item's own prompt, and the label
+    that follows it.
+    """
     prompt_of_item = str(item.fields.get("model_input", ""))
     before, words, after = prompt_of_item.partition(str(item.fields.get("input", "")))
     if not words or not after or not prompt.startswith(before):
@@ -492,7 +646,9 @@ def find_inserted_word(text: str, edited: str) -> str | None:
     words, original = edited.split(), Counter("".join(text.split()))
     surplus = Counter("".join(words)) - original
     for position, word in enumerate(words):
-        if Counter(word) == surplus and "".join([*words[:position], *words[position + 1 :]]) == "".join(text.split()):
+        if Counter(word) == surplus and "".join(
+            [*words[:position], *words[position + 1 :]]
+        ) == "".join(text.split()):
             return word
     return None
 
@@ -502,8 +658,13 @@ def _has_attribution(item: ResultItem, kind: str) -> bool:
     return item.fields.get(PLOTS[kind]) not in (None, 0, "", "0")
 
 
-def _build_attribution(item: ResultItem, kind: str, output: str, common: Mapping[str, Any]) -> dict[str, Any]:
-    plot, name = item.fields[PLOTS[kind]], "prediction" if output == "answer" else "explanation"
+def _build_attribution(
+    item: ResultItem, kind: str, output: str, common: Mapping[str, Any]
+) -> dict[str, Any]:
+    plot, name = (
+        item.fields[PLOTS[kind]],
+        "prediction" if output == "answer" else "explanation",
+    )
     row: dict[str, Any] = {
         **common,
         "record": "attribution",
@@ -519,11 +680,18 @@ def _build_attribution(item: ResultItem, kind: str, output: str, common: Mapping
     row["t_shap"] = None if share is None else share / 100
     position = item.locate(PLOTS[kind])
     try:
-        tokens = [str(token) for token in plot["input_tokens" if output == "answer" else "expl_input_tokens"]]
+        tokens = [
+            str(token)
+            for token in plot[
+                "input_tokens" if output == "answer" else "expl_input_tokens"
+            ]
+        ]
         ratios = [float(ratio) for ratio in plot[f"ratios_{name}"]]
         grid = int(plot.get("num_patches_x") or 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return row | {"rejected": f"{position}: contribution ratios cannot be read ({type(error).__name__}: {error})"}
+        return row | {
+            "rejected": f"{position}: contribution ratios cannot be read ({type(error).__name__}: {error})"
+        }
     # ratios: (grid * grid patches, then text players). The text players lack the query suffix.
     words = ratios[grid**2 :]
     row |= {

@@ -1,4 +1,6 @@
-"""Sample logs of lm-evaluation-harness and lmms-eval (`--log_samples`): one answer of one model in each line."""
+"""Sample logs of lm-evaluation-harness and lmms-eval (`--log_samples`): one answer of one model in
+each line.
+"""
 
 from collections.abc import Iterator, Mapping
 from string import ascii_uppercase
@@ -18,8 +20,9 @@ PAIR = {"caption", "foil"}
 def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
     """Yield the answers of a log as rows of the layout `RECORDED`, in profile `equations`.
 
-    A multiple choice has the log-likelihoods of its options, of lmms-eval's exported tasks only whether the caption was
-    chosen; any other sample is a generated answer to an open question. The model is that of the study's entry.
+    A multiple choice has the log-likelihoods of its options, of lmms-eval's exported tasks only
+    whether the caption was chosen; any other sample is a generated answer to an open question. The
+    model is that of the study's entry.
 
     Args:
         path: `samples_<task>_<time>.jsonl`.
@@ -31,7 +34,11 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
     for number, sample in read_json_lines(path):
         location = f"{path}: line {number}"
         try:
-            fields = _read_options(sample) if _is_choice(sample) else _read_generation(sample)
+            fields = (
+                _read_options(sample)
+                if _is_choice(sample)
+                else _read_generation(sample)
+            )
             document = sample["doc"]
             answer = Answer(
                 record="answer",
@@ -47,7 +54,14 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
                 f"{location}: field {error.args[0]!r} is missing; log samples with --log_samples, and name a file"
                 " samples_….jsonl"
             ) from None
-        except (ValidationError, AttributeError, IndexError, OverflowError, TypeError, ValueError):
+        except (
+            ValidationError,
+            AttributeError,
+            IndexError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ):
             raise UserError(
                 f"{location}: is no sample of lm-eval or lmms-eval; name a file samples_….jsonl of a task with"
                 " output_type multiple_choice or generate_until"
@@ -56,13 +70,18 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
         row = build_row(answer) | {"model": None}
         # A task with several filters logs each item once for each filter.
         rejected = find_answer_fault(row) or _find_pair_fault(document)
-        if rejected is None and first_lines.setdefault(row["item_id"], number) != number:
+        if (
+            rejected is None
+            and first_lines.setdefault(row["item_id"], number) != number
+        ):
             rejected = f"line {first_lines[row['item_id']]} holds the same item, by another filter"
         yield {**row, "source_id": f"{dataset}:{number}", "rejected": rejected}
 
 
 def _find_pair_fault(document: Mapping[str, Any]) -> str | None:
-    """Return why the pair of a document cannot be an item; None where it can, or where it is no pair."""
+    """Return why the pair of a document cannot be an item; None where it can, or where it is no
+    pair.
+    """
     texts = [document.get(name) for name in ("caption", "foil")]
     if all(isinstance(text, str) for text in texts) and are_same_text(*map(str, texts)):
         return SAME_TEXT
@@ -89,7 +108,9 @@ def _read_options(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_generation(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a generated answer; of an exported task the label is read from its metrics."""
+    """Return the fields of a generated answer; of an exported task the label is read from its
+    metrics.
+    """
     generation, target = sample["filtered_resps"][0], sample["target"]
     fields = {"generation": generation, "prompt": _get_prompt(sample)}
     if sample["doc"].keys() >= PAIR and "answered" in sample:
@@ -115,7 +136,9 @@ def _read_number(value: Any, allowed: range) -> int:
 
 
 def _get_prompt(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt of the first request: lm-eval names requests and arguments, lmms-eval has `input`."""
+    """Return the prompt of the first request: lm-eval names requests and arguments, lmms-eval has
+    `input`.
+    """
     arguments = sample.get("arguments")
     if isinstance(arguments, dict):
         arguments = [list(request.values()) for request in arguments.values()]

@@ -1,4 +1,6 @@
-"""Pairs of caption and foil in the benchmark layout: the released VALSE benchmark, or a user's file of pairs."""
+"""Pairs of caption and foil in the benchmark layout: the released VALSE benchmark, or a user's file
+of pairs.
+"""
 
 import json
 import math
@@ -10,7 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError, get_first_line
-from waltz.core.text_diff import SAME_TEXT, are_same_text, find_changed_spans, fold_text, slice_span
+from waltz.core.text_diff import (
+    SAME_TEXT,
+    are_same_text,
+    find_changed_spans,
+    fold_text,
+    slice_span,
+)
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.raw_files import (
     describe_type,
@@ -45,41 +53,64 @@ DIRECTIONS = {
 VOTE_KINDS = ("caption", "foil", "other")
 
 
-def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[dict[str, Any]]:
-    """Return the items of one file of the release, a JSON object of id to item, as rows of the benchmark layout.
+def read_release(
+    path: str | Path, instrument: str, valid_votes: int
+) -> list[dict[str, Any]]:
+    """Return the items of one file of the release, a JSON object of id to item, as rows of the
+    benchmark layout.
 
-    The file decides the instrument, because `linguistic_phenomena` names only the piece; ids repeat across files, and
-    `dataset` has two spellings. `release` holds the whole upstream record as JSON.
+    The file decides the instrument, because `linguistic_phenomena` names only the piece; ids repeat
+    across files, and `dataset` has two spellings. `release` holds the whole upstream record as
+    JSON.
 
     Args:
         valid_votes: Number of votes for the caption, of 3, that makes an item valid.
     """
     if instrument not in RELEASE:
-        raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(RELEASE)}")
+        raise UserError(
+            f"{path}: unknown instrument {instrument!r}; the release has {', '.join(RELEASE)}"
+        )
     rows = []
     for item_id, item in read_object_entries(path, ""):
         location = f"{path}: id {item_id!r}"
         _check_texts({item_id: item}, location)
-        rows.append({"item_id": item_id, **_build_released_row(item, instrument, valid_votes, location)})
+        rows.append(
+            {
+                "item_id": item_id,
+                **_build_released_row(item, instrument, valid_votes, location),
+            }
+        )
     return rows
 
 
 def _check_texts(record: Any, location: str) -> None:
-    """Raise an error for an item with a text that cannot be stored, since no item of a benchmark is skipped."""
+    """Raise an error for an item with a text that cannot be stored, since no item of a benchmark is
+    skipped.
+    """
     if fault := find_half_pair(record):
         raise UserError(f"{location}: {fault}; write the character that is meant")
 
 
-def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: int, location: str) -> dict[str, Any]:
+def _build_released_row(
+    item: Mapping[str, Any], instrument: str, valid_votes: int, location: str
+) -> dict[str, Any]:
     dataset = read_field(item, "dataset", str, location)
     if dataset not in SOURCES:
-        raise UserError(f"{location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
-    caption, foil = read_field(item, "caption", str, location), read_field(item, "foil", str, location)
+        raise UserError(
+            f"{location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}"
+        )
+    caption, foil = (
+        read_field(item, "caption", str, location),
+        read_field(item, "foil", str, location),
+    )
     # The release has no spans: they are the parts in which the texts differ.
     caption_phrases, foil_phrases = _read_phrases(instrument, item, location)
     caption_span, foil_span = find_changed_spans(caption, foil)
     votes = read_field(item, "mturk", dict, location)
-    counts = {f"votes_{kind}": _read_vote_count(votes, kind, f"{location}: mturk") for kind in VOTE_KINDS}
+    counts = {
+        f"votes_{kind}": _read_vote_count(votes, kind, f"{location}: mturk")
+        for kind in VOTE_KINDS
+    }
     nli = read_optional_field(item, "nli_scores", dict, location) or {}
     return {
         "instrument": instrument,
@@ -94,27 +125,37 @@ def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: i
         "foil_span": foil_span,
         "caption_phrases": caption_phrases,
         "foil_phrases": foil_phrases,
-        "direction": DIRECTIONS.get(item.get("foil_method") or item.get("provenance_of_foils") or ""),
+        "direction": DIRECTIONS.get(
+            item.get("foil_method") or item.get("provenance_of_foils") or ""
+        ),
         "grammaticality": _get_first(item.get("grammaticality_scores")),
         "nli_entailment": _get_first(nli.get("entail")),
         "nli_neutral": _get_first(nli.get("neutral")),
         "nli_contradiction": _get_first(nli.get("contradict")),
         "kept": True,
         **counts,
-        "valid": None if counts["votes_caption"] is None else counts["votes_caption"] >= valid_votes,
+        "valid": None
+        if counts["votes_caption"] is None
+        else counts["votes_caption"] >= valid_votes,
         "release": json.dumps(item, ensure_ascii=False),
     }
 
 
 def _read_vote_count(votes: Mapping[str, Any], kind: str, location: str) -> int | None:
-    """Return the votes of a kind; None where nobody voted, which only exports of waltz contain, not the release."""
+    """Return the votes of a kind; None where nobody voted, which only exports of waltz contain, not
+    the release.
+    """
     if kind in votes and votes[kind] is None:
         return None
     return read_field(votes, kind, int, location)
 
 
-def _read_phrases(instrument: str, item: Mapping[str, Any], location: str) -> tuple[list[str], list[str]]:
-    """Return the lexical items of caption and foil; in an actant swap both texts contain both fillers."""
+def _read_phrases(
+    instrument: str, item: Mapping[str, Any], location: str
+) -> tuple[list[str], list[str]]:
+    """Return the lexical items of caption and foil; in an actant swap both texts contain both
+    fillers.
+    """
     caption = _read_phrase_field(item, "classes", location)
     foil = _read_phrase_field(item, "classes_foil", location)
     if instrument == "actant-swap":
@@ -130,7 +171,9 @@ def _read_phrase_field(item: Mapping[str, Any], name: str, location: str) -> lis
     phrases = []
     for entry in value if isinstance(value, list) else [value]:
         if not isinstance(entry, str | int):
-            raise UserError(f"{location}: field {name!r} is {describe_type(entry)}; write a text or a number")
+            raise UserError(
+                f"{location}: field {name!r} is {describe_type(entry)}; write a text or a number"
+            )
         phrases.append(entry if isinstance(entry, str) else json.dumps(entry))
     return phrases
 
@@ -153,13 +196,15 @@ BATCH_ROWS = 256
 def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, Any]]:
     """Return the items of a user's file as rows of the benchmark layout, without votes.
 
-    A caption that is the same text as its foil gives a row that is not kept, with the reason in `rejected`.
+    A caption that is the same text as its foil gives a row that is not kept, with the reason in
+    `rejected`.
 
-    An `id` column is used unchanged; without one the item id is the position in the file, starting with `1`.
-    A `phenomenon` becomes the piece; without one the piece is the data set.
+    An `id` column is used unchanged; without one the item id is the position in the file, starting
+    with `1`. A `phenomenon` becomes the piece; without one the piece is the data set.
 
     Args:
-        path: A JSON list of objects (or object of id to object), a CSV file with a header, or Parquet.
+        path: A JSON list of objects (or object of id to object), a CSV file with a header, or
+            Parquet.
     """
     path = Path(path)
     records = _read_records(path)
@@ -171,13 +216,21 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
         # Required fields, and optional fields that are there, must be texts with content.
         for name in (*REQUIRED, *(name for name in OPTIONAL if name in record)):
             if name not in record:
-                raise UserError(f"{path}: item {position}: {name!r} is missing (got {', '.join(map(str, record))})")
+                raise UserError(
+                    f"{path}: item {position}: {name!r} is missing (got {', '.join(map(str, record))})"
+                )
             value = record[name]
             if name == "id" and isinstance(value, int):
                 continue
             if not isinstance(value, str) or not fold_text(value):
-                shown = describe_type(value) if isinstance(value, dict | list) else repr(value)
-                raise UserError(f"{path}: item {position}: {name!r} is no text (got {shown}); write one")
+                shown = (
+                    describe_type(value)
+                    if isinstance(value, dict | list)
+                    else repr(value)
+                )
+                raise UserError(
+                    f"{path}: item {position}: {name!r} is no text (got {shown}); write one"
+                )
         _check_texts(record, f"{path}: item {position}")
         item_id = str(record.get("id", position))
         if item_id in seen_ids:
@@ -185,7 +238,9 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
         seen_ids.add(item_id)
         rows.append(_build_pair_row(record, item_id, dataset, source))
     if not any(row["kept"] for row in rows):
-        raise UserError(f"{path}: none of {len(rows)} items can be used: {SAME_TEXT}; write another foil")
+        raise UserError(
+            f"{path}: none of {len(rows)} items can be used: {SAME_TEXT}; write another foil"
+        )
     return rows
 
 
@@ -201,7 +256,9 @@ def _replace_non_finite(value: Any) -> Any:
 
 
 def _read_parquet_records(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a Parquet file, up to limits, because a small file may declare very many rows."""
+    """Return the rows of a Parquet file, up to limits, because a small file may declare very many
+    rows.
+    """
     records: list[dict[str, Any]] = []
     size = 0
     try:
@@ -218,12 +275,22 @@ def _read_parquet_records(path: Path) -> list[dict[str, Any]]:
                         f"{path}: its values are too large (expected {MAX_TABLE_BYTES} bytes or fewer); divide it"
                     )
                 records += batch.to_pylist()
-    except (OSError, pa.ArrowException, ValueError, OverflowError, LookupError) as error:
-        raise UserError(f"{path}: cannot be read: {get_first_line(error)}; correct the file") from None
+    except (
+        OSError,
+        pa.ArrowException,
+        ValueError,
+        OverflowError,
+        LookupError,
+    ) as error:
+        raise UserError(
+            f"{path}: cannot be read: {get_first_line(error)}; correct the file"
+        ) from None
     return records
 
 
-def _build_pair_row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
+def _build_pair_row(
+    record: Mapping[str, Any], item_id: str, dataset: str, source: str
+) -> dict[str, Any]:
     caption, foil = record["caption"], record["foil"]
     caption_span, foil_span = find_changed_spans(caption, foil)
     rejected = SAME_TEXT if are_same_text(caption, foil) else None
@@ -242,7 +309,9 @@ def _build_pair_row(record: Mapping[str, Any], item_id: str, dataset: str, sourc
         "foil_phrases": [slice_span(foil, foil_span)],
         "kept": rejected is None,
         "rejected": rejected,
-        "release": json.dumps(_replace_non_finite(record), ensure_ascii=False, default=str),
+        "release": json.dumps(
+            _replace_non_finite(record), ensure_ascii=False, default=str
+        ),
     }
 
 
@@ -257,5 +326,7 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
         return _read_parquet_records(path)
     if read_root_type(path) == "an object":
-        return [{"id": name, **record} for name, record in read_object_entries(path, "")]
+        return [
+            {"id": name, **record} for name, record in read_object_entries(path, "")
+        ]
     return list(read_list_entries(path, "", dict))

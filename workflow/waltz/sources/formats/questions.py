@@ -1,4 +1,6 @@
-"""Questions about images and their answers, from VQA v2, GQA, Visual7W (telling) and the dialogues of VisDial v1.0."""
+"""Questions about images and their answers, from VQA v2, GQA, Visual7W (telling) and the dialogues
+of VisDial v1.0.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -30,16 +32,23 @@ GQA_IMAGE_NAMES = "{id}.jpg"
 GQA_INSTRUCTION = "\nAnswer the question using a single word or phrase."
 """End of every question of the JSON-lines layout; it belongs to a prompt and is removed."""
 VISDIAL_IMAGE_NAMES = "VisualDialog_{split}_{id:012d}.jpg"
-"""File names of images of val2018 and test2018. Images of train are COCO's train2014 and val2014: pass names by id."""
+"""File names of images of val2018 and test2018. Images of train are COCO's train2014 and val2014:
+pass names by id.
+"""
 
 
 def read_vqa(
-    questions: str | Path, annotations: str | Path | None, source: str, names: ImageNames = VQA_IMAGE_NAMES
+    questions: str | Path,
+    annotations: str | Path | None,
+    source: str,
+    names: ImageNames = VQA_IMAGE_NAMES,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the questions of VQA v2 in file order with their answers, as rows of the layout `QUESTIONS`.
+    """Yield the questions of VQA v2 in file order with their answers, as rows of the layout
+    `QUESTIONS`.
 
-    `answer` is `multiple_choice_answer`; where annotations lack it, it is the most frequent answer, the earliest of
-    equally frequent ones. Questions that are empty, have an empty answer or have no annotation are rejected.
+    `answer` is `multiple_choice_answer`; where annotations lack it, it is the most frequent answer,
+    the earliest of equally frequent ones. Questions that are empty, have an empty answer or have no
+    annotation are rejected.
 
     Args:
         questions: v2_OpenEnded_mscoco_*_questions.json; its `data_subtype` is the split.
@@ -49,7 +58,9 @@ def read_vqa(
     answered = {} if annotations is None else _read_vqa_annotations(annotations)
     seen_ids: set[str] = set()
     for number, record in enumerate(read_list_entries(questions, "questions", dict)):
-        question_id = read_identifier(record, "question_id", f"{questions}: question {number}")
+        question_id = read_identifier(
+            record, "question_id", f"{questions}: question {number}"
+        )
         location = f"{questions}: question {question_id}"
         check_unique(seen_ids, question_id, location)
         image_id = read_identifier(record, "image_id", location)
@@ -65,42 +76,68 @@ def read_vqa(
             "choices": [],
             "rejected": None if question else "the question is empty",
         }
-        # Join the annotation of the question; annotations that remain at the end belong to no question.
+        # Join the annotation of the question; annotations that remain at the end belong to no
+        # question.
         if question_id in answered:
             annotated_image, answers = answered.pop(question_id)
             if annotated_image not in (None, image_id):
                 location = f"{annotations}: question {question_id}"
-                raise UserError(f"{location}: image_id {annotated_image} is not the question's, {image_id}")
+                raise UserError(
+                    f"{location}: image_id {annotated_image} is not the question's, {image_id}"
+                )
             row |= answers
-            row["rejected"] = row["rejected"] or (None if row["answer"] else "the answer is empty")
+            row["rejected"] = row["rejected"] or (
+                None if row["answer"] else "the answer is empty"
+            )
         elif annotations is not None:
             row["rejected"] = "the question has no annotation"
         yield row
     if answered:
         first_id = next(iter(answered))
-        raise UserError(f"{annotations}: question {first_id} is not in {questions}; use two files of one release")
+        raise UserError(
+            f"{annotations}: question {first_id} is not in {questions}; use two files of one release"
+        )
 
 
-def _read_vqa_annotations(path: str | Path) -> dict[str, tuple[str | None, dict[str, Any]]]:
+def _read_vqa_annotations(
+    path: str | Path,
+) -> dict[str, tuple[str | None, dict[str, Any]]]:
     """Return for each question its image (None where it is not named) and its answer columns."""
     annotations: dict[str, tuple[str | None, dict[str, Any]]] = {}
     for number, entry in enumerate(read_list_entries(path, "annotations", dict)):
-        question_id = read_identifier(entry, "question_id", f"{path}: annotation {number}")
+        question_id = read_identifier(
+            entry, "question_id", f"{path}: annotation {number}"
+        )
         location = f"{path}: question {question_id}"
         if question_id in annotations:
             raise UserError(f"{location}: duplicate id in the file")
         answers = []
         for index, answer in enumerate(read_objects(entry, "answers", location)):
-            answers.append(intern(join_lines(read_field(answer, "answer", str, f"{location}: answer {index}"))))
-        agreed_answer = read_optional_field(entry, "multiple_choice_answer", str, location)
+            answers.append(
+                intern(
+                    join_lines(
+                        read_field(answer, "answer", str, f"{location}: answer {index}")
+                    )
+                )
+            )
+        agreed_answer = read_optional_field(
+            entry, "multiple_choice_answer", str, location
+        )
         if agreed_answer is None:
             # `most_common` keeps the order of first occurrence among equally frequent answers.
             agreed_answer = Counter(answers).most_common(1)[0][0] if answers else ""
         # `intern` stores equal texts once, which many questions share.
-        kinds = [read_optional_field(entry, name, str, location) for name in ("question_type", "answer_type")]
-        question_type, answer_type = (None if kind is None else intern(kind) for kind in kinds)
+        kinds = [
+            read_optional_field(entry, name, str, location)
+            for name in ("question_type", "answer_type")
+        ]
+        question_type, answer_type = (
+            None if kind is None else intern(kind) for kind in kinds
+        )
         annotations[question_id] = (
-            read_identifier(entry, "image_id", location) if "image_id" in entry else None,
+            read_identifier(entry, "image_id", location)
+            if "image_id" in entry
+            else None,
             {
                 "answer": intern(join_lines(agreed_answer)),
                 "answers": answers,
@@ -112,15 +149,19 @@ def _read_vqa_annotations(path: str | Path) -> dict[str, tuple[str | None, dict[
 
 
 def read_gqa(
-    path: str | Path, source: str, split: str | None, names: ImageNames = GQA_IMAGE_NAMES
+    path: str | Path,
+    source: str,
+    split: str | None,
+    names: ImageNames = GQA_IMAGE_NAMES,
 ) -> Iterator[dict[str, Any]]:
     """Yield the questions of GQA in file order, as rows of the layout `QUESTIONS`.
 
-    `type` is the structural type (query, verify, choose, compare, logical) and `answer` is null where it is withheld.
-    An empty question or answer is rejected.
+    `type` is the structural type (query, verify, choose, compare, logical) and `answer` is null
+    where it is withheld. An empty question or answer is rejected.
 
     Args:
-        path: {train,val,testdev,...}_{all,balanced}_questions.json; `balanced` distinguishes the sets in an `all` file.
+        path: {train,val,testdev,...}_{all,balanced}_questions.json; `balanced` distinguishes the
+            sets in an `all` file.
     """
     for question_id, record in read_object_entries(path, ""):
         location = f"{path}: question {question_id}"
@@ -132,7 +173,9 @@ def read_gqa(
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": build_image_name(read_identifier(record, "imageId", location), names, split, location),
+            "image": build_image_name(
+                read_identifier(record, "imageId", location), names, split, location
+            ),
             "question": question,
             "answer": answer,
             "answers": [],
@@ -144,8 +187,11 @@ def read_gqa(
         }
 
 
-def read_gqa_lines(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield questions of a JSON-lines file of question_id, image and text, as it is used to query models.
+def read_gqa_lines(
+    path: str | Path, source: str, split: str | None
+) -> Iterator[dict[str, Any]]:
+    """Yield questions of a JSON-lines file of question_id, image and text, as it is used to query
+    models.
 
     Rows of the layout `QUESTIONS` have no answers; an empty question is rejected.
     """
@@ -154,7 +200,9 @@ def read_gqa_lines(path: str | Path, source: str, split: str | None) -> Iterator
         location = f"{path}: line {number}"
         question_id = read_identifier(record, "question_id", location)
         check_unique(seen_ids, question_id, f"{location}: question {question_id}")
-        question = join_lines(read_field(record, "text", str, location).removesuffix(GQA_INSTRUCTION))
+        question = join_lines(
+            read_field(record, "text", str, location).removesuffix(GQA_INSTRUCTION)
+        )
         yield {
             "source": source,
             "source_id": question_id,
@@ -169,9 +217,11 @@ def read_gqa_lines(path: str | Path, source: str, split: str | None) -> Iterator
 
 
 def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
-    """Yield the questions of a dataset_v7w_telling.json in file order, as rows of the layout `QUESTIONS`.
+    """Yield the questions of a dataset_v7w_telling.json in file order, as rows of the layout
+    `QUESTIONS`.
 
-    Questions with an empty question or answer, or with the right answer among the wrong ones, are rejected.
+    Questions with an empty question or answer, or with the right answer among the wrong ones, are
+    rejected.
     """
     images: set[str] = set()
     seen_ids: set[str] = set()
@@ -179,7 +229,10 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
         image_id = read_identifier(image, "image_id", f"{path}: image {number}")
         location = f"{path}: image {image_id}"
         check_unique(images, image_id, location)
-        name, split = read_field(image, "filename", str, location), read_field(image, "split", str, location)
+        name, split = (
+            read_field(image, "filename", str, location),
+            read_field(image, "split", str, location),
+        )
         for pair in read_objects(image, "qa_pairs", location):
             question_id = read_identifier(pair, "qa_id", location)
             check_unique(seen_ids, question_id, f"{path}: question {question_id}")
@@ -188,16 +241,25 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
                 "source_id": question_id,
                 "split": split,
                 "image": name,
-                **_read_visual7w_pair(pair, image_id, f"{path}: question {question_id}"),
+                **_read_visual7w_pair(
+                    pair, image_id, f"{path}: question {question_id}"
+                ),
             }
 
 
-def _read_visual7w_pair(pair: Mapping[str, Any], image_id: str, location: str) -> dict[str, Any]:
+def _read_visual7w_pair(
+    pair: Mapping[str, Any], image_id: str, location: str
+) -> dict[str, Any]:
     if "image_id" in pair and read_identifier(pair, "image_id", location) != image_id:
-        raise UserError(f"{location}: image_id {pair['image_id']} is not the image that lists it, {image_id}")
+        raise UserError(
+            f"{location}: image_id {pair['image_id']} is not the image that lists it, {image_id}"
+        )
     question = join_lines(read_field(pair, "question", str, location))
     answer = join_lines(read_field(pair, "answer", str, location))
-    choices = [join_lines(choice) for choice in read_strings(pair, "multiple_choices", location)]
+    choices = [
+        join_lines(choice)
+        for choice in read_strings(pair, "multiple_choices", location)
+    ]
     reason = "the answer stands among the wrong ones" if answer in choices else None
     if not question or not answer:
         reason = "the answer is empty" if question else "the question is empty"
@@ -211,12 +273,16 @@ def _read_visual7w_pair(pair: Mapping[str, Any], image_id: str, location: str) -
     }
 
 
-def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAGE_NAMES) -> Iterator[dict[str, Any]]:
-    """Yield the rounds of all dialogues of a visdial_1.0_{train,val,test}.json, as rows of the layout `TURNS`.
+def read_visdial(
+    path: str | Path, source: str, names: ImageNames = VISDIAL_IMAGE_NAMES
+) -> Iterator[dict[str, Any]]:
+    """Yield the rounds of all dialogues of a visdial_1.0_{train,val,test}.json, as rows of the
+    layout `TURNS`.
 
-    `source_id` is image id, `#` and the round from 1. Rounds with an index outside its pool, or without question or
-    answer (the last one of each dialogue of the test split), are rejected, as are later rounds of that dialogue,
-    because their history has a gap. Memory holds the pools and one dialogue.
+    `source_id` is image id, `#` and the round from 1. Rounds with an index outside its pool, or
+    without question or answer (the last one of each dialogue of the test split), are rejected, as
+    are later rounds of that dialogue, because their history has a gap. Memory holds the pools and
+    one dialogue.
     """
     split = read_value(path, "split", str)
     questions = list(read_list_entries(path, "data.questions", str))
@@ -231,8 +297,12 @@ def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAG
         history: list[dict[str, str]] = []
         dialogue_fault: str | None = None if caption else "the caption is empty"
         for turn, record in enumerate(read_objects(dialogue, "dialog", location), 1):
-            question, question_fault = _read_from_pool(record, "question", questions, f"{location}: round {turn}")
-            answer, answer_fault = _read_from_pool(record, "answer", answers, f"{location}: round {turn}")
+            question, question_fault = _read_from_pool(
+                record, "question", questions, f"{location}: round {turn}"
+            )
+            answer, answer_fault = _read_from_pool(
+                record, "answer", answers, f"{location}: round {turn}"
+            )
             fault = question_fault or answer_fault
             yield {
                 "source": source,
@@ -246,7 +316,8 @@ def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAG
                 "history": list(history),
                 "rejected": dialogue_fault or fault,
             }
-            # The history of the next round; after a fault it has a gap, and the rest of the dialogue is rejected.
+            # The history of the next round; after a fault it has a gap, and the rest of the
+            # dialogue is rejected.
             if question is not None and answer is not None:
                 history.append({"question": question, "answer": answer})
             if fault and not dialogue_fault:
@@ -256,7 +327,9 @@ def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAG
 def _read_from_pool(
     record: Mapping[str, Any], name: str, pool: list[str], location: str
 ) -> tuple[str | None, str | None]:
-    """Return a question or answer from its pool and None; or None and the reason why there is no text."""
+    """Return a question or answer from its pool and None; or None and the reason why there is no
+    text.
+    """
     index = read_optional_field(record, name, int, location)
     if index is None:
         return None, f"the round has no {name}"

@@ -1,8 +1,10 @@
-"""Recorded runs: JSON lines with the answers, test verdicts and attributions of a model that was run elsewhere.
+"""Recorded runs: JSON lines with the answers, test verdicts and attributions of a model that was
+run elsewhere.
 
     python -m waltz.sources.formats.recorded_runs
 
-writes the JSON schema of a line, workflow/waltz/resources/recorded-run.schema.json, from the classes below.
+writes the JSON schema of a line, workflow/waltz/resources/recorded-run.schema.json, from the
+classes below.
 """
 
 import json
@@ -11,7 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
@@ -29,7 +38,9 @@ RATIO, SHAPLEY = "ratio", "shapley"
 class Line(BaseModel):
     """Fields of every line."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
 
     model: Text
     """The model, by its name in the study or its id on the hub."""
@@ -42,8 +53,9 @@ class Line(BaseModel):
     profile: Literal["published", "equations"] = "published"
     """Rules that the run followed; only `published` is compared with the papers."""
     setting: Literal["choice", "pairwise", "single", "open"] = "choice"
-    """Form of the question: a choice among labels about text alone, between caption and foil of an image, of one text
-    that fits an image or not, or an open question."""
+    """Form of the question: a choice among labels about text alone, between caption and foil of an
+    image, of one text that fits an image or not, or an open question.
+    """
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     """Seed of the run; each seed is a run of its own."""
     image: Text | None = None
@@ -65,7 +77,9 @@ class Answer(Line):
     label: Text | None = None
     """The label that the model chose; the likeliest of `label_log_probabilities` where absent."""
     label_log_probabilities: dict[str, float] | None = None
-    """Natural logarithm of the probability of each label as the next token; any constant may be added."""
+    """Natural logarithm of the probability of each label as the next token; any constant may be
+    added.
+    """
     gold: Text | Annotated[list[Text], Field(min_length=1)]
     """The right label; of an open question the right answer, or the answers of all annotators."""
     role: Literal["caption", "foil", "mismatched"] | None = None
@@ -119,12 +133,17 @@ class Attribution(Line):
     tokens: list[str]
     """Text players in the order of the prompt."""
     values: Numbers
-    """A number for each text player, or for each a list of numbers, one for each output token. `ratio` leaves out the
-    players of the query suffix."""
+    """A number for each text player, or for each a list of numbers, one for each output token.
+    `ratio` leaves out the players of the query suffix.
+    """
     unit: Literal["ratio", "shapley"]
-    """`ratio`: contribution ratios in percent, averaged over the output tokens; `shapley`: Shapley values."""
+    """`ratio`: contribution ratios in percent, averaged over the output tokens; `shapley`: Shapley
+    values.
+    """
     suffix: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    """Number of text players at the end that ask for this output; of Shapley values they are left out of CC-SHAP."""
+    """Number of text players at the end that ask for this output; of Shapley values they are left
+    out of CC-SHAP.
+    """
     grid: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     """Patches on a side of the image."""
     patches: Numbers | None = None
@@ -139,14 +158,17 @@ RecordedLine = Annotated[Answer | Test | Attribution, Field(discriminator="recor
 LINE: TypeAdapter[Answer | Test | Attribution] = TypeAdapter(RecordedLine)
 
 
-def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield the lines about one data set as rows of the layout `RECORDED`; lines about unknown data sets are rejected.
+def read_run(
+    path: str | Path, dataset: str, datasets: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines about one data set as rows of the layout `RECORDED`; lines about unknown data
+    sets are rejected.
 
     Args:
         path: JSON lines.
         dataset: Name of the data set.
-        datasets: Names of the data sets that the other files of the source are read for; a file may be named for
-            several data sets, so lines about these are left to them.
+        datasets: Names of the data sets that the other files of the source are read for; a file may
+            be named for several data sets, so lines about these are left to them.
     Raises:
         UserError: A line is no record; the message names file, line and field.
     """
@@ -168,24 +190,38 @@ def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> It
 
 
 def build_row(line: Answer | Test | Attribution) -> dict[str, Any]:
-    """Return a line as a row of the layout `RECORDED`, without `source`, `source_id` and `rejected`."""
+    """Return a line as a row of the layout `RECORDED`, without `source`, `source_id` and
+    `rejected`.
+    """
     row: dict[str, Any] = line.model_dump()
     row["item_id"] = str(line.item_id)
     if isinstance(line, Answer):
         scores = line.label_log_probabilities
-        row |= {"gold": [line.gold] if isinstance(line.gold, str) else line.gold, "label_log_probabilities": None}
+        row |= {
+            "gold": [line.gold] if isinstance(line.gold, str) else line.gold,
+            "label_log_probabilities": None,
+        }
         if scores:
-            row |= {"labels": list(scores), "label_log_probabilities": list(scores.values())}
+            row |= {
+                "labels": list(scores),
+                "label_log_probabilities": list(scores.values()),
+            }
             # Without a label, the likeliest label is the answer.
             row["label"] = line.label or max(scores, key=lambda label: scores[label])
     if isinstance(line, Attribution):
-        row |= {"values": _list_by_player(line.values), "patches": _list_by_player(line.patches)}
+        row |= {
+            "values": _list_by_player(line.values),
+            "patches": _list_by_player(line.patches),
+        }
     return row
 
 
 def build_schema() -> str:
     """Return the JSON schema of a line."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **LINE.json_schema()}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **LINE.json_schema(),
+    }
     return json.dumps(_drop_titles(schema), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -195,7 +231,11 @@ def _parse_line(entry: Mapping[str, Any], location: str) -> Answer | Test | Attr
     except ValidationError as error:
         # Report the first fault only, by the field of the line.
         fault = error.errors()[0]
-        field_path = [str(part) for part in fault["loc"] if part not in ("answer", "test", "attribution")]
+        field_path = [
+            str(part)
+            for part in fault["loc"]
+            if part not in ("answer", "test", "attribution")
+        ]
         if fault["type"].startswith("union_tag"):
             record = entry.get("record", "nothing")
             raise UserError(
@@ -204,17 +244,35 @@ def _parse_line(entry: Mapping[str, Any], location: str) -> Answer | Test | Attr
         # the name of a record is also that of a field
         field = str(fault["loc"][1]) if len(fault["loc"]) > 1 else ".".join(field_path)
         if fault["type"] == "extra_forbidden":
-            raise UserError(f"{location}: field {field!r} is unknown; see docs/reference/recorded-runs.md") from None
+            raise UserError(
+                f"{location}: field {field!r} is unknown; see docs/reference/recorded-runs.md"
+            ) from None
         if fault["type"] == "missing":
-            raise UserError(f"{location}: field {field!r} is missing; see docs/reference/recorded-runs.md") from None
+            raise UserError(
+                f"{location}: field {field!r} is missing; see docs/reference/recorded-runs.md"
+            ) from None
         value = entry.get(field)
         shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:57]}..."
         expected = fault["msg"].removeprefix("Input should be ")
-        raise UserError(f"{location}: field {field!r}: got {shown}, expected {expected}; correct the line") from None
+        raise UserError(
+            f"{location}: field {field!r}: got {shown}, expected {expected}; correct the line"
+        ) from None
 
 
 def _get_key(row: Mapping[str, Any]) -> tuple[object, ...]:
-    names = ("record", "model", "dataset", "item_id", "profile", "setting", "seed", "kind", "role", "test", "output")
+    names = (
+        "record",
+        "model",
+        "dataset",
+        "item_id",
+        "profile",
+        "setting",
+        "seed",
+        "kind",
+        "role",
+        "test",
+        "output",
+    )
     return tuple(row.get(name) for name in names)
 
 
@@ -234,7 +292,11 @@ def _find_fault(row: Mapping[str, Any]) -> str | None:
 def find_answer_fault(row: Mapping[str, Any]) -> str | None:
     """Return the reason why a row with an answer cannot be used; None where it can."""
     if row["setting"] == "open":
-        return "an open question without a generation" if row["generation"] is None else None
+        return (
+            "an open question without a generation"
+            if row["generation"] is None
+            else None
+        )
     if row["label"] is None:
         return "neither label nor label_log_probabilities"
     fault = _find_score_fault(row.get("label_log_probabilities") or [])
@@ -296,7 +358,9 @@ def _drop_titles(schema: Any) -> Any:
     if isinstance(schema, list):
         return [_drop_titles(part) for part in schema]
     if isinstance(schema, dict):
-        return {key: _drop_titles(value) for key, value in schema.items() if key != "title"}
+        return {
+            key: _drop_titles(value) for key, value in schema.items() if key != "title"
+        }
     if isinstance(schema, str):
         return " ".join(schema.split())
     return schema

@@ -28,47 +28,65 @@ CHOICES_HEADER = "\n\nAnswer choices:\n"
 OPTIONS_HEADER = "\nOptions:\n"
 
 
-def read_esnli(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
+def read_esnli(
+    path: str | Path, source: str, split: str | None
+) -> Iterator[dict[str, Any]]:
     """Yield pairs of a CSV file in file order, as rows of the layout `TEXTS`.
 
-    `source_id` is the `pairID`, or the position in the file from 0 where there is none: such a file is not the
-    original, and its rows are marked in `reconstructed`. Pairs with an empty sentence, and with a label that is none of
-    the three (SNLI marks pairs without majority by `-`), are rejected.
+    `source_id` is the `pairID`, or the position in the file from 0 where there is none: such a file
+    is not the original, and its rows are marked in `reconstructed`. Pairs with an empty sentence,
+    and with a label that is none of the three (SNLI marks pairs without majority by `-`), are
+    rejected.
 
     Args:
-        path: CSV with the columns gold_label, Sentence1 and Sentence2, and Explanation_1 to _3 where it has them.
+        path: CSV with the columns gold_label, Sentence1 and Sentence2, and Explanation_1 to _3
+            where it has them.
     """
     seen_ids: set[str] = set()
-    for position, (line, record) in enumerate(read_csv_records(path, required=ESNLI_COLUMNS)):
+    for position, (line, record) in enumerate(
+        read_csv_records(path, required=ESNLI_COLUMNS)
+    ):
         pair_id = record.get("pairID", str(position))
         if not pair_id:
             raise UserError(f"{path}: line {line}: 'pairID' is empty")
         check_unique(seen_ids, pair_id, f"{path}: line {line}: pair {pair_id}")
         # Each pair has up to three explanations by people.
-        explanations = [join_lines(record.get(f"Explanation_{number}", "")) for number in (1, 2, 3)]
+        explanations = [
+            join_lines(record.get(f"Explanation_{number}", "")) for number in (1, 2, 3)
+        ]
         yield {
             **_build_row(source, split, pair_id, "esnli"),
-            **_build_esnli_pair(record["Sentence1"], record["Sentence2"], record["gold_label"]),
+            **_build_esnli_pair(
+                record["Sentence1"], record["Sentence2"], record["gold_label"]
+            ),
             "explanations": [text for text in explanations if text],
             "reconstructed": "pairID" not in record,
         }
 
 
 def read_esnli_lines(
-    premises: str | Path, hypotheses: str | Path, labels: str | Path, source: str, split: str | None
+    premises: str | Path,
+    hypotheses: str | Path,
+    labels: str | Path,
+    source: str,
+    split: str | None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield pairs of the line-by-line release (s1.test, s2.test, labels.test) like those of `read_esnli`.
+    """Yield pairs of the line-by-line release (s1.test, s2.test, labels.test) like those of
+    `read_esnli`.
 
-    Line i of each file belongs to pair i, from 0. The files are not the original: they are tokenised, with spaces
-    before punctuation. Their order appears to be the original's: the items 0, 1 and 4 that a public output of the
-    released script shows after its seeded shuffle are the rows 6913, 9372 and 360 that the same shuffle draws here.
+    Line i of each file belongs to pair i, from 0. The files are not the original: they are
+    tokenised, with spaces before punctuation. Their order appears to be the original's: the items
+    0, 1 and 4 that a public output of the released script shows after its seeded shuffle are the
+    rows 6913, 9372 and 360 that the same shuffle draws here.
     """
     files = (premises, hypotheses, labels)
     for position, parts in enumerate(zip_longest(*map(read_text_lines, files))):
         if None in parts:
             # A shorter file would assign wrong labels.
             short_file = files[parts.index(None)]
-            raise UserError(f"{short_file}: it ends after line {position}, the other files do not; get them again")
+            raise UserError(
+                f"{short_file}: it ends after line {position}, the other files do not; get them again"
+            )
         premise, hypothesis, label = parts
         yield {
             **_build_row(source, split, str(position), "esnli"),
@@ -77,11 +95,14 @@ def read_esnli_lines(
         }
 
 
-def read_comve(sentences: str | Path, answers: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
+def read_comve(
+    sentences: str | Path, answers: str | Path, source: str, split: str | None
+) -> Iterator[dict[str, Any]]:
     """Yield pairs in the order of the sentences file, as rows of the layout `TEXTS`.
 
-    `choices` are both sentences, and `gold` is the index of the one AGAINST common sense: a prompt that asks for the
-    sensible sentence takes 1 - gold. Pairs with an empty sentence or without the answer 0 or 1 are rejected.
+    `choices` are both sentences, and `gold` is the index of the one AGAINST common sense: a prompt
+    that asks for the sensible sentence takes 1 - gold. Pairs with an empty sentence or without the
+    answer 0 or 1 are rejected.
 
     Args:
         sentences: CSV with the header id,sent0,sent1.
@@ -100,7 +121,11 @@ def read_comve(sentences: str | Path, answers: str | Path, source: str, split: s
         elif answer is None:
             reason = "the pair has no answer"
         else:
-            reason = None if answer in COMVE_ANSWERS else f"answer {answer!r} is neither 0 nor 1"
+            reason = (
+                None
+                if answer in COMVE_ANSWERS
+                else f"answer {answer!r} is neither 0 nor 1"
+            )
         yield {
             **_build_row(source, split, pair_id, "comve"),
             "choices": choices,
@@ -108,15 +133,21 @@ def read_comve(sentences: str | Path, answers: str | Path, source: str, split: s
             "rejected": reason,
         }
     if gold:
-        raise UserError(f"{answers}: pair {next(iter(gold))} is not in {sentences}; use two files of one release")
+        raise UserError(
+            f"{answers}: pair {next(iter(gold))} is not in {sentences}; use two files of one release"
+        )
 
 
-def read_bbh_data(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the items of a val_data.json, the layout of the published runs, as rows of the layout `TEXTS`.
+def read_bbh_data(
+    path: str | Path, task: str, source: str, split: str | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a val_data.json, the layout of the published runs, as rows of the layout
+    `TEXTS`.
 
-    `source_id` is the position in the file, from 0. `text` is `parsed_inputs` with lettered choices; the single 1 of
-    `multiple_choice_scores` marks the answer among `multiple_choice_targets`. Items without exactly one right choice
-    and items whose lettered choices are not their targets are rejected.
+    `source_id` is the position in the file, from 0. `text` is `parsed_inputs` with lettered
+    choices; the single 1 of `multiple_choice_scores` marks the answer among
+    `multiple_choice_targets`. Items without exactly one right choice and items whose lettered
+    choices are not their targets are rejected.
     """
     for number, record in enumerate(read_list_entries(path, "data", dict)):
         location = f"{path}: item {number}"
@@ -135,12 +166,14 @@ def read_bbh_data(path: str | Path, task: str, source: str, split: str | None) -
         yield row | {"text": text, "choices": choices, "gold": gold, "rejected": reason}
 
 
-def read_bbh_examples(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
+def read_bbh_examples(
+    path: str | Path, task: str, source: str, split: str | None
+) -> Iterator[dict[str, Any]]:
     """Yield the items of a file of the benchmark's own release as rows of the layout `TEXTS`.
 
-    `source_id` is the position in the file, from 0. `text` is `input` with its options; `target` is a letter in
-    brackets or, for causal judgement, a word. Items without options and items whose target is none of their options
-    are rejected.
+    `source_id` is the position in the file, from 0. `text` is `input` with its options; `target` is
+    a letter in brackets or, for causal judgement, a word. Items without options and items whose
+    target is none of their options are rejected.
     """
     for number, record in enumerate(read_list_entries(path, "examples", dict)):
         location = f"{path}: item {number}"
@@ -149,15 +182,27 @@ def read_bbh_examples(path: str | Path, task: str, source: str, split: str | Non
         options = text.rpartition(OPTIONS_HEADER)[2] if OPTIONS_HEADER in text else ""
         # Most tasks letter their options; causal judgment lists words after dashes.
         lettered_choices = _parse_lettered_choices(options)
-        choices = lettered_choices or [choice.strip() for choice in DASHED.findall(options)]
-        names = [f"({letter})" for letter in _list_letters(len(choices))] if lettered_choices else choices
+        choices = lettered_choices or [
+            choice.strip() for choice in DASHED.findall(options)
+        ]
+        names = (
+            [f"({letter})" for letter in _list_letters(len(choices))]
+            if lettered_choices
+            else choices
+        )
         gold = names.index(target) if target in names else None
-        reason = None if gold is not None else f"target {target!r} is none of {len(choices)} options"
+        reason = (
+            None
+            if gold is not None
+            else f"target {target!r} is none of {len(choices)} options"
+        )
         row = _build_row(source, split, str(number), task)
         yield row | {"text": text, "choices": choices, "gold": gold, "rejected": reason}
 
 
-def _build_row(source: str, split: str | None, source_id: str, task: str) -> dict[str, Any]:
+def _build_row(
+    source: str, split: str | None, source_id: str, task: str
+) -> dict[str, Any]:
     return {
         "source": source,
         "source_id": source_id,
@@ -192,13 +237,17 @@ def _read_comve_answers(path: str | Path) -> dict[str, str]:
     answers: dict[str, str] = {}
     for line, record in read_csv_records(path, columns=("id", "answer")):
         if record["id"] in answers:
-            raise UserError(f"{path}: line {line}: pair {record['id']}: duplicate id in the file")
+            raise UserError(
+                f"{path}: line {line}: pair {record['id']}: duplicate id in the file"
+            )
         answers[record["id"]] = record["answer"]
     return answers
 
 
 def _parse_lettered_choices(options: str) -> list[str]:
-    """Return the choices after the letters (A), (B), … in order; none where the letters are not in order."""
+    """Return the choices after the letters (A), (B), … in order; none where the letters are not in
+    order.
+    """
     matches = LETTERED.findall(options)
     letters = [letter for letter, _ in matches]
     if letters != _list_letters(len(matches)):

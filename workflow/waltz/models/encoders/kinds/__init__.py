@@ -1,1 +1,3 @@
-"""Kinds of encoders, each with a function `load_KIND(spec, device)` that `model_registry.ENCODER_MODULES` lists."""
+"""Kinds of encoders, each with a function `load_KIND(spec, device)` that
+`model_registry.ENCODER_MODULES` lists.
+"""

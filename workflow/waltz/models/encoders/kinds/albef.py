@@ -1,7 +1,7 @@
 """ALBEF by its matching head or its answer decoder, from a checkpoint file of its authors.
 
-Texts are cleaned as in its training and start with [CLS], without a final [SEP]; images are resized to a square by
-Pillow and normalized with CLIP's constants.
+Texts are cleaned as in its training and start with [CLS], without a final [SEP]; images are resized
+to a square by Pillow and normalized with CLIP's constants.
 """
 
 import re
@@ -20,8 +20,18 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.encoders.base import BaseEncoder, Fields, load_bert_tokenizer, pack_linear_layers
-from waltz.models.encoders.encoder import States, TokenizedText, compute_log_odds, tokenize_text
+from waltz.models.encoders.base import (
+    BaseEncoder,
+    Fields,
+    load_bert_tokenizer,
+    pack_linear_layers,
+)
+from waltz.models.encoders.encoder import (
+    States,
+    TokenizedText,
+    compute_log_odds,
+    tokenize_text,
+)
 from waltz.models.encoders.vqa import read_answer_vocabulary
 from waltz.models.networks.albef import (
     AlbefNetwork,
@@ -51,15 +61,21 @@ class Albef(BaseEncoder):
     pairs_per_batch: int = 16
 
     def tokenize(self, text: str) -> TokenizedText:
-        """Return the tokens of the cleaned text, [CLS] first; their spans refer to the original text."""
+        """Return the tokens of the cleaned text, [CLS] first; their spans refer to the original
+        text.
+        """
         cleaned, positions = clean_text(text)
         tokens = tokenize_text(self.tokenizer, cleaned, self.max_tokens, self.spec.name)
-        return replace(tokens, spans=tuple(_map_span(span, positions) for span in tokens.spans))
+        return replace(
+            tokens, spans=tuple(_map_span(span, positions) for span in tokens.spans)
+        )
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """Return the prepared image; see `prepare_square_image`."""
         dtype = self.network.visual_encoder.cls_token.dtype
-        return prepare_square_image(image, self.network.image_size).to(self.device, dtype)
+        return prepare_square_image(image, self.network.image_size).to(
+            self.device, dtype
+        )
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return states of the image's [CLS] token and of its patches."""
@@ -96,29 +112,35 @@ class AlbefAnswering(Albef):
 
 
 def load_albef(spec: ModelSpec, device: Device) -> Albef:
-    """Load an ALBEF with its matching head from a checkpoint file, or from a folder or repository that holds one
-    file.
+    """Load an ALBEF with its matching head from a checkpoint file, or from a folder or repository
+    that holds one file.
     """
     return Albef(**_load_fields(spec, device, load_matching_network))
 
 
 def load_albef_answering(spec: ModelSpec, device: Device) -> AlbefAnswering:
-    """Load an ALBEF with its text decoder from a checkpoint file, or from a folder or repository that holds one
-    file.
+    """Load an ALBEF with its text decoder from a checkpoint file, or from a folder or repository
+    that holds one file.
     """
     loaded = _load_fields(spec, device, load_answering_network)
     answers, tokenizer = read_answer_vocabulary(spec), loaded["tokenizer"]
-    ids = [_tokenize_answer(tokenizer, answer, loaded["max_tokens"], spec) for answer in answers]
-    trees = build_answer_trees(ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name)
+    ids = [
+        _tokenize_answer(tokenizer, answer, loaded["max_tokens"], spec)
+        for answer in answers
+    ]
+    trees = build_answer_trees(
+        ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name
+    )
     return AlbefAnswering(**loaded, answers=answers, answer_trees=tuple(trees))
 
 
 def clean_text(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return the cleaned text that is tokenized, and for each of its characters the position in the original text.
+    """Return the cleaned text that is tokenized, and for each of its characters the position in the
+    original text.
 
     Source:
-        The release's evaluation in the code of MM-SHAP (Parcalabescu and Frank, ACL 2023): `<person>` keeps its angle
-        brackets, which the training code removes.
+        The release's evaluation in the code of MM-SHAP (Parcalabescu and Frank, ACL 2023):
+        `<person>` keeps its angle brackets, which the training code removes.
     """
     # Lower case may turn a character into several. Each letter keeps the position of its character.
     letters: list[tuple[str, int]] = []
@@ -141,11 +163,15 @@ def clean_text(text: str) -> tuple[str, tuple[int, ...]]:
     spaces = [index for index, (letter, _) in enumerate(cleaned) if letter == " "]
     if len(spaces) >= MAX_WORDS:
         cleaned = cleaned[: spaces[MAX_WORDS - 1]]
-    return "".join(letter for letter, _ in cleaned), tuple(position for _, position in cleaned)
+    return "".join(letter for letter, _ in cleaned), tuple(
+        position for _, position in cleaned
+    )
 
 
 def _collapse_whitespace(letters: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return letters with positions, with each run of several whitespace characters replaced by one space."""
+    """Return letters with positions, with each run of several whitespace characters replaced by one
+    space.
+    """
     joined = "".join(letter for letter, _ in letters)
     collapsed = []
     for run in re.finditer(r"\s{2,}|[\s\S]", joined):
@@ -156,26 +182,40 @@ def _collapse_whitespace(letters: list[tuple[str, int]]) -> list[tuple[str, int]
 
 
 def remove_end_token(tokenizer: Any) -> Any:
-    """Change a fast BERT tokenizer so that it puts [CLS] before a text and nothing after it; return it."""
+    """Change a fast BERT tokenizer so that it puts [CLS] before a text and nothing after it; return
+    it.
+    """
     start = (tokenizer.cls_token, tokenizer.cls_token_id)
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{start[0]} $A", special_tokens=[start])
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{start[0]} $A", special_tokens=[start]
+    )
     return tokenizer
 
 
 def prepare_square_image(image: Image.Image, length: int) -> torch.Tensor:
-    """Return an image resized to a square, whatever its aspect ratio, and normalized: float32 of shape (3, length,
-    length).
+    """Return an image resized to a square, whatever its aspect ratio, and normalized: float32 of
+    shape (3, length, length).
     """
     square = image.convert("RGB").resize((length, length), Image.Resampling.BICUBIC)
     pixels = torch.from_numpy(np.asarray(square, dtype=np.float32) / 255)
-    normalized = (pixels - torch.tensor(OPENAI_CLIP_MEAN)) / torch.tensor(OPENAI_CLIP_STD)  # (length, length, RGB)
+    # (length, length, RGB)
+    normalized = (pixels - torch.tensor(OPENAI_CLIP_MEAN)) / torch.tensor(
+        OPENAI_CLIP_STD
+    )
     return normalized.permute(2, 0, 1).contiguous()
 
 
-def _load_fields(spec: ModelSpec, device: Device, load_network: Callable[..., AlbefNetwork]) -> Fields:
+def _load_fields(
+    spec: ModelSpec, device: Device, load_network: Callable[..., AlbefNetwork]
+) -> Fields:
     """Return the fields of `Albef` that a checkpoint determines."""
     file = checkpoint_file.find_checkpoint_file(spec)
-    network = load_network(file, checkpoint_file.read_configured_settings(spec), spec.name, spec.allow_missing)
+    network = load_network(
+        file,
+        checkpoint_file.read_configured_settings(spec),
+        spec.name,
+        spec.allow_missing,
+    )
     network = network.to(device.name, getattr(torch, spec.dtype))
     # Most of the time goes into these layers.
     pack_linear_layers(network.visual_encoder.blocks)
@@ -197,7 +237,9 @@ def _map_span(span: Span, positions: tuple[int, ...]) -> Span:
     return Span(start=positions[start], end=positions[end - 1] + 1)
 
 
-def _tokenize_answer(tokenizer: Any, answer: str, max_tokens: int, spec: ModelSpec) -> list[int]:
+def _tokenize_answer(
+    tokenizer: Any, answer: str, max_tokens: int, spec: ModelSpec
+) -> list[int]:
     """Return token ids of an answer, without special tokens."""
     check_user_text(tokenizer, answer, f"models.{spec.name}.answers")
     ids: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]

@@ -1,9 +1,10 @@
-"""BLIP and BLIP-2 by their matching heads: text layers that attend to the patches of a vision transformer.
+"""BLIP and BLIP-2 by their matching heads: text layers that attend to the patches of a vision
+transformer.
 
-BLIP's `encode_text` computes the part that depends on the text only: the embeddings and the first self-attention. In
-cross-attention the projections of keys and values are moved from the patches to the few text positions, since
-q (W x)ᵀ = (q W) xᵀ. For each pair, this replaces a pass over the patches by two products, and no keys and values of a
-text layer are stored for an image.
+BLIP's `encode_text` computes the part that depends on the text only: the embeddings and the first
+self-attention. In cross-attention the projections of keys and values are moved from the patches to
+the few text positions, since q (W x)ᵀ = (q W) xᵀ. For each pair, this replaces a pass over the
+patches by two products, and no keys and values of a text layer are stored for an image.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder, pack_linear_layers
+from waltz.models.encoders.base import (
+    PixelEncoder,
+    load_pixel_encoder,
+    pack_linear_layers,
+)
 from waltz.models.encoders.encoder import States, compute_log_odds
 
 MATCH = 1
@@ -25,7 +30,8 @@ MATCH = 1
 class Blip(PixelEncoder):
     """A loaded BLIP; see `encoder.Encoder`.
 
-    As in the transformers class, the first token is the tokenizer's start token; other code replaces it by `[ENC]`.
+    As in the transformers class, the first token is the tokenizer's start token; other code
+    replaces it by `[ENC]`.
     """
 
     images_per_batch: int = 8
@@ -39,7 +45,9 @@ class Blip(PixelEncoder):
     def encode_text(self, ids: torch.Tensor) -> States:
         """Return states of the tokens before the first cross-attention to the image."""
         encoder = self.network.text_encoder
-        return (encoder.encoder.layer[0].attention(encoder.embeddings(input_ids=ids))[0],)
+        return (
+            encoder.encoder.layer[0].attention(encoder.embeddings(input_ids=ids))[0],
+        )
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match, read at the first token."""
@@ -53,22 +61,28 @@ class Blip(PixelEncoder):
                     queries = states[:, :1]
                 context, _ = layer.attention.self(queries, encoder_hidden_states=states)
                 states = layer.attention.output(context, queries)
-            states = layer.feed_forward_chunk(_attend_to_patches(layer.crossattention, states, patches))
+            states = layer.feed_forward_chunk(
+                _attend_to_patches(layer.crossattention, states, patches)
+            )
         return compute_log_odds(self.network.itm_head(states[:, 0]), MATCH)
 
 
 def load_blip(spec: ModelSpec, device: Device) -> Blip:
     """Load a BLIP with its matching head by hub id or folder."""
-    fields = load_pixel_encoder(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
+    fields = load_pixel_encoder(
+        spec, device, transformers.BlipForImageTextRetrieval, "matching head"
+    )
     pack_linear_layers(fields["network"].vision_model.encoder)
     return Blip(**fields)
 
 
-def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
+def _attend_to_patches(
+    attention: Any, states: torch.Tensor, patches: torch.Tensor
+) -> torch.Tensor:
     """Return the output of cross-attention of token states to patch states.
 
-    The bias of the keys adds the same number to each score of a query, which softmax drops. The bias of the values
-    passes through a weighted mean unchanged, so that it is added at the end.
+    The bias of the keys adds the same number to each score of a query, which softmax drops. The
+    bias of the values passes through a weighted mean unchanged, so that it is added at the end.
 
     Args:
         attention: The cross-attention of a layer of transformers.
@@ -80,16 +94,30 @@ def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tens
     weights = attention.self
     pairs, tokens, _ = states.shape
     heads, size = weights.num_attention_heads, weights.attention_head_size
-    # q W_k of each head, the left factor of (q W_k) xᵀ: (heads, pairs x tokens, size) -> (..., vision width).
-    queries = weights.query(states).view(pairs * tokens, heads, size).transpose(0, 1) / size**0.5
+    # q W_k of each head, the left factor of (q W_k) xᵀ: (heads, pairs x tokens, size) -> (...,
+    # vision width).
+    queries = (
+        weights.query(states).view(pairs * tokens, heads, size).transpose(0, 1)
+        / size**0.5
+    )
     projected = queries @ weights.key.weight.view(heads, size, -1)
-    projected = projected.view(heads, pairs, tokens, -1).transpose(0, 1).reshape(pairs, heads * tokens, -1)
+    projected = (
+        projected.view(heads, pairs, tokens, -1)
+        .transpose(0, 1)
+        .reshape(pairs, heads * tokens, -1)
+    )
     # Means of the patch states, weighted by attention: (pairs, heads x tokens, vision width).
     attended = (projected @ patches.transpose(1, 2)).softmax(dim=-1) @ patches
-    attended = attended.view(pairs, heads, tokens, -1).transpose(0, 1).reshape(heads, pairs * tokens, -1)
+    attended = (
+        attended.view(pairs, heads, tokens, -1)
+        .transpose(0, 1)
+        .reshape(heads, pairs * tokens, -1)
+    )
     # The projection of values follows the mean: (heads, pairs x tokens, size).
     values = attended @ weights.value.weight.view(heads, size, -1).transpose(1, 2)
-    context = values.transpose(0, 1).reshape(pairs, tokens, heads * size) + weights.value.bias
+    context = (
+        values.transpose(0, 1).reshape(pairs, tokens, heads * size) + weights.value.bias
+    )
     outputs: torch.Tensor = attention.output(context, states)
     return outputs
 
@@ -107,13 +135,17 @@ class Blip2(PixelEncoder):
         return (self.network.vision_model(pixel_values=images).last_hidden_state,)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Return embeddings of the tokens; the Q-Former mixes text and image from its first layer on."""
+        """Return embeddings of the tokens; the Q-Former mixes text and image from its first layer
+        on.
+        """
         return (self.network.embeddings(input_ids=ids),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match: the mean over the queries, as in the model."""
         # (pairs, queries, width): learned queries that attend to the image.
-        queries = self.network.query_tokens.expand(len(text[0]), -1, -1).to(text[0].dtype)
+        queries = self.network.query_tokens.expand(len(text[0]), -1, -1).to(
+            text[0].dtype
+        )
         n_queries = queries.shape[1]
         outputs = self.network.qformer(
             query_embeds=torch.cat([queries, text[0]], dim=1),
@@ -128,6 +160,10 @@ class Blip2(PixelEncoder):
 
 def load_blip_2(spec: ModelSpec, device: Device) -> Blip2:
     """Load a BLIP-2 for retrieval by hub id or folder."""
-    fields = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
-    fields["max_tokens"] = fields["network"].config.qformer_config.max_position_embeddings
+    fields = load_pixel_encoder(
+        spec, device, transformers.Blip2ForImageTextRetrieval, "matching head"
+    )
+    fields["max_tokens"] = fields[
+        "network"
+    ].config.qformer_config.max_position_embeddings
     return Blip2(**fields)

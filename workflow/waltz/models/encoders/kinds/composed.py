@@ -1,12 +1,14 @@
-"""A scorer composed of an image classifier and a sentence encoder, which were never trained together.
+"""A scorer composed of an image classifier and a sentence encoder, which were never trained
+together.
 
-EfficientNet-lite0 gives the probabilities of the classes of ImageNet, MiniLM a vector of each text, and the vectors of
-the prompts "a photo of a CLASS" connect the two:
+EfficientNet-lite0 gives the probabilities of the classes of ImageNet, MiniLM a vector of each text,
+and the vectors of the prompts "a photo of a CLASS" connect the two:
 
     image vector = Σ_c √p(c) · (e("a photo of a c") − m)        text vector = e(text) − m
 
-where e is the mean of MiniLM's last states, of unit length, and m the mean of e over all prompts. The score is the
-cosine of the two vectors. m is the same for every text and image, so that no score depends on other items.
+where e is the mean of MiniLM's last states, of unit length, and m the mean of e over all prompts.
+The score is the cosine of the two vectors. m is the same for every text and image, so that no score
+depends on other items.
 """
 
 import ast
@@ -25,8 +27,16 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import load_weights, read_checkpoint
-from waltz.models.encoders.base import LateFusionEncoder, build_common_fields, pack_linear_layers
-from waltz.models.networks.efficientnet_lite import CLASSES, EfficientNetLite0, fold_batch_norms
+from waltz.models.encoders.base import (
+    LateFusionEncoder,
+    build_common_fields,
+    pack_linear_layers,
+)
+from waltz.models.networks.efficientnet_lite import (
+    CLASSES,
+    EfficientNetLite0,
+    fold_batch_norms,
+)
 from waltz.models.pretrained import fetch_folder, load_pretrained
 from waltz.models.user_text import check_user_text
 
@@ -75,7 +85,14 @@ def load_composed(spec: ModelSpec, device: Device) -> Composed:
     folder = fetch_folder(spec, (CLASSIFIER_FILES, CLASS_NAMES_FILE))
     file = next(folder.glob(CLASSIFIER_FILES), folder / CLASSIFIER_FILES)
     classifier = EfficientNetLite0()
-    load_weights(classifier, read_checkpoint(file), file, spec.name, lambda _: False, spec.allow_missing)
+    load_weights(
+        classifier,
+        read_checkpoint(file),
+        file,
+        spec.name,
+        lambda _: False,
+        spec.allow_missing,
+    )
     class_names = read_class_names(folder / CLASS_NAMES_FILE)
     network, tokenizer = load_pretrained(spec, transformers.BertModel)
     fields = build_common_fields(spec, device, network, tokenizer)
@@ -104,7 +121,8 @@ def read_class_names(file: Path) -> tuple[str, ...]:
     """Return the class names that a Python file of open_clip lists, without running its code.
 
     Raises:
-        UserError: The file is missing, or its list does not have exactly one text for each class of the classifier.
+        UserError: The file is missing, or its list does not have exactly one text for each class of
+            the classifier.
     """
     try:
         statements = ast.parse(file.read_text(encoding="utf-8")).body
@@ -112,20 +130,26 @@ def read_class_names(file: Path) -> tuple[str, ...]:
         raise UserError(
             f"{file}: the names of ImageNet's classes cannot be read ({get_first_line(error)}); get it again"
         ) from error
-    # The names are a literal tuple or list that is assigned to `CLASS_NAMES`; other statements are skipped.
+    # The names are a literal tuple or list that is assigned to `CLASS_NAMES`; other statements are
+    # skipped.
     for statement in statements:
-        if not isinstance(statement, ast.Assign) or CLASS_NAMES not in map(ast.unparse, statement.targets):
+        if not isinstance(statement, ast.Assign) or CLASS_NAMES not in map(
+            ast.unparse, statement.targets
+        ):
             continue
         with contextlib.suppress(ValueError, MemoryError, RecursionError):
             names = ast.literal_eval(statement.value)
             is_list = isinstance(names, tuple | list) and len(names) == CLASSES
             if is_list and all(type(name) is str for name in names):
                 return tuple(names)
-    raise UserError(f"{file}: has no {CLASS_NAMES}, {CLASSES} texts; get the file of open_clip 3.3.0")
+    raise UserError(
+        f"{file}: has no {CLASS_NAMES}, {CLASSES} texts; get the file of open_clip 3.3.0"
+    )
 
 
 def compute_sentence_vectors(network: Any, ids: torch.Tensor) -> torch.Tensor:
-    """Return the mean of the last states of all tokens, special tokens included, as vectors of unit length.
+    """Return the mean of the last states of all tokens, special tokens included, as vectors of unit
+    length.
 
     Args:
         network: A BERT.
@@ -134,11 +158,15 @@ def compute_sentence_vectors(network: Any, ids: torch.Tensor) -> torch.Tensor:
         float32 of shape (batch, size).
     """
     # e of the module's formula; nothing is padded, so that all positions count.
-    return normalize(network(input_ids=ids).last_hidden_state.float().mean(dim=1), dim=-1)
+    return normalize(
+        network(input_ids=ids).last_hidden_state.float().mean(dim=1), dim=-1
+    )
 
 
 @torch.inference_mode()
-def encode_sentences(network: Any, tokenizer: Any, texts: Sequence[str], device: str) -> torch.Tensor:
+def encode_sentences(
+    network: Any, tokenizer: Any, texts: Sequence[str], device: str
+) -> torch.Tensor:
     """Return the sentence vectors of texts: float32 of shape (texts, size).
 
     Texts of one length form a batch, so that nothing is padded.

@@ -1,4 +1,6 @@
-"""FLAVA by its image-text matching head over a multimodal encoder, or by the contrastive head of its two towers."""
+"""FLAVA by its image-text matching head over a multimodal encoder, or by the contrastive head of
+its two towers.
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +9,12 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import LateFusionEncoder, PixelEncoder, load_pixel_encoder, read_scalar
+from waltz.models.encoders.base import (
+    LateFusionEncoder,
+    PixelEncoder,
+    load_pixel_encoder,
+    read_scalar,
+)
 from waltz.models.encoders.encoder import States, compute_log_odds
 
 MATCH = 1
@@ -23,22 +30,32 @@ class Flava(PixelEncoder):
     pairs_per_batch: int = 32
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Return image states before the tower's last layer norm, projected for the multimodal encoder."""
+        """Return image states before the tower's last layer norm, projected for the multimodal
+        encoder.
+        """
         flava = self.network.flava
         # The last hidden state of transformers would be normed.
-        states = flava.image_model(pixel_values=images, output_hidden_states=True).hidden_states
+        states = flava.image_model(
+            pixel_values=images, output_hidden_states=True
+        ).hidden_states
         return (flava.image_to_mm_projection(states[-1]),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Return text states before the tower's last layer norm, projected for the multimodal encoder."""
+        """Return text states before the tower's last layer norm, projected for the multimodal
+        encoder.
+        """
         flava = self.network.flava
-        states = flava.text_model(input_ids=ids, output_hidden_states=True).hidden_states
+        states = flava.text_model(
+            input_ids=ids, output_hidden_states=True
+        ).hidden_states
         return (flava.text_to_mm_projection(states[-1]),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match."""
         # The multimodal encoder adds a [CLS] token, which the head reads.
-        states = self.network.flava.multimodal_model(torch.cat([image[0], text[0]], dim=1)).last_hidden_state
+        states = self.network.flava.multimodal_model(
+            torch.cat([image[0], text[0]], dim=1)
+        ).last_hidden_state
         return compute_log_odds(self.network.itm_head(states), MATCH)
 
 
@@ -48,22 +65,34 @@ class FlavaContrastive(LateFusionEncoder):
 
     def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
         """Return image vectors of the contrastive head."""
-        vectors: torch.Tensor = self.network.flava.get_image_features(pixel_values=images).pooler_output[:, 0]
+        vectors: torch.Tensor = self.network.flava.get_image_features(
+            pixel_values=images
+        ).pooler_output[:, 0]
         return vectors
 
     def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
         """Return text vectors of the contrastive head."""
-        vectors: torch.Tensor = self.network.flava.get_text_features(input_ids=ids).pooler_output[:, 0]
+        vectors: torch.Tensor = self.network.flava.get_text_features(
+            input_ids=ids
+        ).pooler_output[:, 0]
         return vectors
 
 
 def load_flava(spec: ModelSpec, device: Device) -> Flava:
     """Load a FLAVA with its pre-training heads by hub id or folder."""
-    fields = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
+    fields = load_pixel_encoder(
+        spec, device, transformers.FlavaForPreTraining, "matching head"
+    )
     return Flava(**fields)
 
 
 def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a FLAVA by hub id or folder; a study has to name this kind, because a checkpoint's config says `flava`."""
-    fields = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
-    return FlavaContrastive(**fields, scale=read_scalar(fields["network"].flava.logit_scale.exp()))
+    """Load a FLAVA by hub id or folder; a study has to name this kind, because a checkpoint's
+    config says `flava`.
+    """
+    fields = load_pixel_encoder(
+        spec, device, transformers.FlavaForPreTraining, "contrastive head"
+    )
+    return FlavaContrastive(
+        **fields, scale=read_scalar(fields["network"].flava.logit_scale.exp())
+    )

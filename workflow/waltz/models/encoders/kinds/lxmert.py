@@ -1,4 +1,6 @@
-"""LXMERT by its matching or its answering head: language layers, object-relation layers, and cross layers over both."""
+"""LXMERT by its matching or its answering head: language layers, object-relation layers, and cross
+layers over both.
+"""
 
 from dataclasses import dataclass
 
@@ -29,7 +31,9 @@ class Lxmert(RegionEncoder):
         """Return states of the regions after the object-relation layers."""
         encoder = self.network.lxmert.encoder
         features, boxes = self.provider.compute_regions(images)
-        states = encoder.visn_fc(features.to(self.network.dtype), boxes.to(self.network.dtype))
+        states = encoder.visn_fc(
+            features.to(self.network.dtype), boxes.to(self.network.dtype)
+        )
         for layer in encoder.r_layers:
             states = layer(states)[0]
         return (states,)
@@ -44,7 +48,10 @@ class Lxmert(RegionEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match."""
-        return compute_log_odds(self.network.cls.seq_relationship(self.compute_pooled_state(text, image)), MATCH)
+        return compute_log_odds(
+            self.network.cls.seq_relationship(self.compute_pooled_state(text, image)),
+            MATCH,
+        )
 
     def compute_pooled_state(self, text: States, image: States) -> torch.Tensor:
         """Return the pooled state after the cross layers, of shape (batch, width)."""
@@ -65,20 +72,32 @@ class LxmertAnswering(Lxmert):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return logits of the answers: float32 of shape (batch, answers)."""
-        logits: torch.Tensor = self.network.answer_head(self.compute_pooled_state(text, image)).float()
+        logits: torch.Tensor = self.network.answer_head(
+            self.compute_pooled_state(text, image)
+        ).float()
         return logits
 
 
 def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:
     """Load an LXMERT with its pre-training heads by hub id or folder."""
-    fields = load_region_encoder(spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY)
+    fields = load_region_encoder(
+        spec,
+        device,
+        transformers.LxmertForPreTraining,
+        "matching head",
+        FEATURE_WIDTH_KEY,
+    )
     return Lxmert(**fields)
 
 
 def load_lxmert_answering(spec: ModelSpec, device: Device) -> LxmertAnswering:
     """Load an LXMERT with its answering head by hub id or folder."""
     fields = load_region_encoder(
-        spec, device, transformers.LxmertForQuestionAnswering, "answering head", FEATURE_WIDTH_KEY
+        spec,
+        device,
+        transformers.LxmertForQuestionAnswering,
+        "answering head",
+        FEATURE_WIDTH_KEY,
     )
     answers = read_answer_vocabulary(spec, fields["network"].config.num_qa_labels)
     return LxmertAnswering(**fields, answers=answers)

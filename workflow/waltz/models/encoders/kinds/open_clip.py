@@ -1,7 +1,8 @@
 """CLIP in the layout of open_clip, whose weights are read into the network of transformers.
 
-Only CLIP's own architecture is supported: two transformers, of which the class token and the text's end token are read.
-Towers of timm or of the hub, and other settings that change the network, are refused.
+Only CLIP's own architecture is supported: two transformers, of which the class token and the text's
+end token are read. Towers of timm or of the hub, and other settings that change the network, are
+refused.
 """
 
 import re
@@ -15,7 +16,12 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
-from waltz.models.checkpoint_file import Settings, load_weights, read_checkpoint, read_settings
+from waltz.models.checkpoint_file import (
+    Settings,
+    load_weights,
+    read_checkpoint,
+    read_settings,
+)
 from waltz.models.encoders.base import build_common_fields, read_scalar
 from waltz.models.encoders.kinds.two_towers import EXCLAMATION_MARK, Clip
 from waltz.models.implied_size import check_implied_size
@@ -23,11 +29,41 @@ from waltz.models.pretrained import META, OPEN_CLIP_CONFIG, fetch_folder
 
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 """Names of the file with the weights; the first that exists is read."""
-FILES = (OPEN_CLIP_CONFIG, *WEIGHTS, "tokenizer*.json", "vocab.json", "merges.txt", "special_tokens_map.json")
+FILES = (
+    OPEN_CLIP_CONFIG,
+    *WEIGHTS,
+    "tokenizer*.json",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+)
 """Files of a repository that are read."""
-MODEL_SETTINGS = {"embed_dim", "vision_cfg", "text_cfg", "quick_gelu", "init_logit_scale", "init_logit_bias"}
-VISION_SETTINGS = {"image_size", "layers", "width", "patch_size", "head_width", "mlp_ratio", "patch_dropout"}
-TEXT_SETTINGS = {"context_length", "vocab_size", "width", "heads", "layers", "hf_tokenizer_name", "mlp_ratio"}
+MODEL_SETTINGS = {
+    "embed_dim",
+    "vision_cfg",
+    "text_cfg",
+    "quick_gelu",
+    "init_logit_scale",
+    "init_logit_bias",
+}
+VISION_SETTINGS = {
+    "image_size",
+    "layers",
+    "width",
+    "patch_size",
+    "head_width",
+    "mlp_ratio",
+    "patch_dropout",
+}
+TEXT_SETTINGS = {
+    "context_length",
+    "vocab_size",
+    "width",
+    "heads",
+    "layers",
+    "hf_tokenizer_name",
+    "mlp_ratio",
+}
 """Settings that are supported; `patch_dropout` is used in training only."""
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 """Normalization of images if the config names none: OpenAI's."""
@@ -36,7 +72,10 @@ INTERPOLATIONS = {"bicubic": 3, "bilinear": 2}
 RENAMED = (
     (r"^visual\.conv1\.", "vision_model.embeddings.patch_embedding."),
     (r"^visual\.class_embedding$", "vision_model.embeddings.class_embedding"),
-    (r"^visual\.positional_embedding$", "vision_model.embeddings.position_embedding.weight"),
+    (
+        r"^visual\.positional_embedding$",
+        "vision_model.embeddings.position_embedding.weight",
+    ),
     (r"^visual\.ln_pre\.", "vision_model.pre_layrnorm."),
     (r"^visual\.ln_post\.", "vision_model.post_layernorm."),
     (r"^visual\.proj$", "visual_projection.weight"),
@@ -57,17 +96,23 @@ TRANSPOSED = ("visual.proj", "text_projection")
 
 
 def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
-    """Load a CLIP of open_clip by hub id or folder; its logit is the scaled cosine, plus the bias if it has one.
+    """Load a CLIP of open_clip by hub id or folder; its logit is the scaled cosine, plus the bias
+    if it has one.
 
     Raises:
         UserError: A file is missing, the architecture is another one, or the weights do not fit it.
     """
     folder = fetch_folder(spec, FILES)
     settings = read_settings(folder / OPEN_CLIP_CONFIG)
-    model_settings, image_settings = settings.get("model_cfg", settings), settings.get("preprocess_cfg", {})
+    model_settings, image_settings = (
+        settings.get("model_cfg", settings),
+        settings.get("preprocess_cfg", {}),
+    )
     _check_settings(spec, model_settings, image_settings)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False
+        )
     except (OSError, ValueError) as error:
         raise UserError(
             f"models.{spec.name}: {folder}: no tokenizer: {get_first_line(error)}; copy the tokenizer of"
@@ -75,18 +120,33 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
         ) from error
     file = _find_weights(folder)
     # Some checkpoints keep the text tower one level below.
-    weights = {key.removeprefix("text."): value for key, value in read_checkpoint(file).items()}
+    weights = {
+        key.removeprefix("text."): value for key, value in read_checkpoint(file).items()
+    }
     bias = weights.pop("logit_bias", None)
     config = _build_config(model_settings, tokenizer)
     if device.name != META:
-        check_implied_size(spec, transformers.CLIPModel, config, folder, OPEN_CLIP_CONFIG)
+        check_implied_size(
+            spec, transformers.CLIPModel, config, folder, OPEN_CLIP_CONFIG
+        )
     creation_device = META if device.name == META else "cpu"
     with torch.device(creation_device):
         network = transformers.CLIPModel(config)
-    load_weights(network, _rename_weights(weights), file, spec.name, lambda key: key == "attn_mask", spec.allow_missing)
+    load_weights(
+        network,
+        _rename_weights(weights),
+        file,
+        spec.name,
+        lambda key: key == "attn_mask",
+        spec.allow_missing,
+    )
     return Clip(
-        **build_common_fields(spec, device, network.to(getattr(torch, spec.dtype)), tokenizer),
-        processor=_build_image_processor(model_settings["vision_cfg"]["image_size"], image_settings),
+        **build_common_fields(
+            spec, device, network.to(getattr(torch, spec.dtype)), tokenizer
+        ),
+        processor=_build_image_processor(
+            model_settings["vision_cfg"]["image_size"], image_settings
+        ),
         fallback_mask=EXCLAMATION_MARK,
         scale=read_scalar(network.logit_scale.exp()),
         bias=0.0 if bias is None else read_scalar(bias),
@@ -94,7 +154,9 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
 
 
 def _find_weights(folder: Path) -> Path:
-    """Return the file with the weights; if there is none, the first possible name, whose absence the reader reports."""
+    """Return the file with the weights; if there is none, the first possible name, whose absence
+    the reader reports.
+    """
     for name in WEIGHTS:
         if (folder / name).is_file():
             return folder / name
@@ -125,7 +187,8 @@ def _build_config(settings: Settings, tokenizer: Any) -> transformers.CLIPConfig
     """Return the config of transformers for the settings of open_clip."""
     activation = "quick_gelu" if settings.get("quick_gelu") else "gelu"
     vision, text = settings["vision_cfg"], settings["text_cfg"]
-    # open_clip states the width of a head in the image tower, 64 by default, and the number of heads in the text tower.
+    # open_clip states the width of a head in the image tower, 64 by default, and the number of
+    # heads in the text tower.
     vision_heads = vision["width"] // vision.get("head_width", 64)
     return transformers.CLIPConfig(
         vision_config={
@@ -156,7 +219,9 @@ def _build_tower(tower: Settings, heads: int, activation: str) -> Settings:
 
 
 def _rename_weights(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return weights by their names in transformers, which stores those of queries, keys and values separately."""
+    """Return weights by their names in transformers, which stores those of queries, keys and values
+    separately.
+    """
     renamed = {}
     for key, value in weights.items():
         name = key

@@ -1,10 +1,11 @@
 """Rulers: additive encoders with a known share of text, to test whether a measure recovers it.
 
-A ruler's logit is the share of text times the mean sign of the visible tokens, plus the rest times the share of visible
-pixels. Each token's Shapley value is therefore plus or minus share / tokens, and the values of
-the patches sum to the rest: T-SHAP is the share. Pixels that `published` puts into no patch would reduce the image's
-part, so pixels at the right and lower edge count for nothing: in grids of up to ten patches in each direction, that is
-for texts of up to 98 words, all pixels that count lie in some patch.
+A ruler's logit is the share of text times the mean sign of the visible tokens, plus the rest times
+the share of visible pixels. Each token's Shapley value is therefore plus or minus share / tokens,
+and the values of the patches sum to the rest: T-SHAP is the share. Pixels that `published` puts
+into no patch would reduce the image's part, so pixels at the right and lower edge count for
+nothing: in grids of up to ten patches in each direction, that is for texts of up to 98 words, all
+pixels that count lie in some patch.
 """
 
 from dataclasses import dataclass
@@ -21,9 +22,13 @@ from waltz.models.encoders.encoder import States, TokenizedText
 
 MASKED_ID, START_ID, END_ID = 0, 1, 2
 FIRST_WORD_ID = 3
-"""Smallest id of a word; a word with an even distance from it counts for a match, another one against it."""
+"""Smallest id of a word; a word with an even distance from it counts for a match, another one
+against it.
+"""
 IMAGE_SIDE = 120
-"""Rows and columns of pixels, divisible by all grids up to ten except 7 (1 pixel is left) and 9 (3 are left)."""
+"""Rows and columns of pixels, divisible by all grids up to ten except 7 (1 pixel is left) and 9 (3
+are left).
+"""
 COUNTED_SIDE = IMAGE_SIDE - 3
 """Number of rows and columns of pixels that count."""
 
@@ -48,7 +53,12 @@ class Ruler:
 
     def tokenize(self, text: str) -> TokenizedText:
         """Return words and punctuation marks between a start and an end token."""
-        ids, tokens, spans, special = [START_ID], ["[START]"], [Span(start=0, end=0)], [True]
+        ids, tokens, spans, special = (
+            [START_ID],
+            ["[START]"],
+            [Span(start=0, end=0)],
+            [True],
+        )
         for word in WORD.finditer(text):
             # The parity of the sum of a word's characters decides its sign, the same in every text.
             ids.append(FIRST_WORD_ID + sum(map(ord, word.group())))
@@ -69,7 +79,8 @@ class Ruler:
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return the share of visible pixels among those that count."""
-        counted = images[:, :, :COUNTED_SIDE, :COUNTED_SIDE]  # (batch, 3, rows, columns)
+        # (batch, 3, rows, columns)
+        counted = images[:, :, :COUNTED_SIDE, :COUNTED_SIDE]
         is_visible = (counted != 0).double()
         return (is_visible.mean(dim=(1, 2, 3)),)
 

@@ -1,8 +1,8 @@
 """ViLBERT and 12-in-1: text layers, image layers, and co-attention layers between both.
 
-ViLBERT is scored by its ITM head. 12-in-1 is scored by its retrieval head, which ranks four candidates by softmax: its
-logit has no meaningful zero. Kind `vilbert-12in1-itm` reads the ITM head that 12-in-1 keeps from pre-training, although
-its multi-task run put no loss on it.
+ViLBERT is scored by its ITM head. 12-in-1 is scored by its retrieval head, which ranks four
+candidates by softmax: its logit has no meaningful zero. Kind `vilbert-12in1-itm` reads the ITM head
+that 12-in-1 keeps from pre-training, although its multi-task run put no loss on it.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,12 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.encoders.base import Fields, RegionEncoder, build_provider_fields, load_bert_tokenizer
+from waltz.models.encoders.base import (
+    Fields,
+    RegionEncoder,
+    build_provider_fields,
+    load_bert_tokenizer,
+)
 from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.networks.vilbert import MATCH, load_two_streams
 from waltz.models.networks.vilbert_detector import DETECTOR_NAME
@@ -27,14 +32,16 @@ RETRIEVAL_TASK = 7
 class Vilbert(RegionEncoder):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
-    Its regions follow a row for the whole image with the mean of their features. If stored regions are players, a
-    hidden region keeps its location and has the feature 0, as the model represents a missing region. The first row
-    keeps the mean of all regions, as in training: it is no player, and its contribution is part of the base value.
+    Its regions follow a row for the whole image with the mean of their features. If stored regions
+    are players, a hidden region keeps its location and has the feature 0, as the model represents a
+    missing region. The first row keeps the mean of all regions, as in training: it is no player,
+    and its contribution is part of the base value.
 
     Texts are read up to the last position; the release cuts them at 30 to 36 tokens.
 
     Attributes:
-        task: Number of the task whose token is inserted after the first; None for a network without task tokens.
+        task: Number of the task whose token is inserted after the first; None for a network without
+            task tokens.
     """
 
     images_per_batch: int = 64
@@ -43,7 +50,9 @@ class Vilbert(RegionEncoder):
     task: int | None = None
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Return states of the regions before the first co-attention; no released model has an image layer there."""
+        """Return states of the regions before the first co-attention; no released model has an
+        image layer there.
+        """
         features, boxes = self.provider.compute_regions(images)
         # Lu et al., ViLBERT: a location is four coordinates and the share of the image's area.
         areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
@@ -93,16 +102,25 @@ def load_vilbert_12in1_itm(spec: ModelSpec, device: Device) -> Vilbert:
 
 
 def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> Fields:
-    """Return the fields of `Vilbert` that a checkpoint determines; the release's JSON may be next to it."""
+    """Return the fields of `Vilbert` that a checkpoint determines; the release's JSON may be next
+    to it.
+    """
     file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
     network = load_two_streams(
-        file, checkpoint_file.read_configured_settings(spec), task is not None, spec.name, dtype, spec.allow_missing
+        file,
+        checkpoint_file.read_configured_settings(spec),
+        task is not None,
+        spec.name,
+        dtype,
+        spec.allow_missing,
     )
     config, tokenizer = network.config, load_bert_tokenizer(spec, file.parent)
     # A network of another set of tasks.
     if task is not None and task >= config.tasks:
-        raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")
+        raise UserError(
+            f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1"
+        )
     # Ids beyond the embeddings would fail only when a rare word is read.
     if len(tokenizer) > config.vocab_size:
         raise UserError(
@@ -110,7 +128,12 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> Fields:
             " own tokenizer next to it"
         )
     provider = load_region_provider(
-        spec, config.v_feature_size, device.name, VILBERT_DETECTOR_KIND, DETECTOR_NAME, whole_image=True
+        spec,
+        config.v_feature_size,
+        device.name,
+        VILBERT_DETECTOR_KIND,
+        DETECTOR_NAME,
+        whole_image=True,
     )
     return {
         "spec": spec,
