@@ -96,7 +96,7 @@ def of_images(
         "scenes-llava", "vision", str(llava), "local", prompts=str(prompts)
     )
     decoder = load_decoder(spec, Device("cpu", 1, "benchmark"))
-    template = build_template(decoder, "equations")
+    template = build_template(decoder, EQUATIONS)
     for name, folder in IMAGES.items():
         rows = parquet.read_rows(results / f"benchmark/{name}.parquet", BENCHMARK)
         with open_images(results / "sources/drawn" / folder) as source:
@@ -104,7 +104,7 @@ def of_images(
                 rows,
                 name,
                 {"form": "pairs"},
-                "equations",
+                EQUATIONS,
                 -(-items // len(IMAGES)),
                 SEED,
             )
@@ -133,7 +133,7 @@ def of_text(
         resolve_model("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark")
     )
     for question in select_questions(
-        rows, "comve", {"form": "choice"}, "equations", items, SEED
+        rows, "comve", {"form": "choice"}, EQUATIONS, items, SEED
     ).questions:
         yield question, decoder, build_equations_template(join_turns), None
 

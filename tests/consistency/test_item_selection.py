@@ -15,6 +15,7 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import assign_balanced_orders
 from waltz.evaluation.vqa import select_questions as select_vqa_items
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.sources.published_samples import select_published_ids
 
 Row = dict[str, Any]
@@ -72,7 +73,7 @@ def comve_rows(n: int) -> list[Row]:
 
 def test_published_takes_the_first_valid_items_and_draws_their_orders_anew() -> None:
     rows = pair_rows(8, invalid=(1, 4))
-    questions = select_questions(rows, "existence", PAIRS, "published", 4, 9).questions
+    questions = select_questions(rows, "existence", PAIRS, PUBLISHED, 4, 9).questions
     assert [one.item_id for one in questions] == [
         f"existence:{i}" for i in (0, 2, 3, 5)
     ]
@@ -90,14 +91,14 @@ def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_
     orders = assign_balanced_orders(ids, 9)
     for n in (4, 10, 40, 99, None):
         questions = select_questions(
-            rows, "existence", PAIRS, "equations", n, 9
+            rows, "existence", PAIRS, EQUATIONS, n, 9
         ).questions
         firsts = [one.order == "caption-first" for one in questions]
         assert [one.item_id for one in questions] == sample(ids, min(n or 40, 40), 9)
         assert firsts == [orders[one.item_id] for one in questions]
         assert sum(firsts) * 2 == len(questions)
     assert (
-        select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions
+        select_questions(rows, "existence", PAIRS, EQUATIONS, 4, 10).questions
         != questions[:4]
     )
 
@@ -120,12 +121,16 @@ def test_tests_ask_the_questions_whose_accuracy_is_in_the_same_table(
     ]
     questions = [
         one.item_id
-        for one in select_questions(rows, "d", entry, profile, 100, 9).questions
+        for one in select_questions(
+            rows, "d", entry, get_fidelity(profile), 100, 9
+        ).questions
     ]
     assert questions == answered
     few = [
         one.item_id
-        for one in select_questions(rows, "d", entry, profile, 7, 9).questions
+        for one in select_questions(
+            rows, "d", entry, get_fidelity(profile), 7, 9
+        ).questions
     ]
     assert len(few) == 7
     assert set(few) <= set(answered)
@@ -141,22 +146,20 @@ def test_open_questions_of_published_begin_the_published_draw(
     drawn = select_published_ids(choice, rows)
     assert len(drawn) == 300
     entry = {"form": "open", "size": None, "choice": choice}
-    questions = select_questions(rows, "d", entry, "published", 7, 9).questions
+    questions = select_questions(rows, "d", entry, PUBLISHED, 7, 9).questions
     assert [one.item_id for one in questions] == [f"d:{place}" for place in drawn[:7]]
     assert (questions[0].labels, questions[0].wrong, get_setting(questions[0])) == (
         (),
         "impossible to give",
         "open",
     )
-    assert (
-        len(select_questions(rows, "d", entry, "published", None, 9).questions) == 300
-    )
+    assert len(select_questions(rows, "d", entry, PUBLISHED, None, 9).questions) == 300
 
 
 def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
     entry = {"form": "open", "size": 6, "choice": "gqa-decoders"}
     chosen = select_questions(
-        open_rows(6, False, (2,), (4,)), "d", entry, "published", None, 9
+        open_rows(6, False, (2,), (4,)), "d", entry, PUBLISHED, None, 9
     )
     assert chosen.skipped == {"d:2": "no image", "d:4": "the answer is withheld"}
     assert sorted(one.item_id for one in chosen.questions) == [
@@ -171,7 +174,7 @@ def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
                 open_rows(6, False, (2,), (4,)),
                 "d",
                 {"form": "open", "size": None},
-                "equations",
+                EQUATIONS,
                 None,
                 9,
             ).questions
@@ -183,7 +186,7 @@ def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
             open_rows(2, True, (0, 1)),
             "d",
             {"form": "open", "size": None},
-            "equations",
+            EQUATIONS,
             None,
             9,
         )
@@ -192,9 +195,13 @@ def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_the_size_of_a_data_set_bounds_its_sample(profile: str) -> None:
     entry = {"form": "choice", "size": 5}
-    five = select_questions(comve_rows(30), "comve", entry, profile, 20, 9).questions
+    five = select_questions(
+        comve_rows(30), "comve", entry, get_fidelity(profile), 20, 9
+    ).questions
     assert len(five) == 5
-    three = select_questions(comve_rows(30), "comve", entry, profile, 3, 9).questions
+    three = select_questions(
+        comve_rows(30), "comve", entry, get_fidelity(profile), 3, 9
+    ).questions
     assert {one.item_id for one in three} < {one.item_id for one in five}
     assert {get_setting(one) for one in five} == {"choice"}
 
@@ -205,7 +212,7 @@ def test_the_pair_of_comve_is_that_of_the_row_after_the_last_one_tested() -> Non
     entry = {"form": "choice", "size": None}
     tested = [
         one.item_id
-        for one in select_questions(rows, "comve", entry, "published", 3, 9).questions
+        for one in select_questions(rows, "comve", entry, PUBLISHED, 3, 9).questions
     ]
     assert tested == [f"s:{place}" for place in order[:3]]
     assert select_shared_pair(rows, entry, 3) == (
@@ -225,7 +232,7 @@ def test_published_repeats_only_the_data_sets_of_which_the_papers_show_a_deviati
     None
 ):
     seeds, repeated = [42, 43, 44], ["comve", "existence", "vqa-decoders"]
-    assert select_seeds(seeds, "comve", "published", repeated) == seeds
-    assert select_seeds(seeds, "e-snli", "published", repeated) == [42]
-    assert select_seeds(seeds, "e-snli", "equations", repeated) == seeds
-    assert select_seeds(seeds, "e-snli", "published", None) == seeds
+    assert select_seeds(seeds, "comve", PUBLISHED, repeated) == seeds
+    assert select_seeds(seeds, "e-snli", PUBLISHED, repeated) == [42]
+    assert select_seeds(seeds, "e-snli", EQUATIONS, repeated) == seeds
+    assert select_seeds(seeds, "e-snli", PUBLISHED, None) == seeds

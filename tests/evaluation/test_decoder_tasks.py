@@ -49,6 +49,7 @@ from waltz.evaluation.prompting.questions import (
     draw_published_orders,
 )
 from waltz.evaluation.settings import PromptingSettings
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Sampling, Turn
 from waltz.sources.readers import QUESTIONS, TEXTS
@@ -113,7 +114,9 @@ def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profi
     file = written(
         tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK
     )
-    few = build_task(file, "d", {"form": "pairs"}, profile, replace(SETTINGS, sample=6))
+    few = build_task(
+        file, "d", {"form": "pairs"}, get_fidelity(profile), replace(SETTINGS, sample=6)
+    )
     ids = [f"i{place}" for place in range(20) if place != 2]
     items = [{"item_id": item_id, "instrument": "existence"} for item_id in ids]
     assert few.orders == (
@@ -126,7 +129,11 @@ def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profi
     assert profile == "published" or sum(firsts) == 3
     assert (
         build_task(
-            file, "d", {"form": "pairs"}, profile, replace(SETTINGS, scored="all")
+            file,
+            "d",
+            {"form": "pairs"},
+            get_fidelity(profile),
+            replace(SETTINGS, scored="all"),
         ).count_items()
         == 20
     )
@@ -138,7 +145,7 @@ def test_skipped_questions_are_counted_by_reason(tmp_path):
         written(tmp_path, rows, QUESTIONS),
         "d",
         {"form": "open", "size": 5},
-        "equations",
+        EQUATIONS,
         SETTINGS,
     )
     assert [item["item_id"] for item in task.items] == ["d:0"]
@@ -148,7 +155,7 @@ def test_skipped_questions_are_counted_by_reason(tmp_path):
         written(tmp_path, rows, TEXTS),
         "e",
         {"form": "choice", "size": 9},
-        "published",
+        PUBLISHED,
         SETTINGS,
     )
     assert {one.item_id for one in choice.questions} == {"s:0", "s:2"}
@@ -161,7 +168,7 @@ def test_skipped_questions_are_counted_by_reason(tmp_path):
 def test_a_file_of_another_form_is_refused(tmp_path):
     file = written(tmp_path, [question(0)], QUESTIONS)
     with pytest.raises(UserError, match="benchmark: column 'item_id' is missing"):
-        build_task(file, "d", {"form": "pairs"}, "equations", SETTINGS)
+        build_task(file, "d", {"form": "pairs"}, EQUATIONS, SETTINGS)
 
 
 @pytest.mark.parametrize("thought", [0, 5])
@@ -296,7 +303,7 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
         written(tmp_path, [text(0, 0), text(1, 1)], TEXTS),
         "e",
         {"form": "choice", "size": 2},
-        "equations",
+        EQUATIONS,
         SETTINGS,
     )
     rows += evaluate_task(session, task, template, GenerationSettings(0, cot_tokens=3))
@@ -309,7 +316,7 @@ def test_a_language_model_without_chat_template_is_given_turns_below_each_other(
     tmp_path,
 ):
     decoder = tiny_decoders.causal()
-    template = build_template(decoder, "equations")
+    template = build_template(decoder, EQUATIONS)
     assert (
         template.render_turns([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
     )
@@ -318,10 +325,10 @@ def test_a_language_model_without_chat_template_is_given_turns_below_each_other(
     decoder = replace(
         decoder, spec=replace(decoder.spec, prompts=str(mine), family="gpt2")
     )
-    assert build_template(decoder, "equations").prompt_file.affirms == "so"
+    assert build_template(decoder, EQUATIONS).prompt_file.affirms == "so"
     assert (
-        build_template(decoder, "published").family,
-        build_template(decoder, "published").prompt_file.affirms,
+        build_template(decoder, PUBLISHED).family,
+        build_template(decoder, PUBLISHED).prompt_file.affirms,
     ) == (
         "gpt2",
         "Yes",
@@ -384,7 +391,7 @@ def session(decoder):
 def test_each_setting_has_a_row_for_each_item_or_text():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so")
     template = build_equations_template(decoder.render_chat)
-    orders = assign_orders(ITEMS, "existence", "equations", 0)
+    orders = assign_orders(ITEMS, "existence", EQUATIONS, 0)
     rows = evaluate_pairs(
         session(decoder),
         ITEMS,
@@ -447,22 +454,20 @@ def test_published_orders_have_their_place_in_the_stream_of_pieces():
     stream = [
         random.choice([0, 1]) == 0 for _ in range(count_earlier_draws("existence") + 3)
     ]
-    assert (
-        list(assign_orders(ITEMS, "existence", "published", 0).values()) == stream[-3:]
-    )
-    assert list(assign_orders(ITEMS, "mscoco", "published", 0).values()) == stream[:3]
+    assert list(assign_orders(ITEMS, "existence", PUBLISHED, 0).values()) == stream[-3:]
+    assert list(assign_orders(ITEMS, "mscoco", PUBLISHED, 0).values()) == stream[:3]
 
 
 def test_who_draws_tokens():
     decoder = scripted(lambda text: {})
     own = SimpleNamespace(temperature=0.6, top_k=None, top_p=0.9, do_sample=False)
     decoder.network.model = SimpleNamespace(generation_config=own)
-    assert choose_sampling(decoder, "equations") is None
-    assert choose_sampling(decoder, "published") == Sampling(0.6, 50, 0.9)
+    assert choose_sampling(decoder, EQUATIONS) is None
+    assert choose_sampling(decoder, PUBLISHED) == Sampling(0.6, 50, 0.9)
     decoder.reads_images = False
-    assert choose_sampling(decoder, "published") is None
+    assert choose_sampling(decoder, PUBLISHED) is None
     own.do_sample = True
-    assert choose_sampling(decoder, "published") == Sampling(0.6, 50, 0.9)
+    assert choose_sampling(decoder, PUBLISHED) == Sampling(0.6, 50, 0.9)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -480,7 +485,7 @@ def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
         {**item, "caption": f"a dog sits on table {place}"}
         for place, item in enumerate(ITEMS)
     ]
-    orders = assign_orders(items, "existence", profile, 0)
+    orders = assign_orders(items, "existence", get_fidelity(profile), 0)
     saying = GenerationSettings(
         3, Sampling() if profile == "published" else None, cot_tokens=6
     )

@@ -12,6 +12,7 @@ from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import build_mismatched_items, get_text
 from waltz.evaluation.prompting.questions import assign_orders
+from waltz.fidelity import PUBLISHED
 from waltz.sources.published_samples import (
     draw_foils_for_decoders,
     draw_foils_for_encoders,
@@ -192,10 +193,10 @@ def test_published_mscoco_of_decoders_is_the_first_captions_with_foils_and_order
     drawn = draw_foils_for_decoders(list(by_id), 6)
     assert [item["caption"] for item in items] == [row["caption"] for row in rows[:6]]
     assert [item["foil"] for item in items] == [by_id[foil] for foil, _ in drawn]
-    orders = list(assign_orders(items, "mscoco", "published", 0).values())
+    orders = list(assign_orders(items, "mscoco", PUBLISHED, 0).values())
     assert orders == [caption_first for _, caption_first in drawn]
     questions = select_questions(
-        items, "mscoco", {"form": "pairs"}, "published", 4, 0
+        items, "mscoco", {"form": "pairs"}, PUBLISHED, 4, 0
     ).questions
     assert [one.order == "caption-first" for one in questions] == orders[:4]
 

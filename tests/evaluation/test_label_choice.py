@@ -345,7 +345,9 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         }
         for place in range(6)
     ]
-    questions = select_text_questions(source, "e-snli", profile, 6, 0).questions
+    questions = select_text_questions(
+        source, "e-snli", get_fidelity(profile), 6, 0
+    ).questions
     gold = {one.fields["premise"]: one.gold[0] for one in questions}
 
     def script(text):
@@ -423,7 +425,7 @@ def test_each_item_draws_from_its_own_seed():
         for place in range(4)
     ]
     selected_questions = select_text_questions(
-        source, "e-snli", "equations", None, 0
+        source, "e-snli", EQUATIONS, None, 0
     ).questions
     decoder = scripted(lambda text: {}, says=says)
     template = build_equations_template(decoder.render_chat)
@@ -473,7 +475,9 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
             )
         )
     for name, source in read.items():
-        questions = select_text_questions(source, name, profile, 10, 0).questions
+        questions = select_text_questions(
+            source, name, get_fidelity(profile), 10, 0
+        ).questions
         known = {one.item_id: one for one in questions}
         decoder = scripted(lambda text: {}, window=9000)
         template = (

@@ -28,6 +28,7 @@ from waltz.evaluation.prompting.questions import (
     draw_wrong_label,
     select_text_questions,
 )
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.sources.formats import pairs, questions, text_tasks
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
@@ -252,7 +253,7 @@ def bbh_rows(n: int) -> list[Row]:
 
 def test_a_question_holds_its_fields_labels_and_answers() -> None:
     (one,) = select_text_questions(
-        esnli_rows(1), "e-snli", "equations", None, 0
+        esnli_rows(1), "e-snli", EQUATIONS, None, 0
     ).questions
     assert (one.item_id, one.dataset, one.form, one.image) == (
         "s:0",
@@ -273,7 +274,9 @@ def test_a_question_holds_its_fields_labels_and_answers() -> None:
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_comve_asks_for_the_nonsense_so_gold_is_taken_as_it_is(profile: str) -> None:
     rows = [text_row("7", "comve", 1, choices=["Fish swim.", "Fish walk."])]
-    (one,) = select_text_questions(rows, "comve", profile, None, 0).questions
+    (one,) = select_text_questions(
+        rows, "comve", get_fidelity(profile), None, 0
+    ).questions
     assert (one.labels, one.gold, one.wrong) == (("A", "B"), ("B",), "A")
     words, _ = render_question(one, read_prompt_file(profile))
     assert words.startswith(
@@ -289,7 +292,7 @@ def test_choices_without_letters_are_given_letters() -> None:
         text="Did it?\nOptions:\n- Yes\n- No",
         choices=["Yes", "No"],
     )
-    (one,) = select_text_questions([dashed], "causal", "equations", None, 0).questions
+    (one,) = select_text_questions([dashed], "causal", EQUATIONS, None, 0).questions
     assert one.fields == {
         "text": "Did it?\nOptions:\n(A) Yes\n(B) No",
         "question": "Did it?",
@@ -300,9 +303,7 @@ def test_choices_without_letters_are_given_letters() -> None:
         render_question(one, read_prompt_file("equations"))[0]
         == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
     )
-    (question,) = select_text_questions(
-        bbh_rows(1), "d", "equations", None, 0
-    ).questions
+    (question,) = select_text_questions(bbh_rows(1), "d", EQUATIONS, None, 0).questions
     assert question.fields["text"] == bbh_rows(1)[0]["text"]
 
 
@@ -310,13 +311,13 @@ def test_equations_choose_each_item_by_its_own_hash() -> None:
     rows = esnli_rows(60)
     all_questions = {
         one.item_id: one
-        for one in select_text_questions(rows, "e", "equations", None, 3).questions
+        for one in select_text_questions(rows, "e", EQUATIONS, None, 3).questions
     }
-    some = select_text_questions(rows[::-1], "e", "equations", 20, 3).questions
-    fewer = select_text_questions(rows, "e", "equations", 7, 3).questions
+    some = select_text_questions(rows[::-1], "e", EQUATIONS, 20, 3).questions
+    fewer = select_text_questions(rows, "e", EQUATIONS, 7, 3).questions
     assert all(all_questions[one.item_id] == one for one in [*some, *fewer])
     assert {one.item_id for one in fewer} < {one.item_id for one in some}
-    assert select_text_questions(rows, "e", "equations", 99, 3).questions == tuple(
+    assert select_text_questions(rows, "e", EQUATIONS, 99, 3).questions == tuple(
         all_questions.values()
     )
     drawn = {(one.gold[0], one.wrong) for one in all_questions.values()}
@@ -327,7 +328,7 @@ def test_equations_choose_each_item_by_its_own_hash() -> None:
 
 def test_published_draws_go_on_with_the_generator_that_shuffled() -> None:
     rows = bbh_rows(30)
-    chosen = select_text_questions(rows, "d", "published", 12, 0).questions
+    chosen = select_text_questions(rows, "d", PUBLISHED, 12, 0).questions
     random.seed(42)
     order = list(rows)
     random.shuffle(order)
@@ -345,7 +346,7 @@ def test_published_draws_go_on_with_the_generator_that_shuffled() -> None:
 
 
 def test_published_draws_for_esnli_begin_with_the_seed() -> None:
-    chosen = select_text_questions(esnli_rows(30), "e", "published", 12, 0).questions
+    chosen = select_text_questions(esnli_rows(30), "e", PUBLISHED, 12, 0).questions
     random.seed(42)
     for one in chosen:
         assert one.wrong == random.choice(
@@ -357,21 +358,21 @@ def test_questions_that_cannot_be_built_are_named() -> None:
     rows = bbh_rows(3)
     rows[1] |= {"rejected": "no answer", "gold": None}
     rows[2] |= {"choices": ["he", "she", "they", "unclear"], "gold": 3}
-    chosen = select_text_questions(rows, "d", "published", None, 0)
+    chosen = select_text_questions(rows, "d", PUBLISHED, None, 0)
     assert [one.item_id for one in chosen.questions] == ["s:0"]
     assert chosen.skipped == {
         "s:1": "no answer",
         "s:2": "its answer is none of A, B, C",
     }
-    four = select_text_questions(rows, "d", "equations", None, 0)
+    four = select_text_questions(rows, "d", EQUATIONS, None, 0)
     assert [one.labels for one in four.questions] == [
         ("A", "B", "C"),
         ("A", "B", "C", "D"),
     ]
     with pytest.raises(UserError, match="d: none of 1 rows can be asked"):
-        select_text_questions([rows[1]], "d", "published", None, 0)
+        select_text_questions([rows[1]], "d", PUBLISHED, None, 0)
     with pytest.raises(UserError, match="one task, got 2: disambiguation_qa, esnli"):
-        select_text_questions([*rows, *esnli_rows(1)], "d", "equations", None, 0)
+        select_text_questions([*rows, *esnli_rows(1)], "d", EQUATIONS, None, 0)
     with pytest.raises(ValueError, match="except the gold one 'A'"):
         draw_wrong_label("s:0", ("A",), "A", 0)
 
@@ -405,7 +406,7 @@ def test_the_real_files_give_a_hundred_published_questions_each(
     real: Mapping[str, list[Row]],
 ) -> None:
     for task, rows in real.items():
-        chosen = select_text_questions(rows, task, "published", None, 0)
+        chosen = select_text_questions(rows, task, PUBLISHED, None, 0)
         assert len(chosen.questions) + len(chosen.skipped) == 100
         assert len(chosen.skipped) <= (task == "disambiguation_qa")
         for one in chosen.questions:
@@ -417,9 +418,7 @@ def test_the_real_files_give_a_hundred_published_questions_each(
 
 
 def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
-    first = select_text_questions(real["comve"], "comve", "published", 1, 0).questions[
-        0
-    ]
+    first = select_text_questions(real["comve"], "comve", PUBLISHED, 1, 0).questions[0]
     prompt = render_prompt("answer", first, build_published_template("gpt2")).text
     assert prompt.startswith(
         "Which statement of the two is against common sense? Sentence (A): "
@@ -443,7 +442,7 @@ def test_real_items_in_the_benchmark_s_own_layout_have_letters(
                 shared_data / "bbh" / f"{task}.json", task, "bbh", None
             )
         )
-        for one in select_text_questions(rows, task, "equations", 40, 0).questions:
+        for one in select_text_questions(rows, task, EQUATIONS, 40, 0).questions:
             lettered = [f"\n({label}) " for label in one.labels]
             words, _ = render_question(one, prompt_file)
             assert all(words.count(letter) == 1 for letter in lettered)

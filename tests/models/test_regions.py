@@ -22,7 +22,7 @@ from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.fidelity import PUBLISHED
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import base, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
@@ -452,15 +452,15 @@ def test_missing_regions_are_named(lxmert, tmp_path):
 
 def test_a_game_on_regions_is_refused_unless_the_entry_says_so(lxmert):
     with pytest.raises(UserError, match="only scores are possible"):
-        get_players_function(lxmert(), "published")
-    assert callable(get_players_function(lxmert(masks="regions"), "published"))
+        get_players_function(lxmert(), PUBLISHED)
+    assert callable(get_players_function(lxmert(masks="regions"), PUBLISHED))
 
 
 @pytest.mark.parametrize(("profile", "words"), [("published", 6), ("equations", 4)])
 def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     encoder = lxmert(masks="regions")
     image = prepared(encoder)
-    players = get_players_function(encoder, profile)(
+    players = get_players_function(encoder, get_fidelity(profile))(
         encoder, encoder.tokenize("the dog rides horse"), image
     )
     assert (players.text_players, players.patches, len(players)) == (
@@ -480,7 +480,7 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
 def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
     encoder = lxmert(masks="regions")
     image, text = prepared(encoder), encoder.tokenize("the dog rides horse")
-    players = get_players_function(encoder, "equations")(encoder, text, image)
+    players = get_players_function(encoder, EQUATIONS)(encoder, text, image)
     masks = np.random.default_rng(1).random((12, len(players))) < 0.5
     values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][
         :, 0
@@ -542,7 +542,7 @@ def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
     text = encoder.tokenize("a dog")
     assert (
         len(
-            get_players_function(encoder, "equations")(
+            get_players_function(encoder, EQUATIONS)(
                 encoder, text, encoder.prepare_image(IMAGE)
             )
         )
@@ -641,7 +641,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(
     loaded = encoder()
     prepared, text = loaded.prepare_image(image), loaded.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
-    players = get_players_function(loaded, "published")(loaded, text, prepared)
+    players = get_players_function(loaded, PUBLISHED)(loaded, text, prepared)
     assert (players.text_players, players.patches) == (5, 9)
     rng = np.random.default_rng(0)
     masks = rng.random((4, 9)) < 0.5

@@ -133,7 +133,7 @@ def judges(tokenizer):
 @pytest.mark.parametrize("token", ["</s>", "<image>"])
 def test_decoders_answers(llava, profile, token):
     items = build_items(token)
-    template = build_template(llava, profile)
+    template = build_template(llava, get_fidelity(profile))
     template = replace(
         template, prompt_file=replace(template.prompt_file, affirms="is")
     )
@@ -162,7 +162,7 @@ def test_open_questions(llava):
         }
         for number, text in enumerate(["what is this ?", "what is <image> this ?"])
     ]
-    template = build_template(llava, "equations")
+    template = build_template(llava, EQUATIONS)
     settings = GenerationSettings(0, None, cot_tokens=3)
     check_rows(
         evaluate_open_questions(
@@ -179,7 +179,10 @@ def test_attributed_answers(llava, tmp_path, profile):
         evaluations=None if profile == "published" else 300,
     )
     attribution = AnswerAttribution(
-        llava, build_template(llava, profile), settings, tmp_path / "cache.sqlite"
+        llava,
+        build_template(llava, get_fidelity(profile)),
+        settings,
+        tmp_path / "cache.sqlite",
     )
     done: list[int] = []
     rows = compute_decoder_rows(
@@ -213,7 +216,7 @@ def comve(token: str) -> list[Question]:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_cc_shap_and_its_edits(language_model, tmp_path, profile):
     study = {"permutations": 1, "kinds": ("post-hoc",)}
-    template = build_template(language_model, profile)
+    template = build_template(language_model, get_fidelity(profile))
     setup = build_setup(
         language_model,
         template,
@@ -267,7 +270,9 @@ def test_self_consistency(language_model, profile):
         pair=("a cat sits", "a dog sits"),
     )
     runner = build_runner(
-        DecoderSession(language_model, open_picture), language_model, profile
+        DecoderSession(language_model, open_picture),
+        language_model,
+        get_fidelity(profile),
     )
     rows = build_test_rows(comve("</s>"), None, runs, runner)
     parquet.build_table(rows, CONSISTENCY)
@@ -278,7 +283,7 @@ def test_a_helper_that_spells_control_tokens_ends_its_test_alone(
     language_model, monkeypatch
 ):
     runner = build_runner(
-        DecoderSession(language_model, open_picture), language_model, "equations"
+        DecoderSession(language_model, open_picture), language_model, EQUATIONS
     )
     question, _ = comve("</s>")
     requests = [
@@ -299,7 +304,7 @@ def test_a_helper_that_spells_control_tokens_ends_its_test_alone(
 def test_meanings_by_a_judge(language_model):
     judge = classifier_model("entailment", "neutral", "contradiction")
     runner = build_runner(
-        DecoderSession(language_model, open_picture), language_model, "equations", judge
+        DecoderSession(language_model, open_picture), language_model, EQUATIONS, judge
     )
     question, _ = comve("</s>")
     given = [

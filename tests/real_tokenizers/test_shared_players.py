@@ -60,7 +60,7 @@ def text_questions(shared_data):
         question
         for name, read in rows.items()
         for question in select_text_questions(
-            list(read), name, "published", 100, 42
+            list(read), name, PUBLISHED, 100, 42
         ).questions
     ]
 

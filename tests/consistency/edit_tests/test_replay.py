@@ -75,7 +75,7 @@ def run_again(form, item, replies, monkeypatch):
             if form == "comve"
             else None
         )
-        runner = build_runner(DecoderSession(decoder, None), helper, "published")
+        runner = build_runner(DecoderSession(decoder, None), helper, PUBLISHED)
         return (
             build_test_rows([question], None, [replace(SETTINGS, pair=pair)], runner),
             decoder,
@@ -170,7 +170,7 @@ def select_published(source, form, files, dataset):
     rows, _ = read_source(source, files, dataset)
     rows = list(rows)
     return rows, select_questions(
-        rows, dataset, {"form": "choice", "size": None}, "published", None, 1
+        rows, dataset, {"form": "choice", "size": None}, PUBLISHED, None, 1
     ).questions
 
 

@@ -102,7 +102,9 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
         compare_meaning=True,
         pair=("a cat sits", "a zebra throws"),
     )
-    runner = build_runner(DecoderSession(decoder, picture), decoder, profile)
+    runner = build_runner(
+        DecoderSession(decoder, picture), decoder, get_fidelity(profile)
+    )
     rows = build_test_rows(questions, None, runs, runner)
     assert (
         parquet.build_table(rows, CONSISTENCY).num_rows
@@ -132,7 +134,9 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
     drawn = [
         [row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)
     ]
-    assert (drawn[0] == drawn[1]) == (choose_sampling(decoder, profile) is None)
+    assert (drawn[0] == drawn[1]) == (
+        choose_sampling(decoder, get_fidelity(profile)) is None
+    )
 
 
 def test_labels_come_from_logits_and_texts_from_generation_and_the_helper_has_its_own_prompts():
@@ -141,7 +145,7 @@ def test_labels_come_from_logits_and_texts_from_generation_and_the_helper_has_it
         says=lambda prompt, seed: f" mine {len(prompt)}",
     )
     helps = scripted(lambda text: {}, says=lambda prompt, seed: f" helped: {prompt}")
-    runner = build_runner(DecoderSession(speaks, picture), helps, "equations")
+    runner = build_runner(DecoderSession(speaks, picture), helps, EQUATIONS)
     replies = runner.generate(
         [
             GenerationRequest("cot", comve(0), {}, 99, 0),
@@ -174,7 +178,7 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
         {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False},
     )
     helped.network.model, helped.reads_images = helped, False
-    runner = build_runner(DecoderSession(speaks, picture), helped, "published")
+    runner = build_runner(DecoderSession(speaks, picture), helped, PUBLISHED)
     requests = [
         GenerationRequest("cot", shown(0), {}, 9, 0),
         GenerationRequest("cot", shown(0), {}, 10, 0),
@@ -195,7 +199,7 @@ def test_a_skipped_test_is_a_row_with_the_reason():
     decoder = scripted(
         lambda text: {"A": 1.0}, says=lambda prompt, seed: " so it is", window=700
     )
-    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
     runs = build_settings(
         EQUATIONS, [0], {**TEXTS, "explanation": 99}, EDITS, compare_meaning=False
     )
@@ -223,7 +227,7 @@ def test_one_skipped_test_leaves_the_others():
         says=lambda prompt, seed: "so it is " * (60 if "paraphrase" in prompt else 1),
     )
     decoder.window = 620
-    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
     runs = build_settings(
         EQUATIONS,
         [0],
@@ -249,7 +253,7 @@ def test_one_skipped_test_leaves_the_others():
 
 def test_labels_that_are_equally_likely_are_no_answer_but_in_published():
     decoder = scripted(lambda text: {})
-    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
     (reply,) = runner.generate([GenerationRequest("answer", comve(0), {}, 1, 0)])
     assert isinstance(reply, UserError)
     assert str(reply) == "none of the labels A, B is the likeliest"
@@ -257,9 +261,9 @@ def test_labels_that_are_equally_likely_are_no_answer_but_in_published():
     decoder.network.model = type(
         "Model", (), {"generation_config": type("Settings", (), {"do_sample": False})}
     )
-    assert build_runner(
-        DecoderSession(decoder, picture), decoder, "published"
-    ).generate([GenerationRequest("answer", comve(0), {}, 1, 0)]) == ["A"]
+    assert build_runner(DecoderSession(decoder, picture), decoder, PUBLISHED).generate(
+        [GenerationRequest("answer", comve(0), {}, 1, 0)]
+    ) == ["A"]
 
 
 def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions(
@@ -283,7 +287,7 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
         )
         for text, other in (("two", "2"), ("a dog", "an animal"))
     ]
-    by_helper = build_runner(DecoderSession(helps, picture), helps, "equations")
+    by_helper = build_runner(DecoderSession(helps, picture), helps, EQUATIONS)
     assert by_helper.generate(requests) == ["Yes", "Yes"]
     assert replace(
         by_helper, judge=SimpleNamespace(tokenizer=bert_tokenizer())
@@ -296,7 +300,7 @@ def test_requests_without_sampling_run_once_for_all_seeds():
         lambda text: {"A": 1.0},
         says=lambda prompt, seed: prompts.append(prompt) or " so it is",
     )
-    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
     rows = build_test_rows(
         [comve(0)],
         ["early_answering"],
@@ -321,7 +325,7 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
         build_runner(
             DecoderSession(decoder, picture, tmp_path / "cache.sqlite"),
             decoder,
-            "equations",
+            EQUATIONS,
         ),
     )
     prompt_count, read = len(prompts), len(decoder.network.read_texts)
@@ -332,7 +336,7 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
         build_runner(
             DecoderSession(decoder, picture, tmp_path / "cache.sqlite"),
             decoder,
-            "equations",
+            EQUATIONS,
         ),
     )
     assert again == first

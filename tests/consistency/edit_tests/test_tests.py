@@ -330,7 +330,7 @@ def test_real_items_of_comve(shared_data):
         "test",
     )
     rows = [{"text": None, **pair} for pair in pairs]
-    questions = select_text_questions(rows, "comve", "equations", 5, 0).questions
+    questions = select_text_questions(rows, "comve", EQUATIONS, 5, 0).questions
 
     def right(request: GenerationRequest) -> str:
         if request.kind in ANSWER_KINDS:

@@ -12,6 +12,7 @@ from waltz.core.errors import UserError
 from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import build_template, evaluate_pairs
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
+from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import endpoint, load_decoder, server
 from waltz.models.decoders.coalitions import (
@@ -251,7 +252,7 @@ def test_answers_about_pairs_are_those_of_the_network(local, folder, image, tmp_
             session = DecoderSession(
                 decoder, lambda name: image, tmp_path / f"{decoder.spec.name}.sqlite"
             )
-            template = build_template(decoder, "equations")
+            template = build_template(decoder, EQUATIONS)
             tables.append(
                 evaluate_pairs(
                     session,

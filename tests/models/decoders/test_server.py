@@ -18,6 +18,7 @@ from waltz.core.redaction import list_encoded_forms
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.decoder_outputs import choose_label
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import EQUATIONS
 from waltz.model_registry import (
     ModelSpec,
     compute_fingerprint,
@@ -585,7 +586,7 @@ def test_the_chosen_label_is_that_of_the_network(local, file):
     with serve(local) as stand_in:
         chosen = []
         for decoder in (local, connect(stand_in, file)):
-            template = build_template(decoder, "equations")
+            template = build_template(decoder, EQUATIONS)
             prompt = decoder.build_prompt(
                 decoder.render_chat([Turn("user", "the answer is")])
             )

@@ -10,6 +10,7 @@ from PIL import Image
 from stand_ins.models.tiny_encoders import ANSWERS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
@@ -62,7 +63,7 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
     shares = (logits.exp() / logits.exp().sum()).tolist()
     assert given.text == ANSWERS[int(np.argmax(shares))]
     assert given.probability == pytest.approx(max(shares), rel=1e-5)
-    players = get_players_function(encoder, "equations")(encoder, text, image)
+    players = get_players_function(encoder, EQUATIONS)(encoder, text, image)
     masks = np.ones((2, len(players)), dtype=bool)
     masks[1] = False
     everything, nothing = Coalitions(

@@ -217,7 +217,7 @@ def _answer_without_modalities(
         encoder, item["image"], lambda: load_image(images, item["image"])
     )
     prepared = encoder.prepare_image(image)
-    build_players = get_players_function(encoder, profile)
+    build_players = get_players_function(encoder, get_fidelity(profile))
     game = build_players(encoder, encoder.tokenize(item["question"]), prepared)
     # The value of a coalition is the number of the answer that the encoder gives to it.
     coalitions = Coalitions(

@@ -255,7 +255,7 @@ def _build_game(
             return PromptGame(prompt.text, "", (label,), grid=settings.grid)
         # The released code draws the first token. The seed depends on the question, so that its
         # answer does not depend on the other questions of the run.
-        sampling = choose_sampling(decoder, settings.profile)
+        sampling = choose_sampling(decoder, settings.fidelity)
         seed = (
             rank(
                 f"{question.item_id}:{question.form}:{question.role}:{KIND}",
@@ -289,7 +289,7 @@ def attribute_answers(
     cropped = crops_to_middle_square(lambda image: decoder.prepare_image(image).pixels)
     attributions = {}
     for profile in settings.estimation:
-        template = build_template(decoder, profile)
+        template = build_template(decoder, get_fidelity(profile))
         attributions[profile] = AnswerAttribution(
             decoder,
             template,

@@ -159,7 +159,7 @@ def select_decoder_items(
     orders = assign_orders(
         select_items(benchmark, scored, None, seed).to_pylist(),
         dataset,
-        fidelity.name,
+        fidelity,
         seed,
     )
     if fidelity.sampling == "released":

@@ -77,7 +77,7 @@ def attribute_texts(
     """
     # Each text has one game, played by its tokens and the patches (or regions) of the shared image.
     prepared = encoder.prepare_image(cast(Image.Image, image))
-    build_players = get_players_function(encoder, settings.profile, settings.grid)
+    build_players = get_players_function(encoder, settings.fidelity, settings.grid)
     players = [
         build_players(encoder, encoder.tokenize(text), prepared) for text in texts
     ]

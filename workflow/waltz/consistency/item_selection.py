@@ -22,7 +22,7 @@ from waltz.evaluation.prompting.questions import (
 )
 from waltz.evaluation.settings import CHOICE
 from waltz.evaluation.vqa import select_questions as select_vqa_items
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
 
 Row = Mapping[str, Any]
@@ -32,7 +32,7 @@ def select_questions(
     rows: Sequence[Row],
     dataset: str,
     entry: Mapping[str, Any],
-    profile: str,
+    fidelity: Fidelity,
     n: int | None,
     seed: int,
 ) -> SelectedQuestions:
@@ -56,11 +56,11 @@ def select_questions(
     form = entry["form"]
     n = _choose_limit(n, entry.get("size"))
     if form == "choice":
-        return select_text_questions(rows, dataset, profile, n, seed)
+        return select_text_questions(rows, dataset, fidelity, n, seed)
     if form == "pairs":
-        selected = _select_pairs(rows, dataset, profile, n, seed)
+        selected = _select_pairs(rows, dataset, fidelity, n, seed)
     else:
-        selected = _select_open_questions(rows, dataset, entry, profile, n, seed)
+        selected = _select_open_questions(rows, dataset, entry, fidelity, n, seed)
     if not selected.questions:
         raise UserError(
             f"no usable questions: {dataset} (got 0 of {len(rows)} rows); correct the data set's entry"
@@ -81,7 +81,10 @@ def get_setting(question: Question) -> str:
 
 
 def select_seeds(
-    seeds: Sequence[int], dataset: str, profile: str, repeated: Collection[str] | None
+    seeds: Sequence[int],
+    dataset: str,
+    fidelity: Fidelity,
+    repeated: Collection[str] | None,
 ) -> list[int]:
     """Return the seeds of the runs on a data set; `published` takes only the first, unless the runs
     were repeated.
@@ -89,9 +92,9 @@ def select_seeds(
     Args:
         repeated: Names of the data sets whose runs were repeated; None for all.
     """
-    # A profile that samples by rank is ours, and takes all seeds of the study.
+    # A fidelity that samples by rank is ours, and takes all seeds of the study.
     is_repeated = repeated is None or dataset in repeated
-    if is_repeated or get_fidelity(profile).sampling == "rank":
+    if is_repeated or fidelity.sampling == "rank":
         return list(seeds)
     return list(seeds[:1])
 
@@ -127,11 +130,10 @@ def select_shared_pair(
 
 
 def _select_pairs(
-    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
+    rows: Sequence[Row], dataset: str, fidelity: Fidelity, n: int | None, seed: int
 ) -> SelectedQuestions:
     """Select pairs of caption and foil; items without votes of annotators count as valid."""
     # Orders are drawn over all valid items, so that they do not depend on the size of the sample.
-    fidelity = get_fidelity(profile)
     valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
     ids = list(valid)
     if fidelity.sampling == "released":
@@ -158,7 +160,7 @@ def _select_open_questions(
     rows: Sequence[Row],
     dataset: str,
     entry: Mapping[str, Any],
-    profile: str,
+    fidelity: Fidelity,
     n: int | None,
     seed: int,
 ) -> SelectedQuestions:
@@ -170,7 +172,7 @@ def _select_open_questions(
     choice = entry.get("choice")
     usable_items, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
     items = {item["item_id"]: item for item in usable_items}
-    if get_fidelity(profile).sampling == "rank" or choice is None:
+    if fidelity.sampling == "rank" or choice is None:
         selected_ids = _sample_ids(list(items), n, seed)
         return SelectedQuestions(
             tuple(

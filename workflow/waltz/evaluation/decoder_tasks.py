@@ -49,7 +49,7 @@ from waltz.evaluation.prompting.questions import (
     select_text_questions,
 )
 from waltz.evaluation.settings import PromptingSettings, ScoringSettings
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.sources.images import load_image, open_images
@@ -73,7 +73,7 @@ class DecoderTask:
 
     Attributes:
         dataset: Name of the data set.
-        profile: `equations` or `published`.
+        fidelity: Rules of the questions.
         form: `pairs`, `open` or `choice`.
         items: Rows of the benchmark (`pairs`), or of `vqa.select_questions` (`open`).
         questions: The questions of a data set of form `choice`.
@@ -82,7 +82,7 @@ class DecoderTask:
     """
 
     dataset: str
-    profile: str
+    fidelity: Fidelity
     form: str
     items: tuple[Mapping[str, Any], ...] = ()
     questions: tuple[Question, ...] = ()
@@ -132,7 +132,7 @@ def build_task(
     file: str | Path,
     dataset: str,
     entry: Mapping[str, Any],
-    profile: str,
+    fidelity: Fidelity,
     settings: ScoringSettings,
 ) -> DecoderTask:
     """Read a data set and select its questions.
@@ -142,7 +142,7 @@ def build_task(
         dataset: Name of the data set.
         entry: `form` (`pairs`, `open` or `choice`); for the latter two the study's entry, with
             `size` and `choice`.
-        profile: Name of the profile.
+        fidelity: Rules of the selection and of the orders.
         settings: Settings by which questions are selected.
     Raises:
         UserError: The file does not have the layout of its form, or nothing can be asked.
@@ -153,25 +153,27 @@ def build_task(
         # Orders are assigned to all items, so that an item is shown in the same order in every
         # sample.
         all_items = select_items(benchmark, settings.scored, None, seed).to_pylist()
-        orders = assign_orders(all_items, dataset, profile, seed)
+        orders = assign_orders(all_items, dataset, fidelity, seed)
         items = select_items(
             benchmark, settings.scored, settings.sample, seed
         ).to_pylist()
-        return DecoderTask(dataset, profile, "pairs", items=tuple(items), orders=orders)
+        return DecoderTask(
+            dataset, fidelity, "pairs", items=tuple(items), orders=orders
+        )
     if entry["form"] == "open":
         rows = parquet.read_rows(file, QUESTIONS)
         items, unusable = vqa.select_questions(
             dataset, rows, entry["size"], seed, entry.get("choice")
         )
         return DecoderTask(
-            dataset, profile, "open", items=tuple(items), skipped=dict(unusable)
+            dataset, fidelity, "open", items=tuple(items), skipped=dict(unusable)
         )
     selected = select_text_questions(
-        parquet.read_rows(file, TEXTS), dataset, profile, entry["size"], seed
+        parquet.read_rows(file, TEXTS), dataset, fidelity, entry["size"], seed
     )
     skipped = Counter(selected.skipped.values())
     return DecoderTask(
-        dataset, profile, "choice", questions=selected.questions, skipped=dict(skipped)
+        dataset, fidelity, "choice", questions=selected.questions, skipped=dict(skipped)
     )
 
 
@@ -236,8 +238,8 @@ def _split_by_image(
     return blocks
 
 
-def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
-    """Return the prompts of a decoder in a profile, as its entry in the registry states.
+def build_template(decoder: Decoder, fidelity: Fidelity) -> PromptTemplate:
+    """Return the prompts of a decoder, as its entry in the registry states.
 
     In `equations` the prompt file of the entry overrides the prompts of the profile, and the
     model's chat template renders them; for a language model without a chat template the turns are
@@ -246,14 +248,14 @@ def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
     Raises:
         UserError: The family is missing or unknown, or the prompt file is wrong.
     """
-    if get_fidelity(profile).prompts == "families":
+    if fidelity.prompts == "families":
         template = build_published_template(get_prompt_family(decoder.spec))
     else:
         # A VL decoder needs its template for the placeholder of the image.
         needs_chat_template = decoder.reads_images or decoder.has_chat_template
         render_turns = decoder.render_chat if needs_chat_template else join_turns
         template = build_equations_template(
-            render_turns, read_prompt_file(profile, decoder.spec.prompts or None)
+            render_turns, read_prompt_file(fidelity.name, decoder.spec.prompts or None)
         )
     return replace(template, tokenizer=decoder.tokenizer)
 
@@ -262,16 +264,16 @@ def count_skipped(tasks: Sequence[DecoderTask]) -> dict[str, dict[str, int]]:
     """Count the rows that cannot be asked, by profile and reason; profiles without such rows are
     absent.
     """
-    return {task.profile: dict(task.skipped) for task in tasks if task.skipped}
+    return {task.fidelity.name: dict(task.skipped) for task in tasks if task.skipped}
 
 
-def choose_sampling(decoder: Decoder, profile: str) -> Sampling | None:
-    """Return the settings of sampling in a profile; None if the most probable tokens are generated.
+def choose_sampling(decoder: Decoder, fidelity: Fidelity) -> Sampling | None:
+    """Return the settings of sampling; None if the most probable tokens are generated.
 
     `equations` never samples. In `published` VL decoders always sample, and language models sample
     if their own generation settings do.
     """
-    if not get_fidelity(profile).samples_text:
+    if not fidelity.samples_text:
         return None
     if (
         not decoder.reads_images
@@ -368,16 +370,21 @@ def prompt_datasets(
     templates: dict[str, PromptTemplate] = {}
     generation: dict[str, GenerationSettings] = {}
     for profile in settings.profiles:
-        templates[profile] = build_template(decoder, profile)
+        fidelity = get_fidelity(profile)
+        templates[profile] = build_template(decoder, fidelity)
         generation[profile] = GenerationSettings(
-            settings.seed, choose_sampling(decoder, profile), settings.cot_tokens
+            settings.seed, choose_sampling(decoder, fidelity), settings.cot_tokens
         )
     for dataset in datasets:
         tasks = []
         for profile in dataset.select_profiles(settings.profiles):
             tasks.append(
                 build_task(
-                    dataset.rows, dataset.name, dataset.settings, profile, settings
+                    dataset.rows,
+                    dataset.name,
+                    dataset.settings,
+                    get_fidelity(profile),
+                    settings,
                 )
             )
         n_prompts = sum(
@@ -397,8 +404,8 @@ def prompt_datasets(
                 answers = evaluate_task(
                     session,
                     task,
-                    templates[task.profile],
-                    generation[task.profile],
+                    templates[task.fidelity.name],
+                    generation[task.fidelity.name],
                     shard,
                 )
                 for row, position in zip(
@@ -407,7 +414,8 @@ def prompt_datasets(
                     rows.append({**row, POSITION: [task_position, *position]})
         facts = {
             "generation": {
-                task.profile: asdict(generation[task.profile]) for task in tasks
+                task.fidelity.name: asdict(generation[task.fidelity.name])
+                for task in tasks
             },
             "skipped": count_skipped(tasks),
             **count_outcomes(rows),

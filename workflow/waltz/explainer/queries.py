@@ -226,7 +226,7 @@ def _generate_answer(
             return label, PromptGame(prompt.text, "", (token,))
     # `published` explains the token that the model generates, label or not.
     length = 1 if question.labels else MAX_ANSWER_TOKENS
-    sampling = choose_sampling(decoder, settings.profile)
+    sampling = choose_sampling(decoder, settings.fidelity)
     targets = generate_targets(
         decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed
     )
@@ -254,7 +254,7 @@ def _generate_reply(
         raise UserError(
             f"{decoder.spec.name}: messages: they show no image; give both, or neither"
         )
-    sampling = choose_sampling(decoder, settings.profile)
+    sampling = choose_sampling(decoder, settings.fidelity)
     targets = generate_targets(
         decoder,
         prompt,
@@ -279,7 +279,7 @@ def _generate_ready_pair(
     # are easier to compare.
     sampling = None
     if not ready.greedy:
-        sampling = choose_sampling(decoder, settings.profile)
+        sampling = choose_sampling(decoder, settings.fidelity)
 
     def generate(text: str, suffix: str, length: int) -> PromptGame:
         prompt = decoder.build_prompt(_insert_placeholder(decoder, text))

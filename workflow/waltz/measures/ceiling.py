@@ -214,14 +214,19 @@ def measure_ceiling(
     """
     model = decoder.spec.name
     dialogue = Dialogue(
-        decoder, build_template(decoder, PROFILE), seed, settings.tokens
+        decoder, build_template(decoder, get_fidelity(PROFILE)), seed, settings.tokens
     )
     items: list[tuple[str, list[AttributedPair]]] = []
     skipped = 0
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         questions = select_questions(
-            source, dataset.name, dataset.settings, PROFILE, settings.sample, seed
+            source,
+            dataset.name,
+            dataset.settings,
+            get_fidelity(PROFILE),
+            settings.sample,
+            seed,
         ).questions
         opened: AbstractContextManager[Any] = open_images(dataset.images)
         with opened as images:

@@ -321,7 +321,7 @@ def compute_decoder_quantities(
 
     The caller switches on the fields of the fault.
     """
-    template = build_template(decoder, PROFILE)
+    template = build_template(decoder, get_fidelity(PROFILE))
     cc_shap, tokens = (
         {"permutations": settings.permutations},
         {"explanation": settings.tokens},
@@ -331,7 +331,12 @@ def compute_decoder_quantities(
     for dataset in datasets:
         rows = parquet.read_table(dataset.rows).to_pylist()
         questions = select_questions(
-            rows, dataset.name, dataset.settings, PROFILE, settings.sample, seed
+            rows,
+            dataset.name,
+            dataset.settings,
+            get_fidelity(PROFILE),
+            settings.sample,
+            seed,
         ).questions
         with open_images(dataset.images) as images:
             for question in questions:

@@ -24,6 +24,7 @@ from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.safe_names import is_safe_name
 from waltz.core.schema import OF_REGIONS
+from waltz.fidelity import Fidelity
 from waltz.model_registry import DETECTOR_KIND, VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models.encoders.coalitions import PROFILES, Players
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
@@ -406,21 +407,21 @@ def load_image_or_regions(
 
 
 def get_players_function(
-    encoder: Encoder, profile: str, grid: int | None = None
+    encoder: Encoder, fidelity: Fidelity, grid: int | None = None
 ) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
-    """Return the function that builds the players of an encoder in a profile.
+    """Return the function that builds the players of an encoder.
 
     Args:
         encoder: The encoder.
-        profile: Set of rules of the players.
+        fidelity: Rules of the players.
         grid: Patches in each direction if patches are the players; None for the number of the
-            profile.
+            fidelity.
     Raises:
         UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
     """
     provider = _get_stored_regions(encoder)
     if provider is None:
-        return functools.partial(PROFILES[profile], grid=grid)
+        return functools.partial(PROFILES[fidelity.name], grid=grid)
     if encoder.spec.masks != "regions":
         raise UserError(
             f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
@@ -433,7 +434,7 @@ def get_players_function(
         encoder: Encoder, text: TokenizedText, image: torch.Tensor
     ) -> Players:
         return _build_region_players(
-            PROFILES[profile](encoder, text, image), image, skipped_rows
+            PROFILES[fidelity.name](encoder, text, image), image, skipped_rows
         )
 
     return build_players

@@ -100,7 +100,7 @@ def _render_prompts(decoder: Decoder, profile: str) -> str:
     """
     fidelity = get_fidelity(profile)
     question = _build_question(decoder.reads_images)
-    template = build_template(decoder, profile)
+    template = build_template(decoder, fidelity)
     prompts = [
         render_prompt(kind, question, template, {"answer": "A"})
         for kind in PROMPT_KINDS[POST_HOC]

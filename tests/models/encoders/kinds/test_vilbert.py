@@ -19,7 +19,7 @@ from stand_ins.models.tiny_vilbert_detector import (
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import build_score_columns
-from waltz.fidelity import EQUATIONS
+from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.model_registry import ModelSpec, list_encoder_kinds
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
@@ -230,7 +230,7 @@ def test_the_global_region_is_no_player_and_keeps_the_mean_of_all(load, profile,
     encoder = load("vilbert", masks="regions")
     image = shown(encoder)
     assert image.shape == (1, REGIONS + 1, WIDTH + 4)
-    players = get_players_function(encoder, profile)(
+    players = get_players_function(encoder, get_fidelity(profile))(
         encoder, encoder.tokenize("the dog rides horse"), image
     )
     assert (players.text_players, players.patches, len(players)) == (
@@ -255,7 +255,7 @@ def test_the_global_region_is_no_player_and_keeps_the_mean_of_all(load, profile,
 def test_coalitions_have_the_values_of_single_passes(load, kind):
     encoder = load(kind, masks="regions")
     image, text = shown(encoder), encoder.tokenize("the dog rides horse")
-    players = get_players_function(encoder, "equations")(encoder, text, image)
+    players = get_players_function(encoder, EQUATIONS)(encoder, text, image)
     masks = np.random.default_rng(1).random((24, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
     values = game.values([masks])[0][:, 0]
@@ -450,7 +450,7 @@ def test_a_coalition_hides_pixels_of_the_image_before_the_detector_finds_regions
 ):
     encoder, text = load("vilbert", regions="", detector=str(pyramid_file)), TEXTS[0]
     image, tokens = encoder.prepare_image(picture), encoder.tokenize(text)
-    players = get_players_function(encoder, "equations")(encoder, tokens, image)
+    players = get_players_function(encoder, EQUATIONS)(encoder, tokens, image)
     masks = np.random.default_rng(1).random((6, len(players))) < 0.5
     values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][
         :, 0

@@ -263,7 +263,7 @@ def _generate(
         decoder.build_prompt(rendered.text),
         dialogue.draw_seed(question, kind),
     )
-    sampling = choose_sampling(decoder, fidelity.name)
+    sampling = choose_sampling(decoder, fidelity)
     return generate_targets(
         decoder, prompt, picture, max_tokens, fidelity, sampling, seed
     )

@@ -58,6 +58,7 @@ from waltz.evaluation.prompting.decoder_outputs import LoadImage
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.vqa import ANSWER
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
@@ -637,12 +638,19 @@ def explain_datasets(
         # Each profile has its own sample and its own seeds; each seed is a complete run.
         selected = {
             profile: select_questions(
-                source, dataset.name, dataset.settings, profile, run.sample, run.seed
+                source,
+                dataset.name,
+                dataset.settings,
+                get_fidelity(profile),
+                run.sample,
+                run.seed,
             )
             for profile in dataset.select_profiles(run.profiles)
         }
         seeds = {
-            profile: select_seeds(run.seeds, dataset.name, profile, run.repeated)
+            profile: select_seeds(
+                run.seeds, dataset.name, get_fidelity(profile), run.repeated
+            )
             for profile in selected
         }
         total = sum(
@@ -661,7 +669,7 @@ def explain_datasets(
             load = partial(load_image, opened)
             for profile, items in selected.items():
                 template, questions = (
-                    build_template(decoder, profile),
+                    build_template(decoder, get_fidelity(profile)),
                     items.questions[run.shard],
                 )
                 for seed in seeds[profile]:

@@ -30,7 +30,7 @@ from waltz.evaluation.prompting.prompts import (
     render_label,
     render_prompt,
 )
-from waltz.fidelity import Fidelity, get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.filters.nli import infer_relations
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Decoder, Sampling
@@ -208,11 +208,11 @@ def _decode_output(
 def build_runner(
     session: DecoderSession,
     helper: Decoder,
-    profile: str,
+    fidelity: Fidelity,
     judge: Classifier | None = None,
     judge_cache: Path | None = None,
 ) -> DecoderRunner:
-    """Build the runner of a decoder and its helper in a profile.
+    """Build the runner of a decoder and its helper.
 
     In `published` the prompts of the helper have the markers of the decoder's family.
 
@@ -220,25 +220,25 @@ def build_runner(
         session: The decoder that is tested, its images, and the file of finished blocks of decoder
             and helper.
         helper: The decoder that adds mistakes and paraphrases.
-        profile: Name of the profile.
+        fidelity: Rules of the prompts and of the sampling.
         judge: A classifier of entailment that compares meanings instead of the helper.
         judge_cache: File of the judge's finished blocks.
     Raises:
-        UserError: The profile has no prompts for the decoder.
+        UserError: The fidelity has no prompts for the decoder.
     """
     decoder = session.decoder
-    # A helper that is another model has its own prompts, unless the profile takes the family's
+    # A helper that is another model has its own prompts, unless the fidelity takes the family's
     # prompts.
-    template = build_template(decoder, profile)
-    shares_template = helper is decoder or get_fidelity(profile).prompts == "families"
-    helper_template = template if shares_template else build_template(helper, profile)
+    template = build_template(decoder, fidelity)
+    shares_template = helper is decoder or fidelity.prompts == "families"
+    helper_template = template if shares_template else build_template(helper, fidelity)
     helper_session = DecoderSession(
         helper, session.load_image, session.cache_file, session.report_progress
     )
     return DecoderRunner(
-        PromptedDecoder(session, template, choose_sampling(decoder, profile)),
+        PromptedDecoder(session, template, choose_sampling(decoder, fidelity)),
         PromptedDecoder(
-            helper_session, helper_template, choose_sampling(helper, profile)
+            helper_session, helper_template, choose_sampling(helper, fidelity)
         ),
         judge,
         judge_cache,

@@ -182,7 +182,7 @@ def run_tests(
                     source,
                     dataset.name,
                     dataset.settings,
-                    profile,
+                    fidelity,
                     run.sample,
                     run.seed,
                 )
@@ -194,8 +194,8 @@ def run_tests(
                     and selected.questions[0].form == "comve"
                 ):
                     pair = select_shared_pair(source, dataset.settings, run.sample)
-                runner = build_runner(session, helper, profile, judge, run.cache)
-                seeds = select_seeds(run.seeds, dataset.name, profile, run.repeated)
+                runner = build_runner(session, helper, fidelity, judge, run.cache)
+                seeds = select_seeds(run.seeds, dataset.name, fidelity, run.repeated)
                 settings_of_seeds = build_settings(
                     fidelity, seeds, run.tokens, run.edits, run.compare_meaning, pair
                 )

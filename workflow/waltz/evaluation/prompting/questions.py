@@ -8,7 +8,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
 from waltz.evaluation.items import get_published_order, list_texts
-from waltz.fidelity import Fidelity, get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
 from waltz.sources.published_samples import (
     PUBLISHED_SAMPLES,
@@ -135,7 +135,7 @@ def count_earlier_draws(dataset: str) -> int:
 
 
 def assign_orders(
-    items: Sequence[Row], dataset: str, profile: str, seed: int
+    items: Sequence[Row], dataset: str, fidelity: Fidelity, seed: int
 ) -> dict[str, bool]:
     """Return, for each item, whether its caption is (A) in the pairwise question.
 
@@ -143,10 +143,10 @@ def assign_orders(
         items: All rows of the benchmark that may be asked about, in file order, before sampling.
         dataset: Name of the data set, which decides the position of a piece of VALSE in the
             released stream of draws.
-        profile: Name of the profile.
+        fidelity: Rules of the order.
         seed: The study's seed, for `equations`.
     """
-    if get_fidelity(profile).option_order == "balanced":
+    if fidelity.option_order == "balanced":
         return assign_balanced_orders([item["item_id"] for item in items], seed)
     return draw_published_orders(items, count_earlier_draws(dataset))
 
@@ -255,7 +255,7 @@ class SelectedQuestions:
 
 
 def select_text_questions(
-    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
+    rows: Sequence[Row], dataset: str, fidelity: Fidelity, n: int | None, seed: int
 ) -> SelectedQuestions:
     """Select the questions of one data set of a text task.
 
@@ -268,7 +268,7 @@ def select_text_questions(
         rows: All rows of the layout `TEXTS` in file order, rejected ones included; all belong to
             one task.
         dataset: Name of the data set.
-        profile: Name of the profile.
+        fidelity: Rules of the sample and of the labels.
         n: Number of items; None takes all, or in `published` as many as were published. A smaller
             data set is taken completely.
         seed: Seed of sample and wrong labels in `equations`.
@@ -283,7 +283,6 @@ def select_text_questions(
         )
     task = tasks.pop()
     form = task if task in ("esnli", "comve") else "bbh"
-    fidelity = get_fidelity(profile)
     generator = random.Random(PUBLISHED_SAMPLES[form].seed)
     # Only its sampling draws from the generator that draws wrong labels.
     if form == "bbh":
