@@ -30,6 +30,11 @@ def test_missing_files_and_what_is_fetched_from_them_are_found():
     assert compat.find_fetched_part("nothing") is None
 
 
+def test_jobs_are_counted_by_rule_without_the_total():
+    table = "Job stats:\n rule       count \n ----\n fetch archive     2\n all   1\n total   3\n"
+    assert compat.read_job_counts(table) == {"fetch_archive": 2, "all": 1}
+
+
 def test_the_error_of_a_function_of_a_rule_keeps_its_text():
     assert (
         compat.find_rule_error(["InputFunctionException:", "  UserError: name it"])

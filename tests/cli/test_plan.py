@@ -23,7 +23,7 @@ def read_rows(*arguments):
     return json.loads(result.output)
 
 
-def test_a_run_is_shown_with_its_group_part_jobs_and_file():
+def test_a_run_is_shown_with_its_group_part_shards_and_file():
     (row,) = [
         row
         for row in read_rows("scenes")
@@ -37,7 +37,7 @@ def test_a_run_is_shown_with_its_group_part_jobs_and_file():
         "dataset": "existence",
         "group": "pairs",
         "part": "vision.benchmark",
-        "jobs": "1",
+        "shards": "1",
         "file": "results/scenes/consistency/scenes-llava/tests/pairs.parquet",
         "reason": "",
     }
@@ -54,7 +54,7 @@ def test_a_skipped_model_keeps_its_runs_with_the_reason(tmp_path):
     rows = read_rows(file)
     skipped = [row for row in rows if row["reason"]]
     assert {row["model"] for row in skipped} == {"scenes-llava"}
-    assert {(row["reason"], row["file"], row["jobs"]) for row in skipped} == {
+    assert {(row["reason"], row["file"], row["shards"]) for row in skipped} == {
         ("no time", "", "")
     }
     complete = [
@@ -63,14 +63,35 @@ def test_a_skipped_model_keeps_its_runs_with_the_reason(tmp_path):
     assert [(row["step"], row["model"], row["dataset"]) for row in rows] == complete
 
 
-def test_recorded_runs_have_no_jobs_and_what_only_leaves_out_is_skipped(tmp_path):
-    assert {row["jobs"] for row in read_rows("recorded")} == {"recorded"}
+def test_recorded_runs_have_no_shards_and_what_only_leaves_out_is_skipped(tmp_path):
+    assert {row["shards"] for row in read_rows("recorded")} == {"recorded"}
     file = tmp_path / "mine.yaml"
     file.write_text(
         yaml.safe_dump({"study": "mine", "extends": "recorded", "only": ["comve"]})
     )
     reasons = {row["dataset"]: row["reason"] for row in read_rows(file)}
     assert reasons == {"comve": "", "e-snli": "left out by only: comve"}
+
+
+def test_shards_of_a_file_are_shown_as_a_range(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        yaml.safe_dump(
+            {"study": "mine", "extends": "scenes", "consistency": {"shards": 3}}
+        )
+    )
+    shards = {(row["step"], row["shards"]) for row in read_rows(file)}
+    assert shards == {
+        ("evaluation", "1"),
+        ("attribution", "1"),
+        ("tests", "1-3"),
+        ("cc-shap", "1-3"),
+        ("edited", "1-3"),
+    }
+    counts = run(file).output.splitlines()[-2]
+    # Two groups in each step of stage consistency, with three shards each.
+    assert "tests 6, cc-shap 6, edited 6); jobs of all rules: snakemake" in counts
+    assert counts.endswith(f"--configfile {file}")
 
 
 def test_the_table_ends_with_the_number_of_runs():
@@ -86,4 +107,5 @@ def test_an_unknown_study_is_refused_in_one_line():
     assert result.stderr.startswith(
         "waltz: study 'scene' is not in config/ (did you mean 'scenes'?)"
     )
+    assert "a study is a file of this folder (measures, photos, " in result.stderr
     assert len(result.stderr.splitlines()) == 1

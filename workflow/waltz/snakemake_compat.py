@@ -43,6 +43,8 @@ MISSING_TARGET = re.compile(r"No rule to produce (.*?) \(if you use input", re.D
 """Pattern of Snakemake's message about a target that no rule produces; the group is the target."""
 MISSING_FILES = "affected files:"
 """Heading above the list of files in Snakemake's message about missing input."""
+JOB_COUNT = re.compile(r"^ *(\S.*?) {2,}(\d+) *$", re.MULTILINE)
+"""Pattern of a line in Snakemake's table of jobs: name of a rule, with spaces, and number of jobs."""
 FETCHED_PART = re.compile(r"source=([^,\s]+), part=([^,\s]+)")
 """Pattern of the wildcards of rule `fetch` in Snakemake's message about missing input."""
 
@@ -282,6 +284,21 @@ def list_missing_files(message: str) -> list[str]:
     """Return the files that Snakemake's message about missing input lists."""
     listing = message.partition(MISSING_FILES)[2]
     return [line.strip() for line in listing.splitlines() if line.strip()]
+
+
+def read_job_counts(dry_run: str) -> dict[str, int]:
+    """Return the number of jobs of each rule that a dry run of Snakemake lists.
+
+    Args:
+        dry_run: Output of `snakemake --dry-run --quiet`.
+    """
+    # The table shows spaces instead of the underscores of names.
+    counts = {
+        label.replace(" ", "_"): int(count)
+        for label, count in JOB_COUNT.findall(dry_run)
+    }
+    counts.pop("total", None)
+    return counts
 
 
 def find_fetched_part(message: str) -> tuple[str, str] | None:

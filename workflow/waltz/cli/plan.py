@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from waltz.cli.run.checkout import (
     CONFIG,
     find_checkout,
     find_files_of_studies,
+    is_study_file,
     locate_study,
 )
 
@@ -31,32 +33,36 @@ def plan_command(
         bool, typer.Option("--json", help="Print the table as JSON, one object a run.")
     ] = False,
 ) -> None:
-    """Print each model run that a study plans: its stage, data set, number of jobs and file, or why
-    it is skipped.
+    """Print each model run that a study plans: its stage, data set, shards and file, or why it is
+    skipped.
     """
     with report_errors():
         # A file is relative to the current folder, so its path is made absolute before the folder
         # changes.
         located = locate_study(study)
         with chdir(find_checkout()):
-            rows = _build_rows(located)
+            rows, jobs = _build_rows(located)
     if as_json:
         typer.echo(
             json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
         )
     else:
         _print_rows(rows)
+        _print_counts(located, rows, jobs)
 
 
-def _build_rows(name: str) -> list[OverviewRow]:
-    """Return the runs of a study as rows; its key `only` may select some of them."""
-    from waltz.plan.overview import build_overview
+def _build_rows(name: str) -> tuple[list[OverviewRow], Mapping[str, int]]:
+    """Return the runs of a study as rows and the number of jobs of each step that run a model; the
+    study's key `only` may select some of the runs.
+    """
+    from waltz.plan.overview import build_overview, count_model_jobs
     from waltz.plan.plan import Plan
     from waltz.plan.read_study import read_study_files
     from waltz.reporting.selection import select_only
 
     study = read_study_files(find_files_of_studies([name]), CONFIG)
-    return build_overview(study, select_only(Plan.from_study(study)))
+    plan = select_only(Plan.from_study(study))
+    return build_overview(study, plan), count_model_jobs(plan)
 
 
 def _print_rows(rows: Sequence[OverviewRow]) -> None:
@@ -72,6 +78,19 @@ def _print_rows(rows: Sequence[OverviewRow]) -> None:
     for row in rows:
         table.add_row(*asdict(row).values())
     create_console().print(table)
+
+
+def _print_counts(
+    study: str, rows: Sequence[OverviewRow], jobs: Mapping[str, int]
+) -> None:
+    """Print the number of jobs that run models, how to count all jobs, and the number of runs."""
+    option = "--configfile" if is_study_file(study) else "--config"
+    value = study if is_study_file(study) else f"study={study}"
+    command = shlex.join(["snakemake", "--dry-run", "--quiet", option, value])
+    counts = ", ".join(f"{step} {count:,}" for step, count in jobs.items()) or "none"
+    typer.echo(
+        f"{sum(jobs.values()):,} jobs run models ({counts}); jobs of all rules: {command}"
+    )
     # A run with a reason is skipped.
     skipped = sum(bool(row.reason) for row in rows)
     typer.echo(

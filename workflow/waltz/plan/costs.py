@@ -7,7 +7,7 @@ docs/how-to/running-the-thesis.md.
 
 import argparse
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -385,13 +385,13 @@ def count_shards(plan: Plan, step: Step, model: str, group: str) -> int:
     return shards
 
 
-def count_jobs(plan: Plan, step: Step, model: str, group: str) -> int:
-    """Return the number of jobs of a model on a group in a step; in stage evaluation only decoders
-    have shards.
-    """
-    if step == "evaluation" and plan.models[model].kind not in DECODER_KINDS:
+def count_jobs(plan: Plan, step: Step, run: Run) -> int:
+    """Return the number of jobs that compute the file of a run, one for each shard."""
+    # In stage evaluation only the answers of decoders have shards, not the scores of texts.
+    if step == "evaluation" and run not in plan.decoded:
         return 1
-    return count_shards(plan, "cc-shap" if step == "edited" else step, model, group)
+    sharded_step: Step = "cc-shap" if step == "edited" else step
+    return count_shards(plan, sharded_step, run.model, plan.group_of[run.dataset])
 
 
 def _select_runs(plan: Plan, step: Step, model: str, group: str) -> list[Run]:
@@ -406,32 +406,38 @@ def _select_runs(plan: Plan, step: Step, model: str, group: str) -> list[Run]:
 def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:
     """Return the costs of each step and model, in the order of the study."""
     costs = []
-    # One cost for each step and model; its runs are grouped, since a job takes one group.
+    # One cost for each step and model; its runs are grouped by their file, whose jobs they share.
     for step in STAGE_OF_STEP:
         runs = list_runs(plan, step)
         for model in unique(run.model for run in runs):
             model_runs = [run for run in runs if run.model == model]
-            groups = group_runs((plan.group_of[run.dataset], run) for run in model_runs)
-            costs.append(_compute_cost(plan, step, model, groups, rate))
+            files = group_runs(
+                (plan.get_run_file(step, run), run) for run in model_runs
+            )
+            costs.append(_compute_cost(plan, step, model, files.values(), rate))
     return costs
 
 
 def _compute_cost(
-    plan: Plan, step: Step, model: str, groups: Mapping[str, Sequence[Run]], rate: float
+    plan: Plan,
+    step: Step,
+    model: str,
+    files: Iterable[Sequence[Run]],
+    rate: float,
 ) -> Cost:
-    """Return the cost of one model in one step; `groups` has its runs by group."""
+    """Return the cost of one model in one step; `files` has the runs of each file of results."""
     passes = tokens = hours = longest = 0.0
     jobs = 0
-    for group, runs in groups.items():
+    for runs in files:
         for run in runs:
             for _, work in list_work(plan, step, run):
                 passes += work.passes + work.generations
                 tokens += work.generations * work.tokens
-        # The shards of a group are equal, so each takes an equal part of the group's hours.
-        group_hours = estimate_hours(plan, step, runs, rate)
-        group_jobs = count_jobs(plan, step, model, group)
-        hours, jobs = hours + group_hours, jobs + group_jobs
-        longest = max(longest, group_hours / group_jobs)
+        # The shards of a file are equal, so each takes an equal part of the hours.
+        file_hours = estimate_hours(plan, step, runs, rate)
+        file_jobs = count_jobs(plan, step, runs[0])
+        hours, jobs = hours + file_hours, jobs + file_jobs
+        longest = max(longest, file_hours / file_jobs)
     return Cost(step, model, passes, tokens, hours, jobs, longest)
 
 

@@ -1,9 +1,10 @@
-"""The plan of a study as a table for readers: every run with jobs and file, or with the reason why
-it is skipped.
+"""The plan of a study as a table for readers: every run with its shards and file, or with the
+reason why it is skipped.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from waltz.plan.costs import count_jobs
 from waltz.plan.plan import Plan
@@ -11,12 +12,12 @@ from waltz.plan.run_table import PlannedRun
 from waltz.plan.study import Study
 
 NOT_COMPUTED = "recorded"
-"""Entry in the column `jobs` for a run whose results were recorded elsewhere."""
+"""Entry in the column `shards` for a run whose results were recorded elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewRow:
-    """One run, as `waltz plan` prints it; `jobs` and `file` are empty for a skipped run.
+    """One run, as `waltz plan` prints it; `shards` and `file` are empty for a skipped run.
 
     Attributes:
         stage: Stage of the run.
@@ -25,7 +26,7 @@ class OverviewRow:
         dataset: Name of the data set.
         group: Group of the data set, whose runs of one model share jobs and a file.
         part: Part of the stage's results that the run belongs to (`run_table.PlannedRun`).
-        jobs: Number of jobs (shards) of the model on the group, or `recorded`.
+        shards: Shards of the file, each with a job: `1`, `1-4`, or `recorded` without a job.
         file: File with the results of the model on the group.
         reason: Reason why the run is skipped; empty for a planned run.
     """
@@ -36,7 +37,7 @@ class OverviewRow:
     dataset: str
     group: str
     part: str
-    jobs: str
+    shards: str
     file: str
     reason: str
 
@@ -52,37 +53,38 @@ def build_overview(study: Study, plan: Plan) -> list[OverviewRow]:
     # skipped. A run is identified by its step, model and data set.
     planned = {(row.step, row.run) for row in plan.runs}
     complete = replace(plan, study=study)
-    rows = []
+    overview = []
     for row in complete.runs:
+        values = asdict(row)
         if (row.step, row.run) in planned:
-            rows.append(_describe(row, jobs=_count_jobs(plan, row), file=row.file))
+            values |= {"shards": _describe_shards(plan, row), "reason": ""}
         else:
-            rows.append(_describe(row, reason=_find_reason(plan.skipped, row)))
-    return rows
+            reason = _find_reason(plan.skipped, row)
+            values |= {"shards": "", "file": "", "reason": reason}
+        overview.append(OverviewRow(**values))
+    return overview
 
 
-def _describe(
-    row: PlannedRun, *, jobs: str = "", file: str = "", reason: str = ""
-) -> OverviewRow:
-    """Return the row of the overview for a run."""
-    return OverviewRow(
-        row.stage,
-        row.step,
-        row.model,
-        row.dataset,
-        row.group,
-        row.part,
-        jobs,
-        file,
-        reason,
-    )
+def count_model_jobs(plan: Plan) -> Counter[str]:
+    """Return the number of jobs of each step that run a model, without jobs that merge shards."""
+    # Runs with the same file share jobs.
+    jobs_of_file: dict[tuple[str, str], int] = {}
+    for row in plan.runs:
+        if row.model not in plan.recorded_models:
+            jobs_of_file[row.step, row.file] = count_jobs(plan, row.step, row.run)
+
+    jobs: Counter[str] = Counter()
+    for (step, _), n_jobs in jobs_of_file.items():
+        jobs[step] += n_jobs
+    return jobs
 
 
-def _count_jobs(plan: Plan, row: PlannedRun) -> str:
-    """Return the number of jobs of a run's model and group as text, or `recorded`."""
+def _describe_shards(plan: Plan, row: PlannedRun) -> str:
+    """Return the range of the shards of a run as text, or `recorded`."""
     if row.model in plan.recorded_models:
         return NOT_COMPUTED
-    return str(count_jobs(plan, row.step, row.model, row.group))
+    shards = count_jobs(plan, row.step, row.run)
+    return f"1-{shards}" if shards > 1 else "1"
 
 
 def _find_reason(skipped: Mapping[str, str], row: PlannedRun) -> str:

@@ -91,6 +91,11 @@ def _find_bases(name: object, folder: Path, last: Path | None = None) -> list[Pa
     return files
 
 
+def list_studies(folder: Path) -> list[str]:
+    """Return the names of the studies in a folder, sorted."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
 def _find_study(name: str, folder: Path, advice: str) -> Path:
     """Return the file of a study.
 
@@ -101,7 +106,7 @@ def _find_study(name: str, folder: Path, advice: str) -> Path:
     Raises:
         UserError: The folder has no such study.
     """
-    studies = sorted(path.stem for path in folder.glob("*.yaml"))
+    studies = list_studies(folder)
     if name in studies:
         return folder / f"{name}.yaml"
     message = f"study {name!r} is not in {folder}/{suggest_or_list(name, studies)}"

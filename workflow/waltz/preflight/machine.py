@@ -14,6 +14,7 @@ import yaml
 from waltz.core.errors import UserError, get_first_line, suggest_name
 from waltz.core.files.bounded_yaml import read_yaml
 from waltz.preflight.checks import Check, State
+from waltz.snakemake_compat import read_job_counts
 
 GB = 1e9
 """Bytes of a gigabyte."""
@@ -21,8 +22,6 @@ SPARE_SHARE = 0.1
 """Share of the free space that should remain free."""
 RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
 """Pattern of the first line of a rule in a file of rules."""
-JOB_COUNT = re.compile(r"^ *(\S.*?) {2,}(\d+) *$", re.MULTILINE)
-"""Pattern of a line in Snakemake's table of jobs: rule and number of jobs."""
 SINFO_SECONDS = 20
 """Time limit in seconds for the answer of `sinfo`."""
 
@@ -251,11 +250,10 @@ def count_jobs(dry_run: str, rules: Path) -> dict[str, int]:
     for file in sorted(rules.glob("*.smk")):
         stages |= dict.fromkeys(RULE.findall(file.read_text("utf-8")), file.stem)
     jobs: Counter[str] = Counter()
-    # The table shows names of rules with spaces; lines such as `total` belong to no rule.
-    for label, count in JOB_COUNT.findall(dry_run):
-        stage = stages.get(label.replace(" ", "_"))
-        if stage:
-            jobs[stage] += int(count)
+    for rule, count in read_job_counts(dry_run).items():
+        # The targets of the Snakefile, such as `all`, belong to no stage.
+        if rule in stages:
+            jobs[stages[rule]] += count
     return dict(jobs)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import waltz
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, list_names, suggest_name
 
 CONFIG = Path("config")
 """Folder of the studies in a checkout."""
@@ -59,14 +59,20 @@ def find_files_of_studies(studies: Sequence[str]) -> list[Path]:
     Raises:
         UserError: No study has such a name.
     """
-    from waltz.plan.read_study import find_study_files
+    from waltz.plan.read_study import find_study_files, list_studies
 
+    known = list_studies(CONFIG)
     files: list[Path] = []
     for study in studies:
         if is_study_file(study):
             files.append(Path(study))
-        else:
+        elif study in known:
             files += find_study_files({"study": study}, [], CONFIG)
+        else:
+            raise UserError(
+                f"study {study!r} is not in {CONFIG}/{suggest_name(study, known)}; a study is a file of this folder"
+                f" ({list_names(known, 'and')}), or the path of another study file"
+            )
     return files
 
 
