@@ -151,7 +151,7 @@ rule companions:
         **loads("{encoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
         model=model("{encoder}"),
         datasets=datasets("{group}", PAIRS, PROBES),
@@ -181,7 +181,7 @@ rule answer_companions:
         **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
         model=model("{answerer}"),
         datasets=datasets("{group}", OPEN),
@@ -211,7 +211,7 @@ rule shares_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         runs=ATTRIBUTED_PART,
         answering=PLAN.select_attributed_models("vision", "answering"),
         probes=ATTRIBUTED_PROBES,

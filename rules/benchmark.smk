@@ -124,7 +124,7 @@ rule oracle:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         instruments=list(STUDY.instruments),
         scenes=SCENES,
         grammaticality=STUDY.filters.grammaticality if STUDY.filters else None,
@@ -175,7 +175,7 @@ rule cv_oracle:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         scenes=SCENES,
         code=code("cv_oracle.py"),
     script:
@@ -200,7 +200,7 @@ rule audit:
         **loads(*BUILD.audit_models.values()),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         instruments=list(STUDY.instruments),
         models=MODELS.get_settings_by_key(BUILD.audit_models),
         threshold=STUDY.benchmark.audit,
@@ -227,7 +227,7 @@ rule validation_statistics:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         datasets=PLAN.built_or_finished,
         code=code("validation_statistics.py"),
     script:

@@ -57,7 +57,7 @@ from waltz.plan.read_study import (
     merge_study_files,
     read_study,
 )
-from waltz.plan.step_settings import get_measure_settings, get_step_settings
+from waltz.plan.step_settings import get_step_settings
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.selection import select_only
 

@@ -209,7 +209,7 @@ rule consistency_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         runs=TESTED_PART,
         averaged=ask(PLAN.holds_tasks, "{part}"),
         together=ask(PLAN.name_pooled_data, "{part}"),

@@ -259,9 +259,10 @@ rule metrics_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         runs=SCORED_PART,
         questions=SCORED_QUESTIONS,
+        seed=STUDY.seed,
         averaged=ask(PLAN.list_averaged, "{part}"),
         profiles=STUDY.profiles,
         code=code("metrics_part.py"),
@@ -283,7 +284,7 @@ rule comparisons_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         runs=COMPARED_PART,
         profiles=STUDY.profiles,
         code=code("comparisons_part.py"),
@@ -309,7 +310,7 @@ rule metrics:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         runs=PLAN.scored,
         parts=PLAN.compared_parts,
         profiles=STUDY.profiles,

@@ -32,9 +32,10 @@ rule measure_bias:
         **loads(*MEASURED_ENCODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=get_measure_settings(STUDY, "bias"),
+        settings=settings("bias"),
+        seed=STUDY.seed,
         models=models(*MEASURED_ENCODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_bias.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
@@ -61,9 +62,10 @@ rule measure_multiverse:
         **loads(*MEASURED_ENCODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=get_measure_settings(STUDY, "multiverse"),
+        settings=settings("multiverse"),
+        seed=STUDY.seed,
         models=models(*MEASURED_ENCODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_multiverse.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
@@ -91,9 +93,10 @@ rule measure_controls:
         **loads(*MEASURED_ENCODERS, *MEASURED_DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=get_measure_settings(STUDY, "controls"),
+        settings=settings("controls"),
+        seed=STUDY.seed,
         encoders=models(*MEASURED_ENCODERS),
         decoders=models(*MEASURED_DECODERS),
         datasets=MEASURED_DATASETS,
@@ -122,9 +125,10 @@ rule measure_released_faults:
         **loads(*MEASURED_ENCODERS, *MEASURED_DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=get_measure_settings(STUDY, "released_faults"),
+        settings=settings("released_faults"),
+        seed=STUDY.seed,
         encoders=models(*MEASURED_ENCODERS),
         decoders=models(*MEASURED_DECODERS),
         datasets=MEASURED_DATASETS,
@@ -152,9 +156,10 @@ rule measure_ground_truth:
         **loads(*RULERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=get_measure_settings(STUDY, "ground_truth"),
+        settings=settings("ground_truth"),
+        seed=STUDY.seed,
         models=models(*RULERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_ground_truth.py"),
@@ -180,8 +185,9 @@ rule measure_calibration:
     resources:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
-        settings=get_measure_settings(STUDY, "calibration"),
+        resampling=settings("resampling"),
+        settings=settings("calibration"),
+        seed=STUDY.seed,
         code=code("measure_calibration.py"),
     message:
         "Tests and CC-SHAP of constructed decoders"
@@ -207,9 +213,10 @@ rule measure_ceiling:
         **loads(*MEASURED_DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **settings("resampling"),
+        resampling=settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=get_measure_settings(STUDY, "ceiling"),
+        settings=settings("ceiling"),
+        seed=STUDY.seed,
         models=models(*MEASURED_DECODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_ceiling.py"),
@@ -235,8 +242,8 @@ rule measure_plausibility:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
-        settings=get_measure_settings(STUDY, "plausibility"),
+        resampling=settings("resampling"),
+        settings=settings("plausibility"),
         runs=SCORED,
         profile=SCORED_PROFILE,
         filters={
@@ -260,8 +267,8 @@ rule measure_power:
     conda:
         "../envs/environment.yaml"
     params:
-        **settings("resampling"),
-        settings=get_measure_settings(STUDY, "power"),
+        resampling=settings("resampling"),
+        settings=settings("power"),
         runs=SCORED,
         profile=SCORED_PROFILE,
         code=code("measure_power.py"),

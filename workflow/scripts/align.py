@@ -10,7 +10,8 @@ from waltz.evaluation.settings import ScoringSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
-params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
+params, output = snakemake.params, snakemake.output
+settings = ScoringSettings(**params.settings)
 
 with (
     log_job(snakemake.log[0]),
@@ -23,12 +24,12 @@ with (
         load_encoder(ModelSpec(**params.model), device),
         datasets,
         get_cache_file(output.scores),
-        ScoringSettings(**settings),
+        settings,
     )
     facts = {
         "model": params.model,
-        "profiles": settings["profiles"],
-        "seed": settings["seed"],
+        "profiles": settings.profiles,
+        "seed": settings.seed,
     }
     facts |= describe_device(device)
     write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)

@@ -23,7 +23,7 @@ with (
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         cache=get_cache_file(output.rows),
-        resampling=Resampling(params.resamples, params.confidence, params.seed),
+        resampling=Resampling(**params.resampling),
         **params.settings,
     )
     parquet.write_rows(output.rows, rows, METRICS)

@@ -10,8 +10,8 @@ from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
-params, settings = snakemake.params, snakemake.params.settings
-inputs, output = snakemake.input, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
+settings = StepSettings(**params.settings)
 shard = int(snakemake.wildcards.shard)
 
 with (
@@ -21,14 +21,14 @@ with (
     results = attribute_datasets(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
-        StepSettings(**settings),
+        settings,
         get_cache_file(output.rows),
         slice(shard, None, params.shards),
     )
     facts = {
         "model": params.model,
-        "settings": settings["estimation"],
-        "seed": settings["seed"],
+        "settings": settings.estimation,
+        "seed": settings.seed,
     }
     facts |= describe_device(device)
     facts["shard"] = f"{shard + 1} of {params.shards}"

@@ -10,8 +10,8 @@ from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, settings = snakemake.params, snakemake.params.settings
-inputs, output = snakemake.input, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
+settings = StepSettings(**params.settings)
 shard = int(snakemake.wildcards.shard)
 
 with (
@@ -22,12 +22,12 @@ with (
     results = attribute_answers(
         decoder,
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
-        StepSettings(**settings),
+        settings,
         get_cache_file(output.rows),
         slice(shard, None, params.shards),
     )
-    estimation = settings["estimation"] | {"value": settings["value"]}
-    facts = {"model": params.model, "settings": estimation, "seed": settings["seed"]}
+    estimation = {**settings.estimation, "value": settings.value}
+    facts = {"model": params.model, "settings": estimation, "seed": settings.seed}
     facts |= {
         "shard": f"{shard + 1} of {params.shards}",
         **decoder.describe_forward_pass(),

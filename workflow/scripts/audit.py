@@ -10,7 +10,7 @@ from waltz.core.schema import AUDIT, BENCHMARK
 from waltz.filters.pipeline import load_filter_models
 
 params = snakemake.params
-resampling = Resampling(params.resamples, params.confidence, params.seed)
+resampling = Resampling(**params.resampling)
 
 with (
     log_job(snakemake.log[0]),

@@ -19,7 +19,7 @@ with (
     rows = compute_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
-        resampling=Resampling(params.resamples, params.confidence, params.seed),
+        resampling=Resampling(**params.resampling),
         **params.settings,
     )
     parquet.write_rows(snakemake.output.rows, rows, METRICS)

@@ -11,6 +11,6 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     comparisons = build_comparison_rows(scores, params.profiles, resampling)
     parquet.write_rows(snakemake.output.comparisons, comparisons, COMPARISONS)

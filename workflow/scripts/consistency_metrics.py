@@ -22,7 +22,7 @@ from waltz.core.schema import (
 params, inputs = snakemake.params, snakemake.input
 
 with log_job(snakemake.log[0]):
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     tests = read_run_records(inputs.get("tests") or [], ConsistencyRecord, params.runs)
     cc_shap = read_run_records(inputs.get("cc_shap") or [], CcShapRecord, params.runs)
     edited = read_run_records(inputs.get("edited") or [], EditedRecord, params.runs)

@@ -17,6 +17,6 @@ with log_job(snakemake.log[0]):
     rows = compute_condition_shares(
         parquet.read_rows(snakemake.input.probes, CONDITIONS),
         partial(find_scene, graphs=graphs),
-        Resampling(params.resamples, params.confidence, params.seed),
+        Resampling(**params.resampling),
     )
     parquet.write_rows(snakemake.output.shares, rows, ORACLE)

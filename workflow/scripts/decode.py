@@ -10,7 +10,8 @@ from waltz.evaluation.settings import PromptingSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
+params, output = snakemake.params, snakemake.output
+settings = PromptingSettings(**params.settings)
 shard = int(snakemake.wildcards.shard)
 
 with (
@@ -24,13 +25,13 @@ with (
             params.datasets, snakemake.input.rows, snakemake.input.get("images")
         ),
         get_cache_file(output.scores),
-        PromptingSettings(**settings),
+        settings,
         slice(shard, None, params.shards),
     )
     facts = {
         "model": params.model,
-        "profiles": settings["profiles"],
-        "seed": settings["seed"],
+        "profiles": settings.profiles,
+        "seed": settings.seed,
     }
     facts |= describe_device(device)
     facts |= {

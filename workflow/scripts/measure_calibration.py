@@ -11,7 +11,7 @@ from waltz.measures.calibration import measure_calibration
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     rows = measure_calibration(
         seed=params.seed, resampling=resampling, **params.settings
     )

@@ -18,7 +18,7 @@ with (
     log_job(snakemake.log[0]),
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     settings = CeilingSettings(**params.settings)
     rows = []

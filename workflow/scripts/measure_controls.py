@@ -24,7 +24,7 @@ with (
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     settings = ControlSettings(**params.settings)
     # Encoders are passed as functions that load them, since each random network needs untouched
     # weights.

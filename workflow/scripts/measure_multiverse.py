@@ -21,6 +21,6 @@ with (
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         MultiverseSettings(**params.settings),
         params.seed,
-        Resampling(params.resamples, params.confidence, params.seed),
+        Resampling(**params.resampling),
     )
     write_records(snakemake.output.rows, rows, MeasurementRecord)

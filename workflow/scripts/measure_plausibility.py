@@ -13,7 +13,7 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     runs = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     rows = measure_plausibility(
         scores, params.settings["language_model"], params.filters, resampling
     )

@@ -13,6 +13,6 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     runs = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     rows = measure_power(scores, PowerSettings(**params.settings), resampling)
     write_records(snakemake.output.rows, rows, MeasurementRecord)

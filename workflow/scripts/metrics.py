@@ -26,7 +26,7 @@ with log_job(snakemake.log[0]):
         for part, runs in params.parts.items()
         for model, dataset in runs
     }
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     comparisons += build_comparison_rows(scores, params.profiles, resampling, parts)
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)
     parquet.write_rows(snakemake.output.comparisons, comparisons, COMPARISONS)

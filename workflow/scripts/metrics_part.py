@@ -25,7 +25,7 @@ with log_job(snakemake.log[0]):
         questions[name], _ = select_questions(
             name, rows, entry["size"], params.seed, entry.get("choice")
         )
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     metrics = build_metric_rows(
         scores,
         params.profiles,

@@ -26,7 +26,7 @@ with (
             parquet.read_rows(candidates_file, FILTERED),
             partial(find_scene, graphs=graphs),
             build_candidate_groups(params.grammaticality),
-            Resampling(params.resamples, params.confidence, params.seed),
+            Resampling(**params.resampling),
         )
         bar.update(1)
     parquet.write_rows(snakemake.output.shares, rows, ORACLE)

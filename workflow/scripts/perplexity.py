@@ -10,7 +10,8 @@ from waltz.evaluation.settings import LikelihoodSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.text.causal import load_causal_model
 
-params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
+params, output = snakemake.params, snakemake.output
+settings = LikelihoodSettings(**params.settings)
 
 with (
     log_job(snakemake.log[0]),
@@ -21,17 +22,17 @@ with (
         model,
         list_dataset_files(params.datasets, snakemake.input.rows),
         get_cache_file(output.scores),
-        LikelihoodSettings(**settings),
+        settings,
     )
     batches = {
-        "tokens_per_batch": settings["tokens_per_batch"],
+        "tokens_per_batch": settings.tokens_per_batch,
         "shares_prefixes": model.reads_trees,
     }
     batches["shares_prefixes_reason"] = model.reason
     facts = {
         "model": params.model,
-        "profiles": settings["profiles"],
-        "seed": settings["seed"],
+        "profiles": settings.profiles,
+        "seed": settings.seed,
     }
     facts |= describe_device(device)
     write_results(

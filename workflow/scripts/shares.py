@@ -16,7 +16,7 @@ from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHAR
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     probes = {
         name: parquet.read_rows(file, CONDITIONS)
         for name, file in zip(params.probes, snakemake.input.probes, strict=True)

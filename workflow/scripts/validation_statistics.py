@@ -11,7 +11,7 @@ from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(**params.resampling)
     statistics, counts = [], []
     for dataset, items_file, annotations_file in zip(
         params.datasets, snakemake.input.pairs, snakemake.input.annotations, strict=True

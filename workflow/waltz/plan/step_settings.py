@@ -1,9 +1,9 @@
 """Settings of each step: the part of a study that decides the numbers of the step, so that only
 these jobs run again.
 
-A rule passes `settings=settings(STEP)`, and its script passes the settings to the function that
-computes the step, whose parameters have the same names. A new setting is therefore added in the
-study, here, and in that function.
+A rule passes `settings=settings(STEP)`, and its script builds from them the dataclass that the
+function of the step takes (such as `ScoringSettings` or `Resampling`), or passes them by name. A
+new setting is therefore added in the study, here, and to that dataclass.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,13 @@ def get_step_settings(study: Study, step: str) -> Settings:
 
     Args:
         study: The study.
-        step: A key of `STEPS`.
+        step: A key of `STEPS`, or a measurement of stage measures, whose settings are its section
+            in the study; empty if the study does not make it.
     """
-    return STEPS[step](study)
+    if step in STEPS:
+        return STEPS[step](study)
+    measurement = getattr(study.measures, step)
+    return measurement.to_dict() if measurement else {}
 
 
 def _align(study: Study) -> Settings:
@@ -167,14 +171,6 @@ STEPS: dict[str, Callable[[Study], Settings]] = {
 """Function that selects the settings of a step, by the name of the step. All rules that compute
 intervals share `resampling`, all rules of the embedded world share `scenes`.
 """
-
-
-def get_measure_settings(study: Study, measurement: str) -> Settings:
-    """Return the settings of one measurement of stage measures; empty if the study does not make
-    it.
-    """
-    section = getattr(study.measures, measurement)
-    return section.to_dict() if section else {}
 
 
 def get_decoder_sample(study: Study) -> int | None:
