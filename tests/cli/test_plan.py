@@ -90,7 +90,7 @@ def test_shards_of_a_file_are_shown_as_a_range(tmp_path):
     }
     counts = run(file).output.splitlines()[-2]
     # Two groups in each step of stage consistency, with three shards each.
-    assert "tests 6, cc-shap 6, edited 6); jobs of all rules: snakemake" in counts
+    assert "tests 6, cc-shap 6, edited 6, total " in counts
     assert counts.endswith(f"--configfile {file}")
 
 

@@ -109,7 +109,7 @@ def test_models_are_named_after_their_folders_and_never_like_others():
     ruler = load_registry()["ruler-50"]
     taken = ModelSpec("x", "clip", "/data/a/ruler-50", "local")
     deeper = ModelSpec("y", "clip", "/data/b/ruler-50", "local")
-    names = choose_model_names([ruler, taken, deeper, HUB, CLIP], taken=["clip"])
+    names = choose_model_names([ruler, taken, deeper, HUB, CLIP], used_names=["clip"])
     assert list(names) == [
         "ruler-50",
         "a-ruler-50",

@@ -466,7 +466,7 @@ def may_borrow_tokenizer(spec: ModelSpec) -> bool:
         return False
     weights = Path(spec.weights)
     folder = weights if weights.is_dir() else weights.parent
-    return not any((folder / name).is_file() for name in TOKENIZER_FILES)
+    return not _holds_any(folder, TOKENIZER_FILES)
 
 
 IMAGE_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
@@ -568,9 +568,7 @@ def check_saved_parts(label: str, kind: str, folder: Path) -> None:
         )
     if not (folder / MODEL_CONFIG).is_file():
         return  # a folder in another format is checked when the model is loaded
-    if reads_pixels and not any(
-        (folder / file).is_file() for file in IMAGE_PROCESSOR_FILES
-    ):
+    if reads_pixels and not _holds_any(folder, IMAGE_PROCESSOR_FILES):
         raise UserError(
             f"{label} has no processor (expected {' or '.join(IMAGE_PROCESSOR_FILES)}); save it there:"
             f" processor.save_pretrained({str(folder)!r})"

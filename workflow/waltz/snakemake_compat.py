@@ -292,11 +292,10 @@ def read_job_counts(dry_run: str) -> dict[str, int]:
     Args:
         dry_run: Output of `snakemake --dry-run --quiet`.
     """
-    # The table shows spaces instead of the underscores of names.
-    counts = {
-        label.replace(" ", "_"): int(count)
-        for label, count in JOB_COUNT.findall(dry_run)
-    }
+    counts: dict[str, int] = {}
+    for label, count in JOB_COUNT.findall(dry_run):
+        # The table shows spaces instead of the underscores of names.
+        counts[label.replace(" ", "_")] = int(count)
     counts.pop("total", None)
     return counts
 

@@ -84,13 +84,13 @@ def _print_counts(
     study: str, rows: Sequence[OverviewRow], jobs: Mapping[str, int]
 ) -> None:
     """Print the number of jobs that run models, how to count all jobs, and the number of runs."""
-    option = "--configfile" if is_study_file(study) else "--config"
-    value = study if is_study_file(study) else f"study={study}"
-    command = shlex.join(["snakemake", "--dry-run", "--quiet", option, value])
-    counts = ", ".join(f"{step} {count:,}" for step, count in jobs.items()) or "none"
-    typer.echo(
-        f"{sum(jobs.values()):,} jobs run models ({counts}); jobs of all rules: {command}"
-    )
+    study_option = ["--config", f"study={study}"]
+    if is_study_file(study):
+        study_option = ["--configfile", study]
+    command = shlex.join(["snakemake", "--dry-run", "--quiet", *study_option])
+    counts = {**jobs, "total": sum(jobs.values())}
+    listing = ", ".join(f"{step} {count:,}" for step, count in counts.items())
+    typer.echo(f"jobs that run models: {listing}; jobs of all rules: {command}")
     # A run with a reason is skipped.
     skipped = sum(bool(row.reason) for row in rows)
     typer.echo(

@@ -9,7 +9,7 @@ from waltz.core.files.resources import locate_in_package
 from waltz.instruments import FILTER_MODELS, INSTRUMENTS
 from waltz.plan.raw_files import RawFiles
 from waltz.plan.run_table import unique
-from waltz.plan.study import Settings, Study
+from waltz.plan.study import Settings, Study, to_settings
 
 PROBE_JUDGES = ("acceptability", "likelihood")
 """Keys under `filters` of the models that judge the grammaticality of CV-Probes."""
@@ -145,8 +145,7 @@ class Construction:
     @property
     def probe_settings(self) -> Settings:
         """Return the settings `verbs` and `images` of CV-Probes, if the study sets them."""
-        probes = self.study.cv_probes
-        return probes.to_dict("verbs", "images") if probes else {}
+        return to_settings(self.study.cv_probes, "verbs", "images")
 
     @property
     def repairing_models(self) -> list[str]:

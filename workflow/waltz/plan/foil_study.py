@@ -90,18 +90,16 @@ def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
         study: The study `valse`.
         images: Folder, zip or tar of the images; None for models that read only text.
     """
-    sources = {
-        name: entry
-        for name, entry in study["sources"].items()
-        if entry["format"] == "valse-release"
-    }
-    # The user's images replace the downloads that the study names.
-    if images:
-        sources = {
-            name: {**entry, "images": {"path": images}}
-            for name, entry in sources.items()
-        }
-    datasets = [name for entry in sources.values() for name in entry["files"]]
+    sources: Settings = {}
+    datasets: list[str] = []
+    for name, entry in study["sources"].items():
+        if entry["format"] != "valse-release":
+            continue
+        datasets += entry["files"]
+        sources[name] = dict(entry)
+        # The user's images replace the downloads that the study names.
+        if images:
+            sources[name]["images"] = {"path": images}
     return {
         "sources": sources,
         "benchmark": study["benchmark"],
@@ -149,19 +147,19 @@ def choose_dataset_name(file: Path) -> str:
     """
     name = _simplify(file.stem).replace(".", "-").strip("-") or "pairs"
     # These names have a meaning in tables or studies.
-    taken = {*INSTRUMENTS, CV_PROBES, *load_registry()}
-    return f"own-{name}" if name in taken else name
+    used_names = {*INSTRUMENTS, CV_PROBES, *load_registry()}
+    return f"own-{name}" if name in used_names else name
 
 
 def choose_model_names(
-    specs: Sequence[ModelSpec], taken: Collection[str] = ()
+    specs: Sequence[ModelSpec], used_names: Collection[str] = ()
 ) -> dict[str, ModelSpec]:
     """Return models by their names in a study: names of the registry, or the last parts of a folder
     or hub id.
 
     Args:
         specs: The models.
-        taken: Names of other models.
+        used_names: Names of other models.
     Raises:
         UserError: A model is named twice.
     """
@@ -173,19 +171,19 @@ def choose_model_names(
         name = spec.name
         if name not in registry:
             name = _choose_free_name(
-                spec, {*registry, *taken, *models}, len(models) + 1
+                spec, {*registry, *used_names, *models}, len(models) + 1
             )
         models[name] = spec
     return models
 
 
-def _choose_free_name(spec: ModelSpec, taken: Collection[str], number: int) -> str:
+def _choose_free_name(spec: ModelSpec, used_names: Collection[str], number: int) -> str:
     """Return a name from the end of the path of a model's weights, as short as possible and not
     taken.
 
     Args:
         spec: The model.
-        taken: Names of other models.
+        used_names: Names of other models.
         number: Number of the model in the study, which makes a name if all ends of the path are
             taken.
     """
@@ -194,7 +192,7 @@ def _choose_free_name(spec: ModelSpec, taken: Collection[str], number: int) -> s
     candidates = [_simplify(end) for end in ends]
     # If all ends of the path are taken, the name gets a prefix, or is the number of the model.
     candidates += [f"own-{candidates[0]}", f"model-{number}"]
-    return next(name for name in candidates if name and name not in taken)
+    return next(name for name in candidates if name and name not in used_names)
 
 
 def render_study(study: Settings, command: str) -> str:

@@ -25,7 +25,7 @@ from waltz.plan.datasets import (
     list_datasets,
 )
 from waltz.plan.models import Models
-from waltz.plan.raw_files import RawFiles
+from waltz.plan.raw_files import IMAGES, RawFiles
 from waltz.plan.run_table import (
     STAGE_OF_STEP,
     PlannedRun,
@@ -255,7 +255,7 @@ class Plan:
                 raise UserError(
                     f"study file: sources.{source}.images is missing: models look at the images of {dataset}; name them"
                 )
-            files.append(self.raw.get_images(source))
+            files.append(self.raw.get_path(source, IMAGES))
         return files
 
     def list_images_for(self, model: str, datasets: Iterable[str]) -> list[str]:

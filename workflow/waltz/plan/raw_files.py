@@ -176,13 +176,6 @@ class RawFiles:
             return self.get_listed_images(source)
         return []
 
-    def get_image_list(self, source: str) -> str | None:
-        """Return the path of the table that lists the images of a source; None if there is no such
-        table.
-        """
-        file = self.files.get((source, IMAGES))
-        return find_in_checkout(file.listed) if file and file.listed else None
-
     def get_archive(self, source: str, name: str) -> str | list[str]:
         """Return the path of the fetched archive that contains a raw file; an empty list if no
         archive contains it.
@@ -231,19 +224,10 @@ class RawFiles:
         """Return the path of the table that lists the images of a source; an empty list if there is
         no such table.
         """
-        return self.get_image_list(source) or []
-
-    def get_images(self, source: str) -> str:
-        """Return the path of the folder, archive or list with the images of a source.
-
-        Raises:
-            UserError: The study names no images of the source.
-        """
-        if not self.list_image_parts(source):
-            raise UserError(
-                f"study file: sources.{source}.images is missing: models look at the images of {source}"
-            )
-        return self.get_path(source, IMAGES)
+        file = self.files.get((source, IMAGES))
+        if file is None or file.listed is None:
+            return []
+        return find_in_checkout(file.listed)
 
     @cached_property
     def drawn_files(self) -> list[str]:

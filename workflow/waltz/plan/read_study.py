@@ -207,15 +207,18 @@ def find_missing_sections(config: StudyContent) -> dict[str, str]:
 def _list_world_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
     """Yield the section `scenes` with a reason for each use of the embedded world in a study."""
     # Files, images and plain captions may be drawn with the scenes.
-    drawn = [
+    drawn_sections = [
         f"sources.{name}"
         for name, source in _get_map(config, "sources").items()
         if _holds_key(source, "drawn")
     ]
     if "descriptions" in _get_map(config, "cv_probes"):
-        drawn.append("cv_probes.descriptions")
-    if drawn:
-        yield "scenes", f"{drawn[0]} is drawn, which needs scenes.count and scenes.seed"
+        drawn_sections.append("cv_probes.descriptions")
+    if drawn_sections:
+        reason = (
+            f"{drawn_sections[0]} is drawn, which needs scenes.count and scenes.seed"
+        )
+        yield "scenes", reason
     if _get_map(config, "benchmark").get("oracle"):
         yield "scenes", "benchmark.oracle knows drawn scenes alone"
 

@@ -9,7 +9,7 @@ new setting is therefore added in the study, here, and to that dataclass.
 from collections.abc import Callable
 
 from waltz.fidelity import get_fidelity
-from waltz.plan.study import Settings, Study
+from waltz.plan.study import Settings, Study, to_settings
 
 
 def get_step_settings(study: Study, step: str) -> Settings:
@@ -22,8 +22,7 @@ def get_step_settings(study: Study, step: str) -> Settings:
     """
     if step in STEPS:
         return STEPS[step](study)
-    measurement = getattr(study.measures, step)
-    return measurement.to_dict() if measurement else {}
+    return to_settings(getattr(study.measures, step))
 
 
 def _align(study: Study) -> Settings:
@@ -100,9 +99,7 @@ def _deal(study: Study) -> Settings:
     """Return the settings by which EMAP and the perceptual score pair texts with the images of
     other items.
     """
-    companions = study.attribution.companions
-    settings = companions.to_dict() if companions else {}
-    return {**settings, "seed": study.seed}
+    return {**to_settings(study.attribution.companions), "seed": study.seed}
 
 
 def _tests(study: Study) -> Settings:
@@ -118,8 +115,7 @@ def _tests(study: Study) -> Settings:
 
 def _cc_shap(study: Study) -> Settings:
     """Return the settings for CC-SHAP."""
-    cc_shap = study.consistency.cc_shap
-    settings = cc_shap.to_dict() if cc_shap else {}
+    settings = to_settings(study.consistency.cc_shap)
     # This key decides which jobs exist, but none of their numbers.
     settings.pop("edits", None)
     return {**_consistency(study), "cc_shap": settings}
@@ -150,7 +146,7 @@ def _resampling(study: Study) -> Settings:
 
 def _scenes(study: Study) -> Settings:
     """Return the settings of the embedded world; empty if the study draws no scenes."""
-    return study.scenes.to_dict() if study.scenes else {}
+    return to_settings(study.scenes)
 
 
 STEPS: dict[str, Callable[[Study], Settings]] = {

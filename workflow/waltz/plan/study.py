@@ -155,6 +155,11 @@ class Section(BaseModel):
         return self.model_dump(exclude_unset=True, include=set(keys) or None)
 
 
+def to_settings(section: Section | None, *keys: str) -> Settings:
+    """Return the keys that a section sets, or only `keys` among them; empty without the section."""
+    return section.to_dict(*keys) if section else {}
+
+
 def _refuse_repetitions(key: str, value: object) -> None:
     """Refuse a list in which a name or number occurs twice."""
     if not isinstance(value, list) or not all(

@@ -164,28 +164,18 @@ def _judge_answers(
     """Return the checks of files and repositories: first answers about missing ones, then local or
     described ones.
     """
-    missing = [file for file in files if not file.local]
-    local = [file for file in files if file.local]
-    described = {
-        name: answer for name, answer in answers.items() if isinstance(answer, Files)
-    }
-    checks = []
+    missing: list[Check] = []
+    described: list[Check] = []
+    for file in files:
+        checks = described if file.local else missing
+        checks.append(_judge_file(file, answers.get(file.url)))
+    for name in repositories:
+        checks = described if isinstance(answers[name], Files) else missing
+        checks.append(_judge_repository(name, answers[name]))
+    # Without a network, one check replaces a failure for each file.
     if is_network_missing(answers):
-        # Without a network, one check replaces a failure for each file.
-        checks.append(_describe_missing_network(answers))
-    else:
-        checks += [_judge_file(file, answers[file.url]) for file in missing]
-        checks += [
-            _judge_repository(name, answers[name])
-            for name in repositories
-            if name not in described
-        ]
-    checks += [_judge_file(file, None) for file in local]
-    checks += [
-        _judge_repository(name, repository_files)
-        for name, repository_files in described.items()
-    ]
-    return checks
+        missing = [_describe_missing_network(answers)]
+    return [*missing, *described]
 
 
 @dataclass(frozen=True)
@@ -299,7 +289,7 @@ def _list_listed_images(
     """Return the images in the table of a source, by url."""
     target = Path(plan.raw.get_path(source, name))
     files = {}
-    for image in read_image_list(Path(str(plan.raw.get_image_list(source)))):
+    for image in read_image_list(Path(str(plan.raw.get_listed_images(source)))):
         copy = {"local": f"{entry.local}/{image.file}"} if entry.local else {}
         is_local = _is_here(target, image.sha256, copy)
         files[image.url] = WebFile(
@@ -528,34 +518,22 @@ def _check_models(
     """Yield a check of each model whose files are known: its skeleton is fetched, loaded, and reads
     a text.
     """
-    # Torch and transformers take seconds to import.
-    from waltz.models.pretrained import (
-        find_gguf_file,
-    )
-
     tasks: dict[str, Callable[[], Path]] = {}
     # Models whose check needs no skeleton are judged at once; the skeletons of all others are
     # fetched together.
     for name, spec in specs.items():
         origin = plan.models.resolved[name]
-        model_folder = folder / name
-        model_folder.mkdir()
+        if origin.kind == RULER_KIND:
+            continue
         # A model behind a server has no files here; the server is asked instead.
         if origin.server:
             yield _judge_server(origin)
             continue
-        if _has_no_skeleton(origin, spec):
+        if finding := _describe_later_check(origin, spec):
+            yield Check("model", name, State.OK, finding)
             continue
-        path = Path(spec.weights)
-        is_downloaded_file = is_url(origin.weights) and not origin.unpack
-        if not is_downloaded_file and path.exists() and find_gguf_file(path, name):
-            yield Check(
-                "model",
-                name,
-                State.OK,
-                "a GGUF file, whose weights are checked when it is loaded",
-            )
-            continue
+        model_folder = folder / name
+        model_folder.mkdir()
         task = _choose_skeleton_task(origin, spec, inventory, model_folder, timeout)
         if task is not None:
             tasks[name] = task
@@ -564,22 +542,27 @@ def _check_models(
     skeletons = run_at_once(tasks, 2 * timeout)
     for name, skeleton in skeletons.items():
         yield _judge_model(plan, plan.models.resolved[name], skeleton)
-    for name in specs.keys() - skeletons.keys():
-        origin = plan.models.resolved[name]
-        if origin.unpack or is_packaged(origin):
-            yield Check("model", name, State.OK, "checked when its archive is unpacked")
 
 
-def _has_no_skeleton(origin: ModelSpec, spec: ModelSpec) -> bool:
-    """Return whether a model has no checkpoint that can be described before the study runs.
+def _describe_later_check(origin: ModelSpec, spec: ModelSpec) -> str:
+    """Return when the weights of a model are checked if they have no skeleton; empty if they have
+    one.
 
     Args:
         origin: The model with the origins of its files.
         spec: The same model with the paths of its fetched files.
     """
-    if origin.kind == RULER_KIND or is_packaged(origin):
-        return True
-    return bool(origin.unpack) and not Path(spec.weights).is_dir()
+    # Transformers takes seconds to import.
+    from waltz.models.pretrained import find_gguf_file
+
+    path = Path(spec.weights)
+    is_packed = bool(origin.unpack) and not path.is_dir()
+    if is_packed or is_packaged(origin):
+        return "checked when its archive is unpacked"
+    is_downloaded_file = is_url(origin.weights) and not origin.unpack
+    if not is_downloaded_file and path.exists() and find_gguf_file(path, spec.name):
+        return "a GGUF file, whose weights are checked when it is loaded"
+    return ""
 
 
 def _choose_skeleton_task(
