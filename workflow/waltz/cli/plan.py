@@ -43,9 +43,7 @@ def plan_command(
         with chdir(find_checkout()):
             rows, jobs = _build_rows(located)
     if as_json:
-        typer.echo(
-            json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
-        )
+        typer.echo(json.dumps(list(map(asdict, rows)), indent=2, ensure_ascii=False))
     else:
         _print_rows(rows)
         _print_counts(located, rows, jobs)

@@ -167,11 +167,16 @@ def _judge_answers(
     missing: list[Check] = []
     described: list[Check] = []
     for file in files:
-        checks = described if file.local else missing
-        checks.append(_judge_file(file, answers.get(file.url)))
+        if file.local:
+            described.append(_judge_file(file, None))
+        else:
+            missing.append(_judge_file(file, answers[file.url]))
     for name in repositories:
-        checks = described if isinstance(answers[name], Files) else missing
-        checks.append(_judge_repository(name, answers[name]))
+        check = _judge_repository(name, answers[name])
+        if check.state is State.OK:
+            described.append(check)
+        else:
+            missing.append(check)
     # Without a network, one check replaces a failure for each file.
     if is_network_missing(answers):
         missing = [_describe_missing_network(answers)]
