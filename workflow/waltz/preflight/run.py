@@ -348,7 +348,7 @@ def list_repositories(
         }.items():
             # The path is OWNER/NAME, or OWNER/NAME/FILE for a single file.
             parts = path.split("/", 2)
-            file = parts[2] if len(parts) > 2 else ""
+            file = "".join(parts[2:])
             folder = Path(local.weights if path == spec.weights else path)
             repositories.setdefault(
                 path,
