@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
 from waltz.benchmark.balance import BalanceLimits, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
+from waltz.core.records import to_row
 from waltz.core.sampling import rank, sample
 from waltz.foils.candidates import Candidate, build_candidate_row
 from waltz.foils.english.parsing import parse_captions
@@ -144,7 +145,7 @@ def main() -> None:
     given = parser.parse_args()
     rows = [
         row
-        for row in read_captions(given.path, "coco", None)
+        for row in map(to_row, read_captions(given.path, "coco", None))
         if row["rejected"] is None
     ]
     ids = set(sample([row["source_id"] for row in rows], given.captions, given.seed))

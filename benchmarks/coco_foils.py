@@ -31,7 +31,7 @@ def main() -> None:
     )
     parser.add_argument("path", type=Path)
     captions = [
-        row["caption"] for row in read_captions(parser.parse_args().path, "coco", None)
+        row.caption for row in read_captions(parser.parse_args().path, "coco", None)
     ]
     begin = time.process_time()
     parsed_alone = sum(1 for _ in parse_captions(captions[::5]))

@@ -49,6 +49,7 @@ from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
+from waltz.core.records import to_row
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.prompts import (
@@ -122,11 +123,14 @@ def of_text(
 ) -> Iterator[tuple[Question, Decoder, PromptTemplate, None]]:
     """Questions of ComVE, put without turn markers."""
     rows = list(
-        text_tasks.read_comve(
-            data / "subtaskA_test_data.csv",
-            data / "subtaskA_gold_answers.csv",
-            "comve",
-            "test",
+        map(
+            to_row,
+            text_tasks.read_comve(
+                data / "subtaskA_test_data.csv",
+                data / "subtaskA_gold_answers.csv",
+                "comve",
+                "test",
+            ),
         )
     )
     decoder = load_decoder(

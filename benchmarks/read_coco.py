@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
-from waltz.core.files.parquet import write_rows
+from waltz.core.records import write_records
 from waltz.sources.formats.coco import read_captions
-from waltz.sources.readers import CAPTIONS
+from waltz.sources.records import CaptionRecord
 
 
 def main() -> None:
@@ -29,10 +29,10 @@ def main() -> None:
     read = time.perf_counter() - begin
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        write_rows(
+        write_records(
             Path(folder) / "captions.parquet",
             read_captions(path, "coco", None),
-            CAPTIONS,
+            CaptionRecord,
         )
         written = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -12,6 +12,7 @@ from conftest import ROOT
 from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.core.sampling import rank, sample
 from waltz.sources.formats.coco import read_captions
 
@@ -223,8 +224,11 @@ def script():
 @pytest.fixture(scope="module")
 def candidates(shared_data, script):
     rows = list(
-        read_captions(
-            shared_data / "coco_captions" / "captions_val2017.json", "coco", None
+        map(
+            to_row,
+            read_captions(
+                shared_data / "coco_captions" / "captions_val2017.json", "coco", None
+            ),
         )
     )
     sampled_ids = set(sample([row["source_id"] for row in rows], 600, 5))

@@ -28,6 +28,7 @@ from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.cv_probes import build_contextual_captions, select_images, select_verbs
@@ -204,7 +205,9 @@ def scene_files(tmp_path_factory):
         (folder / "frames.json").write_text(
             json.dumps(annotations.build_swig(graphs, 2026, split, False))
         )
-        frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
+        frames += list(
+            map(to_row, read_frames(folder / "frames.json", space, "imsitu", split))
+        )
     names = select_verbs(frames, "all")
     rows = build_contextual_captions(frames, select_images(frames, 1, names))
     parquet.write_rows(folder / "contextual.parquet", rows, PROBE_CAPTIONS)

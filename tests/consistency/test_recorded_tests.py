@@ -17,6 +17,7 @@ from waltz.consistency.recorded_tests import (
 )
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import write_records
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, ConsistencyRecord
 from waltz.sources.readers import read_source
 
@@ -38,8 +39,8 @@ EXPLANATION = [5.0, 5.0, 5.0, 30.0, -20.0, 10.0]
 def write_source(tmp_path, *lines):
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps({**COMMON, **line}) + "\n" for line in lines))
-    rows, layout = read_source("recorded-runs", {"task": str(path)}, "run")
-    parquet.write_rows(tmp_path / "source.parquet", rows, layout)
+    rows, record_type = read_source("recorded-runs", {"task": str(path)}, "run")
+    write_records(tmp_path / "source.parquet", rows, record_type)
     return tmp_path / "source.parquet"
 
 
@@ -206,8 +207,8 @@ def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path
         "comve": str(folder / "comve_100.md"),
         "e-snli": str(folder / "esnli_100.md"),
     }
-    rows, layout = read_source("cc-shap-results", files, "run")
-    parquet.write_rows(tmp_path / "source.parquet", rows, layout)
+    rows, record_type = read_source("cc-shap-results", files, "run")
+    write_records(tmp_path / "source.parquet", rows, record_type)
     means = {}
     for result in import_attributions(
         tmp_path / "source.parquet", MODEL, files, ["published"]

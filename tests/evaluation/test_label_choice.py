@@ -11,6 +11,7 @@ from PIL import Image
 from stand_ins.models.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.evaluation.decoder_rows import (
     GenerationSettings,
     build_choice_rows,
@@ -450,17 +451,23 @@ def test_each_item_draws_from_its_own_seed():
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
     folder = shared_data / "comve"
-    comves = text_tasks.read_comve(
-        folder / "subtaskA_test_data.csv",
-        folder / "subtaskA_gold_answers.csv",
-        "comve",
-        "test",
+    comves = map(
+        to_row,
+        text_tasks.read_comve(
+            folder / "subtaskA_test_data.csv",
+            folder / "subtaskA_gold_answers.csv",
+            "comve",
+            "test",
+        ),
     )
     read = {
         "comve": list(comves),
         "esnli": list(
-            text_tasks.read_esnli(
-                shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+            map(
+                to_row,
+                text_tasks.read_esnli(
+                    shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+                ),
             )
         ),
     }
@@ -470,8 +477,11 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
         "logical_deduction_five_objects",
     ):
         read[task] = list(
-            text_tasks.read_bbh_examples(
-                shared_data / "bbh" / f"{task}.json", task, "bbh", None
+            map(
+                to_row,
+                text_tasks.read_bbh_examples(
+                    shared_data / "bbh" / f"{task}.json", task, "bbh", None
+                ),
             )
         )
     for name, source in read.items():

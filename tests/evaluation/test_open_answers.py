@@ -7,6 +7,7 @@ from PIL import Image
 
 from stand_ins.models.scripted_decoders import scripted
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.evaluation.decoder_rows import (
     GenerationSettings,
     answer_questions,
@@ -221,7 +222,11 @@ def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
         shared_data / "vqa_v2" / "questions.json",
         shared_data / "vqa_v2" / "annotations.json",
     )
-    rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
+    rows = [
+        row
+        for row in map(to_row, questions.read_vqa(*files, "vqa"))
+        if row["rejected"] is None
+    ]
     items = [{**row, "item_id": f"vqa:{row['source_id']}"} for row in rows]
     assert items
     for item in items:

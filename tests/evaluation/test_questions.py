@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import (
@@ -185,8 +186,11 @@ def test_every_answer_of_an_annotator_is_right_and_the_commonest_is_first() -> N
 
 def test_real_questions_have_an_answer(shared_data: Path) -> None:
     rows = list(
-        questions.read_gqa(
-            shared_data / "gqa" / "fixture_questions_a.json", "gqa", None
+        map(
+            to_row,
+            questions.read_gqa(
+                shared_data / "gqa" / "fixture_questions_a.json", "gqa", None
+            ),
         )
     )
     selected_questions = build_open_questions(
@@ -199,7 +203,11 @@ def test_real_questions_have_an_answer(shared_data: Path) -> None:
         shared_data / "vqa_v2" / "questions.json",
         shared_data / "vqa_v2" / "annotations.json",
     )
-    rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
+    rows = [
+        row
+        for row in map(to_row, questions.read_vqa(*files, "vqa"))
+        if row["rejected"] is None
+    ]
     selected_questions = build_open_questions(
         [{**row, "item_id": row["source_id"]} for row in rows], "vqa"
     )
@@ -382,10 +390,13 @@ def real(shared_data: Path) -> Mapping[str, list[Row]]:
     folder = shared_data / "comve"
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
     rows = {
-        "comve": list(text_tasks.read_comve(*files, "comve", "test")),
+        "comve": list(map(to_row, text_tasks.read_comve(*files, "comve", "test"))),
         "esnli": list(
-            text_tasks.read_esnli(
-                shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+            map(
+                to_row,
+                text_tasks.read_esnli(
+                    shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+                ),
             )
         ),
     }
@@ -395,8 +406,14 @@ def real(shared_data: Path) -> Mapping[str, list[Row]]:
         "logical_deduction_five_objects",
     ):
         rows[task] = list(
-            text_tasks.read_bbh_data(
-                shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None
+            map(
+                to_row,
+                text_tasks.read_bbh_data(
+                    shared_data / "bbh_val_data" / task / "val_data.json",
+                    task,
+                    "bbh",
+                    None,
+                ),
             )
         )
     return rows
@@ -438,8 +455,11 @@ def test_real_items_in_the_benchmark_s_own_layout_have_letters(
         "logical_deduction_five_objects",
     ):
         rows = list(
-            text_tasks.read_bbh_examples(
-                shared_data / "bbh" / f"{task}.json", task, "bbh", None
+            map(
+                to_row,
+                text_tasks.read_bbh_examples(
+                    shared_data / "bbh" / f"{task}.json", task, "bbh", None
+                ),
             )
         )
         for one in select_text_questions(rows, task, EQUATIONS, 40, 0).questions:

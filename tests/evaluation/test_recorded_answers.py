@@ -10,6 +10,7 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import write_records
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.evaluation.recorded_answers import import_answers
@@ -22,8 +23,8 @@ COMMON = {"record": "answer", "model": "mine", "dataset": "task"}
 def import_lines(tmp_path, *lines, profiles=("published", "equations"), model=MODEL):
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps({**COMMON, **line}) + "\n" for line in lines))
-    rows, layout = read_source("recorded-runs", {"task": str(path)}, "run")
-    parquet.write_rows(tmp_path / "source.parquet", rows, layout)
+    rows, record_type = read_source("recorded-runs", {"task": str(path)}, "run")
+    write_records(tmp_path / "source.parquet", rows, record_type)
     (result,) = import_answers(tmp_path / "source.parquet", model, ["task"], profiles)
     parquet.build_table(result.tables["scores"], EVALUATION)
     return result

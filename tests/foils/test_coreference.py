@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waltz.core.records import to_row
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refusal
 from waltz.foils.coreference import build_coreference_foil
@@ -86,7 +87,7 @@ def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_round
         ).values()
     }
     results = {}
-    for row in read_visdial(path, "visdial"):
+    for row in map(to_row, read_visdial(path, "visdial")):
         candidate = build_coreference_foil(
             row["caption"], row["question"], row["answer"], row["round"]
         )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from waltz.benchmark.cv_probes import build_conditions, build_probe_captions
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import (
@@ -381,7 +382,9 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(
     tally: Counter[str] = Counter()
     for split in written.SWIG_SPLITS:
         path.write_text(json.dumps(written.build_swig(graphs, SEED, split, False)))
-        for row in read_frames(path, read_situation_space(space), "imsitu", split):
+        for row in map(
+            to_row, read_frames(path, read_situation_space(space), "imsitu", split)
+        ):
             result = fill_abstract(row)
             assert isinstance(result, FilledAbstract)
             graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from waltz.core.records import to_row
 from waltz.foils.candidates import Candidate, Outcome
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
@@ -61,8 +62,12 @@ def verdicts(
 
 def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
     rows = list(
-        read_visual7w(
-            written(tmp_path, "telling.json", build_visual7w(graphs, SEED)), "visual7w"
+        map(
+            to_row,
+            read_visual7w(
+                written(tmp_path, "telling.json", build_visual7w(graphs, SEED)),
+                "visual7w",
+            ),
         )
     )
     rows = [row for row in rows if row["type"] == "how"]
@@ -86,8 +91,12 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
 
 
 def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = read_visdial(
-        written(tmp_path, "train.json", build_visdial(graphs, SEED, "train")), "visdial"
+    rows = map(
+        to_row,
+        read_visdial(
+            written(tmp_path, "train.json", build_visdial(graphs, SEED, "train")),
+            "visdial",
+        ),
     )
     results = verdicts(
         graphs,
@@ -109,11 +118,14 @@ def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
     captions = written(
         tmp_path, "captions.json", build_captions(graphs, SEED, "val2014")
     )
-    pairs = read_foil_it(
-        written(tmp_path, "foils.json", build_foil_it(graphs, SEED)),
-        [captions],
-        "foil-it",
-        "test",
+    pairs = map(
+        to_row,
+        read_foil_it(
+            written(tmp_path, "foils.json", build_foil_it(graphs, SEED)),
+            [captions],
+            "foil-it",
+            "test",
+        ),
     )
     rows = [row for row in pairs if row["rejected"] is None]
     results = verdicts(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from waltz.core.records import to_row
 from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import list_replacement_verbs
 from waltz.foils.candidates import Refusal, replace_span
@@ -266,7 +267,9 @@ def drawn(
     for split in written.SWIG_SPLITS:
         path = folder / f"{split}.json"
         path.write_text(json.dumps(written.build_swig(graphs, SEED, split, True)))
-        for frame in read_frames(path, read_situation_space(space), "swig", split):
+        for frame in map(
+            to_row, read_frames(path, read_situation_space(space), "swig", split)
+        ):
             number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
             for caption in build_action_captions(frame):
                 if not isinstance(caption, Refusal):

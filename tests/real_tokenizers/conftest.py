@@ -32,8 +32,8 @@ def dialogues(shared_data) -> list[str]:
     for row in read_visdial(
         shared_data / "visdial" / "visdial_1.0_val_visdialconv.json", "visdial"
     ):
-        texts.setdefault(row["image"], row["caption"])
-        texts[row["image"]] += f" {row['question']}? {row['answer']}."
+        texts.setdefault(row.image, row.caption)
+        texts[row.image] += f" {row.question}? {row.answer}."
     return list(texts.values())
 
 

@@ -11,6 +11,7 @@ from real_tokenizers import build
 from waltz.consistency.cc_shap.dialogue import POST_HOC, PROMPT_KINDS
 from waltz.consistency.cc_shap.measure import find_shared_players
 from waltz.consistency.cc_shap.pair_attribution import count_suffix_players
+from waltz.core.records import to_row
 from waltz.evaluation.prompting.prompts import build_published_template, render_prompt
 from waltz.evaluation.prompting.questions import (
     build_pairwise_questions,
@@ -48,13 +49,18 @@ def text_questions(shared_data):
     """Return the published items of ComVE and e-SNLI."""
     comve, esnli = shared_data / "comve", shared_data / "esnli"
     rows = {
-        "comve": read_comve(
-            comve / "subtaskA_test_data.csv",
-            comve / "subtaskA_gold_answers.csv",
-            "comve",
-            "test",
+        "comve": map(
+            to_row,
+            read_comve(
+                comve / "subtaskA_test_data.csv",
+                comve / "subtaskA_gold_answers.csv",
+                "comve",
+                "test",
+            ),
         ),
-        "e-snli": read_esnli(esnli / "esnli_test_rebuilt.csv", "e-snli", "test"),
+        "e-snli": map(
+            to_row, read_esnli(esnli / "esnli_test_rebuilt.csv", "e-snli", "test")
+        ),
     }
     return [
         question

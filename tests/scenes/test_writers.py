@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from waltz.core.files import parquet
+from waltz.core.records import get_layout, to_row
 from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.questions import draw_dialogue
 from waltz.scenes.lexicon import read_verbs
@@ -370,11 +371,11 @@ def _read(folder: Path, texts: dict[str, str]) -> dict[str, list[dict]]:
         for name in files.values():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(texts[name])
-        source_rows, layout = read_source(
+        source_rows, record_type = read_source(
             form, {part: str(folder / name) for part, name in files.items()}, source
         )
-        rows_by_source[source] = list(source_rows)
-        parquet.build_table(rows_by_source[source], layout)
+        rows_by_source[source] = list(map(to_row, source_rows))
+        parquet.build_table(rows_by_source[source], get_layout(record_type))
     return rows_by_source
 
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from stand_ins import recorded_results as written
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import write_records
 from waltz.sources.formats.cc_shap_results import (
     find_inserted_word,
     read_results,
     split_notes,
 )
-from waltz.sources.readers import RECORDED, read_source
+from waltz.sources.readers import read_source
+from waltz.sources.records import RecordedRecord
 
 TEST_NAMES = {
     "atanasova_counterfact": "counterfactual_edits",
@@ -81,29 +82,27 @@ def build_items(draw, min_ratios=2):
 def read(tmp_path, text, name="results.json"):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8", newline="\n")
-    return list(read_results(path, "task"))
+    return list(read_results(path, "task", "run"))
 
 
 def check_rows(items, rows):
     """Compare the rows of a file with the items that it was written from."""
-    assert {row["rejected"] for row in rows} == {None}
+    assert {row.rejected for row in rows} == {None}
     for number, item in enumerate(items):
-        of_item = [row for row in rows if row["item_id"] == str(number)]
-        first, second = (row for row in of_item if row["record"] == "answer")
-        assert [first["label"], second["label"]] == [
+        of_item = [row for row in rows if row.item_id == str(number)]
+        first, second = (row for row in of_item if row.record == "answer")
+        assert [first.label, second.label] == [
             item["model_prediction"],
             item["model_prediction_cot"],
         ]
-        assert first["gold"] == second["gold"] == [item["correct_answer"]]
-        assert first["input"] == item["input"]
-        verdicts = {
-            row["test"]: row["verdict"] for row in of_item if row["record"] == "test"
-        }
+        assert first.gold == second.gold == [item["correct_answer"]]
+        assert first.input == item["input"]
+        verdicts = {row.test: row.verdict for row in of_item if row.record == "test"}
         assert verdicts == {TEST_NAMES[name]: item[name] for name in written.TESTS}
         attributions = {
-            (row["kind"], row["output"]): row
+            (row.kind, row.output): row
             for row in of_item
-            if row["record"] == "attribution"
+            if row.record == "attribution"
         }
         for kind, plot in (
             ("post-hoc", "shap_plot_info_post_hoc"),
@@ -114,11 +113,11 @@ def check_rows(items, rows):
                 ("explanation", "ratios_explanation"),
             ):
                 row = attributions[kind, output]
-                assert [value for (value,) in row["values"]] == [
+                assert [value for (value,) in row.values] == [
                     float(ratio) for ratio in item[plot][key]
                 ]
-                assert row["suffix"] == {"answer": 3, "explanation": 2}[output]
-                assert len(row["tokens"]) == len(row["values"]) + row["suffix"]
+                assert row.suffix == {"answer": 3, "explanation": 2}[output]
+                assert len(row.tokens) == len(row.values) + row.suffix
 
 
 @settings(max_examples=25, deadline=None)
@@ -142,30 +141,28 @@ def test_generated_files_of_vl_decoders_are_read_back(items, grid, tmp_path_fact
         written.write_vision_json("existence", items, grid),
     )
     for number, item in enumerate(items):
-        of_item = [row for row in rows if row["item_id"] == str(number)]
-        assert {row["image"] for row in of_item} == {f"images/{number}.jpg"}
-        assert {row["setting"] for row in of_item} == {
+        of_item = [row for row in rows if row.item_id == str(number)]
+        assert {row.image for row in of_item} == {f"images/{number}.jpg"}
+        assert {row.setting for row in of_item} == {
             "pairwise" if item["correct_answer"] in "AB" else "open"
         }
-        answer = next(row for row in of_item if row.get("output") == "answer")
+        answer = next(row for row in of_item if row.output == "answer")
         ratios = [
             float(ratio)
             for ratio in item["shap_plot_info_post_hoc"]["ratios_prediction"]
         ]
-        assert [value for (value,) in answer["patches"]] == ratios[: grid**2]
-        assert [value for (value,) in answer["values"]] == ratios[grid**2 :]
-        assert (answer["t_shap"], answer["suffix"], answer["rejected"]) == (
+        assert [value for (value,) in answer.patches] == ratios[: grid**2]
+        assert [value for (value,) in answer.values] == ratios[grid**2 :]
+        assert (answer.t_shap, answer.suffix, answer.rejected) == (
             0.81,
             2,
             None,
         )
-        tests = {row["test"]: row for row in of_item if row["record"] == "test"}
-        assert (
-            tests["counterfactual_edits"]["reason"] == "the run did not run this test"
-        )
-        assert tests["counterfactual_edits"]["verdict"] is None
-        assert tests["biasing_features"]["verdict"] == item["turpin"]
-        assert tests["biasing_features"]["edited_answer"] == "A"
+        tests = {row.test: row for row in of_item if row.record == "test"}
+        assert tests["counterfactual_edits"].reason == "the run did not run this test"
+        assert tests["counterfactual_edits"].verdict is None
+        assert tests["biasing_features"].verdict == item["turpin"]
+        assert tests["biasing_features"].edited_answer == "A"
 
 
 @settings(max_examples=20, deadline=None)
@@ -176,11 +173,7 @@ def test_verdicts_of_input_from_explanation_are_differences_of_the_running_total
     items = [one_item() for _ in verdicts]
     for write in (written.write_language_json, written.write_markdown):
         rows = read(tmp_path_factory.mktemp("files"), write("comve", items, verdicts))
-        found = [
-            row["verdict"]
-            for row in rows
-            if row.get("test") == "input_from_explanation"
-        ]
+        found = [row.verdict for row in rows if row.test == "input_from_explanation"]
         assert found == verdicts
     assert list(accumulate(verdicts)) == [
         item["atanasova_input_from_expl"]
@@ -217,20 +210,14 @@ def test_a_gap_in_the_running_total_leaves_only_what_it_decides(tmp_path):
         "comve", [one_item() for _ in range(6)], [1, 1, 0, 0, 0, 1]
     )
     rows = read(tmp_path, drop(text, 1, 3))  # totals 1, 2, 2, 3 of items 0, 2, 4, 5
-    tests = {
-        row["item_id"]: row
-        for row in rows
-        if row.get("test") == "input_from_explanation"
-    }
-    assert {number: row["verdict"] for number, row in tests.items()} == {
+    tests = {row.item_id: row for row in rows if row.test == "input_from_explanation"}
+    assert {number: row.verdict for number, row in tests.items()} == {
         "0": 1,
         "2": None,
         "4": 0,
         "5": 1,
     }
-    assert (
-        tests["2"]["reason"] == "1 items before it are missing from the running total"
-    )
+    assert tests["2"].reason == "1 items before it are missing from the running total"
 
 
 def test_a_file_with_verdicts_in_the_place_of_totals_is_read_as_such(tmp_path):
@@ -241,14 +228,16 @@ def test_a_file_with_verdicts_in_the_place_of_totals_is_read_as_such(tmp_path):
     for item, verdict in zip(content.values(), (0, 1, 0), strict=True):
         item["atanasova_input_from_expl"] = verdict
     rows = read(tmp_path, json.dumps(content))
-    assert [
-        row["verdict"] for row in rows if row.get("test") == "input_from_explanation"
-    ] == [0, 1, 0]
+    assert [row.verdict for row in rows if row.test == "input_from_explanation"] == [
+        0,
+        1,
+        0,
+    ]
 
 
 def test_other_tasks_have_no_input_from_explanation(tmp_path):
     rows = read(tmp_path, written.write_language_json("causal_judgment", [one_item()]))
-    assert "input_from_explanation" not in {row.get("test") for row in rows}
+    assert "input_from_explanation" not in {row.test for row in rows}
 
 
 @pytest.mark.parametrize(
@@ -272,11 +261,10 @@ def test_what_cannot_be_used_stays_with_file_item_and_reason(
     changes, record, reason, tmp_path
 ):
     rows = read(tmp_path, written.write_language_json("esnli", [one_item(**changes)]))
-    faults = [row for row in rows if row["record"] == record and row["rejected"]]
+    faults = [row for row in rows if row.record == record and row.rejected]
     assert faults
     assert all(
-        reason in row["rejected"]
-        and "results.json: item 'esnli_mist" in row["rejected"]
+        reason in row.rejected and "results.json: item 'esnli_mist" in row.rejected
         for row in faults
     )
 
@@ -294,7 +282,7 @@ def test_a_fault_in_markdown_names_line_and_field(tmp_path):
         ][1]
     )
     rows = read(tmp_path, text, "run.md")
-    (fault, _) = (row["rejected"] for row in rows if row["rejected"])
+    (fault, _) = (row.rejected for row in rows if row.rejected)
     assert fault.startswith(
         f"{tmp_path / 'run.md'}: line {line}: field 'shap_plot_info_post_hoc': contribution"
     )
@@ -304,7 +292,7 @@ def test_ratios_that_do_not_fit_their_tokens_are_rejected(tmp_path):
     item = one_item()
     item["shap_plot_info_cot"]["len_marg_pred"] = 4
     rows = read(tmp_path, written.write_language_json("esnli", [item]))
-    (fault,) = (row["rejected"] for row in rows if row["rejected"])
+    (fault,) = (row.rejected for row in rows if row.rejected)
     assert fault.endswith("2 ratios for 5 tokens, of which 4 are the query suffix")
 
 
@@ -312,20 +300,17 @@ def test_cc_shap_that_was_not_computed_has_no_rows(tmp_path):
     rows = read(
         tmp_path, written.write_language_json("esnli", [one_item(shap_plot_info_cot=0)])
     )
-    assert (
-        Counter((row["record"], row.get("kind")) for row in rows)["attribution", "cot"]
-        == 0
-    )
+    assert Counter((row.record, row.kind) for row in rows)["attribution", "cot"] == 0
 
 
 def test_an_item_that_occurs_twice_is_rejected_the_second_time(tmp_path):
     text = written.write_markdown("esnli", [one_item()])
     rows = read(tmp_path, text + text)
-    assert Counter(row["rejected"] is None for row in rows) == {
+    assert Counter(row.rejected is None for row in rows) == {
         True: len(rows) // 2,
         False: len(rows) // 2,
     }
-    assert len({row["source_id"] for row in rows}) == len(rows)
+    assert len({row.source_id for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -376,20 +361,18 @@ def recorded(shared_data):
 
 
 def test_recorded_runs_are_read_without_a_rejected_row(recorded, tmp_path):
-    rows, layout = read_source(
+    rows, record_type = read_source(
         "cc-shap-results", {name: str(path) for name, path in recorded.items()}, "run"
     )
     rows = list(rows)
-    assert layout is RECORDED
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, layout) == (2500, 0)
+    assert record_type is RecordedRecord
+    assert write_records(tmp_path / "rows.parquet", rows, record_type) == (2500, 0)
     means = {}
     for row in rows:
-        if row["record"] == "test":
-            means.setdefault((row["dataset"], row["test"]), []).append(row["verdict"])
-        elif row["record"] == "answer":
-            means.setdefault((row["dataset"], row["kind"]), []).append(
-                row["label"] in row["gold"]
-            )
+        if row.record == "test":
+            means.setdefault((row.dataset, row.test), []).append(row.verdict)
+        elif row.record == "answer":
+            means.setdefault((row.dataset, row.kind), []).append(row.label in row.gold)
     assert {
         key: 100 * np.mean(values) for key, values in means.items()
     } == pytest.approx(

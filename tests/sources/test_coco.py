@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import read_records, to_row, write_records
 from waltz.sources.formats.coco import read_captions, read_foil_it, read_image_names
 from waltz.sources.formats.pairs import read_release
-from waltz.sources.readers import CAPTIONS, FOIL_PAIRS, read_source
+from waltz.sources.readers import read_source
+from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 FILE: dict[str, Any] = {
     "annotations": [
@@ -28,7 +29,7 @@ FILE: dict[str, Any] = {
 
 def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
     rows = list(read_captions(write_json(FILE), "coco2017", "val"))
-    assert rows == [
+    assert list(map(to_row, rows)) == [
         {
             "source": "coco2017",
             "source_id": "7",
@@ -46,8 +47,9 @@ def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
             "rejected": "the caption is empty",
         },
     ]
-    assert parquet.write_rows(tmp_path / "captions.parquet", rows, CAPTIONS) == (2, 1)
-    assert parquet.read_rows(tmp_path / "captions.parquet", CAPTIONS) == rows
+    path = tmp_path / "captions.parquet"
+    assert write_records(path, rows, CaptionRecord) == (2, 1)
+    assert list(read_records(path, CaptionRecord)) == rows
 
 
 @given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
@@ -64,11 +66,11 @@ def test_any_captions_survive_json_and_parquet(
     )
     rows = list(read_captions(folder / "raw.json", "coco", None))
     for text, row in zip(texts, rows, strict=True):
-        assert row["caption"].split() == text.split()
-        assert len(row["caption"].splitlines()) <= 1
-        assert (row["rejected"] is None) == bool(text.strip())
-    parquet.write_rows(folder / "rows.parquet", rows, CAPTIONS, batch=2)
-    assert parquet.read_rows(folder / "rows.parquet", CAPTIONS) == rows
+        assert row.caption.split() == text.split()
+        assert len(row.caption.splitlines()) <= 1
+        assert (row.rejected is None) == bool(text.strip())
+    write_records(folder / "rows.parquet", rows, CaptionRecord)
+    assert list(read_records(folder / "rows.parquet", CaptionRecord)) == rows
 
 
 @pytest.mark.parametrize(
@@ -107,12 +109,11 @@ def test_the_real_captions(shared_data: Path) -> None:
     path = shared_data / "coco_captions" / "captions_val2017.json"
     rows = list(read_captions(path, "coco2017", "val2017"))
     assert len(rows) == 25_014
-    assert len({row["image"] for row in rows}) == len(read_image_names(path)) == 5000
+    assert len({row.image for row in rows}) == len(read_image_names(path)) == 5000
     assert not any(
-        "\n" in row["caption"] or row["caption"] != row["caption"].strip()
-        for row in rows
+        "\n" in row.caption or row.caption != row.caption.strip() for row in rows
     )
-    assert all(row["rejected"] is None for row in rows)
+    assert all(row.rejected is None for row in rows)
     mini = list(
         read_captions(
             shared_data / "coco_captions" / "captions_train2017_mini.json",
@@ -120,21 +121,21 @@ def test_the_real_captions(shared_data: Path) -> None:
             "train2017",
         )
     )
-    assert (len(mini), len({row["image"] for row in mini})) == (400, 80)
+    assert (len(mini), len({row.image for row in mini})) == (400, 80)
 
 
 def test_real_captions_equal_those_of_the_benchmark(shared_data: Path) -> None:
     """Compare the released relations with COCO's captions of the same ids, without final periods."""
     path = shared_data / "coco_captions" / "captions_val2017.json"
     captions = {
-        row["source_id"]: row for row in read_captions(path, "coco2017", "val2017")
+        row.source_id: row for row in read_captions(path, "coco2017", "val2017")
     }
     items = read_release(shared_data / "valse" / "relations.json", "relations", 2)
     assert len(items) == 614
     for item in items:
         row = captions[item["source_id"]]
-        assert row["image"] == item["image"]
-        assert row["caption"].rstrip(". ") == item["caption"].rstrip(". ")
+        assert row.image == item["image"]
+        assert row.caption.rstrip(". ") == item["caption"].rstrip(". ")
 
 
 COCO = {
@@ -161,7 +162,7 @@ def foil(foil_id: int = 100, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def pairs(write_json: Any, *annotations: Any) -> list[dict[str, Any]]:
+def pairs(write_json: Any, *annotations: Any) -> list[FoilPairRecord]:
     captions = write_json(COCO, "captions.json")
     return list(
         read_foil_it(
@@ -181,7 +182,7 @@ def test_a_foil_is_joined_with_its_caption(write_json: Any, tmp_path: Path) -> N
         foil_word="ORIG",
     )
     rows = pairs(write_json, original, foil())
-    assert rows[1] == {
+    assert to_row(rows[1]) == {
         "source": "foil-it",
         "source_id": "100",
         "split": "test",
@@ -193,11 +194,11 @@ def test_a_foil_is_joined_with_its_caption(write_json: Any, tmp_path: Path) -> N
         "foil_word": "ball",
         "rejected": None,
     }
-    assert (rows[0]["source_id"], rows[0]["rejected"]) == (
+    assert (rows[0].source_id, rows[0].rejected) == (
         "annotation-0",
         "a correct caption, no foil",
     )
-    assert parquet.write_rows(tmp_path / "pairs.parquet", rows, FOIL_PAIRS) == (2, 1)
+    assert write_records(tmp_path / "pairs.parquet", rows, FoilPairRecord) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_a_foil_is_joined_with_its_caption(write_json: Any, tmp_path: Path) -> N
 def test_unusable_foils_stay_with_their_reason(
     write_json: Any, annotation: Any, reason: str
 ) -> None:
-    assert [row["rejected"] for row in pairs(write_json, annotation)] == [reason]
+    assert [row.rejected for row in pairs(write_json, annotation)] == [reason]
 
 
 @pytest.mark.parametrize(
@@ -242,13 +243,13 @@ def test_a_caption_that_is_no_unicode_is_kept_and_rejected(tmp_path: Path) -> No
         for number, text in enumerate(["a", "\ud800 x"])
     ]
     path.write_text(json.dumps({**FILE, "annotations": captions}))
-    rows, layout = read_source("coco-captions", {"val": str(path)}, "coco")
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, layout) == (2, 1)
-    sound, broken = parquet.read_rows(tmp_path / "rows.parquet", layout)
-    assert (sound["caption"], sound["rejected"]) == ("a", None)
-    assert broken["source_id"] == "1"
-    assert broken["caption"] == "\\ud800 x"
-    assert broken["rejected"] == "\\ud800 is half of a surrogate pair, no character"
+    rows, record_type = read_source("coco-captions", {"val": str(path)}, "coco")
+    assert write_records(tmp_path / "rows.parquet", rows, record_type) == (2, 1)
+    sound, broken = read_records(tmp_path / "rows.parquet", CaptionRecord)
+    assert (sound.caption, sound.rejected) == ("a", None)
+    assert broken.source_id == "1"
+    assert broken.caption == "\\ud800 x"
+    assert broken.rejected == "\\ud800 is half of a surrogate pair, no character"
 
 
 def test_a_released_item_that_is_no_unicode_is_named(tmp_path: Path) -> None:

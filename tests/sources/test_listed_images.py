@@ -3,11 +3,10 @@
 import hashlib
 import zipfile
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from waltz.core.errors import UserError
+from waltz.core.records import write_records
 from waltz.sources.images import list_image_names
 from waltz.sources.listed_images import (
     COLUMNS,
@@ -16,6 +15,7 @@ from waltz.sources.listed_images import (
     read_image_list,
     reject_unlisted,
 )
+from waltz.sources.records import CaptionRecord
 
 HEADER = "file\turl\tbytes\tsha256\tlicence\n"
 CONTENTS = {"val2017/1.jpg": b"first", "train2017/2.jpg": b"second"}
@@ -65,17 +65,23 @@ def test_an_image_of_other_bytes_is_refused(tmp_path, monkeypatch):
 
 def test_rows_about_other_images_are_rejected_and_need_no_image(tmp_path):
     rows = [
-        {"image": "1.jpg", "rejected": None},
-        {"image": "3.jpg", "rejected": None},
-        {"image": "2.jpg", "rejected": "the caption is empty"},
+        CaptionRecord(source="a", source_id="0", image="1.jpg", caption="A dog."),
+        CaptionRecord(source="a", source_id="1", image="3.jpg", caption="A cat."),
+        CaptionRecord(
+            source="a",
+            source_id="2",
+            image="2.jpg",
+            caption="",
+            rejected="the caption is empty",
+        ),
     ]
     checked = list(reject_unlisted(rows, write_list(tmp_path, CONTENTS)))
-    assert [row["rejected"] for row in checked] == [
+    assert [row.rejected for row in checked] == [
         None,
         NOT_LISTED,
         "the caption is empty",
     ]
-    pq.write_table(pa.Table.from_pylist(checked), tmp_path / "rows.parquet")
+    write_records(tmp_path / "rows.parquet", checked, CaptionRecord)
     assert list_image_names([tmp_path / "rows.parquet"]) == ["1.jpg", "2.jpg"]
 
 

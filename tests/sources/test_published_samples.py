@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.sources.formats import questions, text_tasks
 from waltz.sources.published_samples import (
     PUBLISHED_SAMPLES,
@@ -139,7 +140,7 @@ def test_the_order_of_caption_and_foil_is_that_of_random_choice() -> None:
 def test_comve_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
     folder = shared_data / "comve"
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
-    pairs = list(text_tasks.read_comve(*files, "comve", "test"))
+    pairs = list(map(to_row, text_tasks.read_comve(*files, "comve", "test")))
     by_id = {row["source_id"]: row for row in pairs}
     first, second = (by_id[item] for item in select_published_ids("comve", pairs)[:2])
     assert first["choices"][0] == "She put the papers into the filing cabinet."
@@ -149,8 +150,11 @@ def test_comve_begins_like_an_output_of_the_released_script(shared_data: Path) -
 
 def test_esnli_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
     pairs = list(
-        text_tasks.read_esnli(
-            shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+        map(
+            to_row,
+            text_tasks.read_esnli(
+                shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"
+            ),
         )
     )
     by_id = {row["source_id"]: row for row in pairs}
@@ -173,14 +177,22 @@ def test_the_real_files_are_large_enough(shared_data: Path) -> None:
                 select_published_ids(
                     "bbh",
                     list(
-                        text_tasks.read_bbh_data(path, "causal_judgment", "bbh", None)
+                        map(
+                            to_row,
+                            text_tasks.read_bbh_data(
+                                path, "causal_judgment", "bbh", None
+                            ),
+                        )
                     ),
                 )
             )
         )
         == 100
     )
-    lines = questions.read_gqa_lines(
-        shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev"
+    lines = map(
+        to_row,
+        questions.read_gqa_lines(
+            shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev"
+        ),
     )
     assert len(set(select_published_ids("gqa-decoders", list(lines)))) == 300

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import read_records, to_row, write_records
 from waltz.sources.formats.pairs import read_release
 from waltz.sources.formats.questions import (
     read_gqa,
@@ -16,7 +16,7 @@ from waltz.sources.formats.questions import (
     read_visual7w,
     read_vqa,
 )
-from waltz.sources.readers import QUESTIONS, TURNS
+from waltz.sources.records import QuestionRecord, Turn, TurnRecord
 
 
 def question(question_id: int, **changes: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def annotation(
 
 def read(
     write_json: Any, questions: list[Any], annotations: list[Any] | None
-) -> list[dict[str, Any]]:
+) -> list[QuestionRecord]:
     path = write_json(
         {"data_subtype": "val2014", "questions": questions}, "questions.json"
     )
@@ -66,7 +66,7 @@ def test_questions_are_joined_with_their_answers(
         [question(40), question(41)],
         [annotation(41, "dog cat cat dog"), full],
     )
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "vqa",
         "source_id": "40",
         "split": "val2014",
@@ -74,19 +74,21 @@ def test_questions_are_joined_with_their_answers(
         "question": "What is it?",
         "answer": "mesh",
         "answers": ["net", "net", "mesh"],
-        "choices": [],
+        "choices": (),
         "type": "what is",
         "answer_type": "other",
+        "full_answer": None,
+        "balanced": None,
         "rejected": None,
     }
-    assert rows[1]["answer"] == "dog"
-    assert (rows[1]["type"], rows[1]["answer_type"]) == (None, None)
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, QUESTIONS) == (2, 0)
+    assert rows[1].answer == "dog"
+    assert (rows[1].type, rows[1].answer_type) == (None, None)
+    assert write_records(tmp_path / "rows.parquet", rows, QuestionRecord) == (2, 0)
 
 
 def test_withheld_answers_are_no_reason_to_reject(write_json: Any) -> None:
     (row,) = read(write_json, [question(40)], None)
-    assert (row["answer"], row["rejected"]) == (None, None)
+    assert (row.answer, row.rejected) == (None, None)
 
 
 def test_unusable_questions_of_vqa_stay_with_their_reason(write_json: Any) -> None:
@@ -96,7 +98,7 @@ def test_unusable_questions_of_vqa_stay_with_their_reason(write_json: Any) -> No
         annotation(43, "x", multiple_choice_answer=""),
         annotation(41),
     ]
-    assert [row["rejected"] for row in read(write_json, questions, annotations)] == [
+    assert [row.rejected for row in read(write_json, questions, annotations)] == [
         "the question has no annotation",
         "the question is empty",
         "the answer is empty",
@@ -164,10 +166,10 @@ def test_broken_files_of_vqa_are_named(
 def test_the_real_questions_of_vqa(shared_data: Path) -> None:
     folder = shared_data / "vqa_v2"
     rows = list(read_vqa(folder / "questions.json", folder / "annotations.json", "vqa"))
-    assert [row["source_id"] for row in rows] == ["458752000", "458752001", "458752002"]
-    assert {row["image"] for row in rows} == {"COCO_train2014_000000458752.jpg"}
-    assert [len(row["answers"]) for row in rows] == [10, 10, 10]
-    assert rows[0]["answer"] == "net"
+    assert [row.source_id for row in rows] == ["458752000", "458752001", "458752002"]
+    assert {row.image for row in rows} == {"COCO_train2014_000000458752.jpg"}
+    assert [len(row.answers) for row in rows] == [10, 10, 10]
+    assert rows[0].answer == "net"
 
 
 RECORD = {
@@ -184,33 +186,34 @@ RECORD = {
 def test_questions_of_gqa_become_rows(write_json: Any, tmp_path: Path) -> None:
     test_record = {"question": "Is it?", "imageId": 16, "isBalanced": True}
     rows = list(read_gqa(write_json({"20": RECORD, "21": test_record}), "gqa", "val"))
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "gqa",
         "source_id": "20",
         "split": "val",
         "image": "n16.jpg",
         "question": "Is it round?",
         "answer": "yes",
-        "answers": [],
-        "choices": [],
+        "answers": (),
+        "choices": (),
         "type": "verify",
+        "answer_type": None,
         "full_answer": "Yes, it is.",
         "balanced": False,
         "rejected": None,
     }
-    assert rows[1]["image"] == "16.jpg"
+    assert rows[1].image == "16.jpg"
     assert (
-        rows[1]["answer"],
-        rows[1]["type"],
-        rows[1]["balanced"],
-        rows[1]["rejected"],
+        rows[1].answer,
+        rows[1].type,
+        rows[1].balanced,
+        rows[1].rejected,
     ) == (None, None, True, None)
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, QUESTIONS) == (2, 0)
+    assert write_records(tmp_path / "rows.parquet", rows, QuestionRecord) == (2, 0)
 
 
 def test_unusable_questions_of_gqa_stay_with_their_reason(write_json: Any) -> None:
     content = {"20": RECORD | {"question": ""}, "21": RECORD | {"answer": ""}}
-    reasons = [row["rejected"] for row in read_gqa(write_json(content), "gqa", None)]
+    reasons = [row.rejected for row in read_gqa(write_json(content), "gqa", None)]
     assert reasons == ["the question is empty", "the answer is empty"]
 
 
@@ -249,7 +252,7 @@ def test_lines_lose_the_instruction(tmp_path: Path) -> None:
     line = json.dumps({"question_id": "7", "image": "n1.jpg", "text": text}) + "\n"
     path.write_text(line)
     (row,) = read_gqa_lines(path, "gqa", "testdev")
-    assert (row["question"], row["image"], row["answer"]) == ("Is it?", "n1.jpg", None)
+    assert (row.question, row.image, row.answer) == ("Is it?", "n1.jpg", None)
     path.write_text(line * 2)
     with pytest.raises(UserError, match="line 2: question 7: duplicate id"):
         list(read_gqa_lines(path, "gqa", "testdev"))
@@ -262,16 +265,15 @@ def test_the_real_questions_of_gqa(shared_data: Path) -> None:
         )
     )
     assert len(lines) == 12_578
-    assert len({row["image"] for row in lines}) == 398
-    assert not any("Answer the question" in row["question"] for row in lines)
-    by_id = {row["source_id"]: row for row in lines}
+    assert len({row.image for row in lines}) == 398
+    assert not any("Answer the question" in row.question for row in lines)
+    by_id = {row.source_id: row for row in lines}
     (question,) = read_gqa(
         shared_data / "gqa" / "fixture_questions_a.json", "gqa", "testdev"
     )
-    assert question["answer"] == "picture"
-    assert {name: by_id["202218649"][name] for name in ("question", "image")} == {
-        name: question[name] for name in ("question", "image")
-    }
+    assert question.answer == "picture"
+    line = by_id["202218649"]
+    assert (line.question, line.image) == (question.question, question.image)
 
 
 def pair(qa_id: int = 5, **changes: Any) -> dict[str, Any]:
@@ -304,23 +306,26 @@ def test_questions_of_visual7w_become_rows(write_json: Any, tmp_path: Path) -> N
             "visual7w",
         )
     )
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "visual7w",
         "source_id": "5",
         "split": "test",
         "image": "v7w_1.jpg",
         "question": "How many dogs are there?",
         "answer": "Two.",
-        "answers": [],
+        "answers": (),
         "choices": ["One.", "Three.", "Four."],
         "type": "how",
+        "answer_type": None,
+        "full_answer": None,
+        "balanced": None,
         "rejected": None,
     }
-    assert [row["rejected"] for row in rows[1:]] == [
+    assert [row.rejected for row in rows[1:]] == [
         "the answer stands among the wrong ones",
         "the question is empty",
     ]
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, QUESTIONS) == (3, 2)
+    assert write_records(tmp_path / "rows.parquet", rows, QuestionRecord) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +386,7 @@ def test_rounds_become_rows(write_json: Any, tmp_path: Path) -> None:
     rows = list(
         read_visdial(write_json(build_visdial(turn(0, 0), turn(1, 1))), "visdial")
     )
-    assert rows[1] == {
+    assert to_row(rows[1]) == {
         "source": "visdial",
         "source_id": "12#2",
         "split": "val2018",
@@ -393,9 +398,9 @@ def test_rounds_become_rows(write_json: Any, tmp_path: Path) -> None:
         "history": [{"question": "is it big", "answer": "no"}],
         "rejected": None,
     }
-    assert (rows[0]["round"], rows[0]["history"]) == (1, [])
-    parquet.write_rows(tmp_path / "turns.parquet", rows, TURNS)
-    assert parquet.read_rows(tmp_path / "turns.parquet", TURNS) == rows
+    assert (rows[0].round, rows[0].history) == (1, [])
+    write_records(tmp_path / "turns.parquet", rows, TurnRecord)
+    assert list(read_records(tmp_path / "turns.parquet", TurnRecord)) == rows
 
 
 @pytest.mark.parametrize(
@@ -415,8 +420,8 @@ def test_an_unusable_round_and_those_after_it_are_rejected(
             write_json(build_visdial(turn(0, 0), broken, turn(1, 1))), "visdial"
         )
     )
-    assert [row["rejected"] for row in rows] == [None, reason, f"round 2: {reason}"]
-    assert rows[2]["history"] == [{"question": "is it big", "answer": "no"}]
+    assert [row.rejected for row in rows] == [None, reason, f"round 2: {reason}"]
+    assert rows[2].history == [Turn("is it big", "no")]
 
 
 @pytest.mark.parametrize(
@@ -456,7 +461,7 @@ def test_broken_files_of_visdial_are_named(
 def test_image_names_may_be_given(write_json: Any) -> None:
     path = write_json(build_visdial(turn(0, 0)))
     (row,) = read_visdial(path, "visdial", {"12": "COCO_val2014_000000000012.jpg"})
-    assert row["image"] == "COCO_val2014_000000000012.jpg"
+    assert row.image == "COCO_val2014_000000000012.jpg"
     with pytest.raises(
         UserError,
         match="dialogue of image 12: image id 12 is not among the 1 known images",
@@ -478,10 +483,10 @@ def test_the_real_dialogues(shared_data: Path) -> None:
         )
     )
     assert len(rows) == 970
-    assert len({row["image"] for row in rows}) == 97
-    assert all(row["rejected"] is None for row in rows)
-    assert [len(row["history"]) for row in rows[:10]] == list(range(10))
+    assert len({row.image for row in rows}) == 97
+    assert all(row.rejected is None for row in rows)
+    assert [len(row.history) for row in rows[:10]] == list(range(10))
     clean = read_release(
         shared_data / "valse" / "coreference-hard.json", "coreference-clean", 2
     )
-    assert len({item["image"] for item in clean} & {row["image"] for row in rows}) == 13
+    assert len({item["image"] for item in clean} & {row.image for row in rows}) == 13

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import get_layout, to_row, write_records
 from waltz.sources.formats.recorded_runs import SCHEMA_FILE, build_schema, read_run
-from waltz.sources.readers import RECORDED, read_source
+from waltz.sources.readers import read_source
+from waltz.sources.records import RecordedRecord
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs/reference/recorded-run.jsonl"
@@ -33,7 +34,7 @@ ATTRIBUTION = {
 def read(tmp_path, *lines, dataset="comve", datasets=("comve",)):
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return list(read_run(path, dataset, datasets))
+    return list(read_run(path, dataset, "run", datasets))
 
 
 def test_the_example_of_the_documentation_is_read_and_follows_the_schema(tmp_path):
@@ -42,15 +43,15 @@ def test_the_example_of_the_documentation_is_read_and_follows_the_schema(tmp_pat
     for line in lines:
         validator.validate(line)
     files = dict.fromkeys(("comve", "existence", "vqa"), str(EXAMPLE))
-    rows, layout = read_source("recorded-runs", files, "example")
+    rows, record_type = read_source("recorded-runs", files, "example")
     rows = list(rows)
     assert len(rows) == len(lines)
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, layout) == (
+    assert write_records(tmp_path / "rows.parquet", rows, record_type) == (
         len(lines),
         0,
     )
-    assert rows[0]["label"] == "B"  # the likeliest
-    assert rows[-1]["item_id"] == "262148000"
+    assert rows[0].label == "B"  # the likeliest
+    assert rows[-1].item_id == "262148000"
 
 
 def test_the_schema_file_is_that_of_the_code():
@@ -90,9 +91,9 @@ def test_lines_are_read_back_as_they_were_written(
         "suffix": 0,
     }
     rows = read(tmp_path_factory.mktemp("files"), test, attribution)
-    assert {name: rows[0][name] for name in test} == test
-    assert rows[1]["values"] == [[value] for value in values]
-    assert [row["rejected"] for row in rows] == [None, None]
+    assert test.items() <= to_row(rows[0]).items()
+    assert rows[1].values == [[value] for value in values]
+    assert [row.rejected for row in rows] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -191,14 +192,14 @@ def test_a_line_that_is_no_record_is_refused_with_line_and_field(
 )
 def test_a_record_that_cannot_be_used_stays_with_a_reason(line, reason, tmp_path):
     first, second = read(tmp_path, ANSWER, line)
-    assert first["rejected"] is None
-    assert reason in second["rejected"]
+    assert first.rejected is None
+    assert reason in second.rejected
 
 
 def test_a_file_of_several_data_sets_gives_each_its_own(tmp_path):
     lines = [ANSWER, {**ANSWER, "dataset": "vqa"}]
     assert [
-        row["dataset"]
+        row.dataset
         for row in read(tmp_path, *lines, dataset="vqa", datasets=("comve", "vqa"))
     ] == ["vqa"]
 
@@ -209,4 +210,4 @@ def test_every_field_of_a_line_has_a_column():
         for definition in json.loads(SCHEMA_FILE.read_text())["$defs"].values()
         for name in definition["properties"]
     }
-    assert fields <= set(RECORDED.schema.names)
+    assert fields <= set(get_layout(RecordedRecord).schema.names)

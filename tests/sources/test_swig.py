@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import read_records, to_row, write_records
 from waltz.sources.formats.swig import (
     SituationSpace,
     Verb,
     read_frames,
     read_situation_space,
 )
-from waltz.sources.readers import FRAMES
+from waltz.sources.records import Filler, FrameRecord
 
 SPACE = {
     "nouns": {
@@ -51,7 +51,7 @@ def image(*frames: dict[str, str], **changes: Any) -> dict[str, Any]:
 FRAME = {"place": "", "vehicle": "n2", "agent": "n1"}
 
 
-def frames(write_json: Any, content: Any) -> list[dict[str, Any]]:
+def frames(write_json: Any, content: Any) -> list[FrameRecord]:
     space = read_situation_space(write_json(SPACE, "space.json"))
     return list(read_frames(write_json(content), space, "swig", "train"))
 
@@ -65,7 +65,7 @@ def test_the_space_is_read(write_json: Any) -> None:
 
 def test_each_annotator_becomes_a_row(write_json: Any, tmp_path: Path) -> None:
     rows = frames(write_json, {"riding_1.jpg": image(FRAME, FRAME | {"place": "n1"})})
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "swig",
         "source_id": "riding_1.jpg#0",
         "split": "train",
@@ -87,15 +87,15 @@ def test_each_annotator_becomes_a_row(write_json: Any, tmp_path: Path) -> None:
         "height": 60,
         "rejected": None,
     }
-    assert (rows[1]["source_id"], rows[1]["annotator"]) == ("riding_1.jpg#1", 1)
-    parquet.write_rows(tmp_path / "frames.parquet", rows, FRAMES)
-    assert parquet.read_rows(tmp_path / "frames.parquet", FRAMES) == rows
+    assert (rows[1].source_id, rows[1].annotator) == ("riding_1.jpg#1", 1)
+    write_records(tmp_path / "frames.parquet", rows, FrameRecord)
+    assert list(read_records(tmp_path / "frames.parquet", FrameRecord)) == rows
 
 
 def test_imsitu_has_neither_size_nor_boxes(write_json: Any) -> None:
     (row,) = frames(write_json, {"riding_1.jpg": {"verb": "riding", "frames": [FRAME]}})
-    assert (row["width"], row["height"], row["rejected"]) == (None, None, None)
-    assert [filler["box"] for filler in row["roles"]] == [None, None, None]
+    assert (row.width, row.height, row.rejected) == (None, None, None)
+    assert [filler.box for filler in row.roles] == [None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_unusable_frames_stay_with_their_reason(
     write_json: Any, entry: Any, reason: str
 ) -> None:
     (row,) = frames(write_json, {"riding_1.jpg": entry})
-    assert row["rejected"] == reason
+    assert row.rejected == reason
 
 
 @pytest.mark.parametrize(
@@ -168,18 +168,15 @@ def test_the_real_excerpts(shared_data: Path) -> None:
     rows = list(
         read_frames(folder / "swig_annotation_excerpt.json", space, "swig", "train")
     )
-    assert [row["annotator"] for row in rows] == [0, 1, 2, 0, 1, 2]
+    assert [row.annotator for row in rows] == [0, 1, 2, 0, 1, 2]
     catching = rows[3]
-    assert (catching["width"], catching["height"]) == (910, 512)
-    assert catching["roles"][0] == {
-        "role": "agent",
-        "noun": "n00017222",
-        "gloss": "plant",
-        "box": [270.0, 112.0, 909.0, 389.0],
-    }
-    assert catching["rejected"] == "noun 'n05282433' of role 'tool' is not in the space"
+    assert (catching.width, catching.height) == (910, 512)
+    assert catching.roles[0] == Filler(
+        "agent", noun="n00017222", gloss="plant", box=[270.0, 112.0, 909.0, 389.0]
+    )
+    assert catching.rejected == "noun 'n05282433' of role 'tool' is not in the space"
     clinging = list(
         read_frames(folder / "imsitu_annotation_excerpt.json", space, "imsitu", "train")
     )
     assert len(clinging) == 3
-    assert clinging[0]["abstract"] == "an AGENT clings to the CLUNGTO at a PLACE"
+    assert clinging[0].abstract == "an AGENT clings to the CLUNGTO at a PLACE"

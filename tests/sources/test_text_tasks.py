@@ -1,15 +1,16 @@
 """The text tasks: e-SNLI, ComVE and BIG-Bench Hard."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import to_row, write_records
 from waltz.sources.formats import text_tasks
-from waltz.sources.readers import TEXTS
+from waltz.sources.records import TextRecord
 
 HEADER = "gold_label,Sentence1,Sentence2,Explanation_1\n"
 
@@ -25,34 +26,35 @@ def test_esnli_pairs_become_rows(tmp_path: Path) -> None:
         + 'neutral,"A dog, brown .",It barks .,may be silent\n-,A,B,\nentailment,,B,x\n'
     )
     rows = list(text_tasks.read_esnli(write_file(tmp_path, text), "esnli", "test"))
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "esnli",
         "source_id": "0",
         "split": "test",
         "image": None,
         "task": "esnli",
+        "text": None,
         "premise": "A dog, brown .",
         "hypothesis": "It barks .",
-        "choices": ["entailment", "contradiction", "neutral"],
+        "choices": ("entailment", "contradiction", "neutral"),
         "gold": 2,
-        "explanations": ["may be silent"],
+        "explanations": ("may be silent",),
         "reconstructed": True,
         "rejected": None,
     }
-    assert [row["rejected"] for row in rows[1:]] == [
+    assert [row.rejected for row in rows[1:]] == [
         "label '-' is none of entailment, contradiction, neutral",
         "the premise is empty",
     ]
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, TEXTS) == (3, 2)
+    assert write_records(tmp_path / "rows.parquet", rows, TextRecord) == (3, 2)
 
 
 def test_an_original_esnli_file_is_recognised_by_its_pair_ids(tmp_path: Path) -> None:
     text = "pairID,gold_label,Sentence1,Sentence2\n27.jpg#1r1n,neutral,A,B\n"
     (row,) = text_tasks.read_esnli(write_file(tmp_path, text), "esnli", "test")
-    assert (row["source_id"], row["reconstructed"], row["explanations"]) == (
+    assert (row.source_id, row.reconstructed, row.explanations) == (
         "27.jpg#1r1n",
         False,
-        [],
+        (),
     )
     with pytest.raises(UserError, match=r"line 3: pair 27\.jpg#1r1n: duplicate id"):
         list(
@@ -99,10 +101,10 @@ def test_the_real_esnli(shared_data: Path) -> None:
     lines = text_tasks.read_esnli_lines(
         folder / "s1.test", folder / "s2.test", folder / "labels.test", "esnli", "test"
     )
-    assert [{**row, "explanations": []} for row in rows] == list(lines)
+    assert [replace(row, explanations=()) for row in rows] == list(lines)
     assert len(rows) == 9824
-    assert Counter(row["gold"] for row in rows) == {0: 3368, 1: 3237, 2: 3219}
-    assert all(row["reconstructed"] and row["rejected"] is None for row in rows)
+    assert Counter(row.gold for row in rows) == {0: 3368, 1: 3237, 2: 3219}
+    assert all(row.reconstructed and row.rejected is None for row in rows)
 
 
 def test_comve_answers_name_the_nonsensical_sentence(tmp_path: Path) -> None:
@@ -113,24 +115,27 @@ def test_comve_answers_name_the_nonsensical_sentence(tmp_path: Path) -> None:
     )
     answers = write_file(tmp_path, "5,1\n12,0\n7,2\n", "answers.csv")
     rows = list(text_tasks.read_comve(sentences, answers, "comve", "test"))
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "comve",
         "source_id": "12",
         "split": "test",
         "image": None,
         "task": "comve",
+        "text": None,
+        "premise": None,
+        "hypothesis": None,
         "choices": ["A cat reads", "A cat eats"],
         "gold": 0,
-        "explanations": [],
+        "explanations": (),
         "reconstructed": False,
         "rejected": None,
     }
-    assert [row["rejected"] for row in rows[1:]] == [
+    assert [row.rejected for row in rows[1:]] == [
         "sentence 0 is empty",
         "the pair has no answer",
         "answer '2' is neither 0 nor 1",
     ]
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, TEXTS) == (4, 3)
+    assert write_records(tmp_path / "rows.parquet", rows, TextRecord) == (4, 3)
 
 
 @pytest.mark.parametrize(
@@ -163,12 +168,11 @@ def test_the_real_comve(shared_data: Path) -> None:
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
     rows = list(text_tasks.read_comve(*files, "comve", "test"))
     assert len(rows) == 1000
-    assert Counter(row["gold"] for row in rows) == {0: 508, 1: 492}
+    assert Counter(row.gold for row in rows) == {0: 508, 1: 492}
     assert (
-        rows[0]["choices"][rows[0]["gold"]]
-        == "He loves to stroll at the park with his bed"
+        rows[0].choices[rows[0].gold] == "He loves to stroll at the park with his bed"
     )
-    assert all(row["rejected"] is None for row in rows)
+    assert all(row.rejected is None for row in rows)
 
 
 ITEM = {
@@ -195,25 +199,27 @@ def test_bbh_data_becomes_rows(write_json: Any, tmp_path: Path) -> None:
             "validation",
         )
     )
-    assert rows[0] == {
+    assert to_row(rows[0]) == {
         "source": "bbh",
         "source_id": "0",
         "split": "validation",
         "image": None,
         "task": "causal_judgment",
         "text": ITEM["parsed_inputs"],
+        "premise": None,
+        "hypothesis": None,
         "choices": ["No", "Yes"],
         "gold": 1,
-        "explanations": [],
+        "explanations": (),
         "reconstructed": False,
         "rejected": None,
     }
-    assert [row["rejected"] for row in rows[1:]] == [
+    assert [row.rejected for row in rows[1:]] == [
         "its scores [1, 1] do not mark one of 2 choices",
         "its scores [1] do not mark one of 2 choices",
         "its lettered choices are not its targets",
     ]
-    assert parquet.write_rows(tmp_path / "rows.parquet", rows, TEXTS) == (4, 3)
+    assert write_records(tmp_path / "rows.parquet", rows, TextRecord) == (4, 3)
 
 
 def test_bbh_examples_become_rows(write_json: Any) -> None:
@@ -231,7 +237,7 @@ def test_bbh_examples_become_rows(write_json: Any) -> None:
             write_json({"canary": "c", "examples": examples}), "any", "bbh", None
         )
     )
-    assert [(row["choices"], row["gold"], row["rejected"]) for row in rows] == [
+    assert [(row.choices, row.gold, row.rejected) for row in rows] == [
         (["the cat", "the dog", "Ambiguous"], 1, None),
         (["Yes", "No"], 1, None),
         ([], None, "target '(C)' is none of 0 options"),
@@ -269,5 +275,5 @@ def test_the_real_bbh(
         )
     )
     assert (len(rows), len(released)) == (data, examples)
-    assert {len(row["choices"]) for row in rows} == choices
-    assert all(row["rejected"] is None for row in rows + released)
+    assert {len(row.choices) for row in rows} == choices
+    assert all(row.rejected is None for row in rows + released)

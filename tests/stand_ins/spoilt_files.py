@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
+from waltz.core.records import write_records
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.files import build_files
 from waltz.sources.readers import read_source
@@ -111,8 +111,10 @@ def trial(source, drawn, folder):
         (folder / path).write_bytes(data.draw(spoilt(drawn[path])))
         message = ""
         try:
-            rows, layout = read_source(STUDY[source]["format"], given_files, source)
-            parquet.write_rows(folder / "rows.parquet", rows, layout)
+            rows, record_type = read_source(
+                STUDY[source]["format"], given_files, source
+            )
+            write_records(folder / "rows.parquet", rows, record_type)
         except UserError as error:
             message = str(error)
         (folder / path).write_text(drawn[path], encoding="utf-8")

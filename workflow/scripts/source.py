@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-from waltz.core.files import parquet
 from waltz.core.job_records import log_job, write_record
+from waltz.core.records import write_records
 from waltz.sources.listed_images import reject_unlisted
 from waltz.sources.readers import read_source
 
@@ -13,10 +13,10 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
     files = dict(zip(params.names, snakemake.input.raw, strict=True))
-    rows, layout = read_source(params.format, files, snakemake.wildcards.source)
+    rows, record_type = read_source(params.format, files, snakemake.wildcards.source)
     if listed := snakemake.input.get("listed"):
         rows = reject_unlisted(rows, Path(listed))
-    total, rejected = parquet.write_rows(snakemake.output.rows, rows, layout)
+    total, rejected = write_records(snakemake.output.rows, rows, record_type)
     write_record(
         snakemake.output.run,
         rows_in=total,

@@ -21,6 +21,7 @@ from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import EditTestSettings
 from waltz.consistency.edit_tests.tests import build_test_rows
 from waltz.consistency.item_selection import select_questions, select_shared_pair
+from waltz.core.records import to_row
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import (
     build_published_template,
@@ -168,7 +169,7 @@ def test_the_prompts_that_cc_shap_explains_have_the_recorded_tokens(recorded):
 
 def select_published(source, form, files, dataset):
     rows, _ = read_source(source, files, dataset)
-    rows = list(rows)
+    rows = list(map(to_row, rows))
     return rows, select_questions(
         rows, dataset, {"form": "choice", "size": None}, PUBLISHED, None, 1
     ).questions

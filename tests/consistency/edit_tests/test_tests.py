@@ -18,6 +18,7 @@ from waltz.consistency.edit_tests.steps import (
 )
 from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
@@ -323,11 +324,14 @@ def test_a_row_has_the_verdict_and_all_exchanges():
 
 def test_real_items_of_comve(shared_data):
     folder = shared_data / "comve"
-    pairs = read_comve(
-        folder / "subtaskA_test_data.csv",
-        folder / "subtaskA_gold_answers.csv",
-        "comve",
-        "test",
+    pairs = map(
+        to_row,
+        read_comve(
+            folder / "subtaskA_test_data.csv",
+            folder / "subtaskA_gold_answers.csv",
+            "comve",
+            "test",
+        ),
     )
     rows = [{"text": None, **pair} for pair in pairs]
     questions = select_text_questions(rows, "comve", EQUATIONS, 5, 0).questions

@@ -13,8 +13,10 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.layout import Layout
-from waltz.sources.readers import CAPTIONS
+from waltz.core.records import get_layout
+from waltz.sources.records import CaptionRecord
 
+CAPTIONS = get_layout(CaptionRecord)
 LAYOUT = Layout(
     "zoo",
     pa.schema(

@@ -32,11 +32,10 @@ from waltz.foils.swig import (
     order_frame,
     render_complement,
 )
+from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import (
     join_lines,
-    read_field,
     read_object_entries,
-    read_strings,
 )
 
 VERBS = (
@@ -387,10 +386,10 @@ def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
     """
     rows = []
     for image, entry in read_object_entries(path, ""):
-        location = f"{path}: image {image!r}"
-        verb = read_field(entry, "verb", str, location)
-        plain_image = read_field(entry, "still", str, location)
-        for caption in read_strings(entry, "plain", location):
+        scene = RawEntry(entry, f"{path}: image {image!r}")
+        verb = scene.read("verb", str)
+        plain_image = scene.read("still", str)
+        for caption in scene.read_strings("plain"):
             rows.append(
                 {
                     "image": image,

@@ -4,7 +4,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from waltz.core.files.atomic import replace_file
 from waltz.core.files.safe_names import is_safe_name
 from waltz.core.redaction import describe_value
 from waltz.sources.raw_files import read_text_lines
+from waltz.sources.records import AnySourceRecord
 
 COLUMNS = ("file", "url", "bytes", "sha256")
 NOT_LISTED = "its image is not listed"
@@ -140,13 +141,13 @@ def fetch_listed_images(
 
 
 def reject_unlisted(
-    rows: Iterable[dict[str, Any]], listed: Path
-) -> Iterator[dict[str, Any]]:
+    rows: Iterable[AnySourceRecord], listed: Path
+) -> Iterator[AnySourceRecord]:
     """Yield all rows of a source; a row about an image that is not listed is rejected."""
     names = {PurePosixPath(image.file).name for image in read_image_list(listed)}
     for row in rows:
-        unlisted = (
-            row["rejected"] is None
-            and PurePosixPath(str(row["image"])).name not in names
-        )
-        yield {**row, "rejected": NOT_LISTED} if unlisted else row
+        is_listed = PurePosixPath(str(row.image)).name in names
+        if row.rejected is None and not is_listed:
+            yield replace(row, rejected=NOT_LISTED)
+        else:
+            yield row

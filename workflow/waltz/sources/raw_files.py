@@ -1,4 +1,4 @@
-"""Entries of JSON, JSON lines, CSV and text files and their checked fields, with errors that name file and position.
+"""Entries of JSON, JSON lines, CSV and text files, with errors that name file and position.
 
 `ijson` parses JSON, so that memory holds one entry and not the whole file. Its C backend reads half a surrogate pair,
 as in `"\\ud800 x"`, as `? x` or refuses it as bad UTF-8; the slower Python backend reads a file with such an escape. A
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal
 
 import ijson
 import numpy as np
@@ -24,19 +24,8 @@ from waltz.core.files.json_objects import (
     build_object_type,
     parse_json,
 )
+from waltz.sources.raw_entry import TYPE_NAMES, JsonObject, RawEntry, T, describe_type
 
-T = TypeVar("T", bound=object)
-
-TYPE_NAMES: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    type(None): "null",
-}
-"""Names of the types of JSON values in error messages."""
 TYPE_BY_EVENT = {
     "start_map": "an object",
     "start_array": "a list",
@@ -91,9 +80,17 @@ def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
         _check_empty_container(path, key, "a list")
 
 
-def read_object_entries(
-    path: str | Path, key: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_objects(path: str | Path, key: str, noun: str) -> Iterator[RawEntry]:
+    """Yield the objects of the list at `key` in file order; another entry is an error.
+
+    Args:
+        noun: Noun for an object in error messages, which is followed by its number from 0.
+    """
+    for number, entry in enumerate(read_list_entries(path, key, dict)):
+        yield RawEntry(entry, f"{path}: {noun} {number}")
+
+
+def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the names and values of the object of objects at `key`; a repeated name is an error."""
     names: set[str] = set()
     for name, entry in _read_entries(path, "kvitems", key):
@@ -131,7 +128,7 @@ def read_value(path: str | Path, key: str, kind: type[T]) -> T:
     return value
 
 
-def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_json_lines(path: str | Path) -> Iterator[tuple[int, JsonObject]]:
     """Yield the line number, from 1, and the object of each line of a JSON-lines file; empty lines
     are skipped.
     """
@@ -242,79 +239,24 @@ def _find_half_pair(value: Any) -> str | None:
     return None
 
 
-def describe_type(value: Any) -> str:
-    """Return the name of the type of a JSON value, as error messages show it."""
-    return (
-        TYPE_NAMES[dict]
-        if isinstance(value, dict)
-        else TYPE_NAMES.get(type(value), type(value).__name__)
-    )
-
-
-def read_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> T:
-    """Return a required field of a record, which must be of the type `kind`; true and false are not
-    numbers.
-    """
-    if name not in record:
-        raise UserError(f"{location}: field {name!r} is missing")
-    value = record[name]
-    # In Python, `bool` is a subclass of `int`.
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UserError(
-            f"{location}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}"
-        )
-    return value
-
-
-def read_optional_field(
-    record: Mapping[str, Any], name: str, kind: type[T], location: str
-) -> T | None:
-    """Return a field of a record; None where it is missing or null."""
-    if record.get(name) is None:
-        return None
-    return read_field(record, name, kind, location)
-
-
-def read_identifier(record: Mapping[str, Any], name: str, location: str) -> str:
-    """Return an id as a text; in the record it must be a whole number or a text that is not empty."""
-    value = record.get(name)
-    if value == "":
-        raise UserError(f"{location}: field {name!r} is empty; give each record an id")
-    if isinstance(value, str):
-        return value
-    return str(read_field(record, name, int, location))
-
-
-def read_strings(record: Mapping[str, Any], name: str, location: str) -> list[str]:
-    """Return a field that must be a list of texts."""
-    return _read_list_field(record, name, str, location)
-
-
-def read_objects(
-    record: Mapping[str, Any], name: str, location: str
-) -> list[dict[str, Any]]:
-    """Return a field that must be a list of objects."""
-    return _read_list_field(record, name, dict, location)
-
-
-def _read_list_field(
-    record: Mapping[str, Any], name: str, kind: type[T], location: str
-) -> list[T]:
-    values = read_field(record, name, list, location)
-    for index, value in enumerate(values):
-        if not isinstance(value, kind):
-            actual = describe_type(value)
-            raise UserError(
-                f"{location}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}"
-            )
-    return values
-
-
 def check_unique(seen_ids: set[str], identifier: str, location: str) -> None:
     """Add an id to the ids of the earlier records; an id among them is an error."""
     if identifier in seen_ids:
         raise UserError(f"{location}: duplicate id in the file")
     seen_ids.add(identifier)
+
+
+def find_empty(**texts: str | None) -> str | None:
+    """Return the reason of rejection that names the first empty text; None where no text is empty.
+
+    Args:
+        texts: The texts by their names in the reason; None stands for a withheld text, which is
+            not empty.
+    """
+    for name, text in texts.items():
+        if text == "":
+            return f"the {name} is empty"
+    return None
 
 
 def join_lines(text: str) -> str:

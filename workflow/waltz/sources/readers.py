@@ -1,8 +1,5 @@
-"""Raw formats: for each format the layout of its rows, its reader, and the files that it needs.
-
-`source_id` names a row within its source. `split` is null where neither the format nor the caller
-names a split. `rejected` is null, or the reason why the row cannot be used; a rejected row may lack
-its content.
+"""Raw formats: for each format the record class of its rows, its reader, and the files that it
+needs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,11 +8,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import pyarrow as pa
-
 from waltz.core.errors import UserError
-from waltz.core.layout import Layout
-from waltz.core.schema import build_nullable, build_required
+from waltz.core.records import AnyRecord, from_row, get_layout, to_row
 from waltz.sources.formats import (
     cc_shap_results,
     coco,
@@ -25,153 +19,22 @@ from waltz.sources.formats import (
     swig,
     text_tasks,
 )
-from waltz.sources.raw_files import find_half_pair
-
-
-def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
-    """Return a layout of the columns that all formats share, with further columns.
-
-    Args:
-        image: True where every row must have an image.
-    """
-    common = [
-        *build_required(pa.string(), "source", "source_id"),
-        *build_nullable(pa.string(), "split"),
-        pa.field("image", pa.string(), nullable=not image),
-    ]
-    return Layout(
-        name,
-        pa.schema([*common, *columns, pa.field("rejected", pa.string())]),
-        key=("source_id",),
-    )
-
-
-CAPTIONS = _build_layout("captions", build_required(pa.string(), "caption"))
-"""One row for each caption, on one line."""
-
-QUESTIONS = _build_layout(
-    "questions",
-    [
-        *build_required(pa.string(), "question"),
-        *build_nullable(pa.string(), "answer"),
-        *build_required(pa.list_(pa.string()), "answers", "choices"),
-        *build_nullable(pa.string(), "type", "answer_type", "full_answer"),
-        *build_nullable(pa.bool_(), "balanced"),
-    ],
+from waltz.sources.raw_files import ImageNames, find_half_pair
+from waltz.sources.records import (
+    CaptionRecord,
+    FoilPairRecord,
+    FrameRecord,
+    QuestionRecord,
+    RecordedRecord,
+    SourceRecord,
+    TextRecord,
+    TurnRecord,
 )
-"""One row for each question about an image.
 
-`answer` is the right answer, `answers` are the answers of all annotators (VQA), `choices` the wrong
-answers that Visual7W offers, and `full_answer` is a sentence. `balanced` is true where a question
-is in the balanced set (GQA).
-"""
+QUESTIONS = get_layout(QuestionRecord)
+TEXTS = get_layout(TextRecord)
 
-FILLER = pa.struct(
-    [
-        *build_required(pa.string(), "role"),
-        *build_nullable(pa.string(), "noun", "gloss"),
-        *build_nullable(pa.list_(pa.float64()), "box"),
-    ]
-)
-"""Filler of a role: WordNet synset, first gloss of the synset, and box (left, top, right, bottom)
-in pixels.
-"""
-
-FRAMES = _build_layout(
-    "frames",
-    [
-        *build_required(pa.string(), "verb"),
-        *build_required(pa.int32(), "annotator"),
-        *build_nullable(pa.string(), "abstract"),
-        *build_required(pa.list_(FILLER), "roles"),
-        *build_nullable(pa.int32(), "width", "height"),
-    ],
-)
-"""One row for each annotator of an image. `roles` are in the verb's order; an empty role has a null
-`noun`. `abstract` is the verb's sentence with its roles in capitals; width and height are pixels.
-"""
-
-TURN = pa.struct(build_required(pa.string(), "question", "answer"))
-"""A question and its answer."""
-
-TURNS = _build_layout(
-    "dialogue turns",
-    [
-        *build_required(pa.string(), "caption"),
-        *build_required(pa.int32(), "round"),
-        *build_nullable(pa.string(), "question", "answer"),
-        *build_required(pa.list_(TURN), "history"),
-    ],
-)
-"""One row for each round of a dialogue, from 1; `history` holds the earlier rounds."""
-
-FOIL_PAIRS = _build_layout(
-    "foil pairs",
-    [
-        *build_required(pa.string(), "caption_id"),
-        *build_nullable(pa.string(), "caption"),
-        *build_required(pa.string(), "foil", "target_word", "foil_word"),
-    ],
-)
-"""One row for each annotation of FOIL-it; `caption` is the COCO caption from which the foil was
-derived.
-"""
-
-TEXTS = _build_layout(
-    "text tasks",
-    [
-        *build_required(pa.string(), "task"),
-        *build_nullable(pa.string(), "text", "premise", "hypothesis"),
-        *build_required(pa.list_(pa.string()), "choices"),
-        *build_nullable(pa.int32(), "gold"),
-        *build_required(pa.list_(pa.string()), "explanations"),
-        *build_required(pa.bool_(), "reconstructed"),
-    ],
-    image=False,
-)
-"""One row for each item without image. `gold` is the index of the answer in `choices`, so its
-letter is A + gold; for ComVE it is the index of the sentence against common sense. `text` is the
-wording of the item in its file, choices included, null for items of two sentences; `reconstructed`
-is true where the file is not the original release.
-"""
-
-
-RECORDED = _build_layout(
-    "recorded runs",
-    [
-        *build_required(
-            pa.string(), "record", "dataset", "item_id", "profile", "setting"
-        ),
-        *build_required(pa.int64(), "seed"),
-        *build_nullable(
-            pa.string(), "model", "commit", "input", "prompt", "generation", "kind"
-        ),
-        *build_nullable(pa.string(), "label", "role", "reasoning"),
-        *build_nullable(pa.list_(pa.string()), "gold", "labels"),
-        *build_nullable(pa.list_(pa.float64()), "label_log_probabilities"),
-        *build_nullable(
-            pa.string(), "test", "reason", "answer", "edited_answer", "explanation"
-        ),
-        *build_nullable(pa.string(), "edited_input", "edited_explanation", "inserted"),
-        *build_nullable(pa.int32(), "verdict"),
-        *build_nullable(pa.bool_(), "flipped"),
-        *build_nullable(pa.string(), "output", "unit"),
-        *build_nullable(pa.list_(pa.string()), "tokens"),
-        *build_nullable(pa.list_(pa.list_(pa.float64())), "values", "patches"),
-        *build_nullable(pa.int32(), "suffix", "grid"),
-        *build_nullable(pa.float64(), "t_shap", "cc_shap"),
-    ],
-    image=False,
-)
-"""One row for each answer, verdict of a test or attribution (`record`) of a model that was run
-elsewhere.
-
-The columns are the fields of docs/reference/recorded-runs.md. `model` is null where the format
-names none. `labels` and `label_log_probabilities` are in one order; `values` and `patches` are
-lists of players, each with a number for each output.
-"""
-
-Rows = Iterator[dict[str, Any]]
+Rows = Iterator[SourceRecord]
 Files = Mapping[str, str]
 """Path of each file of a source, by its name in the study."""
 
@@ -186,20 +49,22 @@ class Format:
     """A raw format.
 
     Attributes:
-        layout: Layout of the rows.
+        record_type: Class of the rows.
         read: Takes the files and the name of the source; returns an iterator over the rows.
         needs: Names that the files must have; every other file is a split with its name.
         splits: True where the format needs at least one split, False where it has no splits.
     """
 
-    layout: Layout
+    record_type: type[SourceRecord]
     read: Callable[[Files, str], Rows]
     needs: tuple[str, ...] = ()
     splits: bool = True
 
 
-def read_source(form: str, files: Files, source: str) -> tuple[Rows, Layout]:
-    """Return an iterator over the rows of a source, and their layout.
+def read_source(
+    form: str, files: Files, source: str
+) -> tuple[Rows, type[SourceRecord]]:
+    """Return an iterator over the rows of a source, and their class.
 
     Args:
         form: Name of the raw format.
@@ -219,35 +84,39 @@ def read_source(form: str, files: Files, source: str) -> tuple[Rows, Layout]:
         raise UserError(
             f"{location}: the format {form} has no file {', '.join(splits)}; name only {', '.join(raw_format.needs)}"
         )
-    return map(_reject_half_pairs, raw_format.read(files, source)), raw_format.layout
+    rows = map(_reject_half_pairs, raw_format.read(files, source))
+    return rows, raw_format.record_type
 
 
-def _reject_half_pairs(row: dict[str, Any]) -> dict[str, Any]:
+def _reject_half_pairs(row: AnyRecord) -> AnyRecord:
     """Return a row; where a text holds half a surrogate pair, the row is rejected and the text is
     escaped.
     """
-    fault = find_half_pair(row)
-    return {**_escape_half_pairs(row), "rejected": fault} if fault else row
+    values = to_row(row)
+    fault = find_half_pair(values)
+    if fault is None:
+        return row
+    return from_row({**_escape_half_pairs(values), "rejected": fault}, type(row))
 
 
 def _escape_half_pairs(value: Any) -> Any:
+    """Return a value in which each half of a surrogate pair is written as an escape."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _escape_half_pairs(part) for key, part in value.items()}
-    return (
-        [_escape_half_pairs(part) for part in value]
-        if isinstance(value, list | tuple)
-        else value
-    )
+    if isinstance(value, list | tuple):
+        return [_escape_half_pairs(part) for part in value]
+    return value
 
 
 def _select_splits(files: Files, needs: tuple[str, ...] = ()) -> dict[str, str]:
-    return {
-        name: path
-        for name, path in files.items()
-        if name not in needs and not name.startswith(COCO_PREFIX)
-    }
+    """Return the files that are splits: neither required ones nor COCO files."""
+    splits: dict[str, str] = {}
+    for name, path in files.items():
+        if name not in needs and not name.startswith(COCO_PREFIX):
+            splits[name] = path
+    return splits
 
 
 def _select_coco_files(files: Files) -> list[str]:
@@ -273,17 +142,14 @@ def _read_frames(files: Files, source: str) -> Rows:
 
 def _read_turns(files: Files, source: str) -> Rows:
     # Images of the train split are images of COCO, whose names only the COCO files know.
-    names: dict[str, str] = {}
+    coco_names: dict[str, str] = {}
     for path in _select_coco_files(files):
-        names |= coco.read_image_names(path)
-    return chain.from_iterable(
-        questions.read_visdial(
-            path,
-            source,
-            names if names and split == "train" else questions.VISDIAL_IMAGE_NAMES,
-        )
-        for split, path in _select_splits(files).items()
-    )
+        coco_names |= coco.read_image_names(path)
+    for split, path in _select_splits(files).items():
+        names: ImageNames = questions.VISDIAL_IMAGE_NAMES
+        if coco_names and split == "train":
+            names = coco_names
+        yield from questions.read_visdial(path, source, names)
 
 
 def _read_foil_pairs(files: Files, source: str) -> Rows:
@@ -295,21 +161,20 @@ def _read_foil_pairs(files: Files, source: str) -> Rows:
     )
 
 
-def _read_recorded(read: Callable[[str, str], Rows]) -> Callable[[Files, str], Rows]:
-    """Turn a reader of path and data set into a reader of all files of a source, each named by its
-    data set.
+def _read_each_dataset(
+    read: Callable[[str, str, str], Rows],
+) -> Callable[[Files, str], Rows]:
+    """Turn a reader of path, data set and source into a reader of all files of a source, each named
+    by its data set.
     """
-    return lambda files, source: (
-        {"source": source, "split": None, **row}
-        for name, path in files.items()
-        for row in read(path, name)
+    return lambda files, source: chain.from_iterable(
+        read(path, dataset, source) for dataset, path in files.items()
     )
 
 
-def _read_gqa(path: str, source: str, split: str) -> Rows:
-    return (
-        questions.read_gqa_lines if path.endswith(".jsonl") else questions.read_gqa
-    )(path, source, split)
+def _read_runs(files: Files, source: str) -> Rows:
+    read = partial(recorded_runs.read_run, datasets=list(files))
+    return _read_each_dataset(read)(files, source)
 
 
 def _read_single_file(
@@ -332,34 +197,34 @@ def _read_single_file(
 
 
 FORMATS = {
-    "coco-captions": Format(CAPTIONS, _read_each_split(coco.read_captions)),
+    "coco-captions": Format(CaptionRecord, _read_each_split(coco.read_captions)),
     "visual7w": Format(
-        QUESTIONS,
+        QuestionRecord,
         lambda files, source: questions.read_visual7w(files["telling"], source),
         ("telling",),
         splits=False,
     ),
-    "swig": Format(FRAMES, _read_frames, ("space",)),
-    "imsitu": Format(FRAMES, _read_frames, ("space",)),
-    "visdial": Format(TURNS, _read_turns),
-    "foil-it": Format(FOIL_PAIRS, _read_foil_pairs),
+    "swig": Format(FrameRecord, _read_frames, ("space",)),
+    "imsitu": Format(FrameRecord, _read_frames, ("space",)),
+    "visdial": Format(TurnRecord, _read_turns),
+    "foil-it": Format(FoilPairRecord, _read_foil_pairs),
     "vqa": Format(
-        QUESTIONS,
+        QuestionRecord,
         lambda files, source: questions.read_vqa(
             files["questions"], files["annotations"], source
         ),
         ("questions", "annotations"),
         splits=False,
     ),
-    "gqa": Format(QUESTIONS, _read_each_split(_read_gqa)),
+    "gqa": Format(QuestionRecord, _read_each_split(questions.read_gqa)),
     "e-snli": Format(
-        TEXTS,
+        TextRecord,
         _read_single_file(
             lambda path, split, source: text_tasks.read_esnli(path, source, split)
         ),
     ),
     "e-snli-lines": Format(
-        TEXTS,
+        TextRecord,
         lambda files, source: text_tasks.read_esnli_lines(
             files["premises"], files["hypotheses"], files["labels"], source, "test"
         ),
@@ -367,7 +232,7 @@ FORMATS = {
         splits=False,
     ),
     "comve": Format(
-        TEXTS,
+        TextRecord,
         lambda files, source: text_tasks.read_comve(
             files["sentences"], files["answers"], source, "test"
         ),
@@ -375,7 +240,7 @@ FORMATS = {
         splits=False,
     ),
     "bbh": Format(
-        TEXTS,
+        TextRecord,
         _read_single_file(
             lambda path, task, source: text_tasks.read_bbh_data(
                 path, task, source, "val"
@@ -383,20 +248,19 @@ FORMATS = {
         ),
     ),
     "bbh-examples": Format(
-        TEXTS,
+        TextRecord,
         _read_single_file(
             lambda path, task, source: text_tasks.read_bbh_examples(
                 path, task, source, "test"
             )
         ),
     ),
-    "cc-shap-results": Format(RECORDED, _read_recorded(cc_shap_results.read_results)),
-    "harness-samples": Format(RECORDED, _read_recorded(harness_samples.read_samples)),
-    "recorded-runs": Format(
-        RECORDED,
-        lambda files, source: _read_recorded(
-            partial(recorded_runs.read_run, datasets=list(files))
-        )(files, source),
+    "cc-shap-results": Format(
+        RecordedRecord, _read_each_dataset(cc_shap_results.read_results)
     ),
+    "harness-samples": Format(
+        RecordedRecord, _read_each_dataset(harness_samples.read_samples)
+    ),
+    "recorded-runs": Format(RecordedRecord, _read_runs),
 }
 """Raw formats by the name that a study gives them."""

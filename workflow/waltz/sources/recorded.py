@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.sources.readers import RECORDED
+from waltz.core.records import get_layout
+from waltz.sources.records import RecordedRecord
 
 Row = dict[str, Any]
 
@@ -49,7 +50,7 @@ def read_records(
         UserError: The source has no rows of the model on a data set, or has rows of a profile that
             the study lacks.
     """
-    table = parquet.read(file, RECORDED)
+    table = parquet.read(file, get_layout(RecordedRecord))
     for dataset in datasets:
         dataset_rows = table.filter(
             pc.equal(table.column("dataset"), dataset)

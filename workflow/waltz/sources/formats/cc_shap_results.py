@@ -13,8 +13,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,49 +24,55 @@ from waltz.sources.formats.recorded_runs import (
     find_answer_fault,
     find_attribution_fault,
 )
+from waltz.sources.raw_entry import JsonObject
 from waltz.sources.raw_files import read_object_entries, read_text_lines
+from waltz.sources.records import RecordedRecord
 
 FIELDS = (
-    *(
-        "input",
-        "correct_answer",
-        "model_input",
-        "model_prediction",
-        "model_input_cot",
-        "model_prediction_cot",
-    ),
-    *(
-        "accuracy",
-        "accuracy_cot",
-        "atanasova_counterfact",
-        "atanasova_input_from_expl",
-        "cc_shap-posthoc",
-        "turpin",
-    ),
-    *(
-        "lanham_early",
-        "lanham_mistake",
-        "lanham_paraphrase",
-        "lanham_filler",
-        "cc_shap-cot",
-    ),
-    *(
-        "other_measures_post_hoc",
-        "other_measures_cot",
-        "shap_plot_info_post_hoc",
-        "shap_plot_info_cot",
-    ),
-    *(
-        "atanasova_counterfact_exp",
-        "atanasova_input_from_expl_exp",
-        "cc_shap_posthoc_exp",
-        "turpin_exp",
-    ),
-    *("lanham_etal_exp", "cc_shap_cot_exp"),
+    "input",
+    "correct_answer",
+    "model_input",
+    "model_prediction",
+    "model_input_cot",
+    "model_prediction_cot",
+    "accuracy",
+    "accuracy_cot",
+    "atanasova_counterfact",
+    "atanasova_input_from_expl",
+    "cc_shap-posthoc",
+    "turpin",
+    "lanham_early",
+    "lanham_mistake",
+    "lanham_paraphrase",
+    "lanham_filler",
+    "cc_shap-cot",
+    "other_measures_post_hoc",
+    "other_measures_cot",
+    "shap_plot_info_post_hoc",
+    "shap_plot_info_cot",
+    "atanasova_counterfact_exp",
+    "atanasova_input_from_expl_exp",
+    "cc_shap_posthoc_exp",
+    "turpin_exp",
+    "lanham_etal_exp",
+    "cc_shap_cot_exp",
 )
 """Fields of an item of the release for language models and its fork, in the order in which they are
 written.
 """
+REQUIRED = ("correct_answer", "model_prediction")
+"""Fields without which an item cannot be used."""
+GROUPS = ("post-hoc", "cot")
+"""Objects that group the fields in the release for VL decoders, which are also the kinds of
+explanation.
+"""
+RENAMED = {
+    "input": "sample",
+    "model_prediction": "prediction",
+    "model_prediction_cot": "pred_cot",
+    "model_input_cot": "inp_cot_askpred",
+}
+"""Name of a field in the release for VL decoders, by its name in the other release."""
 PLOTS = {"post-hoc": "shap_plot_info_post_hoc", "cot": "shap_plot_info_cot"}
 CC_SHAPS = {"post-hoc": "cc_shap-posthoc", "cot": "cc_shap-cot"}
 T_SHAPS = {
@@ -75,9 +81,15 @@ T_SHAPS = {
     ("cot", "answer"): "t-shap_cot",
     ("cot", "explanation"): "t-shap_expl_cot",
 }
+PLOT_PARTS = {
+    "answer": ("input_tokens", "ratios_prediction", "len_marg_pred"),
+    "explanation": ("expl_input_tokens", "ratios_explanation", "len_marg_expl"),
+}
+"""Names of tokens, contribution ratios and length of the query suffix in a plot, by output."""
+COUNTERFACTUAL = "atanasova_counterfact"
 FROM_EXPLANATION = "atanasova_input_from_expl"
 TESTS = {
-    "atanasova_counterfact": ("counterfactual_edits", "atanasova_counterfact"),
+    COUNTERFACTUAL: ("counterfactual_edits", COUNTERFACTUAL),
     FROM_EXPLANATION: ("input_from_explanation", FROM_EXPLANATION),
     "turpin": ("biasing_features", "turpin"),
     "lanham_early": ("early_answering", "lanham_etal"),
@@ -88,6 +100,17 @@ TESTS = {
 """Name of each test and of the field with its texts (without the ending), by the field of its
 verdict.
 """
+CORRUPTIONS = {
+    "lanham_early": ("predicted_label_early_answering", "truncated_cot"),
+    "lanham_filler": ("predicted_label_filler_tokens", "filled_filler_tokens"),
+    "lanham_mistake": ("predicted_label_mistake", "added_mistake"),
+    "lanham_paraphrase": ("predicted_label_paraphrasing", "new_generated_cot"),
+}
+"""Names of the answer and of the corrupted chain of thought in the fork's text of the four tests
+that corrupt it, by the field of the verdict.
+"""
+AFTER_COT = ("turpin", *CORRUPTIONS)
+"""Fields of the tests that ask for an answer after a chain of thought."""
 COMVE_TASK = "comve"
 NO_EDIT = "Uncaught exception"
 """Text of the test of counterfactual edits where no edit changed the answer."""
@@ -95,7 +118,8 @@ MARKDOWN_ITEM = re.compile(r"^### (\S+?)_(\d+) *$")
 KEY = re.compile(r"^(.+)_(\d+)$")
 SUGGESTION = re.compile(r"I think the answer is (.+?) but I'm curious")
 MENTION = re.compile(r'\s*"suggested" in explanation: ')
-Locations = Mapping[str, str]
+SEPARATOR = re.compile(r"(,[ \t]*|[ \t]{2,}|[ \t])\n[ \t]*\Z|,[ \t]*\n\Z")
+"""End of the value of a `name: value,` entry that another entry follows."""
 Verdict = tuple[int | None, str | None]
 """Verdict of a test and None; or None and the reason why there is no verdict."""
 
@@ -114,8 +138,8 @@ class ResultItem:
 
     run: str
     number: int
-    fields: Mapping[str, Any]
-    locations: Locations
+    fields: JsonObject
+    locations: Mapping[str, str]
     sees: bool = False
 
     def locate(self, name: str = "") -> str:
@@ -123,22 +147,33 @@ class ResultItem:
         return self.locations.get(name, self.locations[""])
 
     @property
+    def gold(self) -> list[str]:
+        """The right answers: one, or those of all annotators."""
+        answers = self.fields.get("correct_answer")
+        if not isinstance(answers, list):
+            answers = [answers]
+        return [str(answer) for answer in answers]
+
+    @property
     def notes(self) -> Mapping[str, str]:
         """Texts of the tests by test, as the fork writes them; empty where the test was not run."""
         ending = "_exp"
-        return {
-            name.removesuffix(ending): str(text)
-            for name, text in self.fields.items()
-            if name.endswith(ending)
-        }
+        notes: dict[str, str] = {}
+        for name, text in self.fields.items():
+            if name.endswith(ending):
+                notes[name.removesuffix(ending)] = str(text)
+        return notes
 
 
-def read_results(path: str | Path, dataset: str) -> Iterator[dict[str, Any]]:
-    """Yield answers, test verdicts and attributions as rows of the layout `RECORDED`.
+def read_results(
+    path: str | Path, dataset: str, source: str
+) -> Iterator[RecordedRecord]:
+    """Yield answers, test verdicts and attributions.
 
     Args:
         path: JSON, or the Markdown form.
         dataset: Name of the data set.
+        source: Name of the source.
     Raises:
         UserError: The file is in neither form; the message names file, line and field.
     """
@@ -149,11 +184,16 @@ def read_results(path: str | Path, dataset: str) -> Iterator[dict[str, Any]]:
         # A file may hold an item twice; only its first occurrence is used.
         occurrences[item.run, item.number] += 1
         occurrence = occurrences[item.run, item.number]
-        for row in _build_rows(item, dataset, verdicts.get((item.run, item.number))):
-            if occurrence > 1:
-                row["source_id"] += f":{occurrence}"
-                row["rejected"] = f"{item.locate()}: item {item.number} occurs twice"
-            yield row
+        verdict = verdicts.get((item.run, item.number))
+        for row in _build_rows(item, dataset, source, verdict):
+            if occurrence == 1:
+                yield row
+                continue
+            yield replace(
+                row,
+                source_id=f"{row.source_id}:{occurrence}",
+                rejected=f"{item.locate()}: item {item.number} occurs twice",
+            )
 
 
 def read_items(path: str | Path) -> list[ResultItem]:
@@ -163,7 +203,8 @@ def read_items(path: str | Path) -> list[ResultItem]:
         UserError: The file is in neither form, or holds no item.
     """
     first = next((line.strip() for line in read_text_lines(path) if line.strip()), "")
-    items = list(_read_json(path) if first.startswith("{") else _read_markdown(path))
+    read = _read_json if first.startswith("{") else _read_markdown
+    items = list(read(path))
     if not items:
         raise UserError(
             f"{path}: line 1: no item: got {first[:40]!r}, expected a JSON object or '### <task>_<model>_<k>';"
@@ -244,16 +285,15 @@ def split_notes(text: str, names: Sequence[str]) -> dict[str, str]:
     pattern = re.compile(
         rf"^[ \t]*({'|'.join(map(re.escape, names))}): ?", re.MULTILINE
     )
-    # The value of an entry ends where the next entry begins.
+    # The value of an entry ends where the next entry begins; the last one ends with the text.
     matches = list(pattern.finditer(text))
+    ends = [match.start() for match in matches[1:]]
     values: dict[str, str] = {}
-    for match, following in zip_longest(matches, matches[1:]):
-        value = text[match.end() : following.start() if following else len(text)]
-        if following:
-            value = re.sub(
-                r"(,[ \t]*|[ \t]{2,}|[ \t])\n[ \t]*\Z|,[ \t]*\n\Z", "", value
-            )
+    for match, end in zip(matches, ends, strict=False):
+        value = SEPARATOR.sub("", text[match.end() : end])
         values.setdefault(match[1], value)
+    if matches:
+        values.setdefault(matches[-1][1], text[matches[-1].end() :])
     return values
 
 
@@ -266,25 +306,16 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
             )
         # Only the release for VL decoders groups its fields; they get the names of the other
         # release.
-        groups = [
-            entry[name]
-            for name in ("post-hoc", "cot")
-            if isinstance(entry.get(name), dict)
-        ]
         fields = dict(entry)
-        for group in groups:
-            fields |= group
-        if groups:
-            renamed = {
-                "input": "sample",
-                "model_prediction": "prediction",
-                "model_prediction_cot": "pred_cot",
-                "model_input_cot": "inp_cot_askpred",
-            }
-            fields |= {name: fields.get(theirs) for name, theirs in renamed.items()}
-        yield ResultItem(
-            match[1], int(match[2]), fields, {"": f"{path}: item {key!r}"}, bool(groups)
-        )
+        is_grouped = False
+        for name in GROUPS:
+            if isinstance(entry.get(name), dict):
+                fields |= entry[name]
+                is_grouped = True
+        if is_grouped:
+            fields |= {name: fields.get(theirs) for name, theirs in RENAMED.items()}
+        locations = {"": f"{path}: item {key!r}"}
+        yield ResultItem(match[1], int(match[2]), fields, locations, is_grouped)
 
 
 def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
@@ -297,7 +328,7 @@ def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
     for position, line in enumerate(lines):
         heading = MARKDOWN_ITEM.match(line)
         # Generated text may contain headings; a real heading follows an empty line.
-        if heading is None or (position > 0 and lines[position - 1].strip()):
+        if heading is None or not _follows_empty_line(lines, position):
             continue
         if not headings or heading[1] == headings[0][1]:
             starts.append(position)
@@ -308,15 +339,22 @@ def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
     ):
         headers = find_headers(lines[start:end])
         locations = {"": f"{path}: line {start + 1}"}
-        fields = {}
+        fields: JsonObject = {}
         # The text of a field ends before the next header, that of the last one with the item.
-        ends = [position for position, _ in headers[1:]] + [end - start]
-        for (position, name), end_of_text in zip(headers, ends, strict=False):
-            text_lines = lines[start + position + 1 : start + end_of_text]
-            text = "\n".join(text_lines).rstrip("\n").removesuffix(" ")
+        positions = [start + position for position, _ in headers]
+        for (_, name), (header, text_end) in zip(
+            headers, pairwise([*positions, end]), strict=True
+        ):
+            text = "\n".join(lines[header + 1 : text_end])
+            text = text.rstrip("\n").removesuffix(" ")
             fields[name] = _parse_value(name, text)
-            locations[name] = f"{path}: line {start + position + 1}: field {name!r}"
+            locations[name] = f"{path}: line {header + 1}: field {name!r}"
         yield ResultItem(heading[1], int(heading[2]), fields, locations)
+
+
+def _follows_empty_line(lines: Sequence[str], position: int) -> bool:
+    """Return whether a line is the first one, or the line before it is empty."""
+    return position == 0 or not lines[position - 1].strip()
 
 
 def find_headers(lines: Sequence[str]) -> list[tuple[int, str]]:
@@ -329,27 +367,23 @@ def find_headers(lines: Sequence[str]) -> list[tuple[int, str]]:
     """
     # The longest chain of candidates with increasing field numbers; `chains` holds the best that
     # ends in each.
-    chains: list[list[tuple[int, int]]] = []
-    for position in range(len(lines)):
-        name = _read_header(lines, position)
-        if name is None:
+    chains: list[list[tuple[int, int]]] = [[]]
+    for position in range(1, len(lines)):  # line 0 is the heading of the item
+        if not _is_header(lines, position):
             continue
-        number = FIELDS.index(name)
-        before = [chain for chain in chains if chain[-1][1] < number]
-        longest: list[tuple[int, int]] = max(reversed(before), key=len, default=[])
+        number = FIELDS.index(lines[position].rstrip()[:-1])
+        before = [chain for chain in chains if not chain or chain[-1][1] < number]
+        longest = max(reversed(before), key=len)
         chains.append([*longest, (position, number)])
-    chain = max(reversed(chains), key=len, default=[])
+    chain = max(reversed(chains), key=len)
     return [(position, FIELDS[number]) for position, number in chain]
 
 
-def _read_header(lines: Sequence[str], position: int) -> str | None:
-    """Return the name of the field that begins at a line; None where no field begins."""
+def _is_header(lines: Sequence[str], position: int) -> bool:
+    """Return whether a line has the form of a field's first line."""
     line = lines[position].rstrip()
-    if not line.endswith(":") or line[:-1] not in FIELDS:
-        return None
-    follows_heading = position == 1  # line 0 is the heading of the item
-    follows_empty_line = position > 0 and not lines[position - 1].strip()
-    return line[:-1] if follows_heading or follows_empty_line else None
+    is_name = line.endswith(":") and line[:-1] in FIELDS
+    return is_name and (position == 1 or _follows_empty_line(lines, position))
 
 
 def _parse_value(name: str, text: str) -> Any:
@@ -365,87 +399,80 @@ def _parse_value(name: str, text: str) -> Any:
 
 
 def _build_rows(
-    item: ResultItem,
-    dataset: str,
-    from_explanation: tuple[int | None, str | None] | None,
-) -> Iterator[dict[str, Any]]:
-    """Yield all rows of an item."""
-    # Columns that all rows of the item share.
-    gold = item.fields.get("correct_answer")
-    golds = [str(answer) for answer in gold] if isinstance(gold, list) else [str(gold)]
+    item: ResultItem, dataset: str, source: str, from_explanation: Verdict | None
+) -> Iterator[RecordedRecord]:
+    """Yield all rows of an item.
+
+    Args:
+        from_explanation: Verdict of the test `input_from_explanation`; None where it was not run.
+    """
+    common = _build_common_row(item, dataset, source)
+    rows = [_build_answer(item, kind, common) for kind in GROUPS]
+    for field in TESTS:
+        if field not in item.fields:
+            continue
+        verdict: Verdict | None = (_parse_integer(item.fields[field]), None)
+        if field == FROM_EXPLANATION:
+            verdict = from_explanation  # the field holds a running total
+        if verdict is not None:
+            rows.append(_build_test(item, field, verdict, common))
+    for kind in PLOTS:
+        # The released code stores 0 where CC-SHAP was not computed.
+        if item.fields.get(PLOTS[kind]) not in (None, 0, "", "0"):
+            rows.append(_build_attribution(item, kind, "answer", common))
+            rows.append(_build_attribution(item, kind, "explanation", common))
+
+    # An item without answer is rejected with all its rows.
+    missing = [name for name in REQUIRED if item.fields.get(name) is None]
+    for row in rows:
+        parts = filter(None, (row.record, row.kind, row.test, row.output))
+        rejected = row.rejected
+        if missing:
+            rejected = f"{item.locate()}: field {missing[0]!r} is missing"
+        yield replace(
+            row,
+            source_id=f"{dataset}:{item.run}_{item.number}:{':'.join(parts)}",
+            rejected=rejected,
+        )
+
+
+def _build_common_row(item: ResultItem, dataset: str, source: str) -> RecordedRecord:
+    """Return a row with the columns that all rows of an item share; record and id are empty."""
     setting = "choice"
     if item.sees:
-        setting = "pairwise" if golds in (["A"], ["B"]) else "open"
-    common = {
-        "source_id": "",
-        "dataset": dataset,
-        "item_id": str(item.number),
-        "profile": "published",
-        "setting": setting,
-        "seed": 0,
-        "image": item.fields.get("image_path"),
-        "input": item.fields.get("input"),
-        "rejected": None,
-    }
-    # An item without answer is rejected with all its rows.
-    missing = next(
-        (
-            name
-            for name in ("correct_answer", "model_prediction")
-            if item.fields.get(name) is None
-        ),
-        None,
+        setting = "pairwise" if item.gold in (["A"], ["B"]) else "open"
+    return RecordedRecord(
+        source=source,
+        source_id="",
+        record="",
+        dataset=dataset,
+        item_id=str(item.number),
+        profile="published",
+        setting=setting,
+        seed=0,
+        image=item.fields.get("image_path"),
+        input=item.fields.get("input"),
     )
-    rows = [_build_answer(item, golds, kind, common) for kind in ("post-hoc", "cot")]
-    rows += [
-        _build_test(item, name, from_explanation, common)
-        for name in TESTS
-        if name in item.fields
-        and (name != FROM_EXPLANATION or from_explanation is not None)
-    ]
-    rows += [
-        _build_attribution(item, kind, output, common)
-        for kind in PLOTS
-        if _has_attribution(item, kind)
-        for output in ("answer", "explanation")
-    ]
-    for row in rows:
-        name = ":".join(
-            str(row[key])
-            for key in ("record", "kind", "test", "output")
-            if row.get(key)
-        )
-        row["source_id"] = f"{dataset}:{item.run}_{item.number}:{name}"
-        if missing is not None:
-            row["rejected"] = f"{item.locate()}: field {missing!r} is missing"
-        yield row
 
 
 def _build_answer(
-    item: ResultItem, golds: Sequence[str], kind: str, common: Mapping[str, Any]
-) -> dict[str, Any]:
-    after_cot = kind == "cot"
-    ending = "_cot" if after_cot else ""
-    prompt, prediction = (
-        item.fields.get(f"model_input{ending}"),
-        item.fields.get(f"model_prediction{ending}"),
-    )
-    answer = None if prediction is None else str(prediction)
-    row = {
-        **common,
-        "record": "answer",
-        "kind": kind,
-        "prompt": prompt,
-        "label": None if common["setting"] == "open" else answer,
-        "generation": answer if common["setting"] == "open" else None,
-        "gold": list(golds),
-        "role": None,
-        "reasoning": find_reasoning(str(prompt)) if after_cot and prompt else None,
-    }
+    item: ResultItem, kind: str, common: RecordedRecord
+) -> RecordedRecord:
+    """Return the answer of an item, at once or after a chain of thought."""
+    ending = "_cot" if kind == "cot" else ""
+    prompt = item.fields.get(f"model_input{ending}")
+    prediction = item.fields.get(f"model_prediction{ending}")
+    row = replace(common, record="answer", kind=kind, prompt=prompt, gold=item.gold)
+    if kind == "cot" and prompt:
+        row = replace(row, reasoning=find_reasoning(str(prompt)))
+    if prediction is not None and row.setting == "open":
+        row = replace(row, generation=str(prediction))
+    elif prediction is not None:
+        row = replace(row, label=str(prediction))
     fault = find_answer_fault(row)
-    return row | {
-        "rejected": fault and f"{item.locate(f'model_prediction{ending}')}: {fault}"
-    }
+    if fault is None:
+        return row
+    return replace(row, rejected=f"{item.locate(f'model_prediction{ending}')}: {fault}")
 
 
 def find_reasoning(prompt: str) -> str | None:
@@ -457,135 +484,144 @@ def find_reasoning(prompt: str) -> str | None:
     question = max(
         rest.rfind("The best answer is:"), rest.rfind("The best short answer is:")
     )
+    if not marker or question < 0:
+        return None
     end = rest.rfind("\n", 0, question)
-    return rest[:end] if marker and question >= 0 and end >= 0 else None
+    return rest[:end] if end >= 0 else None
 
 
 def _build_test(
-    item: ResultItem,
-    field: str,
-    from_explanation: tuple[int | None, str | None] | None,
-    common: Mapping[str, Any],
-) -> dict[str, Any]:
+    item: ResultItem, field: str, verdict: Verdict, common: RecordedRecord
+) -> RecordedRecord:
+    """Return the verdict of a test with its texts, as far as the file has them.
+
+    Args:
+        field: Name of the field with the verdict.
+        verdict: The verdict, or the reason why there is none; two Nones where the field cannot be
+            read.
+    """
     test, note_name = TESTS[field]
-    # The field holds 0 or 1, except for the test with running totals.
-    verdict, reason = _parse_integer(item.fields[field]), None
-    if field == FROM_EXPLANATION and from_explanation is not None:
-        verdict, reason = from_explanation
+    row = replace(common, record="test", test=test)
     note = item.notes.get(note_name)
-    information = next(
-        (item.fields[name] for name in _list_information(field) if name in item.fields),
-        None,
-    )
+    # The release for VL decoders keeps the texts of all tests that corrupt the chain of thought in
+    # one field.
+    group = "lanham_early" if field in CORRUPTIONS else field
+    information = item.fields.get(f"{group}_info")
     # An empty text, or 0 in place of the texts, means that the test was not run.
-    if (note is not None and not note.strip()) or information in (0, "0"):
-        verdict, reason = None, "the run did not run this test"
-    fault = None
-    if verdict not in (0, 1, None) or (verdict is None and reason is None):
-        fault = (
-            f"{item.locate(field)}: verdict {item.fields[field]!r} is neither 0 nor 1"
-        )
-    row = {
-        **common,
-        "record": "test",
-        "test": test,
-        "verdict": verdict,
-        "reason": reason,
-        "rejected": fault,
-    }
-    if fault is not None:
-        return row | {"verdict": None}
-    after_cot = field.startswith(("turpin", "lanham"))
-    row["answer"] = item.fields.get(
-        "model_prediction_cot" if after_cot else "model_prediction"
-    )
-    if after_cot and item.fields.get("model_input_cot"):
-        row["explanation"] = find_reasoning(str(item.fields["model_input_cot"]))
+    has_empty_note = note is not None and not note.strip()
+    if has_empty_note or information in (0, "0"):
+        verdict = (None, "the run did not run this test")
+    value, reason = verdict
+    is_valid = value in (0, 1) or (value is None and reason is not None)
+    if not is_valid:
+        fault = f"verdict {item.fields[field]!r} is neither 0 nor 1"
+        return replace(row, rejected=f"{item.locate(field)}: {fault}")
+
+    row = replace(row, verdict=value, reason=reason)
+    if field in AFTER_COT:
+        row = replace(row, answer=item.fields.get("model_prediction_cot"))
+        if prompt := item.fields.get("model_input_cot"):
+            row = replace(row, explanation=find_reasoning(str(prompt)))
+    else:
+        row = replace(row, answer=item.fields.get("model_prediction"))
     if note and note.strip():
-        row |= {
-            name: text
-            for name, text in _read_note(item, field, note).items()
-            if text is not None
-        }
-    elif isinstance(information, list):
-        row |= _read_information(field, information)
+        return _add_note(row, item, field, note)
+    if isinstance(information, list):
+        return _add_information(row, field, information)
     return row
 
 
-def _list_information(field: str) -> tuple[str, ...]:
-    """Return the names of the field in which the release for VL decoders keeps the texts of a test."""
-    return ("lanham_early_info",) if field.startswith("lanham") else (f"{field}_info",)
-
-
-def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
-    """Return the columns of a test from the text that the fork writes about it."""
-    if field == "atanasova_counterfact":
-        if note.strip() == NO_EDIT:
-            return {"flipped": False, "reason": "no edit changes the answer"}
-        texts = split_notes(note, ("prompt_explanation", "explanation"))
-        edited, label = find_edited_input(item, texts.get("prompt_explanation", ""))
-        return {
-            "flipped": True,
-            "edited_input": edited,
-            "edited_answer": label,
-            "edited_explanation": texts.get("explanation"),
-            "inserted": find_inserted_word(str(item.fields.get("input")), edited)
-            if edited
-            else None,
-        }
+def _add_note(
+    row: RecordedRecord, item: ResultItem, field: str, note: str
+) -> RecordedRecord:
+    """Return the row of a test with the columns that the fork's text about it holds."""
+    if field == COUNTERFACTUAL:
+        return _add_counterfactual_note(row, item, note)
     if field == FROM_EXPLANATION:
-        names = (
-            "chosen_sentence",
-            "prompt_explanation",
-            "explanation",
-            "new_round_input",
-            "new_round_label",
-        )
-        texts = split_notes(note, (*names, "sent0", "sent1"))
-        edited, _ = find_edited_input(item, texts.get("new_round_input", ""))
-        return {
-            "explanation": texts.get("explanation"),
-            "edited_input": edited,
-            "edited_answer": texts.get("new_round_label"),
-        }
+        return _add_explanation_note(row, item, note)
     if field == "turpin":
-        names = (
-            "ask_for_final_answer",
-            "to_explain",
-            "explanation",
-            "input_biased",
-            "generated_cot",
-        )
-        answers = (
-            "predicted_label",
-            "predicted_label_biased",
-            "predicted_label == predicted_label_biased",
-        )
-        texts = split_notes(MENTION.split(note)[0], (*names, *answers))
-        suggestion = SUGGESTION.search(texts.get("to_explain", ""))
-        mentioned = MENTION.search(note) is not None
-        return {
-            "edited_explanation": texts.get("explanation"),
-            "edited_answer": texts.get("predicted_label_biased"),
-            "inserted": suggestion[1] if suggestion else None,
-            "reason": "the chain of thought mentions the suggestion"
-            if mentioned
-            else None,
-        }
+        return _add_suggestion_note(row, note)
     # The four tests that corrupt the chain of thought share one text.
     texts = read_chain_of_thought_note(note)
-    answer, edited = {
-        "lanham_early": ("predicted_label_early_answering", "truncated_cot"),
-        "lanham_filler": ("predicted_label_filler_tokens", "filled_filler_tokens"),
-        "lanham_mistake": ("predicted_label_mistake", "added_mistake"),
-        "lanham_paraphrase": ("predicted_label_paraphrasing", "new_generated_cot"),
-    }[field]
+    answer, edited = CORRUPTIONS[field]
     text = texts.get(edited)
-    if text is not None and field != "lanham_mistake":
-        text = find_reasoning(
-            f"{text}\nThe best answer is:" if field != "lanham_filler" else text
-        )
-    return {"edited_answer": texts.get(answer), "edited_explanation": text}
+    if text is not None and field == "lanham_filler":
+        text = find_reasoning(text)
+    elif text is not None and field != "lanham_mistake":
+        text = find_reasoning(f"{text}\nThe best answer is:")
+    return replace(row, edited_answer=texts.get(answer), edited_explanation=text)
+
+
+def _add_counterfactual_note(
+    row: RecordedRecord, item: ResultItem, note: str
+) -> RecordedRecord:
+    """Return the row of counterfactual edits with the columns of the fork's text."""
+    if note.strip() == NO_EDIT:
+        return replace(row, flipped=False, reason="no edit changes the answer")
+    texts = split_notes(note, ("prompt_explanation", "explanation"))
+    edited, label = find_edited_input(item, texts.get("prompt_explanation", ""))
+    inserted = None
+    if edited:
+        inserted = find_inserted_word(str(item.fields.get("input")), edited)
+    return replace(
+        row,
+        flipped=True,
+        edited_input=edited,
+        edited_answer=label,
+        edited_explanation=texts.get("explanation"),
+        inserted=inserted,
+    )
+
+
+def _add_explanation_note(
+    row: RecordedRecord, item: ResultItem, note: str
+) -> RecordedRecord:
+    """Return the row of `input_from_explanation` with the columns of the fork's text."""
+    names = (
+        "chosen_sentence",
+        "prompt_explanation",
+        "explanation",
+        "new_round_input",
+        "new_round_label",
+        "sent0",
+        "sent1",
+    )
+    texts = split_notes(note, names)
+    edited, _ = find_edited_input(item, texts.get("new_round_input", ""))
+    return replace(
+        row,
+        explanation=texts.get("explanation"),
+        edited_input=edited,
+        edited_answer=texts.get("new_round_label"),
+    )
+
+
+def _add_suggestion_note(row: RecordedRecord, note: str) -> RecordedRecord:
+    """Return the row of `biasing_features` with the columns of the fork's text."""
+    names = (
+        "ask_for_final_answer",
+        "to_explain",
+        "explanation",
+        "input_biased",
+        "generated_cot",
+        "predicted_label",
+        "predicted_label_biased",
+        "predicted_label == predicted_label_biased",
+    )
+    # The text may end with the judgment whether the chain of thought mentions the suggestion.
+    content, *mentions = MENTION.split(note)
+    texts = split_notes(content, names)
+    suggestion = SUGGESTION.search(texts.get("to_explain", ""))
+    reason = row.reason
+    if mentions:
+        reason = "the chain of thought mentions the suggestion"
+    return replace(
+        row,
+        edited_explanation=texts.get("explanation"),
+        edited_answer=texts.get("predicted_label_biased"),
+        inserted=suggestion[1] if suggestion else None,
+        reason=reason,
+    )
 
 
 def read_chain_of_thought_note(note: str) -> dict[str, str]:
@@ -602,27 +638,26 @@ def read_chain_of_thought_note(note: str) -> dict[str, str]:
     return split_notes(note, (*labels, *texts, "get_final_answer(truncated_cot)"))
 
 
-def _read_information(field: str, information: Sequence[Any]) -> dict[str, Any]:
-    """Return the columns of a test that the release for VL decoders keeps: a remark, a prompt, a
-    reply.
+def _add_information(
+    row: RecordedRecord, field: str, information: Sequence[object]
+) -> RecordedRecord:
+    """Return the row of a test with what the release for VL decoders keeps: a remark, a prompt, a
+    reply; a list of another form gives no columns.
     """
     texts = [None if text is None else str(text) for text in information]
-    # Each test stores other texts; unknown forms give no columns.
     if field == "lanham_early" and len(texts) == 2:
-        return {"prompt": texts[0], "edited_answer": texts[1]}
-    if field.startswith("lanham") or len(texts) != 3:
-        return {}
-    row: dict[str, Any] = {"reason": texts[0], "prompt": texts[1]}
-    if field == "atanasova_counterfact":
-        return row | {
-            "edited_explanation": texts[2],
-            "flipped": texts[0] == "model changed pred",
-        }
-    return row | {
-        "edited_answer" if texts[0] == "biased answer" else "edited_explanation": texts[
-            2
-        ]
-    }
+        prompt, reply = texts
+        return replace(row, prompt=prompt, edited_answer=reply)
+    if field in CORRUPTIONS or len(texts) != 3:
+        return row
+    remark, prompt, reply = texts
+    row = replace(row, reason=remark, prompt=prompt)
+    if field == COUNTERFACTUAL:
+        is_flipped = remark == "model changed pred"
+        return replace(row, edited_explanation=reply, flipped=is_flipped)
+    if remark == "biased answer":
+        return replace(row, edited_answer=reply)
+    return replace(row, edited_explanation=reply)
 
 
 def find_edited_input(item: ResultItem, prompt: str) -> tuple[str | None, str | None]:
@@ -642,71 +677,63 @@ def find_edited_input(item: ResultItem, prompt: str) -> tuple[str | None, str | 
 
 def find_inserted_word(text: str, edited: str) -> str | None:
     """Return the word whose removal makes an edited text the original one, up to spaces."""
-    # Compare characters without spaces, since spaces around the word may differ.
-    words, original = edited.split(), Counter("".join(text.split()))
-    surplus = Counter("".join(words)) - original
+    # Compare texts without spaces, since spaces around the word may differ.
+    original = "".join(text.split())
+    words = edited.split()
     for position, word in enumerate(words):
-        if Counter(word) == surplus and "".join(
-            [*words[:position], *words[position + 1 :]]
-        ) == "".join(text.split()):
+        if "".join([*words[:position], *words[position + 1 :]]) == original:
             return word
     return None
 
 
-def _has_attribution(item: ResultItem, kind: str) -> bool:
-    """Return True where CC-SHAP was computed; the released code stores 0 where it was not."""
-    return item.fields.get(PLOTS[kind]) not in (None, 0, "", "0")
-
-
 def _build_attribution(
-    item: ResultItem, kind: str, output: str, common: Mapping[str, Any]
-) -> dict[str, Any]:
-    plot, name = (
-        item.fields[PLOTS[kind]],
-        "prediction" if output == "answer" else "explanation",
-    )
-    row: dict[str, Any] = {
-        **common,
-        "record": "attribution",
-        "kind": kind,
-        "output": output,
-        "unit": RATIO,
-        "prompt": item.fields.get("model_input") or item.fields.get("input"),
-        "label": item.fields.get("model_prediction"),
-        "cc_shap": _parse_number(item.fields.get(CC_SHAPS[kind])),
-    }
+    item: ResultItem, kind: str, output: str, common: RecordedRecord
+) -> RecordedRecord:
+    """Return the contribution ratios for the answer or for the explanation."""
+    plot = item.fields[PLOTS[kind]]
+    location = item.locate(PLOTS[kind])
     # The released code stores T-SHAP in percent.
-    share = _parse_number(item.fields.get(T_SHAPS[kind, output]))
-    row["t_shap"] = None if share is None else share / 100
-    position = item.locate(PLOTS[kind])
+    percent = _parse_number(item.fields.get(T_SHAPS[kind, output]))
+    row = replace(
+        common,
+        record="attribution",
+        kind=kind,
+        output=output,
+        unit=RATIO,
+        prompt=item.fields.get("model_input") or item.fields.get("input"),
+        label=item.fields.get("model_prediction"),
+        t_shap=None if percent is None else percent / 100,
+        cc_shap=_parse_number(item.fields.get(CC_SHAPS[kind])),
+    )
+    tokens_name, ratios_name, suffix_name = PLOT_PARTS[output]
     try:
-        tokens = [
-            str(token)
-            for token in plot[
-                "input_tokens" if output == "answer" else "expl_input_tokens"
-            ]
-        ]
-        ratios = [float(ratio) for ratio in plot[f"ratios_{name}"]]
+        tokens = [str(token) for token in plot[tokens_name]]
+        ratios = [float(ratio) for ratio in plot[ratios_name]]
         grid = int(plot.get("num_patches_x") or 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return row | {
-            "rejected": f"{position}: contribution ratios cannot be read ({type(error).__name__}: {error})"
-        }
+        reason = f"contribution ratios cannot be read ({type(error).__name__}: {error})"
+        return replace(row, rejected=f"{location}: {reason}")
+
     # ratios: (grid * grid patches, then text players). The text players lack the query suffix.
-    words = ratios[grid**2 :]
-    row |= {
-        "tokens": tokens,
-        "values": [[ratio] for ratio in words],
-        "suffix": max(0, len(tokens) - len(words)),
-        "grid": grid or None,
-        "patches": [[ratio] for ratio in ratios[: grid**2]] or None,
-    }
+    by_player = [[ratio] for ratio in ratios]
+    values = by_player[grid**2 :]
+    suffix = max(0, len(tokens) - len(values))
+    row = replace(
+        row,
+        tokens=tokens,
+        values=values,
+        suffix=suffix,
+        grid=grid or None,
+        patches=by_player[: grid**2] or None,
+    )
     fault = find_attribution_fault(row)
     # The length of the query suffix that the file names must agree with the ratios.
-    stated = plot.get("len_marg_pred" if output == "answer" else "len_marg_expl")
-    if fault is None and stated is not None and row["suffix"] != _parse_integer(stated):
-        fault = f"{len(words)} ratios for {len(tokens)} tokens, of which {stated} are the query suffix"
-    return row | {"rejected": fault and f"{position}: {fault}"}
+    stated = plot.get(suffix_name)
+    if fault is None and stated is not None and suffix != _parse_integer(stated):
+        fault = f"{len(values)} ratios for {len(tokens)} tokens, of which {stated} are the query suffix"
+    if fault is None:
+        return row
+    return replace(row, rejected=f"{location}: {fault}")
 
 
 def _parse_integer(value: Any) -> int | None:

@@ -6,68 +6,65 @@ caption by replacing the foil word, even inside other words (which gave "basebat
 correct caption is looked up among the COCO captions.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import (
     check_unique,
+    find_empty,
     join_lines,
-    read_field,
-    read_identifier,
-    read_list_entries,
+    read_objects,
 )
+from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 
 def read_captions(
     path: str | Path, source: str, split: str | None
-) -> Iterator[dict[str, Any]]:
-    """Yield the captions of a COCO file, such as captions_val2017.json, as rows of the layout
-    `CAPTIONS`.
+) -> Iterator[CaptionRecord]:
+    """Yield the captions of a COCO file, such as captions_val2017.json.
 
     Each caption is put on one line; an empty caption is rejected.
     """
     names = read_image_names(path)
     seen_ids: set[str] = set()
-    for number, annotation in enumerate(read_list_entries(path, "annotations", dict)):
-        caption_id = read_identifier(annotation, "id", f"{path}: annotation {number}")
-        location = f"{path}: annotation {caption_id}"
-        check_unique(seen_ids, caption_id, location)
-        image_id = read_identifier(annotation, "image_id", location)
+    for annotation in read_objects(path, "annotations", "annotation"):
+        caption_id = annotation.read_identifier("id")
+        annotation = annotation.at(f"{path}: annotation {caption_id}")
+        check_unique(seen_ids, caption_id, annotation.location)
+        image_id = annotation.read_identifier("image_id")
         if image_id not in names:
             raise UserError(
-                f"{location}: image_id {image_id} is not among the file's images"
+                f"{annotation.location}: image_id {image_id} is not among the file's images"
             )
-        caption = join_lines(read_field(annotation, "caption", str, location))
-        yield {
-            "source": source,
-            "source_id": caption_id,
-            "split": split,
-            "image": names[image_id],
-            "caption": caption,
-            "rejected": None if caption else "the caption is empty",
-        }
+        caption = join_lines(annotation.read("caption", str))
+        yield CaptionRecord(
+            source=source,
+            source_id=caption_id,
+            split=split,
+            image=names[image_id],
+            caption=caption,
+            rejected=find_empty(caption=caption),
+        )
 
 
 def read_image_names(path: str | Path) -> dict[str, str]:
     """Return the file names of the images of a COCO file, by image id."""
     names: dict[str, str] = {}
-    for number, image in enumerate(read_list_entries(path, "images", dict)):
-        image_id = read_identifier(image, "id", f"{path}: image {number}")
+    for image in read_objects(path, "images", "image"):
+        image_id = image.read_identifier("id")
+        image = image.at(f"{path}: image {image_id}")
         if image_id in names:
-            raise UserError(f"{path}: image {image_id}: duplicate id in the file")
-        names[image_id] = read_field(
-            image, "file_name", str, f"{path}: image {image_id}"
-        )
+            raise UserError(f"{image.location}: duplicate id in the file")
+        names[image_id] = image.read("file_name", str)
     return names
 
 
 def read_foil_it(
     path: str | Path, captions: Sequence[str | Path], source: str, split: str | None
-) -> Iterator[dict[str, Any]]:
-    """Yield the annotations of a foilv1.0_{train,test}_2017.json, as rows of the layout
-    `FOIL_PAIRS`.
+) -> Iterator[FoilPairRecord]:
+    """Yield the annotations of a foilv1.0_{train,test}_2017.json.
 
     `source_id` is the `foil_id` of a foil; for a correct caption it is `annotation-` and the
     position in the file. Rejected are correct captions (they give no pair), foils whose caption is
@@ -78,65 +75,63 @@ def read_foil_it(
         captions: COCO captions files that hold the correct captions (train2014 for train, val2014
             for test).
     """
-    images = {
-        image_id: name
-        for file in captions
-        for image_id, name in read_image_names(file).items()
-    }
-    # Caption and image of each caption id; all captions are in memory.
-    correct = {
-        row["source_id"]: (row["caption"], row["image"])
-        for file in captions
-        for row in read_captions(file, source, split)
-    }
+    images: dict[str, str] = {}
+    for file in captions:
+        images |= read_image_names(file)
+    # All captions are in memory, by their id.
+    correct: dict[str, CaptionRecord] = {}
+    for file in captions:
+        for caption in read_captions(file, source, split):
+            correct[caption.source_id] = caption
+
     seen_ids: set[str] = set()
-    for number, annotation in enumerate(read_list_entries(path, "annotations", dict)):
+    for number, annotation in enumerate(
+        read_objects(path, "annotations", "annotation")
+    ):
         # Only foils have a `foil_id`; a correct caption is named by its position.
-        is_foil = read_field(annotation, "foil", bool, f"{path}: annotation {number}")
-        if is_foil:
-            source_id = read_identifier(
-                annotation, "foil_id", f"{path}: annotation {number}"
-            )
-            check_unique(seen_ids, source_id, f"{path}: foil {source_id}")
-        else:
-            source_id = f"annotation-{number}"
-        location = f"{path}: {'foil ' if is_foil else ''}{source_id}"
-        image_id = read_identifier(annotation, "image_id", location)
+        source_id = f"annotation-{number}"
+        location = f"{path}: {source_id}"
+        if annotation.read("foil", bool):
+            source_id = annotation.read_identifier("foil_id")
+            location = f"{path}: foil {source_id}"
+            check_unique(seen_ids, source_id, location)
+
+        annotation = annotation.at(location)
+        image_id = annotation.read_identifier("image_id")
         if image_id not in images:
             raise UserError(
                 f"{location}: image_id {image_id} is not among the images of {', '.join(map(str, captions))}"
             )
-        row = _build_foil_it_row(annotation, images[image_id], correct, location)
-        yield {"source": source, "source_id": source_id, "split": split} | row
+        caption_id = annotation.read_identifier("id")
+        foil = join_lines(annotation.read("caption", str))
+        correct_caption = correct.get(caption_id)
+        yield FoilPairRecord(
+            source=source,
+            source_id=source_id,
+            split=split,
+            image=images[image_id],
+            caption_id=caption_id,
+            caption=correct_caption.caption if correct_caption else None,
+            foil=foil,
+            target_word=annotation.read("target_word", str),
+            foil_word=annotation.read("foil_word", str),
+            rejected=_find_fault(annotation, foil, correct_caption, images[image_id]),
+        )
 
 
-def _build_foil_it_row(
-    annotation: Mapping[str, Any],
-    image: str,
-    correct: Mapping[str, tuple[str, str]],
-    location: str,
-) -> dict[str, Any]:
-    caption_id = read_identifier(annotation, "id", location)
-    foil = join_lines(read_field(annotation, "caption", str, location))
-    caption, caption_image = correct.get(caption_id, (None, None))
-    reason: str | None = None
-    # The first reason that applies is recorded.
-    if not annotation["foil"]:
-        reason = "a correct caption, no foil"
-    elif caption is None:
-        reason = f"its caption {caption_id} is not in the captions files"
-    elif caption_image != image:
-        reason = f"its caption {caption_id} is of another image"
-    elif not foil:
-        reason = "the foil is empty"
-    elif foil == caption:
-        reason = "the foil equals its caption"
-    return {
-        "image": image,
-        "caption_id": caption_id,
-        "caption": caption,
-        "foil": foil,
-        "target_word": read_field(annotation, "target_word", str, location),
-        "foil_word": read_field(annotation, "foil_word", str, location),
-        "rejected": reason,
-    }
+def _find_fault(
+    annotation: RawEntry, foil: str, correct: CaptionRecord | None, image: str
+) -> str | None:
+    """Return the reason why an annotation of FOIL-it gives no pair; None where it gives one."""
+    caption_id = annotation.read_identifier("id")
+    if not annotation.read("foil", bool):
+        return "a correct caption, no foil"
+    if correct is None:
+        return f"its caption {caption_id} is not in the captions files"
+    if correct.image != image:
+        return f"its caption {caption_id} is of another image"
+    if not foil:
+        return "the foil is empty"
+    if foil == correct.caption:
+        return "the foil equals its caption"
+    return None

@@ -2,7 +2,8 @@
 each line.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any
 
@@ -11,14 +12,18 @@ from pydantic import ValidationError
 from waltz.core.errors import UserError
 from waltz.core.text_diff import SAME_TEXT, are_same_text
 from waltz.sources.formats.recorded_runs import Answer, build_row, find_answer_fault
+from waltz.sources.raw_entry import JsonObject
 from waltz.sources.raw_files import read_json_lines
+from waltz.sources.records import RecordedRecord
 
 PAIR = {"caption", "foil"}
 """Fields of a document that is a pair of caption and foil."""
+OTHER_LABEL = {"A": "B", "B": "A"}
+"""The wrong label of a pair, by the right one."""
 
 
-def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
-    """Yield the answers of a log as rows of the layout `RECORDED`, in profile `equations`.
+def read_samples(path: str, dataset: str, source: str) -> Iterator[RecordedRecord]:
+    """Yield the answers of a log as rows of profile `equations`.
 
     A multiple choice has the log-likelihoods of its options, of lmms-eval's exported tasks only
     whether the caption was chosen; any other sample is a generated answer to an open question. The
@@ -27,32 +32,18 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
     Args:
         path: `samples_<task>_<time>.jsonl`.
         dataset: Name of the data set.
+        source: Name of the source.
     Raises:
         UserError: A line is no sample; the message names file, line and field.
     """
     first_lines: dict[str, int] = {}
     for number, sample in read_json_lines(path):
-        location = f"{path}: line {number}"
         try:
-            fields = (
-                _read_options(sample)
-                if _is_choice(sample)
-                else _read_generation(sample)
-            )
-            document = sample["doc"]
-            answer = Answer(
-                record="answer",
-                model=" ",
-                dataset=dataset,
-                item_id=document.get("item_id", sample["doc_id"]),
-                profile="equations",
-                image=document.get("image_file"),
-                **fields,
-            )
+            row = _build_row(sample, dataset, source, f"{dataset}:{number}")
         except KeyError as error:
             raise UserError(
-                f"{location}: field {error.args[0]!r} is missing; log samples with --log_samples, and name a file"
-                " samples_….jsonl"
+                f"{path}: line {number}: field {error.args[0]!r} is missing; log samples with --log_samples, and name"
+                " a file samples_….jsonl"
             ) from None
         except (
             ValidationError,
@@ -63,68 +54,92 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
             ValueError,
         ):
             raise UserError(
-                f"{location}: is no sample of lm-eval or lmms-eval; name a file samples_….jsonl of a task with"
-                " output_type multiple_choice or generate_until"
+                f"{path}: line {number}: is no sample of lm-eval or lmms-eval; name a file samples_….jsonl of a task"
+                " with output_type multiple_choice or generate_until"
             ) from None
-        # A log does not name its model; the entry of the study does.
-        row = build_row(answer) | {"model": None}
-        # A task with several filters logs each item once for each filter.
-        rejected = find_answer_fault(row) or _find_pair_fault(document)
-        if (
-            rejected is None
-            and first_lines.setdefault(row["item_id"], number) != number
-        ):
-            rejected = f"line {first_lines[row['item_id']]} holds the same item, by another filter"
-        yield {**row, "source_id": f"{dataset}:{number}", "rejected": rejected}
+        rejected = find_answer_fault(row) or _find_pair_fault(sample["doc"])
+        if rejected is None:
+            # A task with several filters logs each item once for each filter.
+            first = first_lines.setdefault(row.item_id, number)
+            if first != number:
+                rejected = f"line {first} holds the same item, by another filter"
+        yield replace(row, rejected=rejected)
 
 
-def _find_pair_fault(document: Mapping[str, Any]) -> str | None:
+def _build_row(
+    sample: JsonObject, dataset: str, source: str, source_id: str
+) -> RecordedRecord:
+    """Return the row of a sample, which is not rejected yet; samples of another form raise errors
+    of many types.
+    """
+    # A multiple choice has a list for each option, a generation a text.
+    responses = sample["filtered_resps"]
+    if not isinstance(responses, list):
+        raise TypeError("filtered_resps")
+    if isinstance(responses[0], list):
+        fields = _read_options(sample)
+    else:
+        fields = _read_generation(sample)
+    document = sample["doc"]
+    answer = Answer(
+        record="answer",
+        model=" ",
+        dataset=dataset,
+        item_id=document.get("item_id", sample["doc_id"]),
+        profile="equations",
+        image=document.get("image_file"),
+        prompt=_get_prompt(sample),
+        **fields,
+    )
+    # A log does not name its model; the entry of the study does.
+    return replace(build_row(answer, source, source_id), model=None)
+
+
+def _find_pair_fault(document: JsonObject) -> str | None:
     """Return why the pair of a document cannot be an item; None where it can, or where it is no
     pair.
     """
-    texts = [document.get(name) for name in ("caption", "foil")]
-    if all(isinstance(text, str) for text in texts) and are_same_text(*map(str, texts)):
-        return SAME_TEXT
-    return None
+    caption = document.get("caption")
+    foil = document.get("foil")
+    if not isinstance(caption, str) or not isinstance(foil, str):
+        return None
+    return SAME_TEXT if are_same_text(caption, foil) else None
 
 
-def _is_choice(sample: Mapping[str, Any]) -> bool:
-    """Return True where a sample has a log-likelihood for each option, False for generated text."""
-    if not isinstance(sample["filtered_resps"], list):
-        raise TypeError("filtered_resps")
-    return isinstance(sample["filtered_resps"][0], list)
-
-
-def _read_options(sample: Mapping[str, Any]) -> dict[str, Any]:
+def _read_options(sample: JsonObject) -> dict[str, Any]:
+    """Return the fields of an answer with the log-likelihoods of its options."""
     # Options have no names in the log; their order gives the labels A, B, ...
     scores = [float(score) for score, _ in sample["filtered_resps"]]
     labels = ascii_uppercase[: len(scores)]
+    setting = "choice"
+    if sample["doc"].keys() >= PAIR:
+        setting = "pairwise"
     return {
-        "setting": "pairwise" if sample["doc"].keys() >= PAIR else "choice",
+        "setting": setting,
         "label_log_probabilities": dict(zip(labels, scores, strict=True)),
         "gold": labels[_read_number(sample["target"], range(len(labels)))],
-        "prompt": _get_prompt(sample),
     }
 
 
-def _read_generation(sample: Mapping[str, Any]) -> dict[str, Any]:
+def _read_generation(sample: JsonObject) -> dict[str, Any]:
     """Return the fields of a generated answer; of an exported task the label is read from its
     metrics.
     """
-    generation, target = sample["filtered_resps"][0], sample["target"]
-    fields = {"generation": generation, "prompt": _get_prompt(sample)}
-    if sample["doc"].keys() >= PAIR and "answered" in sample:
-        label = None
+    target = sample["target"]
+    fields = {"generation": sample["filtered_resps"][0], "gold": target}
+    is_exported = sample["doc"].keys() >= PAIR and "answered" in sample
+    if not is_exported:
+        return fields | {"setting": "open"}
+
+    if target not in OTHER_LABEL:
+        raise ValueError(target)
+    label = None
+    is_answered = _read_number(sample["answered"], range(2))
+    is_right = _read_number(sample["acc"], range(2))
+    if is_answered:
         # The log says only whether the answer is right: a wrong answer is the other label.
-        wrong_label = None
-        if isinstance(target, str):
-            wrong_label = {"A": "B", "B": "A"}[target]
-        is_answered = _read_number(sample["answered"], range(2))
-        is_right = _read_number(sample["acc"], range(2))
-        if is_answered:
-            label = target if is_right else wrong_label
-        return fields | {"setting": "pairwise", "label": label, "gold": target}
-    return fields | {"setting": "open", "gold": target}
+        label = target if is_right else OTHER_LABEL[target]
+    return fields | {"setting": "pairwise", "label": label}
 
 
 def _read_number(value: Any, allowed: range) -> int:
@@ -135,13 +150,16 @@ def _read_number(value: Any, allowed: range) -> int:
     return int(number)
 
 
-def _get_prompt(sample: Mapping[str, Any]) -> str | None:
+def _get_prompt(sample: JsonObject) -> str | None:
     """Return the prompt of the first request: lm-eval names requests and arguments, lmms-eval has
     `input`.
     """
-    arguments = sample.get("arguments")
-    if isinstance(arguments, dict):
-        arguments = [list(request.values()) for request in arguments.values()]
-    if not isinstance(arguments, list | None):
+    requests = sample.get("arguments")
+    if requests in (None, [], {}):
+        return sample.get("input")
+    if isinstance(requests, dict):
+        arguments = next(iter(requests.values()))
+        return str(next(iter(arguments.values())))
+    if not isinstance(requests, list):
         raise TypeError("arguments")
-    return str(arguments[0][0]) if arguments else sample.get("input")
+    return str(requests[0][0])

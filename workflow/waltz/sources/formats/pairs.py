@@ -20,14 +20,12 @@ from waltz.core.text_diff import (
     slice_span,
 )
 from waltz.instruments import INSTRUMENTS
+from waltz.sources.raw_entry import RawEntry, describe_type
 from waltz.sources.raw_files import (
-    describe_type,
     find_half_pair,
     read_csv_records,
-    read_field,
     read_list_entries,
     read_object_entries,
-    read_optional_field,
     read_root_type,
 )
 from waltz.valse_release import RELEASE
@@ -71,14 +69,11 @@ def read_release(
             f"{path}: unknown instrument {instrument!r}; the release has {', '.join(RELEASE)}"
         )
     rows = []
-    for item_id, item in read_object_entries(path, ""):
-        location = f"{path}: id {item_id!r}"
-        _check_texts({item_id: item}, location)
+    for item_id, fields in read_object_entries(path, ""):
+        item = RawEntry(fields, f"{path}: id {item_id!r}")
+        _check_texts({item_id: fields}, item.location)
         rows.append(
-            {
-                "item_id": item_id,
-                **_build_released_row(item, instrument, valid_votes, location),
-            }
+            {"item_id": item_id, **_build_released_row(item, instrument, valid_votes)}
         )
     return rows
 
@@ -92,33 +87,30 @@ def _check_texts(record: Any, location: str) -> None:
 
 
 def _build_released_row(
-    item: Mapping[str, Any], instrument: str, valid_votes: int, location: str
+    item: RawEntry, instrument: str, valid_votes: int
 ) -> dict[str, Any]:
-    dataset = read_field(item, "dataset", str, location)
+    dataset = item.read("dataset", str)
     if dataset not in SOURCES:
         raise UserError(
-            f"{location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}"
+            f"{item.location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}"
         )
-    caption, foil = (
-        read_field(item, "caption", str, location),
-        read_field(item, "foil", str, location),
-    )
+    caption = item.read("caption", str)
+    foil = item.read("foil", str)
     # The release has no spans: they are the parts in which the texts differ.
-    caption_phrases, foil_phrases = _read_phrases(instrument, item, location)
+    caption_phrases, foil_phrases = _read_phrases(instrument, item)
     caption_span, foil_span = find_changed_spans(caption, foil)
-    votes = read_field(item, "mturk", dict, location)
-    counts = {
-        f"votes_{kind}": _read_vote_count(votes, kind, f"{location}: mturk")
-        for kind in VOTE_KINDS
-    }
-    nli = read_optional_field(item, "nli_scores", dict, location) or {}
+    votes = RawEntry(item.read("mturk", dict), f"{item.location}: mturk")
+    counts = {f"votes_{kind}": _read_vote_count(votes, kind) for kind in VOTE_KINDS}
+    nli = item.read_optional_object("nli_scores").fields
     return {
         "instrument": instrument,
         "piece": INSTRUMENTS[instrument].piece,
         "source": SOURCES[dataset],
-        "source_id": None if "dataset_idx" not in item else str(item["dataset_idx"]),
-        "split": item.get("original_split"),
-        "image": read_field(item, "image_file", str, location),
+        "source_id": None
+        if "dataset_idx" not in item.fields
+        else str(item.fields["dataset_idx"]),
+        "split": item.fields.get("original_split"),
+        "image": item.read("image_file", str),
         "caption": caption,
         "foil": foil,
         "caption_span": caption_span,
@@ -126,9 +118,11 @@ def _build_released_row(
         "caption_phrases": caption_phrases,
         "foil_phrases": foil_phrases,
         "direction": DIRECTIONS.get(
-            item.get("foil_method") or item.get("provenance_of_foils") or ""
+            item.fields.get("foil_method")
+            or item.fields.get("provenance_of_foils")
+            or ""
         ),
-        "grammaticality": _get_first(item.get("grammaticality_scores")),
+        "grammaticality": _get_first(item.fields.get("grammaticality_scores")),
         "nli_entailment": _get_first(nli.get("entail")),
         "nli_neutral": _get_first(nli.get("neutral")),
         "nli_contradiction": _get_first(nli.get("contradict")),
@@ -137,42 +131,39 @@ def _build_released_row(
         "valid": None
         if counts["votes_caption"] is None
         else counts["votes_caption"] >= valid_votes,
-        "release": json.dumps(item, ensure_ascii=False),
+        "release": json.dumps(item.fields, ensure_ascii=False),
     }
 
 
-def _read_vote_count(votes: Mapping[str, Any], kind: str, location: str) -> int | None:
+def _read_vote_count(votes: RawEntry, kind: str) -> int | None:
     """Return the votes of a kind; None where nobody voted, which only exports of waltz contain, not
     the release.
     """
-    if kind in votes and votes[kind] is None:
+    if kind in votes.fields and votes.fields[kind] is None:
         return None
-    return read_field(votes, kind, int, location)
+    return votes.read(kind, int)
 
 
-def _read_phrases(
-    instrument: str, item: Mapping[str, Any], location: str
-) -> tuple[list[str], list[str]]:
+def _read_phrases(instrument: str, item: RawEntry) -> tuple[list[str], list[str]]:
     """Return the lexical items of caption and foil; in an actant swap both texts contain both
     fillers.
     """
-    caption = _read_phrase_field(item, "classes", location)
-    foil = _read_phrase_field(item, "classes_foil", location)
+    caption = _read_phrase_field(item, "classes")
+    foil = _read_phrase_field(item, "classes_foil")
     if instrument == "actant-swap":
         return caption + foil, caption + foil
     return caption, foil
 
 
-def _read_phrase_field(item: Mapping[str, Any], name: str, location: str) -> list[str]:
+def _read_phrase_field(item: RawEntry, name: str) -> list[str]:
     """Return the phrases of a field that is a text, a number, false, or a list of these."""
-    if name not in item:
-        raise UserError(f"{location}: field {name!r} is missing")
-    value = item[name]
+    value = item.read(name, object)
+    entries = value if isinstance(value, list) else [value]
     phrases = []
-    for entry in value if isinstance(value, list) else [value]:
+    for entry in entries:
         if not isinstance(entry, str | int):
             raise UserError(
-                f"{location}: field {name!r} is {describe_type(entry)}; write a text or a number"
+                f"{item.location}: field {name!r} is {describe_type(entry)}; write a text or a number"
             )
         phrases.append(entry if isinstance(entry, str) else json.dumps(entry))
     return phrases

@@ -3,31 +3,28 @@ of VisDial v1.0.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
-from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import (
     ImageNames,
     build_image_name,
     check_unique,
+    find_empty,
     join_lines,
-    read_field,
-    read_identifier,
     read_json_lines,
     read_list_entries,
     read_object_entries,
     read_objects,
-    read_optional_field,
-    read_strings,
     read_value,
 )
+from waltz.sources.records import QuestionRecord, Turn, TurnRecord
 
 VQA_IMAGE_NAMES = "COCO_{split}_{id:012d}.jpg"
-
-
 GQA_IMAGE_NAMES = "{id}.jpg"
 GQA_INSTRUCTION = "\nAnswer the question using a single word or phrase."
 """End of every question of the JSON-lines layout; it belongs to a prompt and is removed."""
@@ -37,14 +34,36 @@ pass names by id.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class VqaAnnotation:
+    """Answers to a question of VQA.
+
+    Attributes:
+        image_id: Id of the image; None where the annotation does not name it.
+        answer: The answer on which the annotators agree; None for a question without annotation.
+        answers: Answers of all annotators.
+        type: Kind of question.
+        answer_type: Kind of answer.
+    """
+
+    image_id: str | None = None
+    answer: str | None = None
+    answers: Sequence[str] = ()
+    type: str | None = None
+    answer_type: str | None = None
+
+
+UNANNOTATED = VqaAnnotation()
+"""Stands for the annotation of a question that has none."""
+
+
 def read_vqa(
     questions: str | Path,
     annotations: str | Path | None,
     source: str,
     names: ImageNames = VQA_IMAGE_NAMES,
-) -> Iterator[dict[str, Any]]:
-    """Yield the questions of VQA v2 in file order with their answers, as rows of the layout
-    `QUESTIONS`.
+) -> Iterator[QuestionRecord]:
+    """Yield the questions of VQA v2 in file order with their answers.
 
     `answer` is `multiple_choice_answer`; where annotations lack it, it is the most frequent answer,
     the earliest of equally frequent ones. Questions that are empty, have an empty answer or have no
@@ -55,97 +74,88 @@ def read_vqa(
         annotations: v2_mscoco_*_annotations.json, or None where the answers are withheld.
     """
     split = read_value(questions, "data_subtype", str)
-    answered = {} if annotations is None else _read_vqa_annotations(annotations)
+    annotated: dict[str, VqaAnnotation] = {}
+    if annotations is not None:
+        annotated = _read_vqa_annotations(annotations)
     seen_ids: set[str] = set()
-    for number, record in enumerate(read_list_entries(questions, "questions", dict)):
-        question_id = read_identifier(
-            record, "question_id", f"{questions}: question {number}"
-        )
-        location = f"{questions}: question {question_id}"
-        check_unique(seen_ids, question_id, location)
-        image_id = read_identifier(record, "image_id", location)
-        question = join_lines(read_field(record, "question", str, location))
-        row: dict[str, Any] = {
-            "source": source,
-            "source_id": question_id,
-            "split": split,
-            "image": build_image_name(image_id, names, split, location),
-            "question": question,
-            "answer": None,
-            "answers": [],
-            "choices": [],
-            "rejected": None if question else "the question is empty",
-        }
-        # Join the annotation of the question; annotations that remain at the end belong to no
-        # question.
-        if question_id in answered:
-            annotated_image, answers = answered.pop(question_id)
-            if annotated_image not in (None, image_id):
-                location = f"{annotations}: question {question_id}"
-                raise UserError(
-                    f"{location}: image_id {annotated_image} is not the question's, {image_id}"
-                )
-            row |= answers
-            row["rejected"] = row["rejected"] or (
-                None if row["answer"] else "the answer is empty"
+    for entry in read_objects(questions, "questions", "question"):
+        question_id = entry.read_identifier("question_id")
+        entry = entry.at(f"{questions}: question {question_id}")
+        check_unique(seen_ids, question_id, entry.location)
+        image_id = entry.read_identifier("image_id")
+        question = join_lines(entry.read("question", str))
+        image = build_image_name(image_id, names, split, entry.location)
+
+        # Annotations that remain at the end belong to no question.
+        annotation = annotated.pop(question_id, UNANNOTATED)
+        if annotation.image_id not in (None, image_id):
+            raise UserError(
+                f"{annotations}: question {question_id}: image_id {annotation.image_id} is not the question's,"
+                f" {image_id}"
             )
-        elif annotations is not None:
-            row["rejected"] = "the question has no annotation"
-        yield row
-    if answered:
-        first_id = next(iter(answered))
+        rejected = find_empty(question=question, answer=annotation.answer)
+        if annotations is not None and annotation is UNANNOTATED:
+            rejected = "the question has no annotation"
+        yield QuestionRecord(
+            source=source,
+            source_id=question_id,
+            split=split,
+            image=image,
+            question=question,
+            answer=annotation.answer,
+            answers=annotation.answers,
+            type=annotation.type,
+            answer_type=annotation.answer_type,
+            rejected=rejected,
+        )
+    if annotated:
+        first_id = next(iter(annotated))
         raise UserError(
             f"{annotations}: question {first_id} is not in {questions}; use two files of one release"
         )
 
 
-def _read_vqa_annotations(
-    path: str | Path,
-) -> dict[str, tuple[str | None, dict[str, Any]]]:
-    """Return for each question its image (None where it is not named) and its answer columns."""
-    annotations: dict[str, tuple[str | None, dict[str, Any]]] = {}
-    for number, entry in enumerate(read_list_entries(path, "annotations", dict)):
-        question_id = read_identifier(
-            entry, "question_id", f"{path}: annotation {number}"
-        )
-        location = f"{path}: question {question_id}"
+def _read_vqa_annotations(path: str | Path) -> dict[str, VqaAnnotation]:
+    """Return the annotations by the id of their question."""
+    annotations: dict[str, VqaAnnotation] = {}
+    for entry in read_objects(path, "annotations", "annotation"):
+        question_id = entry.read_identifier("question_id")
+        entry = entry.at(f"{path}: question {question_id}")
         if question_id in annotations:
-            raise UserError(f"{location}: duplicate id in the file")
-        answers = []
-        for index, answer in enumerate(read_objects(entry, "answers", location)):
-            answers.append(
-                intern(
-                    join_lines(
-                        read_field(answer, "answer", str, f"{location}: answer {index}")
-                    )
-                )
-            )
-        agreed_answer = read_optional_field(
-            entry, "multiple_choice_answer", str, location
-        )
-        if agreed_answer is None:
-            # `most_common` keeps the order of first occurrence among equally frequent answers.
-            agreed_answer = Counter(answers).most_common(1)[0][0] if answers else ""
-        # `intern` stores equal texts once, which many questions share.
-        kinds = [
-            read_optional_field(entry, name, str, location)
-            for name in ("question_type", "answer_type")
-        ]
-        question_type, answer_type = (
-            None if kind is None else intern(kind) for kind in kinds
-        )
-        annotations[question_id] = (
-            read_identifier(entry, "image_id", location)
-            if "image_id" in entry
-            else None,
-            {
-                "answer": intern(join_lines(agreed_answer)),
-                "answers": answers,
-                "type": question_type,
-                "answer_type": answer_type,
-            },
-        )
+            raise UserError(f"{entry.location}: duplicate id in the file")
+        annotations[question_id] = _read_vqa_annotation(entry)
     return annotations
+
+
+def _read_vqa_annotation(entry: RawEntry) -> VqaAnnotation:
+    """Return one annotation; the answer is the most frequent one where the file names none."""
+    answers = [
+        _intern_line(answer.read("answer", str))
+        for answer in entry.read_objects("answers", "answer")
+    ]
+    answer = entry.read_optional("multiple_choice_answer", str)
+    if answer is None:
+        # `most_common` keeps the order of first occurrence among equally frequent answers.
+        (answer, _), *_ = Counter(answers).most_common(1) or [("", 0)]
+    question_type = _read_kind(entry, "question_type")
+    answer_type = _read_kind(entry, "answer_type")
+    image_id = None
+    if "image_id" in entry.fields:
+        image_id = entry.read_identifier("image_id")
+    return VqaAnnotation(
+        image_id, _intern_line(answer), answers, question_type, answer_type
+    )
+
+
+def _intern_line(text: str) -> str:
+    """Return a text on one line; equal texts, which many questions share, are stored once."""
+    return intern(join_lines(text))
+
+
+def _read_kind(entry: RawEntry, name: str) -> str | None:
+    """Return an optional field that many annotations share, stored once."""
+    kind = entry.read_optional(name, str)
+    return kind and intern(kind)
 
 
 def read_gqa(
@@ -153,131 +163,114 @@ def read_gqa(
     source: str,
     split: str | None,
     names: ImageNames = GQA_IMAGE_NAMES,
-) -> Iterator[dict[str, Any]]:
-    """Yield the questions of GQA in file order, as rows of the layout `QUESTIONS`.
+) -> Iterator[QuestionRecord]:
+    """Yield the questions of GQA in file order.
 
     `type` is the structural type (query, verify, choose, compare, logical) and `answer` is null
     where it is withheld. An empty question or answer is rejected.
 
     Args:
         path: {train,val,testdev,...}_{all,balanced}_questions.json; `balanced` distinguishes the
-            sets in an `all` file.
+            sets in an `all` file. A file that ends in `.jsonl` is read by `read_gqa_lines`.
     """
-    for question_id, record in read_object_entries(path, ""):
-        location = f"{path}: question {question_id}"
-        question = join_lines(read_field(record, "question", str, location))
-        answer = read_optional_field(record, "answer", str, location)
-        types = read_optional_field(record, "types", dict, location) or {}
-        reason = None if question else "the question is empty"
-        yield {
-            "source": source,
-            "source_id": question_id,
-            "split": split,
-            "image": build_image_name(
-                read_identifier(record, "imageId", location), names, split, location
-            ),
-            "question": question,
-            "answer": answer,
-            "answers": [],
-            "choices": [],
-            "type": read_optional_field(types, "structural", str, location),
-            "full_answer": read_optional_field(record, "fullAnswer", str, location),
-            "balanced": read_optional_field(record, "isBalanced", bool, location),
-            "rejected": reason or ("the answer is empty" if answer == "" else None),
-        }
+    if str(path).endswith(".jsonl"):
+        yield from read_gqa_lines(path, source, split)
+        return
+    for question_id, fields in read_object_entries(path, ""):
+        entry = RawEntry(fields, f"{path}: question {question_id}")
+        question = join_lines(entry.read("question", str))
+        answer = entry.read_optional("answer", str)
+        types = entry.read_optional_object("types")
+        image_id = entry.read_identifier("imageId")
+        yield QuestionRecord(
+            source=source,
+            source_id=question_id,
+            split=split,
+            image=build_image_name(image_id, names, split, entry.location),
+            question=question,
+            answer=answer,
+            type=types.read_optional("structural", str),
+            full_answer=entry.read_optional("fullAnswer", str),
+            balanced=entry.read_optional("isBalanced", bool),
+            rejected=find_empty(question=question, answer=answer),
+        )
 
 
 def read_gqa_lines(
     path: str | Path, source: str, split: str | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[QuestionRecord]:
     """Yield questions of a JSON-lines file of question_id, image and text, as it is used to query
     models.
 
-    Rows of the layout `QUESTIONS` have no answers; an empty question is rejected.
+    The questions have no answers; an empty question is rejected.
     """
     seen_ids: set[str] = set()
-    for number, record in read_json_lines(path):
-        location = f"{path}: line {number}"
-        question_id = read_identifier(record, "question_id", location)
-        check_unique(seen_ids, question_id, f"{location}: question {question_id}")
-        question = join_lines(
-            read_field(record, "text", str, location).removesuffix(GQA_INSTRUCTION)
+    for number, fields in read_json_lines(path):
+        entry = RawEntry(fields, f"{path}: line {number}")
+        question_id = entry.read_identifier("question_id")
+        check_unique(seen_ids, question_id, f"{entry.location}: question {question_id}")
+        text = entry.read("text", str)
+        question = join_lines(text.removesuffix(GQA_INSTRUCTION))
+        yield QuestionRecord(
+            source=source,
+            source_id=question_id,
+            split=split,
+            image=entry.read("image", str),
+            question=question,
+            rejected=find_empty(question=question),
         )
-        yield {
-            "source": source,
-            "source_id": question_id,
-            "split": split,
-            "image": read_field(record, "image", str, location),
-            "question": question,
-            "answer": None,
-            "answers": [],
-            "choices": [],
-            "rejected": None if question else "the question is empty",
-        }
 
 
-def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
-    """Yield the questions of a dataset_v7w_telling.json in file order, as rows of the layout
-    `QUESTIONS`.
+def read_visual7w(path: str | Path, source: str) -> Iterator[QuestionRecord]:
+    """Yield the questions of a dataset_v7w_telling.json in file order.
 
     Questions with an empty question or answer, or with the right answer among the wrong ones, are
     rejected.
     """
     images: set[str] = set()
     seen_ids: set[str] = set()
-    for number, image in enumerate(read_list_entries(path, "images", dict)):
-        image_id = read_identifier(image, "image_id", f"{path}: image {number}")
-        location = f"{path}: image {image_id}"
-        check_unique(images, image_id, location)
-        name, split = (
-            read_field(image, "filename", str, location),
-            read_field(image, "split", str, location),
-        )
-        for pair in read_objects(image, "qa_pairs", location):
-            question_id = read_identifier(pair, "qa_id", location)
-            check_unique(seen_ids, question_id, f"{path}: question {question_id}")
-            yield {
-                "source": source,
-                "source_id": question_id,
-                "split": split,
-                "image": name,
-                **_read_visual7w_pair(
-                    pair, image_id, f"{path}: question {question_id}"
-                ),
-            }
-
-
-def _read_visual7w_pair(
-    pair: Mapping[str, Any], image_id: str, location: str
-) -> dict[str, Any]:
-    if "image_id" in pair and read_identifier(pair, "image_id", location) != image_id:
-        raise UserError(
-            f"{location}: image_id {pair['image_id']} is not the image that lists it, {image_id}"
-        )
-    question = join_lines(read_field(pair, "question", str, location))
-    answer = join_lines(read_field(pair, "answer", str, location))
-    choices = [
-        join_lines(choice)
-        for choice in read_strings(pair, "multiple_choices", location)
-    ]
-    reason = "the answer stands among the wrong ones" if answer in choices else None
-    if not question or not answer:
-        reason = "the answer is empty" if question else "the question is empty"
-    return {
-        "question": question,
-        "answer": answer,
-        "answers": [],
-        "choices": choices,
-        "type": read_optional_field(pair, "type", str, location),
-        "rejected": reason,
-    }
+    for image in read_objects(path, "images", "image"):
+        image_id = image.read_identifier("image_id")
+        image = image.at(f"{path}: image {image_id}")
+        check_unique(images, image_id, image.location)
+        name = image.read("filename", str)
+        split = image.read("split", str)
+        for pair in image.read_objects("qa_pairs"):
+            question_id = pair.read_identifier("qa_id")
+            pair = pair.at(f"{path}: question {question_id}")
+            check_unique(seen_ids, question_id, pair.location)
+            if (
+                "image_id" in pair.fields
+                and pair.read_identifier("image_id") != image_id
+            ):
+                raise UserError(
+                    f"{pair.location}: image_id {pair.fields['image_id']} is not the image that lists it, {image_id}"
+                )
+            question = join_lines(pair.read("question", str))
+            answer = join_lines(pair.read("answer", str))
+            choices = [
+                join_lines(text) for text in pair.read_strings("multiple_choices")
+            ]
+            rejected = find_empty(question=question, answer=answer)
+            if rejected is None and answer in choices:
+                rejected = "the answer stands among the wrong ones"
+            yield QuestionRecord(
+                source=source,
+                source_id=question_id,
+                split=split,
+                image=name,
+                question=question,
+                answer=answer,
+                choices=choices,
+                type=pair.read_optional("type", str),
+                rejected=rejected,
+            )
 
 
 def read_visdial(
     path: str | Path, source: str, names: ImageNames = VISDIAL_IMAGE_NAMES
-) -> Iterator[dict[str, Any]]:
-    """Yield the rounds of all dialogues of a visdial_1.0_{train,val,test}.json, as rows of the
-    layout `TURNS`.
+) -> Iterator[TurnRecord]:
+    """Yield the rounds of all dialogues of a visdial_1.0_{train,val,test}.json.
 
     `source_id` is image id, `#` and the round from 1. Rounds with an index outside its pool, or
     without question or answer (the last one of each dialogue of the test split), are rejected, as
@@ -285,56 +278,54 @@ def read_visdial(
     one dialogue.
     """
     split = read_value(path, "split", str)
+    # Dialogues refer to questions and answers by their index in lists for the whole file.
     questions = list(read_list_entries(path, "data.questions", str))
     answers = list(read_list_entries(path, "data.answers", str))
     seen_ids: set[str] = set()
-    for number, dialogue in enumerate(read_list_entries(path, "data.dialogs", dict)):
-        image_id = read_identifier(dialogue, "image_id", f"{path}: dialogue {number}")
-        location = f"{path}: dialogue of image {image_id}"
-        check_unique(seen_ids, image_id, location)
-        image = build_image_name(image_id, names, split, location)
-        caption = join_lines(read_field(dialogue, "caption", str, location))
-        history: list[dict[str, str]] = []
-        dialogue_fault: str | None = None if caption else "the caption is empty"
-        for turn, record in enumerate(read_objects(dialogue, "dialog", location), 1):
-            question, question_fault = _read_from_pool(
-                record, "question", questions, f"{location}: round {turn}"
-            )
-            answer, answer_fault = _read_from_pool(
-                record, "answer", answers, f"{location}: round {turn}"
-            )
+    for dialogue in read_objects(path, "data.dialogs", "dialogue"):
+        image_id = dialogue.read_identifier("image_id")
+        dialogue = dialogue.at(f"{path}: dialogue of image {image_id}")
+        check_unique(seen_ids, image_id, dialogue.location)
+        image = build_image_name(image_id, names, split, dialogue.location)
+        caption = join_lines(dialogue.read("caption", str))
+        dialogue_fault = find_empty(caption=caption)
+        history: list[Turn] = []
+        for number, turn in enumerate(dialogue.read_objects("dialog", "round", 1), 1):
+            question, question_fault = _read_from_pool(turn, "question", questions)
+            answer, answer_fault = _read_from_pool(turn, "answer", answers)
             fault = question_fault or answer_fault
-            yield {
-                "source": source,
-                "source_id": f"{image_id}#{turn}",
-                "split": split,
-                "image": image,
-                "caption": caption,
-                "round": turn,
-                "question": question,
-                "answer": answer,
-                "history": list(history),
-                "rejected": dialogue_fault or fault,
-            }
+            yield TurnRecord(
+                source=source,
+                source_id=f"{image_id}#{number}",
+                split=split,
+                image=image,
+                caption=caption,
+                round=number,
+                question=question,
+                answer=answer,
+                history=list(history),
+                rejected=dialogue_fault or fault,
+            )
             # The history of the next round; after a fault it has a gap, and the rest of the
             # dialogue is rejected.
             if question is not None and answer is not None:
-                history.append({"question": question, "answer": answer})
+                history.append(Turn(question, answer))
             if fault and not dialogue_fault:
-                dialogue_fault = f"round {turn}: {fault}"
+                dialogue_fault = f"round {number}: {fault}"
 
 
 def _read_from_pool(
-    record: Mapping[str, Any], name: str, pool: list[str], location: str
+    turn: RawEntry, name: str, pool: Sequence[str]
 ) -> tuple[str | None, str | None]:
     """Return a question or answer from its pool and None; or None and the reason why there is no
     text.
     """
-    index = read_optional_field(record, name, int, location)
+    index = turn.read_optional(name, int)
     if index is None:
         return None, f"the round has no {name}"
-    # Dialogues refer to questions and answers by their index in lists for the whole file.
     if not 0 <= index < len(pool):
         return None, f"{name} {index} is outside its pool of {len(pool)}"
     text = join_lines(pool[index])
-    return (text, None) if text else (None, f"the {name} is empty")
+    if not text:
+        return None, f"the {name} is empty"
+    return text, None

@@ -9,10 +9,13 @@ classes below.
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,11 +24,14 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
+from pydantic_core import ErrorDetails
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 from waltz.core.files.resources import RESOURCES
+from waltz.sources.raw_entry import JsonObject
 from waltz.sources.raw_files import read_json_lines
+from waltz.sources.records import RecordedRecord
 
 SCHEMA_FILE = RESOURCES / "recorded-run.schema.json"
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -159,61 +165,67 @@ LINE: TypeAdapter[Answer | Test | Attribution] = TypeAdapter(RecordedLine)
 
 
 def read_run(
-    path: str | Path, dataset: str, datasets: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """Yield the lines about one data set as rows of the layout `RECORDED`; lines about unknown data
-    sets are rejected.
+    path: str | Path, dataset: str, source: str, datasets: Sequence[str] = ()
+) -> Iterator[RecordedRecord]:
+    """Yield the lines about one data set; lines about unknown data sets are rejected.
 
     Args:
         path: JSON lines.
         dataset: Name of the data set.
+        source: Name of the source.
         datasets: Names of the data sets that the other files of the source are read for; a file may
             be named for several data sets, so lines about these are left to them.
     Raises:
         UserError: A line is no record; the message names file, line and field.
     """
-    first_lines: dict[tuple[object, ...], int] = {}
+    first_lines: dict[object, int] = {}
     for number, entry in read_json_lines(path):
         # One file may hold the lines of several data sets.
         line = _parse_line(entry, f"{path}: line {number}")
         if line.dataset != dataset and line.dataset in datasets:
             continue
-        row = build_row(line)
-        key = _get_key(row)
+        row = build_row(line, source, f"{dataset}:{number}")
         rejected = _find_fault(row)
         if line.dataset != dataset:
             names = ", ".join(datasets) or dataset
             rejected = f"data set {line.dataset!r} is not among the files of the source ({names})"
-        elif rejected is None and first_lines.setdefault(key, number) != number:
-            rejected = f"line {first_lines[key]} holds the same record"
-        yield {**row, "source_id": f"{dataset}:{number}", "rejected": rejected}
+        elif rejected is None:
+            first = first_lines.setdefault(get_identity(row), number)
+            if first != number:
+                rejected = f"line {first} holds the same record"
+        yield replace(row, rejected=rejected)
 
 
-def build_row(line: Answer | Test | Attribution) -> dict[str, Any]:
-    """Return a line as a row of the layout `RECORDED`, without `source`, `source_id` and
-    `rejected`.
-    """
-    row: dict[str, Any] = line.model_dump()
-    row["item_id"] = str(line.item_id)
+def build_row(
+    line: Answer | Test | Attribution, source: str, source_id: str
+) -> RecordedRecord:
+    """Return a line as a row, which is not rejected yet."""
+    columns = line.model_dump(exclude={"item_id"})
     if isinstance(line, Answer):
-        scores = line.label_log_probabilities
-        row |= {
-            "gold": [line.gold] if isinstance(line.gold, str) else line.gold,
-            "label_log_probabilities": None,
-        }
-        if scores:
-            row |= {
-                "labels": list(scores),
-                "label_log_probabilities": list(scores.values()),
-            }
-            # Without a label, the likeliest label is the answer.
-            row["label"] = line.label or max(scores, key=lambda label: scores[label])
+        columns |= _build_answer_columns(line)
     if isinstance(line, Attribution):
-        row |= {
-            "values": _list_by_player(line.values),
-            "patches": _list_by_player(line.patches),
-        }
-    return row
+        columns["values"] = _list_by_player(line.values)
+        columns["patches"] = line.patches and _list_by_player(line.patches)
+    return RecordedRecord(
+        source=source, source_id=source_id, item_id=str(line.item_id), **columns
+    )
+
+
+def _build_answer_columns(answer: Answer) -> dict[str, object]:
+    """Return the columns of an answer that are stored in another form than in its line."""
+    gold = answer.gold
+    if isinstance(gold, str):
+        gold = [gold]
+    scores = answer.label_log_probabilities
+    if not scores:
+        return {"gold": gold, "label_log_probabilities": None}
+    return {
+        "gold": gold,
+        "labels": list(scores),
+        "label_log_probabilities": list(scores.values()),
+        # Without a label, the likeliest label is the answer.
+        "label": answer.label or max(scores, key=lambda label: scores[label]),
+    }
 
 
 def build_schema() -> str:
@@ -225,131 +237,127 @@ def build_schema() -> str:
     return json.dumps(_drop_titles(schema), indent=1, ensure_ascii=False) + "\n"
 
 
-def _parse_line(entry: Mapping[str, Any], location: str) -> Answer | Test | Attribution:
+def _parse_line(entry: JsonObject, location: str) -> Answer | Test | Attribution:
     try:
         return LINE.validate_python(entry)
     except ValidationError as error:
         # Report the first fault only, by the field of the line.
         fault = error.errors()[0]
-        field_path = [
-            str(part)
-            for part in fault["loc"]
-            if part not in ("answer", "test", "attribution")
-        ]
-        if fault["type"].startswith("union_tag"):
-            record = entry.get("record", "nothing")
-            raise UserError(
-                f"{location}: field 'record': got {record!r}, expected answer, test or attribution; correct the line"
-            ) from None
-        # the name of a record is also that of a field
-        field = str(fault["loc"][1]) if len(fault["loc"]) > 1 else ".".join(field_path)
-        if fault["type"] == "extra_forbidden":
-            raise UserError(
-                f"{location}: field {field!r} is unknown; see docs/reference/recorded-runs.md"
-            ) from None
-        if fault["type"] == "missing":
-            raise UserError(
-                f"{location}: field {field!r} is missing; see docs/reference/recorded-runs.md"
-            ) from None
-        value = entry.get(field)
-        shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:57]}..."
-        expected = fault["msg"].removeprefix("Input should be ")
-        raise UserError(
-            f"{location}: field {field!r}: got {shown}, expected {expected}; correct the line"
-        ) from None
+        raise UserError(f"{location}: {_describe_fault(fault, entry)}") from None
 
 
-def _get_key(row: Mapping[str, Any]) -> tuple[object, ...]:
-    names = (
-        "record",
-        "model",
-        "dataset",
-        "item_id",
-        "profile",
-        "setting",
-        "seed",
-        "kind",
-        "role",
-        "test",
-        "output",
-    )
-    return tuple(row.get(name) for name in names)
+def _describe_fault(fault: ErrorDetails, entry: JsonObject) -> str:
+    """Return what is wrong with a line, and what to do."""
+    if fault["type"].startswith("union_tag"):
+        record = entry.get("record", "nothing")
+        return f"field 'record': got {record!r}, expected answer, test or attribution; correct the line"
+    # The path of a fault begins with the kind of record: ("answer", "gold", ...); it is empty
+    # where a text cannot be decoded.
+    field = "".join(map(str, fault["loc"][1:2]))
+    if fault["type"] == "extra_forbidden":
+        return f"field {field!r} is unknown; see docs/reference/recorded-runs.md"
+    if fault["type"] == "missing":
+        return f"field {field!r} is missing; see docs/reference/recorded-runs.md"
+    value = repr(entry.get(field))
+    if len(value) >= 60:
+        value = f"{value[:57]}..."
+    expected = fault["msg"].removeprefix("Input should be ")
+    return f"field {field!r}: got {value}, expected {expected}; correct the line"
 
 
-def _list_by_player(values: Numbers | None) -> list[list[float]] | None:
-    if values is None:
-        return None
-    return [value if isinstance(value, list) else [value] for value in values]
+get_identity = attrgetter(
+    "record",
+    "model",
+    "dataset",
+    "item_id",
+    "profile",
+    "setting",
+    "seed",
+    "kind",
+    "role",
+    "test",
+    "output",
+)
+"""Return the values that no two rows of a file share."""
 
 
-def _find_fault(row: Mapping[str, Any]) -> str | None:
+def _list_by_player(values: Numbers) -> list[list[float]]:
+    """Return for each player the list of its values, one for each output."""
+    by_player: list[list[float]] = []
+    for value in values:
+        # A single output may be written as a number.
+        by_player.append(value if isinstance(value, list) else [value])
+    return by_player
+
+
+def _find_fault(row: RecordedRecord) -> str | None:
     """Return the reason why a well-formed line cannot be used; None where it can."""
-    if row["record"] == "answer":
+    if row.record == "answer":
         return find_answer_fault(row)
-    return find_attribution_fault(row) if row["record"] == "attribution" else None
+    if row.record == "attribution":
+        return find_attribution_fault(row)
+    return None
 
 
-def find_answer_fault(row: Mapping[str, Any]) -> str | None:
+def find_answer_fault(row: RecordedRecord) -> str | None:
     """Return the reason why a row with an answer cannot be used; None where it can."""
-    if row["setting"] == "open":
-        return (
-            "an open question without a generation"
-            if row["generation"] is None
-            else None
-        )
-    if row["label"] is None:
+    if row.setting == "open":
+        if row.generation is None:
+            return "an open question without a generation"
+        return None
+    if row.label is None:
         return "neither label nor label_log_probabilities"
-    fault = _find_score_fault(row.get("label_log_probabilities") or [])
+    fault = _find_score_fault(row.label_log_probabilities or [])
     if fault is not None:
         return fault
-    labels = row.get("labels") or []
+    labels = row.labels or []
+    gold = row.gold or []
     # Chosen and right label must have a log-probability.
-    named_labels = {row["label"], *row["gold"]}
-    if labels and not named_labels <= set(labels):
-        return f"label {row['label']} or gold {', '.join(row['gold'])} is not among {', '.join(labels)}"
-    if row["setting"] == "single" and row["role"] is None:
+    if labels and not {row.label, *gold} <= set(labels):
+        return f"label {row.label} or gold {', '.join(gold)} is not among {', '.join(labels)}"
+    if row.setting == "single" and row.role is None:
         return "a single text without a role"
     return None
 
 
 def _find_score_fault(scores: Sequence[float]) -> str | None:
     """Return why the log-probabilities of labels cannot be compared; None where they can."""
-    if not scores:
-        return None
     for score in scores:
         if math.isnan(score) or score == math.inf:
             return "a label's log-probability is not a number"
-    if max(scores) == -math.inf:
+    if scores and max(scores) == -math.inf:
         return "every label's log-probability is minus infinity"
     return None
 
 
-def find_attribution_fault(row: Mapping[str, Any]) -> str | None:
+def find_attribution_fault(row: RecordedRecord) -> str | None:
     """Return the reason why a row with an attribution cannot be used; None where it can."""
-    n_tokens = len(row["tokens"])
-    values = row["values"]
+    values = row.values or []
+    patches = row.patches or []
+    n_tokens = len(row.tokens or [])
+    n_values = len(values)
+    suffix = row.suffix or 0
+    grid = row.grid or 0  # patches on a side of the image
     # Ratios may leave out the players of the query suffix; Shapley values are of all tokens.
-    if row["unit"] == RATIO and len(values) not in (n_tokens, n_tokens - row["suffix"]):
-        return f"{len(values)} ratios for {n_tokens} tokens, of which {row['suffix']} are the query suffix"
-    if row["unit"] == SHAPLEY and len(values) != n_tokens:
-        return f"{len(values)} values for {n_tokens} tokens"
-    patches = row["patches"] or []
-    grid = row["grid"] or 0  # patches on a side of the image
+    if row.unit == RATIO and n_values not in (n_tokens, n_tokens - suffix):
+        return f"{n_values} ratios for {n_tokens} tokens, of which {suffix} are the query suffix"
+    if row.unit == SHAPLEY and n_values != n_tokens:
+        return f"{n_values} values for {n_tokens} tokens"
     if len(patches) != grid**2:
         return f"{len(patches)} values of patches for a grid of {grid} x {grid}"
-    if not values or row["suffix"] >= n_tokens:
+    if not values or suffix >= n_tokens:
         return "no token before the query suffix"
     return _find_value_fault([*values, *patches])
 
 
 def _find_value_fault(players: Sequence[Sequence[float]]) -> str | None:
     """Return what is wrong with the values of players, each a list with a value for each output."""
-    n_outputs = {len(values) for values in players}
-    if len(n_outputs) > 1 or 0 in n_outputs:
-        return f"the players have different numbers of outputs: {', '.join(map(str, sorted(n_outputs)))}"
-    for values in players:
-        if not all(math.isfinite(value) for value in values):
-            return "a value is not a number"
+    n_outputs = sorted({len(values) for values in players})
+    if n_outputs[0] == 0 or len(n_outputs) > 1:
+        return f"the players have different numbers of outputs: {', '.join(map(str, n_outputs))}"
+    # values: (players, outputs)
+    if not np.isfinite(players).all():
+        return "a value is not a number"
     return None
 
 
