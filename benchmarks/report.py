@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import astuple
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,11 +29,13 @@ from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.core.measure import Measure
-from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
+from waltz.core.schema import ATTRIBUTION, EVALUATION, ItemRecord
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_heatmaps
+from waltz.reporting.page.example_items import describe_pair
 from waltz.reporting.page.examples import (
     ResultFiles,
+    compute_side,
     make_browser_data,
     open_thumbnails,
     read_examples,
@@ -116,7 +119,7 @@ def make_number(paper: PaperValue, generator: np.random.Generator) -> Measure:
 
 def write_results(
     folder: Path, items: int, generator: np.random.Generator
-) -> tuple[dict[str, list[dict[str, Any]]], ResultFiles]:
+) -> tuple[dict[str, list[ItemRecord]], ResultFiles]:
     """Write Parquet files of all models on all instruments, and return the instruments' items with
     the files.
     """
@@ -179,33 +182,35 @@ def write_results(
     return benchmark, files
 
 
-def make_item(name: str, number: int) -> dict[str, Any]:
+def make_item(name: str, number: int) -> ItemRecord:
     """Return one item of an instrument."""
-    row = dict.fromkeys(BENCHMARK.schema.names)
-    return row | {
-        "item_id": f"{name}:made-up:{number}",
-        "instrument": name,
-        "piece": name,
-        "source": "made-up",
-        "image": f"{name}-{number}.jpg",
-        "caption": " ".join(WORDS),
-        "foil": " ".join(WORDS).replace("two", "four"),
-        "valid": True,
-    }
+    return ItemRecord(
+        item_id=f"{name}:made-up:{number}",
+        instrument=name,
+        piece=name,
+        source="made-up",
+        image=f"{name}-{number}.jpg",
+        caption=" ".join(WORDS),
+        foil=" ".join(WORDS).replace("two", "four"),
+        caption_phrases=[],
+        foil_phrases=[],
+        kept=True,
+        valid=True,
+    )
 
 
 def make_score_table(
-    items: list[dict[str, Any]], generator: np.random.Generator
+    items: list[ItemRecord], generator: np.random.Generator
 ) -> pa.Table:
     """Return scores of caption and foil in both profiles."""
     rows = [
         {
-            "dataset": row["instrument"],
-            "item_id": row["item_id"],
+            "dataset": row.instrument,
+            "item_id": row.item_id,
             "role": role,
             "profile": profile,
             "setting": "alignment",
-            "image": row["image"],
+            "image": row.image,
         }
         for profile in PROFILES
         for row in items
@@ -230,7 +235,7 @@ def randomize_scores(table: pa.Table, generator: np.random.Generator) -> pa.Tabl
 
 
 def make_attribution_rows(
-    items: list[dict[str, Any]], generator: np.random.Generator
+    items: list[ItemRecord], generator: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield contributions to caption and foil in both profiles."""
     ends = np.cumsum([len(word) + 1 for word in WORDS]) - 1
@@ -242,13 +247,13 @@ def make_attribution_rows(
         for row in items:
             for role in ("caption", "foil"):
                 yield {
-                    "dataset": row["instrument"],
-                    "item_id": row["item_id"],
+                    "dataset": row.instrument,
+                    "item_id": row.item_id,
                     "role": role,
                     "profile": profile,
                     "setting": "alignment",
-                    "image": row["image"],
-                    "text": row[role],
+                    "image": row.image,
+                    "text": getattr(row, role),
                     "explained": "logit",
                     "score": float(generator.normal()),
                     "tokens": WORDS,
@@ -362,19 +367,20 @@ def main() -> None:
         )
         start = read_clocks()
         records = read_records(sorted(folder.rglob("*.run.json")), folder)
-        examples, runs = read_examples(benchmark, files, arguments.shown, 1)
+        items = {
+            name: list(map(describe_pair, pairs)) for name, pairs in benchmark.items()
+        }
+        examples, runs = read_examples(items, files, arguments.shown, 1)
         read = read_clocks() - start
-        for row in (
-            row for rows_of_dataset in examples.values() for row in rows_of_dataset
-        ):
+        for row in chain.from_iterable(examples.values()):
             image = Image.fromarray(
                 generator.integers(0, 255, (48, 64, 3), dtype=np.uint8)
             )
-            image.resize((640, 480), Image.Resampling.BICUBIC).save(
-                folder / row["image"]
-            )
+            image.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row.image)
         start = read_clocks()
-        with open_thumbnails(dict.fromkeys(benchmark, str(folder))) as load_thumbnail:
+        folders = dict.fromkeys(benchmark, str(folder))
+        side = compute_side(sum(map(len, examples.values())))
+        with open_thumbnails(folders, side) as load_thumbnail:
             browser = make_browser_data(
                 examples,
                 runs,
@@ -384,7 +390,11 @@ def main() -> None:
         packed = read_clocks() - start
         page = (arguments.keep or folder) / "report.html"
         report = ReportInputs(
-            "made-up", {}, records, parse_csv(text), figures, browser=browser
+            "made-up",
+            records=records,
+            cells=parse_csv(text),
+            figures=figures,
+            browser=browser,
         )
         write_report(page, report)
         written = read_clocks() - start

@@ -7,12 +7,12 @@ import pytest
 from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
 from waltz.core.downloads.lock_file import record_download
 from waltz.core.errors import UserError
+from waltz.reporting.page.sources import describe_sources
 from waltz.reporting.run_records import (
-    Record,
+    RunRecord,
     check_compatible,
     collect_run_facts,
     read_run_facts,
-    resolve_checksums,
     resolve_revisions,
     write_run_facts,
 )
@@ -29,65 +29,89 @@ def lock(tmp_path):
     return file
 
 
+def run_record(name, **facts):
+    return RunRecord.model_validate({"name": name, **facts})
+
+
 def test_models_say_what_was_fetched_for_them(lock):
     models = {"hub": "some/model", "web": f"{URL}#inside.bin", "new": "other/model"}
     records = [
-        Record(
+        run_record(
             f"evaluation/{name}/a",
-            {"model": {"name": name, "revision": LOCK_ON_DOWNLOAD}, "n": 3},
+            model={"name": name, "revision": LOCK_ON_DOWNLOAD},
+            rows_in=3,
         )
         for name in models
     ]
-    pinned = Record(
-        "evaluation/pinned/a", {"model": {"name": "pinned", "revision": "abc"}}
+    pinned = run_record(
+        "evaluation/pinned/a", model={"name": "pinned", "revision": "abc"}
     )
-    several = Record(
-        "filters/a", {"models": {"nli": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}}}
+    several = run_record(
+        "filters/a", models={"nli": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}}
     )
-    plain = Record("sources/a", {"rows_in": 4})
+    plain = run_record("sources/a", rows_in=4)
     resolved = resolve_revisions([*records, pinned, several, plain], models, lock)
-    assert [record.facts["model"]["revision"] for record in resolved[:4]] == [
+    assert [record.models[0].revision for record in resolved[:5]] == [
         "c0ffee",
         SHA,
         LOCK_ON_DOWNLOAD,
         "abc",
+        "c0ffee",
     ]
-    assert resolved[4].facts["models"]["nli"]["revision"] == "c0ffee"
     assert resolved[5] == plain
-    assert [record.facts.get("n") for record in resolved[:3]] == [3, 3, 3]
-    assert records[0].facts["model"]["revision"] == LOCK_ON_DOWNLOAD
+    assert [record.rows_in for record in resolved[:3]] == [3, 3, 3]
+    assert records[0].models[0].revision == LOCK_ON_DOWNLOAD
+
+
+def test_entries_that_are_no_models_are_ignored():
+    named = run_record("a", model="none", models={"nli": None, "mlm": {"name": "bert"}})
+    assert [model.name for model in named.models] == ["bert"]
 
 
 def test_files_and_images_say_the_checksum_of_what_was_fetched(lock):
+    locked = {"url": URL, "sha256": LOCK_ON_DOWNLOAD}
     sources = {
-        "one": {
-            "files": {
-                "a": {"url": URL, "sha256": LOCK_ON_DOWNLOAD},
-                "b": {"path": "b.csv"},
-            },
-            "images": {"url": URL, "sha256": LOCK_ON_DOWNLOAD},
-        },
+        "one": {"files": {"a": locked, "b": {"path": "b.csv"}}, "images": locked},
         "two": {
             "files": {"c": {"url": "https://x.org/c", "sha256": "77"}},
             "images": [{"url": f"{URL}#d", "sha256": LOCK_ON_DOWNLOAD}],
         },
     }
-    resolved = resolve_checksums(sources, lock)
-    assert [
-        resolved["one"]["files"]["a"]["sha256"],
-        resolved["one"]["images"]["sha256"],
-    ] == [SHA, SHA]
-    assert resolved["one"]["files"]["b"] == {"path": "b.csv"}
-    assert [
-        resolved["two"]["files"]["c"]["sha256"],
-        resolved["two"]["images"][0]["sha256"],
-    ] == ["77", SHA]
+    sources = {name: {"format": "pairs", **source} for name, source in sources.items()}
+    one, two = describe_sources(sources, [], lock)
+    assert [(file.name, file.sha256) for file in one.files] == [
+        ("a", SHA),
+        ("b", ""),
+        ("images", SHA),
+    ]
+    assert [(file.name, file.sha256) for file in two.files] == [
+        ("c", "77"),
+        ("images-1", SHA),
+    ]
+
+
+def test_a_source_says_where_it_is_from_and_how_many_rows_it_has(tmp_path):
+    sources = {
+        "drawn": {"format": "scenes", "files": {"a": {"drawn": "train.json"}}},
+        "listed": {
+            "format": "pairs",
+            "files": {"a": {"path": "a.csv"}},
+            "images": {"listed": "b.tsv"},
+        },
+    }
+    records = [run_record("sources/listed", rows_in=9, rejected=2)]
+    drawn, listed = describe_sources(sources, records, tmp_path / "no.lock")
+    assert [file.origin for file in drawn.files] == ["drawn: train.json"]
+    assert drawn.licence == "drawn by this package, sprites CC-BY 4.0"
+    assert (drawn.rows, drawn.rejected) == (None, None)
+    assert [file.origin for file in listed.files] == ["a.csv", "b.tsv"]
+    assert (listed.licence, listed.rows, listed.rejected) == ("not stated", 9, 2)
 
 
 def test_a_study_that_fetched_nothing_has_no_lock_file(tmp_path):
     records = [
-        Record(
-            "evaluation/hub/a", {"model": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}}
+        run_record(
+            "evaluation/hub/a", model={"name": "hub", "revision": LOCK_ON_DOWNLOAD}
         )
     ]
     assert (
@@ -209,4 +233,13 @@ def test_a_record_that_the_system_refuses_is_not_to_be_deleted(tmp_path):
 def test_a_broken_record_is_named(tmp_path):
     (tmp_path / "x.run.json").write_text("{")
     with pytest.raises(UserError, match=r"x.run.json: run record cannot be read"):
+        collect_run_facts([tmp_path / "x.run.json"])
+
+
+def test_a_fact_of_another_type_is_named(tmp_path):
+    (tmp_path / "x.run.json").write_text('{"rows_in": "many"}')
+    with pytest.raises(
+        UserError,
+        match=r"x\.run\.json: run record cannot be read \(0\.rows_in: .*integer.*\); delete",
+    ):
         collect_run_facts([tmp_path / "x.run.json"])

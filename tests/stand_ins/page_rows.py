@@ -1,4 +1,17 @@
-"""The texts of a table of the page."""
+"""Frames that tables of the page are made from, and the texts of a table."""
+
+import pyarrow as pa
+
+from waltz.core.records import get_layout
+
+
+def build_frame(rows, record_type):
+    """Return rows as `read_frame` reads them; a column that rows lack is null."""
+    schema = get_layout(record_type).schema
+    columns = {name: [row.get(name) for row in rows] for name in schema.names}
+    return pa.table(
+        columns, pa.schema([field.with_nullable(True) for field in schema])
+    ).to_pandas()
 
 
 def list_rows(table):

@@ -1,21 +1,37 @@
 """A small report with everything on it, some of it hostile, for tests of the page."""
 
 from dataclasses import astuple
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from waltz.core.measure import Measure
+from waltz.core.schema import (
+    AttributionRecord,
+    CcShapRecord,
+    ConsistencyRecord,
+    EvaluationRecord,
+    ItemRecord,
+    StoredSpan,
+)
 from waltz.reporting.page.embedded import inline_image
+from waltz.reporting.page.example_items import describe_pair
 from waltz.reporting.page.examples import (
     ModelRun,
     choose_typical_example,
     make_browser_data,
 )
 from waltz.reporting.page.findings import ModelFinding
-from waltz.reporting.page.page_tables import PageTable, build_text_cell
-from waltz.reporting.page.report import FigureSection, ReportInputs
-from waltz.reporting.run_records import Record
+from waltz.reporting.page.page_tables import PageTable, build_cells
+from waltz.reporting.page.report import (
+    FigureSection,
+    ReportInputs,
+    UnusableImage,
+)
+from waltz.reporting.page.sources import describe_sources
+from waltz.reporting.run_records import RunRecord
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.paper_values import PaperKey, PaperValue, compare_with_paper
@@ -71,16 +87,24 @@ def page_table(name, rows, profile=""):
         name, name, {}, rows=("dataset",), columns="metric", marks_best=False
     )
     texts = [
-        build_text_cell(declaration, column, text, {}, dataset=dataset)
+        {"dataset": dataset, "metric": column, "text": text}
         for dataset, columns in rows.items()
         for column, text in columns.items()
     ]
-    return PageTable(declaration, texts, profile)
+    return PageTable(
+        declaration, build_cells(declaration, pd.DataFrame(texts)), profile
+    )
 
 
 def records():
     """Return run records of two models, one with ties and an error."""
+    return [RunRecord.model_validate(facts) for facts in run_facts()]
+
+
+def run_facts():
+    """Return the content of the run records of two models."""
     common = {
+        "rows_in": 2,
         "rows_out": 4,
         "peak_memory_mb": 100,
         "packages": {"torch": "2.13.0"},
@@ -92,56 +116,61 @@ def records():
         ("mine", 61.0, {"errors": {"too long": 3}, "ties": 0}),
     ]
     return [
-        Record(
-            f"evaluation/{name}/existence",
-            {
-                **common,
-                **more,
-                "rows_in": 2,
-                "wall_seconds": seconds,
-                "model": {"name": name, "weights": f"owner/{name}"},
-            },
-        )
+        {
+            **common,
+            **more,
+            "name": f"evaluation/{name}/existence",
+            "wall_seconds": seconds,
+            "model": {"name": name, "weights": f"owner/{name}"},
+        }
         for name, seconds, more in named
     ]
 
 
-def items():
+def pairs():
     """Return two items, one with a caption that would harm the page."""
     return [
-        {
-            "item_id": f"existence:{number}",
-            "instrument": "existence",
-            "piece": "existence",
-            "image": "1.png",
-            "caption": caption,
-            "foil": foil,
-            "caption_span": {"start": 4, "end": 7},
-            "foil_span": None,
-            "valid": True,
-        }
+        ItemRecord(
+            item_id=f"existence:{number}",
+            instrument="existence",
+            piece="existence",
+            source="",
+            image="1.png",
+            caption=caption,
+            foil=foil,
+            caption_span=StoredSpan(4, 7),
+            caption_phrases=[],
+            foil_phrases=[],
+            kept=True,
+            valid=True,
+        )
         for number, (caption, foil) in enumerate(
             [(TEXT, "No cat."), (HOSTILE, "A dog.")]
         )
     ]
 
 
-def score(item, role, value, profile="published"):
-    """Return one row of the evaluation layout."""
-    return {
+def items():
+    """Return the two items as the page shows them."""
+    return [describe_pair(pair) for pair in pairs()]
+
+
+def score(item, role, value, profile="published", **more):
+    """Return one score."""
+    fields = {
         "item_id": item,
         "role": role,
         "profile": profile,
         "setting": "alignment",
         "score": value,
-        "correct": None,
+        **more,
     }
+    return EvaluationRecord(**fields)
 
 
 def attribution(item, phi, **more):
-    """Return one row of the attribution layout, its phi of shape (players, outputs)."""
-    row = dict.fromkeys(("explained", "t_shap_se", "reason", "error", "evaluated"))
-    return row | {
+    """Return one attribution, its phi of shape (players, outputs)."""
+    fields = {
         "item_id": item,
         "role": "caption",
         "profile": "published",
@@ -149,13 +178,14 @@ def attribution(item, phi, **more):
         "text": TEXT,
         "score": 1.25,
         "tokens": TOKENS,
-        "spans": [{"start": start, "end": end} for start, end in SPANS],
+        "spans": [StoredSpan(start, end) for start, end in SPANS],
         "grid": 2,
         "phi": np.asarray(phi).tolist(),
         "t_shap": 0.25,
         "estimator": "exact",
         **more,
     }
+    return AttributionRecord(**fields)
 
 
 def runs():
@@ -171,26 +201,28 @@ def runs():
     phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])[
         :, None
     ]
-    test = {
+    common = {
         "item_id": "existence:0",
-        "role": "pair",
         "profile": "published",
         "setting": "post-hoc",
-        "test": "counterfactual edits",
-        "verdict": "inconsistent",
         "answer": "A",
-        "edited_answer": "B",
-        "inserted": "really",
-        "reason": None,
         "seed": 7,
     }
-    shap = {
-        **test,
-        "kind": "post-hoc",
-        "value": 0.75,
-        "explanation": HOSTILE,
-        "t_shap_answer": 0.9,
-    }
+    test = ConsistencyRecord(
+        **common,
+        test="counterfactual edits",
+        text=TEXT,
+        verdict=0,
+        edited_answer="B",
+        inserted="really",
+    )
+    shap = CcShapRecord(
+        **common,
+        kind="post-hoc",
+        value=0.75,
+        explanation=HOSTILE,
+        t_shap_answer=0.9,
+    )
     two = attribution(
         "existence:0", np.hstack([phi, 2 * phi]), outputs=["A", ")"], role="answer"
     )
@@ -248,16 +280,18 @@ def report(folder):
     browser = make_browser_data(
         {"existence": items()}, runs(), picture, {"existence": 534}
     )
+    browser["typical"] = choose_typical_example(browser, {"clip": 25.0})
+    sources = {
+        "coco": {
+            "format": "coco-captions",
+            "citation": "Lin et al.",
+            "files": {"val": {"url": "u", "sha256": "5"}},
+            "images": [{"url": "train.zip", "sha256": "6"}, {"path": "val2014"}],
+        }
+    }
     return ReportInputs(
         study="tiny",
-        sources={
-            "coco": {
-                "format": "coco-captions",
-                "citation": "Lin et al.",
-                "files": {"val": {"url": "u", "sha256": "5"}},
-                "images": [{"url": "train.zip", "sha256": "6"}, {"path": "val2014"}],
-            }
-        },
+        sources=describe_sources(sources, [], Path("no.lock")),
         records=records(),
         findings=findings(),
         cells=cells(),
@@ -276,6 +310,6 @@ def report(folder):
         construction=[
             page_table("funnel", {"existence": {"candidates": "1,200", "valid": "600"}})
         ],
-        faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
-        browser=browser | {"typical": choose_typical_example(browser, {"clip": 25.0})},
+        faults=[UnusableImage("coco", "7.jpg", "is missing")],
+        browser=browser,
     )

@@ -1,6 +1,13 @@
 """Tables of the page about how the benchmark was built."""
 
-from stand_ins.page_rows import list_rows
+from stand_ins.page_rows import build_frame, list_rows
+from waltz.core.schema import (
+    AuditRecord,
+    FunnelRecord,
+    OracleRecord,
+    ProbeCaptionRecord,
+    ProbeRecord,
+)
 from waltz.reporting.page.construction_tables import (
     make_audit_table,
     make_conditions_table,
@@ -24,7 +31,9 @@ def test_the_funnel_shows_counts_reasons_and_both_distances():
         step("attested", 900, [("not attested", 300)]),
         step("valid", 880),
     ]
-    table = make_funnel_table(rows, {"relations": 0.05}, {"relations": 0.083})
+    table = make_funnel_table(
+        build_frame(rows, FunnelRecord), {"relations": 0.05}, {"relations": 0.083}
+    )
     assert table.header == (
         "instrument",
         "candidates",
@@ -65,7 +74,7 @@ def test_the_oracle_says_whether_a_filter_helps():
         share("items", "foils_in_grammar", None, None, None, 0),
         share("items", "foils_decided", None, None, None, 0),
     ]
-    table = make_oracle_table(rows)
+    table = make_oracle_table(build_frame(rows, OracleRecord))
     assert list_rows(table)[0][:4] == (
         "relations",
         "attested",
@@ -96,7 +105,7 @@ def test_the_audit_lists_its_warnings():
             ("length", 70.0, "length alone prefers the caption"),
         )
     ]
-    table = make_audit_table(rows)
+    table = make_audit_table(build_frame(rows, AuditRecord))
     assert list_rows(table) == (
         ("relations", "10", "50.0† [45.0, 55.0]", "70.0† [65.0, 75.0]"),
     )
@@ -122,9 +131,11 @@ CAPTIONS = [
     caption("plain", None, "no verb"),
 ]
 
+FRAMES = (build_frame(ITEMS, ProbeRecord), build_frame(CAPTIONS, ProbeCaptionRecord))
+
 
 def test_each_condition_has_its_items_and_each_caption_its_reason():
-    table = make_conditions_table(ITEMS, CAPTIONS, [])
+    table = make_conditions_table(*FRAMES, None)
     assert table.header == ("form", "condition", "items", "expected")
     assert list_rows(table) == (
         ("original", "+img+cap", "2", "true"),
@@ -150,7 +161,7 @@ def test_the_shares_of_the_oracle_are_next_to_the_items():
         for condition in ("+img+cap", "-img+cap")
         for metric, value in (("decided", 90.0), ("as_expected", 80.0))
     ]
-    table = make_conditions_table(ITEMS, CAPTIONS, shares)
+    table = make_conditions_table(*FRAMES, build_frame(shares, OracleRecord))
     assert table.header[-2:] == ("decided", "as expected")
     assert list_rows(table)[1] == (
         "original",

@@ -3,24 +3,29 @@
 import zipfile
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from stand_ins.report_of_two_models import attribution, score
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.records import to_row
 from waltz.core.sampling import sample
-from waltz.core.schema import ATTRIBUTION, EVALUATION
+from waltz.core.schema import (
+    ATTRIBUTION,
+    CONSISTENCY,
+    EVALUATION,
+    ConsistencyRecord,
+)
+from waltz.reporting.page.example_items import ExampleItem
 from waltz.reporting.page.examples import compute_side, open_thumbnails, read_examples
 
 IDS = [f"existence:{number}" for number in range(40)]
-ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]
+ITEMS = [ExampleItem(item, "1.png", {"caption": "A cat."}, {}, []) for item in IDS]
 
 
-def written(path, rows, layout):
-    rows = [{"dataset": "existence", **row} for row in rows]
+def written(path, records, layout):
+    rows = [{"dataset": "existence", **to_row(record)} for record in records]
     parquet.write(
         path, parquet.build_table(rows, layout.with_dataset()), layout.with_dataset()
     )
@@ -34,14 +39,19 @@ def files(tmp_path):
         score(item, role, 1.0) for item in IDS[:30] for role in ("caption", "foil")
     ]
     explained = [
-        {**attribution(item, np.ones((11, 1))), "image": "1.png"} for item in IDS[10:14]
+        attribution(item, np.ones((11, 1)), image="1.png") for item in IDS[10:14]
     ]
     tests = [
-        {"item_id": item, "profile": "published", "verdict": "consistent"}
+        ConsistencyRecord(
+            item_id=item,
+            profile="published",
+            setting="post-hoc",
+            test="edits",
+            seed=1,
+            text="A cat.",
+        )
         for item in IDS[10:12]
     ]
-    tests = [{"dataset": "existence", **row} for row in tests]
-    pq.write_table(pa.Table.from_pylist(tests), tmp_path / "tests.parquet")
     return {
         "evaluation": [
             (
@@ -57,19 +67,25 @@ def files(tmp_path):
                 written(tmp_path / "attribution.parquet", explained, ATTRIBUTION),
             )
         ],
-        "consistency": [("clip", "existence", str(tmp_path / "tests.parquet"))],
+        "consistency": [
+            (
+                "clip",
+                "existence",
+                written(tmp_path / "tests.parquet", tests, CONSISTENCY),
+            )
+        ],
     }
 
 
 def test_only_rows_of_the_items_drawn_are_read(files):
     shown, (run,) = read_examples({"existence": ITEMS, "plurality": ITEMS}, files, 6, 3)
-    ids = [row["item_id"] for row in shown["existence"]]
+    ids = [item.id for item in shown["existence"]]
     assert list(shown) == ["existence"]
     assert set(ids[:4]) == set(IDS[10:14])
     assert set(ids[4:]) == set(
         sample([item for item in IDS[:30] if item not in IDS[10:14]], 2, 3)
     )
-    assert {row["item_id"] for row in run.evaluation} == set(ids)
+    assert {score.item_id for score in run.evaluation} == set(ids)
     assert (
         len(run.evaluation),
         len(run.attribution),
@@ -77,7 +93,7 @@ def test_only_rows_of_the_items_drawn_are_read(files):
         len(run.cc_shap),
     ) == (12, 4, 2, 0)
     again = read_examples({"existence": ITEMS[::-1]}, files, 6, 3)[0]["existence"]
-    assert [row["item_id"] for row in again] == ids
+    assert [item.id for item in again] == ids
 
 
 def test_a_missing_file_is_named(tmp_path):

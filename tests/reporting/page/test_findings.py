@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from stand_ins.page_rows import build_frame
 from stand_ins.report_of_two_models import findings, items, picture, runs
 from waltz.core.measure import Measure
+from waltz.core.schema import MetricRecord, ShareRecord
 from waltz.reporting.page.examples import choose_typical_example, make_browser_data
 from waltz.reporting.page.findings import (
     ModelFinding,
@@ -14,8 +16,17 @@ from waltz.reporting.page.findings import (
     list_mixed_means,
     name_datasets,
     select_comparable,
-    summarize_models,
 )
+from waltz.reporting.page.findings import summarize_models as summarize_frames
+
+
+def summarize_models(metrics, shares, tested, rulers):
+    return summarize_frames(
+        build_frame(metrics, MetricRecord),
+        build_frame(shares, ShareRecord),
+        build_frame(tested, MetricRecord),
+        rulers,
+    )
 
 
 def row(

@@ -2,21 +2,20 @@
 
 import itertools
 
-from stand_ins.page_rows import list_rows
+from stand_ins.page_rows import build_frame, list_rows
 from waltz.core.files import parquet
-from waltz.core.schema import COMPARISONS, METRICS, SHARES
+from waltz.core.schema import (
+    COMPARISONS,
+    METRICS,
+    SHARES,
+    ComparisonRecord,
+    MetricRecord,
+    ShareRecord,
+)
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
+from waltz.reporting.page import model_tables
 from waltz.reporting.page.model_tables import (
     EDIT_SETTINGS,
-    make_answer_tables,
-    make_companion_tables,
-    make_comparison_table,
-    make_cv_probes_table,
-    make_decoder_table,
-    make_edit_tables,
-    make_metrics_table,
-    make_share_table,
-    make_verb_table,
     read_model_tables,
 )
 
@@ -31,6 +30,10 @@ KEYS = {
 }
 KEYS |= {"verbs": 3, "edits": 4}
 """Number of columns that name a row of each table."""
+
+
+def make(make_table, record_type, rows, *profile):
+    return make_table(build_frame(rows, record_type), *profile)
 
 
 def cell(metric, value=50.0, **changes):
@@ -50,8 +53,11 @@ def cell(metric, value=50.0, **changes):
 
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
-    table = make_metrics_table(
-        [cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations"
+    table = make(
+        model_tables.make_metrics_table,
+        MetricRecord,
+        [cell("acc_r"), cell("p_c", **without), cell("p_f", **without)],
+        "equations",
     )
     assert table.header == ("model", "setting", "existence, n\u00a0=\u00a040")
     names = ("clip", "alignment")
@@ -70,6 +76,18 @@ def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     assert table.reasons == ["not applicable: no probability (2 cells)"]
 
 
+def test_a_metric_that_does_not_apply_has_no_row_and_a_line_names_its_models():
+    without = {"value": None, "reason": NOT_APPLICABLE}
+    rows = [
+        cell(metric, model=model, **values)
+        for model in ("clip", "ruler")
+        for metric, values in (("acc_r", {}), ("p_c", without), ("p_f", without))
+    ]
+    table = make(model_tables.make_metrics_table, MetricRecord, rows, "equations")
+    assert list(table.groups) == ["acc_r"]
+    assert table.remarks == (f"clip, ruler: {NOT_APPLICABLE}",)
+
+
 def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metric():
     rows = [
         cell(metric, model=model, dataset=dataset, n=n)
@@ -77,7 +95,7 @@ def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metri
         for dataset, n in (("one", 40), ("two", 1000 if model == "clip" else 50))
         for metric in ("auroc", "acc_r")
     ]
-    table = make_metrics_table(rows, "equations")
+    table = make(model_tables.make_metrics_table, MetricRecord, rows, "equations")
     assert table.header == (
         "model",
         "setting",
@@ -105,7 +123,7 @@ def test_each_way_of_asking_a_decoder_has_its_row():
             reason="none of 9 items could be scored",
         ),
     ]
-    table = make_decoder_table(rows, "equations")
+    table = make(model_tables.make_decoder_table, MetricRecord, rows, "equations")
     assert list_rows(table) == (
         ("acc_r", "llava", "pairwise", "50.0 [40.0, 60.0]"),
         ("acc_r", "llava", "pairwise-after-cot", "–"),
@@ -121,8 +139,11 @@ def test_numbers_from_few_items_or_images_are_marked_and_keep_their_interval():
         cell("p_c", images=19),
         cell("p_f", images=20),
     ]
-    table = make_metrics_table(
-        [{**row, "ci_low": 1.0, "ci_high": 99.0} for row in numbers], "equations"
+    table = make(
+        model_tables.make_metrics_table,
+        MetricRecord,
+        [{**row, "ci_low": 1.0, "ci_high": 99.0} for row in numbers],
+        "equations",
     )
     texts = [row[-1] for row in list_rows(table)]
     assert texts == [
@@ -138,7 +159,7 @@ def test_conditions_of_probes_are_columns():
         cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),
         cell("acc_r", dataset="cv-probes:images", setting="original"),
     ]
-    table = make_cv_probes_table(rows, "equations")
+    table = make(model_tables.make_cv_probes_table, MetricRecord, rows, "equations")
     assert table.header == ("form", "model", "+img+cap accuracy", "images acc_r")
     assert list_rows(table)[0][:2] == ("original", "clip")
 
@@ -157,7 +178,9 @@ def test_comparisons_show_what_differs_and_count_all():
         "p_holm": 0.01,
         "n": 9,
     }
-    table = make_comparison_table(
+    table = make(
+        model_tables.make_comparison_table,
+        ComparisonRecord,
         [row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}],
         "equations",
     )
@@ -180,8 +203,11 @@ def share(**changes):
 
 
 def test_items_without_a_share_are_reported():
-    table = make_share_table(
-        [share(missing=[{"reason": "too long", "count": 2}])], "equations"
+    table = make(
+        model_tables.make_share_table,
+        ShareRecord,
+        [share(missing=[{"reason": "too long", "count": 2}])],
+        "equations",
     )
     numbers = {row[0]: row[1:] for row in list_rows(table)}
     names = ("clip", "foil, alignment")
@@ -199,7 +225,9 @@ def test_shares_of_two_settings_have_rows_with_different_names():
     rows = [share(model="llava", setting=setting) for setting in ("pairwise", "single")]
     names = [
         row[:3]
-        for row in list_rows(make_share_table(rows, "equations"))
+        for row in list_rows(
+            make(model_tables.make_share_table, ShareRecord, rows, "equations")
+        )
         if row[0] == "T-SHAP"
     ]
     assert names == [
@@ -305,12 +333,12 @@ def test_companions_are_those_of_the_definitions():
         cell("emap", setting="pairs"),
         cell("emap", profile="published"),
     ]
-    (table,) = make_companion_tables(rows)
+    (table,) = make(model_tables.make_companion_tables, MetricRecord, rows)
     assert [row[:2] for row in list_rows(table)] == [
         ("acc_r without text", "clip"),
         ("EMAP", "clip"),
     ]
-    assert make_companion_tables([cell("acc_r")]) == []
+    assert make(model_tables.make_companion_tables, MetricRecord, [cell("acc_r")]) == []
 
 
 def test_cells_of_the_verb_without_items_are_left_out():
@@ -320,15 +348,17 @@ def test_cells_of_the_verb_without_items_are_left_out():
         cell("verb_shap", 0.1234, **condition),
         cell("verb_shap", **{**condition, "setting": "non-match", **empty}),
     ]
-    table = make_verb_table(rows, "equations")
+    table = make(model_tables.make_verb_table, MetricRecord, rows, "equations")
     assert list_rows(table) == (
         ("clip", "+img+cap", "match", "40", "0.1234 [40.0000, 60.0000]"),
     )
 
 
 def test_answers_have_a_table_where_there_are_some():
-    assert make_answer_tables([]) == []
-    (table,) = make_answer_tables([cell("accuracy", dataset="vqa")])
+    assert make(model_tables.make_answer_tables, MetricRecord, []) == []
+    (table,) = make(
+        model_tables.make_answer_tables, MetricRecord, [cell("accuracy", dataset="vqa")]
+    )
     assert list_rows(table) == (
         ("equations", "clip", "alignment", "50.0 [40.0, 60.0]"),
     )
@@ -363,7 +393,7 @@ def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
         *moved("edits:flipping", "all", 9, 0.0),
         cell("cc_shap_posthoc", dataset="vqa"),
     ]
-    (table,) = make_edit_tables(rows)
+    (table,) = make(model_tables.make_edit_tables, MetricRecord, rows)
     assert [(row[2:5], row[-1]) for row in list_rows(table)] == [
         (("vqa", "all", "3"), "undecided"),
         (("vqa", "that keep it", "3"), "undecided"),
@@ -371,4 +401,7 @@ def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
         (("all", "that change the answer", "9"), "refuted"),
     ]
     assert list_rows(table)[0][5] == "0.25† [40.00, 60.00]"
-    assert make_edit_tables([cell("cc_shap_posthoc")]) == []
+    assert (
+        make(model_tables.make_edit_tables, MetricRecord, [cell("cc_shap_posthoc")])
+        == []
+    )

@@ -18,14 +18,18 @@ from stand_ins.report_of_two_models import (
     attribution,
     cells,
     items,
+    pairs,
     picture,
     records,
     report,
+    run_facts,
     runs,
     score,
 )
 from waltz.core.errors import UserError
+from waltz.core.records import to_row, write_records
 from waltz.core.sampling import sample
+from waltz.core.schema import ItemRecord, StoredSpan
 from waltz.reporting.figures.figure_files import save_examples
 from waltz.reporting.page import embedded, examples
 from waltz.reporting.page.embedded import (
@@ -49,7 +53,7 @@ from waltz.reporting.page.report import (
     write_report,
 )
 from waltz.reporting.run_records import (
-    Record,
+    RunRecord,
     list_cropping_models,
     list_warnings,
     read_records,
@@ -166,13 +170,13 @@ def test_samples_are_in_folders_and_figures_name_those_of_the_paper(tmp_path):
 
 def test_models_that_crop_are_known_by_their_records():
     first, second = records()
-    cropping = replace(first, facts={**first.facts, "middle_square": True})
-    uncropped = replace(second, facts={**second.facts, "middle_square": False})
+    cropping = first.model_copy(update={"middle_square": True})
+    uncropped = second.model_copy(update={"middle_square": False})
     assert list_cropping_models([cropping, uncropped, cropping]) == ["clip"]
 
 
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
-    write_report(tmp_path / "report.html", ReportInputs("empty", {}))
+    write_report(tmp_path / "report.html", ReportInputs("empty"))
     text = (tmp_path / "report.html").read_text()
     assert "This study has no results of models" in text
     assert "This study has no tables of models" in text
@@ -203,13 +207,14 @@ def test_paper_values_and_verdicts_are_shown_only_where_there_are_some(page, tmp
 def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
     (tmp_path / "thesis-3.4.csv").write_text(format_csv(cells()))
     (tmp_path / "evaluation").mkdir()
-    (tmp_path / "evaluation" / "clip.run.json").write_text(
-        json.dumps(records()[0].facts)
-    )
+    (tmp_path / "evaluation" / "clip.run.json").write_text(json.dumps(run_facts()[0]))
     Image.new("RGB", (40, 20)).save(tmp_path / "scenes.png")
-    pq.write_table(pa.Table.from_pylist(items()), tmp_path / "existence.parquet")
+    write_records(tmp_path / "existence.parquet", pairs(), ItemRecord)
     scores = [
-        {**score(f"existence:{number}", "caption", 1.0), "dataset": "existence"}
+        {
+            **to_row(score(f"existence:{number}", "caption", 1.0)),
+            "dataset": "existence",
+        }
         for number in (0, 1)
     ]
     pq.write_table(pa.Table.from_pylist(scores), tmp_path / "scores.parquet")
@@ -368,27 +373,32 @@ def build_cells_with_intervals(table):
 
 
 def test_facts_say_models_time_and_what_differs_between_runs():
-    other = Record(
-        "attribution/clip/existence",
-        {**records()[0].facts, "commit": "d" * 40, "wall_seconds": 10.0},
-    )
+    changes = {
+        "name": "attribution/clip/existence",
+        "commit": "d" * 40,
+        "wall_seconds": 10.0,
+    }
+    other = records()[0].model_copy(update=changes)
     both = {
         "nli": {"name": "nli"},
         "likelihood": {"name": "mine", "weights": "owner/mine"},
     }
-    filtered = Record(
-        "filters/existence",
-        {**records()[0].facts, "model": None, "models": both, "wall_seconds": 9.0},
+    filtered = RunRecord.model_validate(
+        {
+            **run_facts()[0],
+            "name": "filters/existence",
+            "model": None,
+            "models": both,
+            "wall_seconds": 9.0,
+        }
     )
     facts = summarize_runs([*records(), other, filtered])
-    assert [
-        (model["name"], model["runs"], model["seconds"]) for model in facts.models
-    ] == [
+    assert [(row.model.name, row.runs, row.seconds) for row in facts.models] == [
         ("clip", 2, 40.0),
         ("mine", 2, 61.0),
         ("nli", 1, 0),
     ]
-    assert [(row["stage"], row["seconds"]) for row in facts.stages] == [
+    assert [(row.stage, row.seconds) for row in facts.stages] == [
         ("evaluation", 91.0),
         ("attribution", 10.0),
         ("filters", 9.0),
@@ -413,9 +423,7 @@ def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
         json.dumps([{"shard": "1 of 2"}, {"shard": "2 of 2"}])
     )
     run_records = read_records([tmp_path / "attribution/a.run.json"], tmp_path)
-    assert [
-        (record.name, record.stage, record.facts["shard"]) for record in run_records
-    ] == [
+    assert [(record.name, record.stage, record.shard) for record in run_records] == [
         ("attribution/a", "attribution", "1 of 2"),
         ("attribution/a", "attribution", "2 of 2"),
     ]
@@ -441,22 +449,17 @@ def test_the_draw_takes_attributed_items_first_and_else_what_the_study_draws():
 def test_a_pair_is_right_where_the_caption_wins_and_one_text_where_it_is_judged_right():
     caption, foil = score("i", "caption", 1.0), score("i", "mismatched", 2.0)
     assert describe_outcome([caption, foil]) == "wrong"
-    assert describe_outcome([{**caption, "score": 3.0}, foil]) == "right"
-    assert describe_outcome([{**caption, "score": 2.0}, foil]) == "tie"
-    assert describe_outcome([{**caption, "score": 2.0 + 1e-7}, foil]) == "tie"
+    assert describe_outcome([replace(caption, score=3.0), foil]) == "right"
+    assert describe_outcome([replace(caption, score=2.0), foil]) == "tie"
+    assert describe_outcome([replace(caption, score=2.0 + 1e-7), foil]) == "tie"
     assert (
         describe_outcome([caption])
-        == describe_outcome([{**caption, "score": None}, foil])
+        == describe_outcome([replace(caption, score=None), foil])
         == ""
     )
-    assert describe_outcome([{**caption, "correct": True}]) == "right"
-    pairwise = {
-        **caption,
-        "setting": "pairwise",
-        "prediction": "foil",
-        "correct": False,
-    }
-    assert describe_outcome([{**caption, "score": 3.0}, foil, pairwise]) == "wrong"
+    assert describe_outcome([replace(caption, correct=True)]) == "right"
+    pairwise = replace(caption, setting="pairwise", prediction="foil", correct=False)
+    assert describe_outcome([replace(caption, score=3.0), foil, pairwise]) == "wrong"
 
 
 def test_contributions_come_back_from_their_steps():
@@ -480,7 +483,7 @@ def test_of_several_outputs_the_mean_of_ratios_comes_first():
         "existence:0",
         phi,
         tokens=["a", "b"],
-        spans=[{"start": 0, "end": 1}] * 2,
+        spans=[StoredSpan(0, 1)] * 2,
         grid=1,
         outputs=["x", "y"],
     )
@@ -504,7 +507,7 @@ def test_a_value_that_is_no_number_stays_one(monkeypatch):
         "existence:0",
         phi,
         tokens=["a", "b"],
-        spans=[{"start": 0, "end": 1}] * 2,
+        spans=[StoredSpan(0, 1)] * 2,
         grid=1,
         t_shap=None,
     )

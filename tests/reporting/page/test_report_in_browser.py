@@ -223,7 +223,7 @@ def test_small_values_have_a_unit_and_none_is_rounded_to_nothing(browser, tmp_pa
     )
     run = ModelRun("clip", "existence", attribution=[attribution("existence:0", phi)])
     data = make_browser_data({"existence": items()}, [run], picture, {"existence": 2})
-    write_report(tmp_path / "report.html", ReportInputs("small", {}, browser=data))
+    write_report(tmp_path / "report.html", ReportInputs("small", browser=data))
     tab = browser.new_page()
     tab.goto((tmp_path / "report.html").as_uri())
     assert tab.locator(".token small").all_inner_texts()[:4] == [
@@ -441,7 +441,7 @@ def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_p
             "",
         ),
     ]
-    write_report(tmp_path / "report.html", ReportInputs("marks", {}, cells=of))
+    write_report(tmp_path / "report.html", ReportInputs("marks", cells=of))
     tab = browser.new_page()
     tab.goto((tmp_path / "report.html").as_uri())
     tab.wait_for_selector("html[data-ready]")

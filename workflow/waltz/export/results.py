@@ -24,6 +24,7 @@ from waltz.core.schema import MetricRecord
 from waltz.export.facts import Entry
 from waltz.export.tasks import HUB_DATASET
 from waltz.reporting import run_records
+from waltz.reporting.run_records import RunModel, RunRecord
 
 SCHEMA_VERSION = "0.3.0"
 HUB_MODEL = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)")
@@ -192,7 +193,7 @@ def _describe_number(
 def build_result(
     model: str,
     numbers: Sequence[MetricRecord],
-    records: Sequence[run_records.Record],
+    records: Sequence[RunRecord],
     settings: ResultSettings,
 ) -> Json:
     """Build the record of one model, without its id and time; models whose weights are not on the
@@ -209,22 +210,20 @@ def build_result(
     runs, entries = [], []
     for record in records:
         # A model is in the records of all its jobs.
-        model_entries = [entry for entry in record.models if entry["name"] == model]
+        model_entries = [entry for entry in record.models if entry.name == model]
         if model_entries:
-            runs.append(record.facts)
+            runs.append(record)
             entries += model_entries
     if not runs:
         raise UserError(
             f"evaluation: no run record names the model {model!r}; run `snakemake evaluation` again"
         )
     packages = {
-        f"package {name}": version
-        for name, version in runs[0].get("packages", {}).items()
+        f"package {name}": version for name, version in runs[0].packages.items()
     }
-    run_details = {}
-    for key in ("commit", "device"):
-        values = [str(run[key]) for run in runs if key in run]
-        run_details[key] = ", ".join(dict.fromkeys(values))
+    commits = dict.fromkeys(run.commit for run in runs if run.commit)
+    devices = dict.fromkeys(run.device for run in runs if run.device)
+    run_details = {"commit": ", ".join(commits), "device": ", ".join(devices)}
     return {
         "schema_version": SCHEMA_VERSION,
         "source_metadata": {
@@ -247,16 +246,16 @@ def build_result(
     }
 
 
-def _describe_model(model: str, entry: Entry, settings: ResultSettings) -> Json:
+def _describe_model(model: str, entry: RunModel, settings: ResultSettings) -> Json:
     """Return the facts of a model; `entry` is the model's entry in its first run record."""
-    stated = {name: str(entry[name]) for name in STATED if name in entry}
+    stated = {name: text for name in STATED if (text := getattr(entry, name))}
     weights = settings.weights.get(model, "")
     # The schema wants an id with a developer; `local` stands for none.
     is_on_hub = (
         HUB_MODEL.fullmatch(weights) is not None and stated.get("revision") != "local"
     )
     details = {}
-    if not entry.get("server") and not entry.get("recorded"):
+    if not entry.server and not entry.recorded:
         details["deployment_type"] = "self_deployed"
     details["model_availability"] = "open_weights" if is_on_hub else "unknown"
     return {
@@ -267,7 +266,7 @@ def _describe_model(model: str, entry: Entry, settings: ResultSettings) -> Json:
 
 
 def _build_number(
-    number: MetricRecord, runs: Iterable[Entry], settings: ResultSettings
+    number: MetricRecord, runs: Iterable[RunRecord], settings: ResultSettings
 ) -> Json:
     """Return one number with its interval, its data, and the settings to compute it again."""
     return {
@@ -298,16 +297,12 @@ def _build_number(
 
 
 def _describe_data(
-    number: MetricRecord, runs: Iterable[Entry], settings: ResultSettings
+    number: MetricRecord, runs: Iterable[RunRecord], settings: ResultSettings
 ) -> Json:
     """Return the data of a number with their checksum; they name the hub if the benchmark is there."""
     # A group of items of a data set follows a colon.
     dataset = number.dataset.partition(":")[0]
-    digests = [
-        str(run["data"])
-        for run in runs
-        if run.get("dataset") == dataset and "data" in run
-    ]
+    digests = [run.data for run in runs if run.dataset == dataset and run.data]
     # Only parts of the exported benchmark are on the hub.
     hub_dataset = settings.find_hub_dataset()
     data: Json = {"dataset_name": f"{settings.study}/{dataset}", "source_type": "other"}

@@ -75,10 +75,8 @@ def read_run(folder: str | Path) -> Run:
         )
     cells = read_cells(files)
     records = read_records(sorted(folder.rglob("*.run.json")), folder)
-    return Run(
-        tuple(cells),
-        Counter(str(record.facts.get("commit", "unknown")) for record in records),
-    )
+    commits = Counter(record.commit or "unknown" for record in records)
+    return Run(tuple(cells), commits)
 
 
 def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
@@ -88,14 +86,14 @@ def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]
         Changes in the order of the first run's cells, then of the cells that only the second run
         has.
     """
-    first_cells = {_get_key(cell): cell for cell in first}
-    second_cells = {_get_key(cell): cell for cell in second}
+    first_cells = _index_cells(first)
+    second_cells = _index_cells(second)
     changes = []
     # A dict keeps the order of its keys and each key once.
-    for key in dict.fromkeys([*first_cells, *second_cells]):
-        first_cell, second_cell = first_cells.get(key), second_cells.get(key)
-        if _get_value(first_cell) is not None or _get_value(second_cell) is not None:
-            changes.append(_compare_cell(key, first_cell, second_cell))
+    for key in first_cells | second_cells:
+        change = _compare_cell(key, first_cells.get(key), second_cells.get(key))
+        if change is not None:
+            changes.append(change)
     return changes
 
 
@@ -105,34 +103,31 @@ def count_verdicts(changes: Sequence[Change]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def _get_key(cell: Cell) -> tuple[str, str, PaperKey]:
-    """Return the key that identifies a cell in both runs: table, profile, and metric, model, data
-    set, setting.
+def _index_cells(cells: Iterable[Cell]) -> dict[tuple[str, str, PaperKey], Cell]:
+    """Return cells by the key that identifies them in both runs: table, profile, and metric,
+    model, data set, setting.
     """
-    return (
-        cell.table,
-        cell.profile,
-        PaperKey(cell.metric, cell.model, cell.dataset, cell.setting),
-    )
-
-
-def _get_value(cell: Cell | None) -> float | None:
-    return None if cell is None else cell.value
+    indexed = {}
+    for cell in cells:
+        key = PaperKey(cell.metric, cell.model, cell.dataset, cell.setting)
+        indexed[cell.table, cell.profile, key] = cell
+    return indexed
 
 
 def _compare_cell(
     key: tuple[str, str, PaperKey], first_cell: Cell | None, second_cell: Cell | None
-) -> Change:
-    """Compare a cell of two runs; at least one run has a value of it."""
-    first, second = _get_value(first_cell), _get_value(second_cell)
+) -> Change | None:
+    """Compare a cell of two runs; None if neither run has a value of it."""
+    first = first_cell.value if first_cell else None
+    second = second_cell.value if second_cell else None
     if first is None:
-        return Change(
-            *key, None, second, None, ONLY_SECOND, _explain_no_value(first_cell)
-        )
+        if second is None:
+            return None
+        reason = _explain_no_value(first_cell)
+        return Change(*key, None, second, None, ONLY_SECOND, reason)
     if second is None:
-        return Change(
-            *key, first, None, None, ONLY_FIRST, _explain_no_value(second_cell)
-        )
+        reason = _explain_no_value(second_cell)
+        return Change(*key, first, None, None, ONLY_FIRST, reason)
     # Equal values need no interval; unequal values are a change unless their intervals overlap.
     if first == second:
         verdict = SAME

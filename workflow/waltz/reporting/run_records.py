@@ -7,17 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
 from waltz.core.downloads.lock_file import read_recorded
 from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_records import describe_model_packages
-from waltz.core.schema import IMAGE_FAULTS
-from waltz.plan.raw_files import IMAGES
 
 SUFFIX = ".run.json"
 WARNINGS = {
@@ -37,36 +44,145 @@ WARNINGS = {
 
 The value of such a fact is a number, a list of cases, or numbers by reason.
 """
-MODEL = ("name", "kind", "weights", "revision", "dtype")
 SETTINGS = ("commit", "seed", "device", "threads", "machine", "python")
 """Facts of a run whose values the page lists, together with the versions of its packages."""
+Text = Annotated[str, BeforeValidator(lambda value: str(value or ""))]
+"""Text of a record; empty for null."""
+Cases = int | list[JsonValue] | dict[str, int]
+"""Cases of a warning: their number, a list of them, or their numbers by reason."""
 
 
-@dataclass(frozen=True)
-class Record:
+class RunModel(BaseModel):
+    """Model of a run.
+
+    Attributes:
+        name: Name of the model.
+        kind: Its kind; this and the following texts are empty where the record does not state them.
+        weights: Hub id, URL or path of its weights.
+        revision: Commit or SHA-256 of the weights.
+        dtype: Precision of the weights.
+        recorded: Source of the results, for a model that was run elsewhere.
+        server: Address of the server that runs the model.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Text
+    kind: Text = ""
+    weights: Text = ""
+    revision: Text = ""
+    dtype: Text = ""
+    recorded: Text = ""
+    server: Text = ""
+
+
+class RunRecord(BaseModel):
     """Run record: the facts that a job wrote about itself next to its output.
 
     Attributes:
         name: Path below the study's results, without the suffix, such as
             `evaluation/clip/existence`.
-        facts: Content of the record.
+        models: Models that the run used.
+        dataset: Name of the data set, for a run on a group of data sets.
+        data: Digest of the items that the run read.
+        shard: Part of the work, such as `1 of 2`.
+        rows_in: Number of rows that the run read.
+        rows_out: Number of rows that it wrote.
+        rejected: Number of rows that it rejected, in all or by reason.
+        wall_seconds: Time of the run in seconds.
+        peak_memory_mb: Largest memory of the run in MB.
+        packages: Version of each package.
+        device: Device of the run, such as `cuda:0`.
+        device_choice: Reason for the choice of the device.
+        middle_square: Whether the model sees only the square in the middle of an image.
+        profiles: Fidelity profiles of the numbers.
+        settings: Settings of the run, in some stages by profile.
+        warnings: Cases of each kind of warning, a key of `WARNINGS`.
     """
 
-    name: str
-    facts: Mapping[str, Any]
+    model_config = ConfigDict(frozen=True)
+
+    name: str = ""
+    models: tuple[RunModel, ...] = ()
+    dataset: str | None = None
+    data: str | None = None
+    shard: str = "1 of 1"
+    rows_in: int = 0
+    rows_out: int = 0
+    rejected: int | dict[str, int] | None = None
+    wall_seconds: float = 0.0
+    peak_memory_mb: int = 0
+    packages: dict[str, str] = {}
+    python: str | None = None
+    machine: str | None = None
+    commit: str | None = None
+    seed: int | None = None
+    device: str | None = None
+    device_choice: str | None = None
+    threads: int | None = None
+    middle_square: bool = False
+    profiles: list[str] | None = None
+    settings: dict[str, JsonValue] | None = None
+    warnings: dict[str, Cases] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_entries(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """List the models, and collect the facts that are warnings.
+
+        A record has one `model`, several `models` by their role in the run, or both.
+        """
+        entries = [facts.get("model"), *(facts.get("models") or {}).values()]
+        models = [entry for entry in entries if isinstance(entry, Mapping)]
+        return {
+            **facts,
+            "models": [model for model in models if "name" in model],
+            "warnings": {key: facts[key] for key in WARNINGS if facts.get(key)},
+        }
 
     @property
     def stage(self) -> str:
         """Stage that the run belongs to, which is the first part of the name."""
         return self.name.partition("/")[0]
 
-    @property
-    def models(self) -> list[Mapping[str, Any]]:
-        """Facts about each model that the run used."""
-        models = [self.facts.get("model"), *(self.facts.get("models") or {}).values()]
-        return [
-            model for model in models if isinstance(model, Mapping) and "name" in model
-        ]
+
+_RECORDS = TypeAdapter(list[RunRecord])
+
+
+@dataclass(frozen=True)
+class ModelRuns:
+    """Runs of one model.
+
+    Attributes:
+        model: The model; the same name with another revision or precision is another model.
+        devices: Devices of the runs.
+        runs: Number of runs.
+        seconds: Time of the runs that used no other model.
+    """
+
+    model: RunModel
+    devices: str
+    runs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StageRuns:
+    """Runs of one stage.
+
+    Attributes:
+        stage: Name of the stage.
+        runs: Number of runs.
+        rows_out: Number of rows that they wrote.
+        seconds: Time of all runs.
+        memory: Largest memory of a run in MB.
+    """
+
+    stage: str
+    runs: int
+    rows_out: int
+    seconds: float
+    memory: int
 
 
 @dataclass(frozen=True)
@@ -74,20 +190,23 @@ class RunSummary:
     """Summary of run records; each sequence is in the order of the records.
 
     Attributes:
-        models: One row for each model: name, kind, weights, revision, dtype, devices, number of
-            runs, and seconds of the runs that used no other model.
-        stages: One row for each stage: name, number of runs, rows_out, seconds, memory (MB), and
-            share (of the longest stage's seconds, between 0 and 1).
+        models: Runs of each model.
+        stages: Runs of each stage.
         settings: Values of each setting, other than data and models; the most frequent value comes
             first.
     """
 
-    models: Sequence[Mapping[str, Any]]
-    stages: Sequence[Mapping[str, Any]]
+    models: Sequence[ModelRuns]
+    stages: Sequence[StageRuns]
     settings: Mapping[str, Sequence[str]]
 
+    @property
+    def longest(self) -> float:
+        """Time of the longest stage in seconds; 1 if no stage takes time."""
+        return max((stage.seconds for stage in self.stages), default=0) or 1
 
-def read_records(files: Iterable[str | Path], results: str | Path) -> list[Record]:
+
+def read_records(files: Iterable[str | Path], results: str | Path) -> list[RunRecord]:
     """Read the run records of a study.
 
     Args:
@@ -96,49 +215,38 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
     """
     records = []
     for file in map(Path, files):
-        name = file.relative_to(results).as_posix().removesuffix(SUFFIX)
-        folder = name.rpartition("/")[0]
-        for facts in _read_file(file):
+        path = file.relative_to(results).as_posix().removesuffix(SUFFIX)
+        folder = path.rpartition("/")[0]
+        for record in _read_file(file):
             # A file of a group has one record for each data set, which then names the record.
-            records.append(
-                Record(
-                    f"{folder}/{facts['dataset']}" if "dataset" in facts else name,
-                    facts,
-                )
-            )
+            name = path if record.dataset is None else f"{folder}/{record.dataset}"
+            records.append(record.model_copy(update={"name": name}))
     return records
 
 
-def _read_file(file: Path) -> list[dict[str, Any]]:
+def _read_file(file: Path) -> list[RunRecord]:
     """Return the records in a file; a file with a single record gives a list of one."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
+        entries = content if isinstance(content, list) else [content]
+        return _RECORDS.validate_python(entries)
     except OSError as error:
         raise UserError(
             f"{file}: run record cannot be read: {error.strerror}; check the path"
         ) from None
+    except ValidationError as error:
+        # One fault is shown at a time, the first one; a message has one line.
+        fault = error.errors()[0]
+        location = ".".join(map(str, fault["loc"]))
+        reason = f"{location}: {fault['msg']}"
     except ValueError as error:
-        raise UserError(
-            f"{file}: run record cannot be read ({error}); delete the file next to it and run again"
-        ) from None
-    return content if isinstance(content, list) else [content]
+        reason = str(error)
+    raise UserError(
+        f"{file}: run record cannot be read ({reason}); delete the file next to it and run again"
+    )
 
 
-def read_image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
-    """Return the images that cannot be used, as rows of source, image and fault.
-
-    Args:
-        files: Files of the image faults layout, each named after its source.
-    """
-    faults = []
-    for file in files:
-        source = Path(file).stem
-        for row in parquet.read_rows(file, IMAGE_FAULTS):
-            faults.append({"source": source, **row})
-    return faults
-
-
-def summarize_runs(records: Sequence[Record]) -> RunSummary:
+def summarize_runs(records: Sequence[RunRecord]) -> RunSummary:
     """Return a summary of the models, stages and settings of runs."""
     return RunSummary(
         _summarize_models(records),
@@ -147,99 +255,72 @@ def summarize_runs(records: Sequence[Record]) -> RunSummary:
     )
 
 
-def list_cropping_models(records: Iterable[Record]) -> list[str]:
+def list_cropping_models(records: Iterable[RunRecord]) -> list[str]:
     """Return the names of the models that see only the square in the middle of an image, in
     alphabetical order.
     """
-    return sorted(
-        {
-            str(record.models[0]["name"])
-            for record in records
-            if record.facts.get("middle_square")
-        }
-    )
+    return sorted({record.models[0].name for record in records if record.middle_square})
 
 
-def list_warnings(record: Record) -> Iterator[tuple[str, int, str]]:
+def list_warnings(record: RunRecord) -> Iterator[tuple[str, int, str]]:
     """Yield the warnings of a run, each with its kind, number of cases, and a text with the number
     of each reason.
     """
-    for key, kind in WARNINGS.items():
-        value = record.facts.get(key)
-        reasons = ""
-        if isinstance(value, Mapping):
-            count = sum(value.values())
-            reasons = "; ".join(
-                f"{reason}: {number:,}" for reason, number in value.items()
-            )
-        elif isinstance(value, list):
-            count = len(value)
+    for key, cases in record.warnings.items():
+        reasons: dict[str, int] = {}
+        if isinstance(cases, dict):
+            reasons = cases
+            count = sum(reasons.values())
         else:
-            count = value or 0
+            count = len(cases) if isinstance(cases, list) else cases
         if count:
-            yield kind, count, reasons
+            texts = [f"{reason}: {number:,}" for reason, number in reasons.items()]
+            yield WARNINGS[key], count, "; ".join(texts)
 
 
-def _summarize_models(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return one row for each model, as in `RunSummary.models`."""
-    groups: dict[tuple[str, ...], list[Record]] = {}
+def _summarize_models(records: Sequence[RunRecord]) -> list[ModelRuns]:
+    """Return the runs of each model."""
+    groups: dict[RunModel, list[RunRecord]] = {}
     for record in records:
         # A run of several models, such as a decoder with its helper, counts for each of them.
         for model in record.models:
-            # The same name with another revision or dtype is another row.
-            key = tuple(str(model.get(field) or "") for field in MODEL)
-            groups.setdefault(key, []).append(record)
-    rows = []
-    for key, members in groups.items():
-        devices = dict.fromkeys(
-            str(record.facts.get("device", "")) for record in members
-        )
+            groups.setdefault(model, []).append(record)
+    summaries = []
+    for model, members in groups.items():
+        devices = dict.fromkeys(record.device or "" for record in members)
         # Seconds of a run with several models belong to none of them.
-        seconds = [
-            record.facts["wall_seconds"]
-            for record in members
-            if len(record.models) == 1
-        ]
-        row = dict(zip(MODEL, key, strict=True))
-        rows.append(
-            {
-                **row,
-                "devices": ", ".join(devices),
-                "runs": len(members),
-                "seconds": sum(seconds),
-            }
+        seconds = [record.wall_seconds for record in members if len(record.models) == 1]
+        summaries.append(
+            ModelRuns(model, ", ".join(devices), len(members), sum(seconds))
         )
-    return rows
+    return summaries
 
 
-def _summarize_stages(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return one row for each stage, as in `RunSummary.stages`."""
-    groups: dict[str, list[Record]] = {}
+def _summarize_stages(records: Sequence[RunRecord]) -> list[StageRuns]:
+    """Return the runs of each stage."""
+    groups: dict[str, list[RunRecord]] = {}
     for record in records:
         groups.setdefault(record.stage, []).append(record)
-    rows = [
-        {
-            "stage": stage,
-            "runs": len(members),
-            "rows_out": sum(record.facts["rows_out"] for record in members),
-            "seconds": sum(record.facts["wall_seconds"] for record in members),
-            "memory": max(record.facts["peak_memory_mb"] for record in members),
-        }
+    return [
+        StageRuns(
+            stage=stage,
+            runs=len(members),
+            rows_out=sum(record.rows_out for record in members),
+            seconds=sum(record.wall_seconds for record in members),
+            memory=max(record.peak_memory_mb for record in members),
+        )
         for stage, members in groups.items()
     ]
-    # The bar of a stage is relative to the longest one.
-    longest = max((row["seconds"] for row in rows), default=0) or 1
-    return [{**row, "share": row["seconds"] / longest} for row in rows]
 
 
-def _collect_settings(records: Sequence[Record]) -> dict[str, list[str]]:
+def _collect_settings(records: Sequence[RunRecord]) -> dict[str, list[str]]:
     """Return the values of each setting, the most frequent first."""
     counts: dict[str, Counter[str]] = {}
     for record in records:
-        facts = {**record.facts, "device": _describe_device(record.facts)}
-        settings = {name: facts.get(name) for name in SETTINGS}
         # Versions of packages are listed like settings.
-        settings |= facts.get("packages", {})
+        settings = {name: getattr(record, name) for name in SETTINGS} | record.packages
+        if record.device and record.device_choice:
+            settings["device"] = f"{record.device} ({record.device_choice})"
         for name, value in settings.items():
             if value is not None:
                 counts.setdefault(name, Counter())[str(value)] += 1
@@ -249,19 +330,9 @@ def _collect_settings(records: Sequence[Record]) -> dict[str, list[str]]:
     }
 
 
-def _describe_device(facts: Mapping[str, Any]) -> str | None:
-    """Return the device of a run, with the reason for its choice if there is one; None for a run
-    without a device.
-    """
-    if "device" not in facts:
-        return None
-    reason = facts.get("device_choice")
-    return f"{facts['device']} ({reason})" if reason else str(facts["device"])
-
-
 def resolve_revisions(
-    records: Sequence[Record], origins: Mapping[str, str], lock: Path
-) -> list[Record]:
+    records: Sequence[RunRecord], origins: Mapping[str, str], lock: Path
+) -> list[RunRecord]:
     """Return run records in which the revision `lock` is replaced by the recorded commit or
     SHA-256.
 
@@ -272,62 +343,19 @@ def resolve_revisions(
     """
     # Models with `lock` in the place of a revision took what the lock file recorded at their first
     # download.
-    fetched = {name: _read_lock(origin, lock) for name, origin in origins.items()}
-
-    def resolve_model(model: Any) -> Any:
-        if not isinstance(model, Mapping) or model.get("revision") != LOCK_ON_DOWNLOAD:
-            return model
-        return {
-            **model,
-            "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD),
-        }
-
+    fetched = {name: read_lock(origin, lock) for name, origin in origins.items()}
     resolved = []
     for record in records:
-        facts = dict(record.facts)
-        # A record has one `model`, or several `models` by their role in the run.
-        if "model" in facts:
-            facts["model"] = resolve_model(facts["model"])
-        if facts.get("models"):
-            facts["models"] = {
-                role: resolve_model(model) for role, model in facts["models"].items()
-            }
-        resolved.append(Record(record.name, facts))
+        models = []
+        for model in record.models:
+            if model.revision == LOCK_ON_DOWNLOAD and model.name in fetched:
+                model = model.model_copy(update={"revision": fetched[model.name]})
+            models.append(model)
+        resolved.append(record.model_copy(update={"models": tuple(models)}))
     return resolved
 
 
-def resolve_checksums(
-    sources: Mapping[str, Mapping[str, Any]], lock: Path
-) -> dict[str, dict[str, Any]]:
-    """Return a study's sources in which each SHA-256 `lock` is replaced by the SHA-256 in the
-    download lock file.
-    """
-
-    def resolve_file(file: Mapping[str, Any]) -> dict[str, Any]:
-        is_locked = file.get("sha256") == LOCK_ON_DOWNLOAD
-        return (
-            {**file, "sha256": _read_lock(file["url"], lock)}
-            if is_locked
-            else dict(file)
-        )
-
-    resolved = {}
-    for name, source in sources.items():
-        resolved[name] = {
-            **source,
-            "files": {
-                part: resolve_file(file) for part, file in source["files"].items()
-            },
-        }
-        # Images of a source are one file, a list of files, or none.
-        if isinstance(images := source.get(IMAGES), list):
-            resolved[name][IMAGES] = [resolve_file(file) for file in images]
-        elif images is not None:
-            resolved[name][IMAGES] = resolve_file(images)
-    return resolved
-
-
-def _read_lock(origin: str, lock: Path) -> str:
+def read_lock(origin: str, lock: Path) -> str:
     """Return the commit (of a hub id) or SHA-256 (of a URL) in the lock file; `lock` where it has
     none.
     """
@@ -367,8 +395,8 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     runs = []
     for path in map(Path, paths):
         for record in _read_file(path):
-            model = str(record.get("model", {}).get("name", path.parent.name))
-            dataset = str(record.get("dataset", path.name.removesuffix(".run.json")))
+            model = record.models[0].name if record.models else path.parent.name
+            dataset = record.dataset or path.name.removesuffix(SUFFIX)
             runs.append(RunFacts(str(path), model, dataset, _extract_facts(record)))
     return runs
 
@@ -411,55 +439,57 @@ def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
     """
     first_runs: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
-        # A run may have more profiles than the study asks for.
-        missing = [
-            profile
-            for profile in profiles
-            if profile not in run.facts["profiles"].split(", ")
-        ]
-        if missing and run.facts["profiles"] != UNSTATED:
-            raise UserError(
-                f"{run.record}: profiles differ from the study (got {run.facts['profiles']}, expected"
-                f" {', '.join(profiles)}); delete the file next to it and run again"
-            )
+        _check_profiles(run, profiles)
         # dtype and versions belong to a model, the items to a data set; later runs are compared
         # with the first one.
-        for fact, name in (
-            ("dtype", run.model),
-            ("package versions", run.model),
-            ("data digest", run.dataset),
-        ):
-            if run.facts[fact] == UNSTATED:
-                continue
-            first_run = first_runs.setdefault((fact, name), run)
-            if first_run.facts[fact] != run.facts[fact]:
-                accept = (
-                    ", or accept both with `stored_versions: reuse`"
-                    if fact == "package versions"
-                    else ""
-                )
-                raise UserError(
-                    f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
-                    f" expected {first_run.facts[fact]}); delete the file next to one of them and run again{accept}"
-                )
+        names = {
+            "dtype": run.model,
+            "package versions": run.model,
+            "data digest": run.dataset,
+        }
+        for fact, name in names.items():
+            if run.facts[fact] != UNSTATED:
+                first_run = first_runs.setdefault((fact, name), run)
+                _check_fact(fact, name, run, first_run)
 
 
-def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
+def _check_profiles(run: RunFacts, profiles: Sequence[str]) -> None:
+    """Raise an error if a run lacks a profile of the study; it may have more profiles."""
+    stated = run.facts["profiles"]
+    if stated != UNSTATED and not set(profiles) <= set(stated.split(", ")):
+        raise UserError(
+            f"{run.record}: profiles differ from the study (got {stated}, expected"
+            f" {', '.join(profiles)}); delete the file next to it and run again"
+        )
+
+
+def _check_fact(fact: str, name: str, run: RunFacts, first_run: RunFacts) -> None:
+    """Raise an error if a fact about a model or data set differs between two runs."""
+    if first_run.facts[fact] == run.facts[fact]:
+        return
+    accept = ""
+    if fact == "package versions":
+        accept = ", or accept both with `stored_versions: reuse`"
+    raise UserError(
+        f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
+        f" expected {first_run.facts[fact]}); delete the file next to one of them and run again{accept}"
+    )
+
+
+def _extract_facts(record: RunRecord) -> dict[str, str]:
     """Return profiles, dtype, package versions and data digest of a record, as in `RunFacts.facts`."""
-    model = record.get("model", {})
-    settings = record.get("settings") or {}
+    settings = record.settings or {}
     # A record without a list of profiles has its settings by profile.
-    profiles = record.get("profiles") or [name for name in PROFILES if name in settings]
+    profiles = record.profiles or [name for name in PROFILES if name in settings]
     facts = {
         "profiles": ", ".join(profiles) or UNSTATED,
-        "dtype": str(model.get("dtype", UNSTATED)),
-        "package versions": UNSTATED,
-        "data digest": UNSTATED,
+        "dtype": UNSTATED,
+        "package versions": describe_model_packages(record.packages) or UNSTATED,
+        "data digest": record.data or UNSTATED,
     }
-    if model.get("recorded"):
-        return facts  # packages of a run elsewhere are not known, and its records are no items
-    facts["package versions"] = (
-        describe_model_packages(record.get("packages") or {}) or UNSTATED
-    )
-    facts["data digest"] = str(record.get("data", UNSTATED))
+    if record.models:
+        facts["dtype"] = record.models[0].dtype or UNSTATED
+    if record.models and record.models[0].recorded:
+        # Packages of a run elsewhere are not known, and its records are no items.
+        facts |= {"package versions": UNSTATED, "data digest": UNSTATED}
     return facts

@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import JsonValue
 
 from waltz.attribution.t_shap import (
     compute_contribution_ratios,
@@ -19,20 +20,20 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.records import Record, build_records, to_row
 from waltz.core.sampling import rank
-from waltz.evaluation.metrics.pair_metrics import is_tied_choice, is_tied_pair
-from waltz.evaluation.settings import (
-    ALIGNMENT,
-    FOILS,
-    MISMATCHED,
-    PAIRWISE,
-    PERPLEXITY,
-    SINGLE,
+from waltz.core.schema import (
+    AttributionRecord,
+    CcShapRecord,
+    ConsistencyRecord,
+    EvaluationRecord,
+    StoredExchange,
 )
-from waltz.evaluation.vqa import select_questions
+from waltz.evaluation.metrics.pair_metrics import is_tied_choice, is_tied_pair
+from waltz.evaluation.settings import ALIGNMENT, FOILS, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.figures.figure_files import open_dataset_images
 from waltz.reporting.page.embedded import inline_image
-from waltz.reporting.page.page_tables import Row
+from waltz.reporting.page.example_items import ExampleItem
 
 STEPS, DETAIL_STEPS = 999, 99
 """Number of steps that the largest magnitude of a column is divided into: of a single output, of
@@ -43,11 +44,6 @@ MAX_DETAILS, MAX_CHARACTERS = 2_000_000, 4_000_000
 contributions.
 """
 MEAN = "mean of ratios"
-TEXTS = {"caption": "caption", "question": "question", "answer": "gold answer"}
-"""Role of each field of an item that is a text; the foil has a role that depends on the item."""
-FACTS = ("piece", "condition", "form", "verb", "source", "split", "direction")
-JUDGEMENTS = {"valid": ("valid", "not valid"), "match": ("a match", "no match")}
-VOTES = ("votes_caption", "votes_foil", "votes_other")
 SCORES = (
     "role",
     "setting",
@@ -59,6 +55,7 @@ SCORES = (
     "reasoning",
     "error",
 )
+"""Fields of scores that the page shows, in their order."""
 SHARES = (
     "role",
     "setting",
@@ -71,42 +68,60 @@ SHARES = (
     "reason",
     "error",
 )
+"""Fields of attributions that the page shows, in their order."""
 TESTS = (
-    *(
-        "role",
-        "setting",
-        "test",
-        "verdict",
-        "answer",
-        "edited_answer",
-        "reason",
-        "explanation",
-        "edited_input",
-    ),
-    *("edited_explanation", "inserted", "flipped", "exchanges", "seed"),
+    "setting",
+    "test",
+    "verdict",
+    "answer",
+    "edited_answer",
+    "reason",
+    "explanation",
+    "edited_input",
+    "edited_explanation",
+    "inserted",
+    "flipped",
+    "exchanges",
+    "seed",
 )
+"""Fields of self-consistency tests that the page shows, in their order."""
 CC_SHAPS = (
-    *(
-        "role",
-        "setting",
-        "kind",
-        "value",
-        "standard_error",
-        "t_shap_answer",
-        "t_shap_explanation",
-    ),
-    *("answer", "explanation", "reason", "seed"),
+    "setting",
+    "kind",
+    "value",
+    "standard_error",
+    "t_shap_answer",
+    "t_shap_explanation",
+    "answer",
+    "explanation",
+    "reason",
+    "seed",
 )
+"""Fields of CC-SHAP that the page shows, in their order."""
 SMALLEST_SIDE, LARGEST_SIDE = 240, 640
 """Smallest and largest number of pixels of the longer side of an example's image."""
 IMAGES_BYTES, BYTES_PER_PIXEL = 1_500_000, 0.1
 """Number of bytes that all images of examples may have, and estimated bytes of a pixel of a
 photograph.
 """
-RESULTS = ("evaluation", "attribution", "consistency", "cc_shap")
-"""Kinds of results of a model on a data set."""
+SETTINGS = (PAIRWISE, PERPLEXITY, ALIGNMENT, SINGLE)
+"""Settings of pairs and single texts, in the order in which they decide about an outcome."""
+PAIR = {"caption", "foil"}
+"""Roles of the two texts of a pair."""
+OUTCOMES = {True: "right", False: "wrong"}
+RESULTS: dict[str, type[Record]] = {
+    "evaluation": EvaluationRecord,
+    "attribution": AttributionRecord,
+    "consistency": ConsistencyRecord,
+    "cc_shap": CcShapRecord,
+}
+"""Record of each kind of results of a model on a data set."""
 ResultFiles = Mapping[str, Sequence[tuple[str, str, str]]]
 """Model, data set and Parquet file of each run, by kind of result."""
+LoadThumbnail = Callable[[str, str], tuple[str | None, str]]
+"""Function that returns the thumbnail of an image by data set and name: a data URI and an empty
+text, or None and the reason why the image cannot be shown.
+"""
 
 
 @dataclass(frozen=True)
@@ -116,54 +131,125 @@ class ModelRun:
     Attributes:
         model: Name of the model.
         dataset: Name of the data set.
-        evaluation: Rows of the evaluation layout.
-        attribution: Rows of the attribution layout; `outputs` names the columns of `phi` if there
-            are several.
-        consistency: Rows of the self-consistency tests.
-        cc_shap: Rows of CC-SHAP.
+        evaluation: Scores.
+        attribution: Attributions.
+        consistency: Results of self-consistency tests.
+        cc_shap: Results of CC-SHAP.
     """
 
     model: str
     dataset: str
-    evaluation: Sequence[Row] = ()
-    attribution: Sequence[Row] = ()
-    consistency: Sequence[Row] = ()
-    cc_shap: Sequence[Row] = ()
+    evaluation: Sequence[EvaluationRecord] = ()
+    attribution: Sequence[AttributionRecord] = ()
+    consistency: Sequence[ConsistencyRecord] = ()
+    cc_shap: Sequence[CcShapRecord] = ()
 
 
-def read_items(
-    datasets: Mapping[str, str],
-    questions: Mapping[str, str],
-    entries: Mapping[str, Mapping[str, Any]],
-    seed: int,
-) -> dict[str, list[Row]]:
-    """Return all items of each data set, by its name.
+@dataclass(frozen=True)
+class ItemResults:
+    """Results of one model on one item in one profile, as in `ModelRun`."""
 
-    Args:
-        datasets: Parquet file of each data set of items or text tasks.
-        questions: Parquet file of the source of each data set of open questions.
-        entries: Entry of each data set of open questions in the study.
-        seed: Seed of the sample of questions.
+    evaluation: list[EvaluationRecord] = field(default_factory=list)
+    attribution: list[AttributionRecord] = field(default_factory=list)
+    consistency: list[ConsistencyRecord] = field(default_factory=list)
+    cc_shap: list[CcShapRecord] = field(default_factory=list)
+
+
+# The data of the example browser, as JSON.
+
+
+class OutputColumn(TypedDict):
+    """Shapley values of one output: integer multiples of `step`, or None."""
+
+    name: str
+    step: float
+    phi: list[int | None]
+
+
+Contributions = TypedDict(
+    "Contributions",
+    {
+        "is": list[JsonValue],
+        "players": NotRequired[int],
+        "columns": NotRequired[list[OutputColumn]],
+        "outputs_skipped": NotRequired[int],
+        "skipped": NotRequired[bool],
+    },
+)
+"""One attribution.
+
+`is` has the fields `SHARES`, `players` is the number of the description of the players, `columns`
+are the mean and the outputs; `outputs_skipped` and `skipped` say which columns were too many.
+"""
+
+
+class Result(TypedDict):
+    """Results of one model on an item in one profile; entries without results are absent."""
+
+    model: int
+    profile: NotRequired[str]
+    outcome: NotRequired[str]
+    scores: NotRequired[list[list[JsonValue]]]
+    contributions: NotRequired[list[Contributions]]
+    tests: NotRequired[list[dict[str, JsonValue]]]
+    cc_shap: NotRequired[list[dict[str, JsonValue]]]
+
+
+class Example(TypedDict):
+    """Item with its results.
+
+    `place` is its position in its data set, `image` the number of its image or None, with the
+    reason in `fault`.
     """
-    items = {
-        name: parquet.read_table(file).to_pylist() for name, file in datasets.items()
-    }
-    for name, file in questions.items():
-        rows, entry = parquet.read_table(file).to_pylist(), entries[name]
-        items[name], _ = select_questions(
-            name, rows, entry["size"], seed, entry.get("choice")
-        )
-    return items
+
+    dataset: str
+    place: int
+    id: str
+    texts: Mapping[str, str]
+    spans: Mapping[str, tuple[int, int]]
+    facts: Sequence[str]
+    image: int | None
+    fault: str
+    results: list[Result]
+
+
+class DatasetCounts(TypedDict):
+    """Number of items of a data set, and of those that are shown."""
+
+    name: str
+    items: int
+    shown: int
+
+
+class TypicalExample(TypedDict):
+    """Numbers of an item, its result, and the contributions in that result."""
+
+    item: int
+    result: int
+    part: int
+
+
+class BrowserData(TypedDict):
+    """Data of the example browser."""
+
+    datasets: list[DatasetCounts]
+    models: list[str]
+    fields: dict[str, Sequence[str]]
+    middle_square: list[str]
+    images: list[str]
+    players: list[JsonValue]
+    items: list[Example]
+    typical: NotRequired[TypicalExample | None]
 
 
 def read_browser_data(
-    items: Mapping[str, Sequence[Row]],
+    items: Mapping[str, Sequence[ExampleItem]],
     files: ResultFiles,
     images: Mapping[str, str],
     n: int,
     seed: int,
     middle_square: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> BrowserData:
     """Read items and results, and return the data of the example browser for its script.
 
     Args:
@@ -175,20 +261,21 @@ def read_browser_data(
         middle_square: Models that see only the square in the middle of an image.
     """
     examples, runs = read_examples(items, files, n, seed)
-    sizes = {name: len(rows) for name, rows in items.items()}
+    sizes = {name: len(members) for name, members in items.items()}
     # Images are as large as their number allows, so they are counted before one is loaded.
-    shown = sum(bool(row.get("image")) for rows in examples.values() for row in rows)
-    with open_thumbnails(images, compute_side(shown)) as load_thumbnail:
+    shown = [item for members in examples.values() for item in members]
+    side = compute_side(sum(bool(item.image) for item in shown))
+    with open_thumbnails(images, side) as load_thumbnail:
         return make_browser_data(examples, runs, load_thumbnail, sizes, middle_square)
 
 
 def read_examples(
-    items: Mapping[str, Sequence[Row]], files: ResultFiles, n: int, seed: int
-) -> tuple[dict[str, list[Row]], list[ModelRun]]:
+    items: Mapping[str, Sequence[ExampleItem]], files: ResultFiles, n: int, seed: int
+) -> tuple[dict[str, list[ExampleItem]], list[ModelRun]]:
     """Return the items to show of each data set, and the results of models on them.
 
     Args:
-        items: All items of each data set, by its name: rows with `item_id`.
+        items: All items of each data set, by its name.
         files: Files of results.
         n: Largest number of items of a data set.
         seed: Seed of the choice of items.
@@ -198,29 +285,29 @@ def read_examples(
     """
     examples = {}
     shown_ids = {}
-    for dataset, rows in items.items():
+    for dataset, members in items.items():
         # Only items with scores or contributions are shown, so their ids are read first.
         explained = _read_ids(files.get("attribution", ()), dataset)
         scored = _read_ids(files.get("evaluation", ()), dataset)
         shown_ids[dataset] = select_examples(explained, scored, n, seed)
-        items_by_id = {row["item_id"]: row for row in rows}
-        examples[dataset] = [
-            items_by_id[item_id]
-            for item_id in shown_ids[dataset]
-            if item_id in items_by_id
-        ]
+        items_by_id = {item.id: item for item in members}
+        shown = map(items_by_id.get, shown_ids[dataset])
+        examples[dataset] = [item for item in shown if item is not None]
 
     # Rows of results are read only for the chosen items.
-    results: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for kind in RESULTS:
+    results: dict[tuple[str, str], dict[str, list[Any]]] = {}
+    for kind, record_type in RESULTS.items():
         for model, dataset, file in files.get(kind, ()):
             if dataset in items:
-                rows_by_kind = results.setdefault((model, dataset), {})
-                rows_by_kind[kind] = _read_rows(file, dataset, shown_ids[dataset])
-    runs = []
-    for (model, dataset), rows_by_kind in results.items():
-        runs.append(ModelRun(model, dataset, **rows_by_kind))
-    return {dataset: rows for dataset, rows in examples.items() if rows}, runs
+                table = _read_dataset(file, dataset)
+                chosen = table.filter(pc.field("item_id").isin(shown_ids[dataset]))
+                records = results.setdefault((model, dataset), {})
+                records[kind] = list(build_records(chosen, record_type))
+    runs = [
+        ModelRun(model, dataset, **records)
+        for (model, dataset), records in results.items()
+    ]
+    return {dataset: shown for dataset, shown in examples.items() if shown}, runs
 
 
 def compute_side(images: int) -> int:
@@ -231,13 +318,8 @@ def compute_side(images: int) -> int:
 
 
 @contextmanager
-def open_thumbnails(
-    folders: Mapping[str, str], side: int
-) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
+def open_thumbnails(folders: Mapping[str, str], side: int) -> Iterator[LoadThumbnail]:
     """Yield a function that loads the thumbnail of an image by data set and name.
-
-    The function returns a data URI and an empty text, or None and the reason why the image cannot
-    be shown.
 
     Args:
         folders: Folder or archive of images by data set; other data sets have no images.
@@ -269,14 +351,6 @@ def _read_ids(files: Iterable[tuple[str, str, str]], dataset: str) -> list[str]:
             column = _read_dataset(file, dataset, ["item_id"]).column("item_id")
             ids += [str(item_id) for item_id in pc.unique(column).to_pylist()]
     return ids
-
-
-def _read_rows(file: str, dataset: str, ids: Sequence[str]) -> list[Row]:
-    """Return the rows of some items of one data set in a file of results."""
-    rows: list[Row] = (
-        _read_dataset(file, dataset).filter(pc.field("item_id").isin(ids)).to_pylist()
-    )
-    return rows
 
 
 def _read_dataset(
@@ -312,78 +386,74 @@ def select_examples(
 
 
 def make_browser_data(
-    items: Mapping[str, Sequence[Row]],
+    items: Mapping[str, Sequence[ExampleItem]],
     runs: Sequence[ModelRun],
-    load_thumbnail: Callable[[str, str], tuple[str | None, str]],
+    load_thumbnail: LoadThumbnail,
     sizes: Mapping[str, int],
     middle_square: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> BrowserData:
     """Return the data of the example browser for its script.
 
     Scores and contributions are lists of values in the order of `fields`, cut after the last value
     that is not empty.
 
     Args:
-        items: By data set, rows of the benchmark, CV-Probes or questions layout, in the order to be
-            shown.
-        runs: Results of models on these items; rows of other items are skipped.
-        load_thumbnail: Function that returns an image by data set and name: a data URI and an empty
-            text, or None and the reason.
+        items: Items of each data set in the order to be shown.
+        runs: Results of models on these items; results on other items are skipped.
+        load_thumbnail: Loads an image.
         sizes: Number of all items of each data set.
         middle_square: Models that see only the square in the middle of an image.
     """
-    entries: list[dict[str, Any]] = []
+    examples: list[Example] = []
     models = list(dict.fromkeys(run.model for run in runs))
     players: dict[str, int] = {}
     images: dict[str, int] = {}
-    for dataset, rows in items.items():
-        dataset_runs = [
-            (models.index(run.model), _group_by_item(run))
-            for run in runs
-            if run.dataset == dataset
-        ]
-        for number, row in enumerate(rows):
-            results = []
-            for model, rows_by_item in dataset_runs:
-                for result in _pack_results(
-                    rows_by_item.get(row["item_id"], {}), players
-                ):
-                    results.append({"model": model, **result})
-            uri, fault = (
-                load_thumbnail(dataset, row["image"])
-                if row.get("image")
-                else (None, "")
-            )
-            image = None if uri is None else images.setdefault(uri, len(images))
-            position = {"dataset": dataset, "place": number}
-            entries.append(
-                {
-                    **position,
-                    **_describe_item(row),
-                    "image": image,
-                    "fault": fault,
-                    "results": results,
-                }
+    for dataset, members in items.items():
+        runs_of_dataset = [run for run in runs if run.dataset == dataset]
+        results_of_runs = list(map(_group_by_item, runs_of_dataset))
+        for number, item in enumerate(members):
+            uri, fault = None, ""
+            if item.image:
+                uri, fault = load_thumbnail(dataset, item.image)
+            results: list[Result] = []
+            for run, results_by_item in zip(
+                runs_of_dataset, results_of_runs, strict=True
+            ):
+                model = models.index(run.model)
+                for profile, part in results_by_item.get(item.id, {}).items():
+                    results.append(_pack_results(model, profile, part, players))
+            examples.append(
+                Example(
+                    dataset=dataset,
+                    place=number,
+                    id=item.id,
+                    texts=item.texts,
+                    spans=item.spans,
+                    facts=item.facts,
+                    image=None if uri is None else images.setdefault(uri, len(images)),
+                    fault=fault,
+                    results=results,
+                )
             )
     # The page stays small enough to open: contributions of each data set's last items go first.
-    _drop_largest(entries)
-    return {
-        "datasets": [
-            {"name": name, "items": sizes[name], "shown": len(rows)}
-            for name, rows in items.items()
+    _drop_largest(examples)
+    return BrowserData(
+        datasets=[
+            DatasetCounts(name=name, items=sizes[name], shown=len(members))
+            for name, members in items.items()
         ],
-        "models": models,
-        "fields": {"scores": SCORES, "contributions": SHARES},
-        "middle_square": list(middle_square),
-        "images": list(images),
-        "players": [json.loads(description) for description in players],
-        "items": entries,
-    }
+        models=models,
+        fields={"scores": SCORES, "contributions": SHARES},
+        middle_square=list(middle_square),
+        images=list(images),
+        players=[json.loads(description) for description in players],
+        items=examples,
+    )
 
 
 def choose_typical_example(
-    data: Mapping[str, Any], averages: Mapping[str, float]
-) -> dict[str, int] | None:
+    data: BrowserData, averages: Mapping[str, float]
+) -> TypicalExample | None:
     """Return the example that is typical of a study: its T-SHAP is nearest to the mean of the
     model.
 
@@ -393,8 +463,7 @@ def choose_typical_example(
         data: Data of the example browser.
         averages: Mean T-SHAP of models in percent, the preferred model first.
     Returns:
-        Numbers of the item, its result, and the part of the result that has the contributions of
-        its caption; None without contributions.
+        The example with the contributions of its caption; None without contributions.
     """
     for model, average in averages.items():
         candidates = []
@@ -402,12 +471,12 @@ def choose_typical_example(
             candidates.append((not is_right, abs(100 * t_shap - average), position))
         if candidates:
             _, _, (item, result, part) = min(candidates)
-            return {"item": item, "result": result, "part": part}
+            return TypicalExample(item=item, result=result, part=part)
     return None
 
 
 def _list_captions(
-    data: Mapping[str, Any], model: str
+    data: BrowserData, model: str
 ) -> Iterator[tuple[tuple[int, int, int], bool, float]]:
     """Yield the captions that have an image and contributions to a model's scores.
 
@@ -416,21 +485,19 @@ def _list_captions(
         T-SHAP, between 0 and 1.
     """
     for item_number, item in enumerate(data["items"]):
-        if item["image"] is None:
-            continue
         for result_number, result in enumerate(item["results"]):
-            if data["models"][result["model"]] != model:
+            if item["image"] is None or data["models"][result["model"]] != model:
                 continue
             is_right = result.get("outcome") == "right"
             for part_number, part in enumerate(result.get("contributions", ())):
                 facts = dict(zip(SHARES, part["is"], strict=False))
                 t_shap = facts.get("t_shap")
                 is_shown_caption = "columns" in part and facts["role"] == "caption"
-                if is_shown_caption and t_shap is not None:
+                if is_shown_caption and isinstance(t_shap, float):
                     yield (item_number, result_number, part_number), is_right, t_shap
 
 
-def describe_outcome(rows: Sequence[Row]) -> str:
+def describe_outcome(scores: Sequence[EvaluationRecord]) -> str:
     """Return the outcome of a model on an item: `right`, `wrong`, `tie`, or an empty text if
     nothing decides it.
 
@@ -438,189 +505,157 @@ def describe_outcome(rows: Sequence[Row]) -> str:
     prediction is.
 
     Args:
-        rows: Rows of the evaluation layout, of one item and profile.
+        scores: Scores of one item in one profile.
     """
-    settings = {row["setting"] for row in rows}
+    settings = {score.setting for score in scores}
     # The first setting with an outcome decides.
     for setting in sorted(settings, key=rank_setting):
-        rows_by_role = {}
-        for row in rows:
-            if row["setting"] == setting:
+        scores_by_role = {}
+        for score in scores:
+            if score.setting == setting:
                 # Foils and mismatched captions of other images are the wrong text alike.
-                role = "foil" if row["role"] in FOILS else row["role"]
-                rows_by_role[role] = row
-        outcome = _describe_setting(setting, rows_by_role)
+                role = "foil" if score.role in FOILS else score.role
+                scores_by_role[role] = score
+        outcome = _describe_setting(setting, scores_by_role)
         if outcome:
             return outcome
     return ""
 
 
-def _describe_setting(setting: str, rows_by_role: Mapping[str, Row]) -> str:
+def _describe_setting(
+    setting: str, scores_by_role: Mapping[str, EvaluationRecord]
+) -> str:
     """Return the outcome of a model on an item in one setting; an empty text if nothing decides it.
 
     Args:
         setting: Setting of the scores.
-        rows_by_role: Row of each role in this setting; any kind of foil has the role `foil`.
+        scores_by_role: Score of each role in this setting; any kind of foil has the role `foil`.
     """
-    caption, foil = rows_by_role.get("caption"), rows_by_role.get("foil")
     # Both texts have a score: the higher one wins.
-    if (
-        setting in (PERPLEXITY, ALIGNMENT, SINGLE)
-        and caption is not None
-        and foil is not None
-    ):
-        if caption["score"] is None or foil["score"] is None:
-            return ""
-        if is_tied_pair(caption, foil):
-            return "tie"
-        return "right" if caption["score"] > foil["score"] else "wrong"
+    if setting != PAIRWISE and setting in SETTINGS and scores_by_role.keys() >= PAIR:
+        return _compare_scores(scores_by_role["caption"], scores_by_role["foil"])
+    caption = scores_by_role.get("caption")
     # One prompt shows both texts: the model chooses between them.
-    if setting == PAIRWISE and caption is not None and is_tied_choice(caption):
+    if setting == PAIRWISE and caption is not None and is_tied_choice(to_row(caption)):
         return "tie"
     # Single texts and answers: the first judged prediction decides, the caption's before others.
-    predictions = [
-        row["correct"] for row in (caption, *rows_by_role.values()) if row is not None
-    ]
-    for is_correct in predictions:
-        if is_correct is not None:
-            return "right" if is_correct else "wrong"
+    predictions = sorted(
+        scores_by_role.values(), key=lambda score: score.role != "caption"
+    )
+    for score in predictions:
+        if score.correct is not None:
+            return OUTCOMES[score.correct]
     return ""
+
+
+def _compare_scores(caption: EvaluationRecord, foil: EvaluationRecord) -> str:
+    """Return the outcome of the scores of two texts; an empty text if one has no score."""
+    if caption.score is None or foil.score is None:
+        return ""
+    if is_tied_pair(to_row(caption), to_row(foil)):
+        return "tie"
+    return OUTCOMES[caption.score > foil.score]
 
 
 def rank_setting(setting: str) -> tuple[int, str]:
     """Return the sort key of a setting: pairs come first, then single texts, then other settings by
     name.
     """
-    order = (PAIRWISE, PERPLEXITY, ALIGNMENT, SINGLE)
-    return (order.index(setting) if setting in order else len(order), setting)
+    position = SETTINGS.index(setting) if setting in SETTINGS else len(SETTINGS)
+    return position, setting
 
 
-def _describe_item(row: Row) -> dict[str, Any]:
-    """Return id, texts by role, spans of exchanged words, and further facts of an item."""
-    texts = {role: row[field] for field, role in TEXTS.items() if row.get(field)}
-    if row.get("foil"):
-        # An item of alignment has the caption of another image in the place of a foil.
-        is_of_other_image = row.get("instrument") == ALIGNMENT
-        texts[MISMATCHED if is_of_other_image else "foil"] = row["foil"]
-    spans = {}
-    for role in ("caption", "foil"):
-        span = row.get(f"{role}_span")
-        if span and span["end"] > span["start"]:
-            spans[role] = [span["start"], span["end"]]
-    return {
-        "id": row["item_id"],
-        "texts": texts,
-        "spans": spans,
-        "facts": _list_facts(row),
-    }
-
-
-def _list_facts(row: Row) -> list[str]:
-    """Return further facts about an item as texts: its fields, judgements and votes."""
-    facts = [f"{name} {row[name]}" for name in FACTS if row.get(name)]
-    for name, (word_if_true, word_if_false) in JUDGEMENTS.items():
-        if row.get(name) is not None:
-            facts.append(word_if_true if row[name] else word_if_false)
-    votes = [str(row[name]) for name in VOTES if row.get(name) is not None]
-    if votes:
-        voters = row.get("voter") or "people"
-        facts.append(
-            f"votes of {voters} for caption, foil, neither: {', '.join(votes)}"
-        )
-    return facts
-
-
-def _group_by_item(run: ModelRun) -> dict[str, dict[str, list[Row]]]:
-    """Return the rows of a run by item and kind of result."""
-    rows_by_item: dict[str, dict[str, list[Row]]] = {}
+def _group_by_item(run: ModelRun) -> dict[str, dict[str, ItemResults]]:
+    """Return the results of a run by item and profile."""
+    results: dict[str, dict[str, ItemResults]] = {}
     for kind in RESULTS:
-        for row in getattr(run, kind):
-            rows_by_item.setdefault(row["item_id"], {}).setdefault(kind, []).append(row)
-    return rows_by_item
-
-
-def _pack_results(
-    rows_by_kind: Mapping[str, Sequence[Row]], players: dict[str, int]
-) -> list[dict[str, Any]]:
-    """Return the results of one model on an item, one for each profile, without empty parts."""
-    profiles = dict.fromkeys(
-        row["profile"] for rows in rows_by_kind.values() for row in rows
-    )
-    results = []
-    for profile in profiles:
-        rows_of = {}
-        for kind in RESULTS:
-            rows_of[kind] = [
-                row for row in rows_by_kind.get(kind, ()) if row["profile"] == profile
-            ]
-        result = {
-            "profile": profile,
-            "outcome": describe_outcome(rows_of["evaluation"]),
-            "scores": [_pack_fields(row, SCORES) for row in rows_of["evaluation"]],
-            "contributions": [
-                _pack_attributions(row, players) for row in rows_of["attribution"]
-            ],
-            "tests": [_select_fields(row, TESTS) for row in rows_of["consistency"]],
-            "cc_shap": [_select_fields(row, CC_SHAPS) for row in rows_of["cc_shap"]],
-        }
-        results.append({key: value for key, value in result.items() if value})
+        for record in getattr(run, kind):
+            by_profile = results.setdefault(record.item_id, {})
+            part = by_profile.setdefault(record.profile, ItemResults())
+            getattr(part, kind).append(record)
     return results
 
 
-def _select_fields(row: Row, fields: Sequence[str]) -> dict[str, Any]:
-    """Return some fields of a row as the page shows them: rounded, without empty fields."""
-    values = {field: _simplify(row.get(field)) for field in fields}
+def _pack_results(
+    model: int, profile: str, results: ItemResults, players: dict[str, int]
+) -> Result:
+    """Return the results of one model on an item in one profile, without empty parts.
+
+    Args:
+        model: Number of the model.
+        profile: The profile.
+        results: The results.
+        players: As in `_pack_attribution`.
+    """
+    parts = {
+        "profile": profile,
+        "outcome": describe_outcome(results.evaluation),
+        "scores": [_pack_fields(score, SCORES) for score in results.evaluation],
+        "contributions": [
+            _pack_attribution(attribution, players)
+            for attribution in results.attribution
+        ],
+        "tests": [_select_fields(test, TESTS) for test in results.consistency],
+        "cc_shap": [_select_fields(cc_shap, CC_SHAPS) for cc_shap in results.cc_shap],
+    }
+    packed: Any = {"model": model}
+    packed |= {name: part for name, part in parts.items() if part}
+    result: Result = packed
+    return result
+
+
+def _select_fields(record: Record, fields: Sequence[str]) -> dict[str, JsonValue]:
+    """Return some fields of a record as the page shows them: rounded, without empty fields."""
+    values = {name: _simplify(getattr(record, name)) for name in fields}
     return {
-        field: value for field, value in values.items() if value not in (None, "", [])
+        name: value for name, value in values.items() if value not in (None, "", [])
     }
 
 
-def _pack_fields(row: Row, fields: Sequence[str]) -> list[Any]:
-    """Return some fields of a row as a list in their order, cut after the last field that is not
+def _pack_fields(record: Record, fields: Sequence[str]) -> list[JsonValue]:
+    """Return some fields of a record as a list in their order, cut after the last field that is not
     empty.
     """
-    values = _select_fields(row, fields)
-    length = max(
-        (position for position, field in enumerate(fields, 1) if field in values),
-        default=0,
-    )
-    return [values.get(field) for field in fields[:length]]
+    values = _select_fields(record, fields)
+    if not values:
+        return []
+    *_, last = values  # in the order of the fields
+    return [values.get(name) for name in fields[: fields.index(last) + 1]]
 
 
-def _simplify(value: Any) -> Any:
+def _simplify(value: Any) -> JsonValue:
     """Return a value in a form that JSON can hold; a number gets five significant digits."""
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [_simplify(part) for part in value]
-    return (
-        value
-        if isinstance(value, (bool, int, str, dict)) or value is None
-        else str(value)
-    )
+    return asdict(value) if isinstance(value, StoredExchange) else value
 
 
-def _pack_attributions(row: Row, players: dict[str, int]) -> dict[str, Any]:
-    """Return the contributions in one row for the page.
+def _pack_attribution(
+    attribution: AttributionRecord, players: dict[str, int]
+) -> Contributions:
+    """Return the contributions of an attribution for the page.
 
     Args:
-        row: Row of the attribution layout.
-        players: Number of each description of players so far; a new description is added. Rows of
-            the same text and image share a description, and refer to it by its number.
+        attribution: The attribution.
+        players: Number of each description of players so far; a new description is added.
+            Attributions of the same text and image share a description, and refer to it by its
+            number.
     """
-    packed: dict[str, Any] = {"is": _pack_fields(row, SHARES)}
-    if row["phi"] is None:
+    packed = Contributions({"is": _pack_fields(attribution, SHARES)})
+    if attribution.phi is None:
         return packed
-    phi = np.array(row["phi"], dtype=np.float64)  # (players, outputs)
-    spans = []
-    for span in row["spans"]:
-        spans += [span["start"], span["end"]]
+    phi = np.array(attribution.phi, dtype=np.float64)  # (players, outputs)
+    spans: list[int] = []
+    for span in attribution.spans or ():
+        spans += [span.start, span.end]
     # JSON of the description is the key, so that equal players get the same number.
     description = {
-        "text": row["text"],
-        "tokens": row["tokens"],
+        "text": attribution.text,
+        "tokens": attribution.tokens,
         "spans": spans,
-        "grid": row["grid"] or 0,
+        "grid": attribution.grid or 0,
     }
     packed["players"] = players.setdefault(
         json.dumps(description, ensure_ascii=False), len(players)
@@ -628,34 +663,35 @@ def _pack_attributions(row: Row, players: dict[str, int]) -> dict[str, Any]:
     n_players, n_outputs = phi.shape
     # An encoder's score is a single output.
     if n_outputs == 1:
-        return packed | {"columns": [_quantize("", phi[:, 0], STEPS)]}
+        packed["columns"] = [_quantize("", phi[:, 0], STEPS)]
+        return packed
 
     # The mean contribution ratio over outputs comes first, then each output with coarser steps.
     contributing = find_contributing_outputs(phi)
     mean = np.full(n_players, np.nan)
     if contributing.any():
         mean = compute_contribution_ratios(phi[:, contributing]).mean(axis=1)
-    columns = [_quantize(MEAN, mean, STEPS)]
-    outputs = row.get("outputs") or [
-        f"output {number}" for number in range(1, n_outputs + 1)
+    names = attribution.outputs or [
+        f"output {number + 1}" for number in range(n_outputs)
     ]
-    for output, name in enumerate(outputs):
-        columns.append(_quantize(name, phi[:, output], DETAIL_STEPS))
-    return packed | {"columns": columns}
+    packed["columns"] = [_quantize(MEAN, mean, STEPS)]
+    for output, name in enumerate(names):
+        packed["columns"].append(_quantize(name, phi[:, output], DETAIL_STEPS))
+    return packed
 
 
-def _quantize(name: str, phi: np.ndarray, steps: int) -> dict[str, Any]:
+def _quantize(name: str, phi: np.ndarray, steps: int) -> OutputColumn:
     """Return the Shapley values of one output as integer multiples of `step`."""
     # The largest magnitude is `steps` steps; a step of 1 stands for a row of zeros.
     peak = float(np.nan_to_num(np.abs(phi)).max(initial=0))
     step = peak / steps or 1.0
-    values = [
+    multiples = [
         None if math.isnan(value) else round(value / step) for value in phi.tolist()
     ]
-    return {"name": name, "step": float(f"{step:.6g}"), "phi": values}
+    return OutputColumn(name=name, step=float(f"{step:.6g}"), phi=multiples)
 
 
-def _drop_largest(items: Sequence[Mapping[str, Any]]) -> None:
+def _drop_largest(items: Sequence[Example]) -> None:
     """Remove columns of contributions that are too many for a page, from each data set's last items
     first.
     """
@@ -667,13 +703,14 @@ def _drop_largest(items: Sequence[Mapping[str, Any]]) -> None:
         details_left -= sum(len(str(column)) for column in details)
         characters_left -= len(str(first)) + len(str(contribution["is"]))
         if details and details_left < 0:
-            contribution |= {"columns": [first], "outputs_skipped": len(details)}
+            contribution["columns"] = [first]
+            contribution["outputs_skipped"] = len(details)
         if characters_left < 0:
             del contribution["columns"]
             contribution["skipped"] = True
 
 
-def _list_contributions(items: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _list_contributions(items: Sequence[Example]) -> Iterator[Contributions]:
     """Yield the contributions that have columns: of the first item of each data set, then of the
     second, and so on.
     """

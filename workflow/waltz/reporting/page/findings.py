@@ -2,19 +2,21 @@
 numbers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
 
 from waltz.consistency.metrics import CC_SHAP_METRICS
-from waltz.core.files import parquet
 from waltz.core.measure import Measure
-from waltz.core.schema import METRICS, SHARES
+from waltz.core.records import Record, get_layout, read_frame
+from waltz.core.schema import MetricRecord, ShareRecord
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.evaluation.metrics.summary import AVERAGE
 from waltz.evaluation.settings import ALIGNMENT, PERPLEXITY
 from waltz.reporting.page.examples import rank_setting
-from waltz.reporting.page.page_tables import Row
-from waltz.reporting.run_records import Record
+from waltz.reporting.page.page_tables import list_numbers
+from waltz.reporting.run_records import RunRecord
 from waltz.reporting.tables.cells import is_small
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
 
@@ -81,14 +83,12 @@ class ModelFinding:
         It is `text` or `image` if the interval of T-SHAP lies wholly above or below `EVEN`, and
         `unknown` if there are too few items or no interval.
         """
-        share = self.t_shap
-        if is_small_measure(share) or share.ci_low is None or share.ci_high is None:
+        low, high = self.t_shap.ci_low, self.t_shap.ci_high
+        if is_small_measure(self.t_shap) or low is None or high is None:
             return "unknown"
-        if share.ci_low > EVEN:
+        if low > EVEN:
             return "text"
-        if share.ci_high < EVEN:
-            return "image"
-        return "both"
+        return "image" if high < EVEN else "both"
 
 
 def is_small_measure(measure: Measure) -> bool:
@@ -114,12 +114,17 @@ def group_by_datasets(
     return groups
 
 
+def select_measured(findings: Iterable[ModelFinding], mean: str) -> list[ModelFinding]:
+    """Return the findings of the models that have a mean: `accuracy`, `t_shap` or `cc_shap`."""
+    return [finding for finding in findings if getattr(finding, mean).n]
+
+
 def list_mixed_means(findings: Sequence[ModelFinding]) -> list[str]:
     """Return the names of the means that are not over the same data sets for all models."""
     mixed = []
     for mean in MEANS:
-        measured = [finding for finding in findings if getattr(finding, mean).n]
-        if len(group_by_datasets(measured, mean)) > 1:
+        groups = group_by_datasets(select_measured(findings, mean), mean)
+        if len(groups) > 1:
             mixed.append(mean)
     return mixed
 
@@ -129,9 +134,7 @@ def select_comparable(findings: Sequence[ModelFinding]) -> list[ModelFinding]:
 
     Of groups of the same size, the first one is returned.
     """
-    measured = [
-        finding for finding in findings if finding.accuracy.n and finding.t_shap.n
-    ]
+    measured = select_measured(select_measured(findings, "accuracy"), "t_shap")
     groups = group_by_datasets(measured, "accuracy", "t_shap")
     return max(groups.values(), key=len, default=[])
 
@@ -151,7 +154,7 @@ def name_datasets(finding: ModelFinding, mean: str) -> str:
 
 
 def read_findings(
-    files: Mapping[str, str], records: Iterable[Record]
+    files: Mapping[str, str], records: Iterable[RunRecord]
 ) -> list[ModelFinding]:
     """Return the findings of each model of a study, read from its results; rulers come last.
 
@@ -160,22 +163,34 @@ def read_findings(
             (metrics of stage consistency); a study may lack some of them.
         records: Run records, which contain the kind and weights of each model.
     """
-    metrics = parquet.read_rows(files["metrics"], METRICS) if "metrics" in files else []
-    shares = parquet.read_rows(files["shares"], SHARES) if "shares" in files else []
-    tested = parquet.read_rows(files["tested"], METRICS) if "tested" in files else []
     shares_of_rulers = {}
     for record in records:
         for model in record.models:
-            if model.get("kind") == RULER:
-                share = float(model["weights"].removeprefix(SHARE_PREFIX))
-                shares_of_rulers[str(model["name"])] = 100 * share
-    return summarize_models(metrics, shares, tested, shares_of_rulers)
+            if model.kind == RULER:
+                share = float(model.weights.removeprefix(SHARE_PREFIX))
+                shares_of_rulers[model.name] = 100 * share
+    return summarize_models(
+        _read_results(files, "metrics", MetricRecord),
+        _read_results(files, "shares", ShareRecord),
+        _read_results(files, "tested", MetricRecord),
+        shares_of_rulers,
+    )
+
+
+def _read_results(
+    files: Mapping[str, str], name: str, record_type: type[Record]
+) -> pd.DataFrame:
+    """Return the frame of a file; a study without the file has a frame without rows."""
+    if name in files:
+        return read_frame(files[name], record_type)
+    empty: pd.DataFrame = get_layout(record_type).schema.empty_table().to_pandas()
+    return empty
 
 
 def summarize_models(
-    metrics: Sequence[Row],
-    shares: Sequence[Row],
-    tested: Sequence[Row],
+    metrics: pd.DataFrame,
+    shares: pd.DataFrame,
+    tested: pd.DataFrame,
     rulers: Mapping[str, float],
 ) -> list[ModelFinding]:
     """Return the findings of each model in one profile; rulers come last.
@@ -184,68 +199,78 @@ def summarize_models(
     only one.
 
     Args:
-        metrics: Rows of the layout `METRICS` of stage evaluation.
-        shares: Rows of the layout `SHARES`.
-        tested: Rows of the layout `METRICS` of stage consistency.
+        metrics: Frame of `MetricRecord` of stage evaluation.
+        shares: Frame of `ShareRecord`.
+        tested: Frame of `MetricRecord` of stage consistency.
         rulers: Known share of text of each ruler, in percent.
     """
-    all_rows = [*metrics, *shares, *tested]
-    profiles = {row["profile"] for row in all_rows}
-    profile = (
-        COMPARED_PROFILE if COMPARED_PROFILE in profiles else min(profiles, default="")
+    names = pd.concat(
+        [results[["profile", "model"]] for results in (metrics, shares, tested)]
     )
-    models = dict.fromkeys(
-        row["model"] for row in all_rows if row["profile"] == profile
-    )
-    # Data sets whose foils have a T-SHAP hold pairs.
-    pair_datasets = {
-        row["dataset"]
-        for row in shares
-        if row["profile"] == profile and row["role"] == "foil"
-    }
+    profile = min(names["profile"], default="")
+    if COMPARED_PROFILE in set(names["profile"]):
+        profile = COMPARED_PROFILE
+    metrics = metrics[metrics["profile"] == profile]
+    shares = shares[shares["profile"] == profile]
+    tested = tested[tested["profile"] == profile]
 
+    # Numbers on CV-Probes, whose data sets have a condition behind a colon, enter no mean.
+    scored = metrics[~metrics["dataset"].str.contains(":")]
+    captions = shares[shares["role"] == "caption"]
+    # Data sets whose foils have a T-SHAP hold pairs.
+    pair_datasets = shares.loc[shares["role"] == "foil", "dataset"].unique()
     findings = []
-    for model in models:
-        scored = [
-            row
-            for row in _select_rows(metrics, profile, model)
-            if ":" not in row["dataset"]
-        ]
-        metric, setting, accuracies = _select_accuracies(scored)
-        captions = [
-            row
-            for row in _select_rows(shares, profile, model)
-            if row["role"] == "caption"
-        ]
-        # T-SHAP on pairs of captions and foils, as the accuracies; on captions alone if there are
-        # no pairs.
-        of_pairs = [row for row in captions if row["dataset"] in pair_datasets]
-        rows_of_mean = {
-            "accuracy": accuracies,
-            "t_shap": _select_shares(of_pairs or captions, setting),
-            "cc_shap": _select_cc_shap(_select_rows(tested, profile, model)),
-        }
-        finding = ModelFinding(
-            name=model,
-            kind=_classify_model(model, {row["setting"] for row in scored}, rulers),
-            metric=metric,
-            accuracy=_average_rows(rows_of_mean["accuracy"]),
-            t_shap=_average_rows(rows_of_mean["t_shap"]),
-            cc_shap=_average_rows(rows_of_mean["cc_shap"]),
-            known_share=rulers.get(model),
-            profile=profile,
-            datasets={
-                mean: frozenset(row["dataset"] for row in rows)
-                for mean, rows in rows_of_mean.items()
-            },
+    for model in names.loc[names["profile"] == profile, "model"].unique():
+        finding = _summarize_model(
+            model,
+            scored[scored["model"] == model],
+            captions[captions["model"] == model],
+            tested[tested["model"] == model],
+            pair_datasets,
+            rulers,
         )
-        findings.append(finding)
+        findings.append(replace(finding, profile=profile))
     return sorted(findings, key=lambda finding: finding.kind == RULER)
 
 
-def _select_rows(rows: Sequence[Row], profile: str, model: str) -> list[Row]:
-    """Return the rows of one model in one profile."""
-    return [row for row in rows if row["profile"] == profile and row["model"] == model]
+def _summarize_model(
+    name: str,
+    scored: pd.DataFrame,
+    captions: pd.DataFrame,
+    tested: pd.DataFrame,
+    pair_datasets: Collection[str],
+    rulers: Mapping[str, float],
+) -> ModelFinding:
+    """Return the finding of one model, without its profile.
+
+    Args:
+        name: Name of the model.
+        scored: Its metrics of stage evaluation.
+        captions: Its T-SHAP of captions.
+        tested: Its metrics of stage consistency.
+        pair_datasets: Data sets that hold pairs of a caption and a foil.
+        rulers: Known share of text of each ruler, in percent.
+    """
+    metric, setting, accuracies = _select_accuracies(scored)
+    # T-SHAP on pairs of captions and foils, as the accuracies; on captions alone if there are no
+    # pairs.
+    of_pairs = captions[captions["dataset"].isin(pair_datasets)]
+    shares = _select_shares(captions if of_pairs.empty else of_pairs, setting)
+    cc_shap = _select_cc_shap(tested)
+    return ModelFinding(
+        name=name,
+        kind=_classify_model(name, set(scored["setting"]), rulers),
+        metric=metric,
+        accuracy=_average_rows(accuracies),
+        t_shap=_average_rows(shares),
+        cc_shap=_average_rows(cc_shap),
+        known_share=rulers.get(name),
+        datasets={
+            "accuracy": frozenset(accuracies["dataset"]),
+            "t_shap": frozenset(shares["dataset"]),
+            "cc_shap": frozenset(cc_shap["dataset"]),
+        },
+    )
 
 
 def _classify_model(name: str, settings: set[str], rulers: Mapping[str, float]) -> str:
@@ -256,96 +281,73 @@ def _classify_model(name: str, settings: set[str], rulers: Mapping[str, float]) 
     # are prompted.
     if ALIGNMENT in settings:
         return ENCODER
-    if settings == {PERPLEXITY}:
-        return TEXT_ONLY
-    return DECODER
+    return TEXT_ONLY if settings == {PERPLEXITY} else DECODER
 
 
-def _select_accuracies(rows: Sequence[Row]) -> tuple[str, str, list[Row]]:
+def _select_accuracies(rows: pd.DataFrame) -> tuple[str, str, pd.DataFrame]:
     """Return the metric, setting and rows of a model's accuracy.
 
     If the evaluation has computed an average over data sets, its row is the only one.
     """
+    measured = rows.dropna(subset="value")
     for metric in ACCURACIES:
-        measured = _select_measured(rows, metric)
-        if not measured:
+        of_metric = measured[measured["metric"] == metric]
+        if of_metric.empty:
             continue
         # Pairs before single texts before others, as the papers compare models.
-        setting = min({row["setting"] for row in measured}, key=rank_setting)
-        of_setting = [row for row in measured if row["setting"] == setting]
-        averages = [row for row in of_setting if row["dataset"] == AVERAGE]
-        return metric, setting, averages or of_setting
-    return "", "", []
+        setting = min(of_metric["setting"], key=rank_setting)
+        of_setting = of_metric[of_metric["setting"] == setting]
+        averages = of_setting[of_setting["dataset"] == AVERAGE]
+        return metric, setting, of_setting if averages.empty else averages
+    return "", "", rows.iloc[:0]
 
 
-def _select_measured(rows: Sequence[Row], metric: str) -> list[Row]:
-    """Return the rows of a metric that have a value."""
-    return [row for row in rows if row["metric"] == metric and row["value"] is not None]
-
-
-def _select_shares(rows: Sequence[Row], preferred: str) -> list[Row]:
+def _select_shares(rows: pd.DataFrame, preferred: str) -> pd.DataFrame:
     """Return the rows of a model's T-SHAP in the preferred setting; without such rows, in the first
     other setting.
     """
-    measured = [row for row in rows if row["value"] is not None]
-    settings = {row["setting"] for row in measured}
-    setting = (
-        preferred
-        if preferred in settings
-        else min(settings, key=rank_setting, default="")
-    )
-    return [row for row in measured if row["setting"] == setting]
+    measured = rows.dropna(subset="value")
+    setting = preferred
+    if preferred not in set(measured["setting"]):
+        setting = min(measured["setting"], key=rank_setting, default="")
+    return measured[measured["setting"] == setting]
 
 
-def _select_cc_shap(rows: Sequence[Row]) -> list[Row]:
+def _select_cc_shap(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a model's CC-SHAP: of explanations after the answer if there are any, else
     of another kind.
     """
+    measured = rows.dropna(subset="value")
     for metric in CC_SHAP_METRICS.values():
-        measured = _select_measured(rows, metric)
-        if measured:
-            return measured
-    return []
+        of_metric = measured[measured["metric"] == metric]
+        if not of_metric.empty:
+            return of_metric
+    return rows.iloc[:0]
 
 
-def _average_rows(rows: Sequence[Row]) -> Measure:
+def _average_rows(rows: pd.DataFrame) -> Measure:
     """Return the mean of the values in rows, one for each data set; `NOT_MEASURED` without rows."""
-    measures = []
-    for row in rows:
-        measures.append(
-            Measure(
-                row["value"],
-                row["n"],
-                row["ci_low"],
-                row["ci_high"],
-                images=row.get("images"),
-            )
-        )
-    return average_measures(measures) if measures else NOT_MEASURED
+    if rows.empty:
+        return NOT_MEASURED
+    return average_measures([Measure(**number) for number in list_numbers(rows)])
 
 
 def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     """Return sentences that describe the findings; the first sentence is the main finding."""
-    rulers = [
-        finding for finding in findings if finding.kind == RULER and finding.t_shap.n
-    ]
+    rulers = [finding for finding in findings if finding.kind == RULER]
     models = [finding for finding in findings if finding.kind != RULER]
-    reliances = _describe_reliances([model for model in models if model.t_shap.n])
-    accurate = [model for model in models if model.accuracy.n]
+    reliances = _describe_reliances(select_measured(models, "t_shap"))
+    accurate = select_measured(models, "accuracy")
     # What models rely on is said first where there is something to say; accuracies then need no
     # subject of their own.
-    is_decided = any(model.reliance in RELIANCES for model in models)
-    if is_decided:
+    if any(model.reliance in RELIANCES for model in models):
         sentences = [*reliances, *_describe_accuracy(accurate, "They")]
-    elif all(model.kind == TEXT_ONLY for model in models):
-        sentences = [
-            *_describe_accuracy(accurate, "Models that do not see the image"),
-            *reliances,
-        ]
     else:
-        sentences = [*_describe_accuracy(accurate, "The models"), *reliances]
-    sentences += _describe_rulers(rulers)
-    sentences += _describe_cc_shap([model for model in models if model.cc_shap.n])
+        are_blind = all(model.kind == TEXT_ONLY for model in models)
+        subject = "Models that do not see the image" if are_blind else "The models"
+        sentences = [*_describe_accuracy(accurate, subject), *reliances]
+    sentences += _describe_rulers(select_measured(rulers, "t_shap"))
+    sentences += _describe_cc_shap(select_measured(models, "cc_shap"))
     return sentences or ["This study has no results of models."]
 
 
@@ -353,29 +355,36 @@ def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
     """Return the sentence about the modality that models rely on; none without models."""
     if not models:
         return []
+    members_of: dict[str, list[ModelFinding]] = {}
+    for model in models:
+        members_of.setdefault(model.reliance, []).append(model)
     clauses = []
     for reliance, phrase in RELIANCES.items():
-        members = [model for model in models if model.reliance == reliance]
-        if members:
-            clauses.append(
-                f"{_name_models(members, _format_t_shap)} {_inflect('relies', members)} {phrase}"
-            )
+        if members := members_of.get(reliance):
+            names = _name_models(members, _format_t_shap)
+            clauses.append(f"{names} {_inflect('relies', members)} {phrase}")
+
     # Models with too few items come last, or get a separate sentence if no other model has a
     # clause.
-    undecided = [model for model in models if model.reliance == "unknown"]
+    undecided = members_of.get("unknown", [])
     names = _name_models(undecided, _format_t_shap)
-    if undecided and not clauses:
+    if not clauses:
         sentence = f"Too few items to say whether {names} {_inflect('relies', undecided)} on text or on images."
-    else:
-        if undecided:
-            clauses.append(f"there are too few items to say for {names}")
-        are_apart = len(group_by_datasets(models, "t_shap")) > 1
-        remark = ", each on its own data sets" if are_apart else ""
-        sentence = (
+        return [_label_first_bracket(sentence)]
+    if undecided:
+        clauses.append(f"there are too few items to say for {names}")
+    are_apart = len(group_by_datasets(models, "t_shap")) > 1
+    remark = ", each on its own data sets" if are_apart else ""
+    return [
+        _label_first_bracket(
             f"Among models that match images with texts, {'; '.join(clauses)}{remark}."
         )
-    # The first bracket says what its number is.
-    return [sentence.replace("(", "(share of the text: ", 1)]
+    ]
+
+
+def _label_first_bracket(sentence: str) -> str:
+    """Return a sentence in which the first bracket says what its number is."""
+    return sentence.replace("(", "(share of the text: ", 1)
 
 
 def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str]:

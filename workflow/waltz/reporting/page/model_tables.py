@@ -2,22 +2,24 @@
 behind these.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from waltz.core.files import parquet
-from waltz.core.schema import COMPARISONS, METRICS, SHARES
+import pandas as pd
+
+from waltz.core.records import read_frame
+from waltz.core.schema import ComparisonRecord, MetricRecord, ShareRecord
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.settings import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.fidelity import get_fidelity
 from waltz.reporting.page.page_tables import (
     PageTable,
-    Row,
-    build_cell,
-    build_text_cell,
-    group_rows,
+    build_cells,
+    build_text_cells,
     select_cells,
 )
+from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import PAGE_TABLES
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -31,7 +33,16 @@ EDIT_SETTINGS = {
 }
 """Name of each group of counterfactual edits by their effect, by the prefix of the group's metrics.
 """
-CLAIM_VERDICTS = {1.0: "supported", 0.0: "refuted", None: "undecided"}
+CLAIM_VERDICTS = {1.0: "supported", 0.0: "refuted"}
+"""Verdict about the claim of the thesis by its value; without a value it is `undecided`."""
+TIE_VERDICTS = {True: "right (Eq. 3.1)", False: "wrong (released code)"}
+"""Verdict about a tie in the paper's accuracy, by `Fidelity.tied_pair_is_right`."""
+SHARE_STATISTICS = {
+    "t_shap_sd": "sd",
+    "standard_error": "standard_error",
+    "rho": "rho",
+}
+"""Column of each statistic of T-SHAP that has no interval, by its metric in the table."""
 
 
 def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
@@ -44,111 +55,118 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
     """
     if "metrics" not in files:
         return []
-    metrics = parquet.read_rows(files["metrics"], METRICS)
+    metrics = read_frame(files["metrics"], MetricRecord)
+    comparisons = read_frame(files["comparisons"], ComparisonRecord)
     # Data sets of CV-Probes have a condition behind a colon.
-    of_probes = [row for row in metrics if ":" in row["dataset"]]
-    of_items = [row for row in metrics if ":" not in row["dataset"]]
-    of_pairs = [row for row in of_items if row["metric"] in PAIR_METRICS]
-    of_scores = [row for row in of_pairs if row["setting"] in SCORE_SETTINGS]
-    of_prompts = [row for row in of_pairs if row["setting"] not in SCORE_SETTINGS]
+    is_of_probes = metrics["dataset"].str.contains(":")
+    of_items = metrics[~is_of_probes]
+    of_pairs = of_items[of_items["metric"].isin(PAIR_METRICS)]
+    is_score = of_pairs["setting"].isin(SCORE_SETTINGS)
     tables = [
-        *_make_by_profile(make_metrics_table, of_scores),
-        *_make_by_profile(make_decoder_table, of_prompts),
-        *make_answer_tables([row for row in of_items if row["metric"] == "accuracy"]),
-        *_make_by_profile(make_cv_probes_table, of_probes),
-        *_make_by_profile(
-            make_comparison_table, parquet.read_rows(files["comparisons"], COMPARISONS)
-        ),
+        *_make_by_profile(make_metrics_table, of_pairs[is_score]),
+        *_make_by_profile(make_decoder_table, of_pairs[~is_score]),
+        *make_answer_tables(of_items[of_items["metric"] == "accuracy"]),
+        *_make_by_profile(make_cv_probes_table, metrics[is_of_probes]),
+        *_make_by_profile(make_comparison_table, comparisons),
     ]
     if "shares" in files:
-        companions = parquet.read_rows(files["attributed"], METRICS)
-        verbs = [row for row in companions if row["dataset"].startswith("cv-probes:")]
-        tables += _make_by_profile(
-            make_share_table, parquet.read_rows(files["shares"], SHARES)
-        )
+        shares = read_frame(files["shares"], ShareRecord)
+        companions = read_frame(files["attributed"], MetricRecord)
+        is_of_verbs = companions["dataset"].str.startswith("cv-probes:")
+        tables += _make_by_profile(make_share_table, shares)
         tables += make_companion_tables(companions)
-        tables += _make_by_profile(make_verb_table, verbs)
+        tables += _make_by_profile(make_verb_table, companions[is_of_verbs])
     if "tested" in files:
-        tables += make_edit_tables(parquet.read_rows(files["tested"], METRICS))
+        tables += make_edit_tables(read_frame(files["tested"], MetricRecord))
     return tables
 
 
 def _make_by_profile(
-    make_table: Callable[[Sequence[Row], str], PageTable], rows: Sequence[Row]
+    make_table: Callable[[pd.DataFrame, str], PageTable], rows: pd.DataFrame
 ) -> list[PageTable]:
     """Return one table for each profile in the rows, made by a function of its rows and its name."""
     return [
-        make_table(profile_rows, profile)
-        for profile, profile_rows in group_rows(rows, "profile").items()
+        make_table(profile_rows, str(profile))
+        for profile, profile_rows in rows.groupby("profile", sort=False)
     ]
 
 
-def make_metrics_table(rows: Sequence[Row], profile: str) -> PageTable:
+def make_metrics_table(rows: pd.DataFrame, profile: str) -> PageTable:
     """Return the metrics of scores in one profile: a row for each metric and model, a column for
     each data set.
+
+    A metric that does not apply to a model has no row, and a remark names the model.
+
+    Args:
+        rows: Frame of `MetricRecord`.
+        profile: The profile of all rows.
     """
     declaration = PAGE_TABLES["metrics"]
-    # A metric that does not apply to a model has no row; a missing number has one, with its reason.
-    applicable = [row for row in rows if row["reason"] != NOT_APPLICABLE]
+    is_applicable = rows["reason"] != NOT_APPLICABLE
+    cells = select_cells(declaration, rows[is_applicable])
+    models = rows.loc[~is_applicable, "model"].unique()
+    remarks = (f"{', '.join(models)}: {NOT_APPLICABLE}",) if len(models) else ()
     # Profiles differ in how the pairwise accuracy of the paper counts ties.
-    verdict = (
-        "right (Eq. 3.1)"
-        if get_fidelity(profile).tied_pair_is_right
-        else "wrong (released code)"
-    )
-    fact = f"In the paper a tie is {verdict}."
+    verdict = TIE_VERDICTS[get_fidelity(profile).tied_pair_is_right]
     return PageTable(
-        declaration, select_cells(declaration, applicable), profile, fact=fact
+        declaration, cells, profile, remarks, fact=f"In the paper a tie is {verdict}."
     )
 
 
-def make_decoder_table(rows: Sequence[Row], profile: str) -> PageTable:
+def make_decoder_table(rows: pd.DataFrame, profile: str) -> PageTable:
     """Return the accuracy of decoders on captions and foils in one profile."""
     declaration = PAGE_TABLES["decoders"]
-    applicable = [row for row in rows if row["reason"] != NOT_APPLICABLE]
-    return PageTable(declaration, select_cells(declaration, applicable), profile)
+    is_applicable = rows["reason"] != NOT_APPLICABLE
+    return PageTable(
+        declaration, select_cells(declaration, rows[is_applicable]), profile
+    )
 
 
-def make_answer_tables(rows: Sequence[Row]) -> list[PageTable]:
+def make_answer_tables(rows: pd.DataFrame) -> list[PageTable]:
     """Return one table with the accuracy of answers and labels; no table without rows."""
     declaration = PAGE_TABLES["answers"]
-    return [PageTable(declaration, select_cells(declaration, rows))] if rows else []
+    return _make_unless_empty(declaration, select_cells(declaration, rows))
 
 
-def make_cv_probes_table(rows: Sequence[Row], profile: str) -> PageTable:
+def _make_unless_empty(declaration: Declaration, cells: list[Cell]) -> list[PageTable]:
+    """Return one table of all profiles; no table without cells."""
+    return [PageTable(declaration, cells)] if cells else []
+
+
+def make_cv_probes_table(rows: pd.DataFrame, profile: str) -> PageTable:
     """Return the numbers on CV-Probes in one profile: a row for each form and model, a column for
     each condition.
     """
     declaration = PAGE_TABLES["probes"]
-    cells = [build_cell(declaration, row["metric"], row) for row in rows]
-    return PageTable(declaration, cells, profile)
+    return PageTable(declaration, build_cells(declaration, rows), profile)
 
 
-def make_comparison_table(rows: Sequence[Row], profile: str) -> PageTable:
-    """Return the pairs of models whose acc_r differs significantly, in one profile."""
+def make_comparison_table(rows: pd.DataFrame, profile: str) -> PageTable:
+    """Return the pairs of models whose acc_r differs significantly, in one profile.
+
+    Args:
+        rows: Frame of `ComparisonRecord`.
+        profile: The profile of all rows.
+    """
     declaration = PAGE_TABLES["comparisons"]
     # All comparisons are counted in the note; only significant ones get rows.
-    compared = [row for row in rows if row["metric"] == "acc_r"]
-    significant = [
-        row
-        for row in compared
-        if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE_LEVEL
-    ]
+    compared = rows[rows["metric"] == "acc_r"]
+    significant = compared[compared["p_holm"] <= SIGNIFICANCE_LEVEL]
+    names = significant.assign(
+        model=significant["model_a"] + " − " + significant["model_b"]
+    )
+    low = significant["ci_low"].map(" [{:+.1f}, ".format)
+    high = significant["ci_high"].map("{:+.1f}]".format)
+    has_interval = significant[["ci_low", "ci_high"]].notna().all(axis=1)
+    differences = significant["difference"].map("{:+.1f}".format)
+    texts = {
+        "a − b": differences + (low + high).where(has_interval, ""),
+        "p, corrected": significant["p_holm"].map("{:.2g}".format),
+        "n": significant["n"].astype(str),
+    }
     cells = []
-    for row in significant:
-        interval = ""
-        if row["ci_low"] is not None and row["ci_high"] is not None:
-            interval = f" [{row['ci_low']:+.1f}, {row['ci_high']:+.1f}]"
-        texts = {
-            "a − b": f"{row['difference']:+.1f}{interval}",
-            "p, corrected": f"{row['p_holm']:.2g}",
-            "n": str(row["n"]),
-        }
-        models = f"{row['model_a']} − {row['model_b']}"
-        cells += [
-            build_text_cell(declaration, name, text, row, model=models)
-            for name, text in texts.items()
-        ]
+    for metric, column in texts.items():
+        cells += build_text_cells(declaration, names, metric, column)
     fact = (
         f"{len(significant)} of {len(compared)} paired comparisons (McNemar's exact test on the items that both scored,"
         " those of an image together, a tie better than wrong and worse than right)"
@@ -158,128 +176,87 @@ def make_comparison_table(rows: Sequence[Row], profile: str) -> PageTable:
     return PageTable(declaration, cells, profile, fact=fact)
 
 
-def make_share_table(rows: Sequence[Row], profile: str) -> PageTable:
+def make_share_table(rows: pd.DataFrame, profile: str) -> PageTable:
     """Return T-SHAP in one profile: a row for each number, model, role and setting, a column for
     each data set.
 
     Remarks below the table say how many texts of each row have no T-SHAP, and why.
+
+    Args:
+        rows: Frame of `ShareRecord`.
+        profile: The profile of all rows.
     """
     declaration = PAGE_TABLES["shares"]
-    cells = []
-    remarks = []
-    for row in rows:
-        setting = f"{row['role']}, {row['setting']}"
-        cells.append(build_cell(declaration, "t_shap", row, setting=setting))
-        further = {
-            "t_shap_sd": row["sd"],
-            "standard_error": row["standard_error"],
-            "rho": row["rho"],
-        }
-        for metric, value in further.items():
-            if value is not None:
-                # These numbers have no interval, so the interval of T-SHAP must not stay in the
-                # row.
-                number = {
-                    **row,
-                    "value": value,
-                    "ci_low": None,
-                    "ci_high": None,
-                    "images": None,
-                    "reason": None,
-                }
-                cells.append(build_cell(declaration, metric, number, setting=setting))
-        if row["mm_skew"]:
-            cells.append(
-                build_text_cell(
-                    declaration, "mm_skew", row["mm_skew"], row, setting=setting
-                )
-            )
-        for entry in row["missing"]:
-            remarks.append(
-                f"{row['dataset']}, {row['model']}, {setting}: {entry['count']} without a T-SHAP: {entry['reason']}"
-            )
+    rows = rows.assign(setting=rows["role"] + ", " + rows["setting"])
+    cells = build_cells(declaration, rows.assign(metric="t_shap"))
+    names = rows[["profile", "model", "dataset", "setting", "n"]]
+    for metric, column in SHARE_STATISTICS.items():
+        # The interval of T-SHAP is not an interval of its deviation, error or correlation.
+        statistic = names.assign(metric=metric, value=rows[column])
+        cells += build_cells(declaration, statistic.dropna(subset="value"))
+    skewed = rows.dropna(subset="mm_skew")
+    cells += build_text_cells(declaration, skewed, "mm_skew", skewed["mm_skew"])
+
+    labels = rows["dataset"] + ", " + rows["model"] + ", " + rows["setting"]
+    missing = rows["missing"].set_axis(labels).explode().dropna()
+    remarks = [
+        f"{label}: {entry['count']} without a T-SHAP: {entry['reason']}"
+        for label, entry in missing.items()
+    ]
     return PageTable(declaration, cells, profile, tuple(remarks))
 
 
-def make_companion_tables(rows: Sequence[Row]) -> list[PageTable]:
+def make_companion_tables(rows: pd.DataFrame) -> list[PageTable]:
     """Return one table of accuracy without one modality, EMAP and perceptual score; no table
     without numbers.
     """
     declaration = PAGE_TABLES["companions"]
     # Encoders have companion measures in this profile alone, whatever profiles the study has.
-    cells = select_cells(
-        declaration, [row for row in rows if row["profile"] == "equations"]
-    )
-    return [PageTable(declaration, cells)] if cells else []
+    of_profile = rows[rows["profile"] == "equations"]
+    return _make_unless_empty(declaration, select_cells(declaration, of_profile))
 
 
-def make_verb_table(rows: Sequence[Row], profile: str) -> PageTable:
+def make_verb_table(rows: pd.DataFrame, profile: str) -> PageTable:
     """Return the contribution of the verb on CV-Probes in one profile."""
     declaration = PAGE_TABLES["verbs"]
-    # Condition and prediction without any item have no row.
-    largest_n: dict[tuple[str, str, str], int] = {}
-    for row in rows:
-        position = (row["model"], row["dataset"], row["setting"])
-        largest_n[position] = max(row["n"], largest_n.get(position, 0))
-    measured = [
-        row
-        for row in rows
-        if largest_n[row["model"], row["dataset"], row["setting"]] > 0
-    ]
-    cells = []
-    for model, dataset, setting in dict.fromkeys(
-        (row["model"], row["dataset"], row["setting"]) for row in measured
-    ):
-        names = {"model": model, "dataset": dataset, "setting": setting}
-        cells.append(
-            build_text_cell(
-                declaration, "n", str(largest_n[model, dataset, setting]), {}, **names
-            )
-        )
-    return PageTable(
-        declaration, [*cells, *select_cells(declaration, measured)], profile
-    )
+    names = ["model", "dataset", "setting"]
+    # n of a row is the largest of its metrics; condition and prediction without any item have no
+    # row.
+    largest_n = rows.groupby(names, sort=False)["n"].transform("max")
+    measured = rows[largest_n > 0]
+    first = measured.drop_duplicates(names)
+    cells = build_text_cells(declaration, first, "n", largest_n.astype(str))
+    cells += select_cells(declaration, measured)
+    return PageTable(declaration, cells, profile)
 
 
-def make_edit_tables(rows: Sequence[Row]) -> list[PageTable]:
+def make_edit_tables(rows: pd.DataFrame) -> list[PageTable]:
     """Return one table of the changes of contributions by counterfactual edits; no table without
     edits.
 
     Args:
-        rows: Rows of the layout `METRICS` of stage consistency.
+        rows: Frame of `MetricRecord` of stage consistency.
     """
     declaration = PAGE_TABLES["edits"]
-    parts: dict[tuple[str, str, str, str], dict[str, Row]] = {}
-    for row in rows:
-        # `edits:flipping:answer` is the shift of answers by edits that change the answer.
-        prefix, _, part = row["metric"].rpartition(":")
-        if prefix in EDIT_SETTINGS:
-            position = (row["profile"], row["model"], row["dataset"], prefix)
-            parts.setdefault(position, {})[part] = row
-    datasets = list(dict.fromkeys(dataset for _, _, dataset, _ in parts))
-    prefixes = list(EDIT_SETTINGS)
+    # `edits:flipping:answer` is the shift of answers by edits that change the answer.
+    parts = rows["metric"].str.rpartition(":")
+    edits = rows.assign(metric=parts[2], setting=parts[0])
+    edits = edits[edits["setting"].isin(EDIT_SETTINGS)]
+    # Data sets are sorted as they appear, kinds of edits as in `EDIT_SETTINGS`.
+    datasets = pd.Categorical(edits["dataset"], edits["dataset"].unique())
+    settings = pd.Categorical(edits["setting"], list(EDIT_SETTINGS))
+    edits = edits.assign(
+        dataset=datasets, setting=settings.rename_categories(EDIT_SETTINGS)
+    )
+    names = ["profile", "model", "dataset", "setting"]
+    edits = edits[edits["n"] > 0].sort_values(names, kind="stable")
 
-    def rank(position: tuple[str, str, str, str]) -> tuple[str, str, int, int]:
-        profile, model, dataset, prefix = position
-        return profile, model, datasets.index(dataset), prefixes.index(prefix)
-
-    cells = []
-    for position in sorted(parts, key=rank):
-        numbers = parts[position]
-        setting = EDIT_SETTINGS[position[-1]]
-        # n and the names of the cell are the same in all parts of a position.
-        difference = numbers["difference"]
-        if not difference["n"]:
-            continue
-        cells.append(
-            build_text_cell(
-                declaration, "n", str(difference["n"]), difference, setting=setting
-            )
-        )
-        for part in ("answer", "explanation", "difference"):
-            cells.append(build_cell(declaration, part, numbers[part], setting=setting))
-        claim = CLAIM_VERDICTS[numbers["claim"]["value"]]
-        cells.append(
-            build_text_cell(declaration, "claim", claim, difference, setting=setting)
-        )
-    return [PageTable(declaration, cells)] if cells else []
+    is_claim = edits["metric"] == "claim"
+    claims = edits["value"].map(CLAIM_VERDICTS).fillna("undecided")
+    counts = edits.drop_duplicates(names)
+    cells = [
+        *build_text_cells(declaration, counts[names], "n", counts["n"].astype(str)),
+        *build_cells(declaration, edits[~is_claim]),
+        *build_text_cells(declaration, edits.loc[is_claim, names], "claim", claims),
+    ]
+    return _make_unless_empty(declaration, cells)

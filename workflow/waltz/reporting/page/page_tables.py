@@ -1,17 +1,24 @@
 """Tables that only the page shows: cells of one declared table, laid out as headings and texts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import pandas as pd
 
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.formats import format_notes, format_short_cell
 from waltz.reporting.tables.grid import Grid, MarkedCell, lay_out_grid
 
-Row = Mapping[str, Any]
-"""Row of a result file, by column."""
+NAMES = ["profile", "model", "dataset", "setting"]
+TEXTS = [*NAMES, "metric", "reason", "text"]
+COUNTS = ["n", "images"]
+NUMBERS = ["value", "ci_low", "ci_high", *COUNTS]
+"""Fields of `Cell` that tables of the page have: names, all texts, whole numbers, all numbers."""
+Rows = list[dict[str, Any]]
+"""Rows of a frame, each as values by column."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +69,14 @@ class PageTable:
     @property
     def id(self) -> str:
         """Id of the table's anchor on the page."""
-        return (
-            f"{self.declaration.id}-{self.profile}"
-            if self.profile
-            else self.declaration.id
-        )
+        return "-".join(filter(None, (self.declaration.id, self.profile)))
 
     @property
     def title(self) -> str:
         """Title of the table, with its profile."""
-        return (
-            f"{self.declaration.title}, profile {self.profile}"
-            if self.profile
-            else self.declaration.title
-        )
+        if not self.profile:
+            return self.declaration.title
+        return f"{self.declaration.title}, profile {self.profile}"
 
     @property
     def note(self) -> str:
@@ -92,9 +93,9 @@ class PageTable:
         """Headings of the table: those of the names of rows, without the group's name, then those
         of the columns.
         """
-        labels = (
-            _label_datasets(self.cells) if self.declaration.columns == "dataset" else {}
-        )
+        labels: dict[str, str] = {}
+        if self.declaration.columns == "dataset":
+            labels = _label_datasets(self.cells)
         columns = []
         for levels in self._grid.columns:
             heading = " ".join(filter(None, levels))
@@ -122,86 +123,73 @@ class PageTable:
         return lay_out_grid(self.declaration, self.cells)
 
 
-def build_cell(declaration: Declaration, metric: str, row: Row, **names: str) -> Cell:
-    """Return the cell of a number in a row of a result file.
+def build_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]:
+    """Return one cell for each row of a frame.
 
     Args:
         declaration: The table.
+        rows: Columns are fields of `Cell`: `metric` (its name in the table), other names, and the
+            columns of a `Measure`. Columns that the frame lacks are empty in all cells; columns
+            that are no fields of `Cell` are ignored.
+    """
+    texts = rows.reindex(columns=TEXTS)
+    names = _list_rows(texts.astype(object).where(texts.notna(), ""))
+    cells = []
+    for name, number in zip(names, list_numbers(rows), strict=True):
+        cell = Cell(
+            table=declaration.id,
+            paper_value=None,
+            difference=None,
+            verdict="",
+            **name,
+            **number,
+        )
+        cells.append(cell)
+    return cells
+
+
+def list_numbers(rows: pd.DataFrame) -> Rows:
+    """Return the numbers of each row's measure; None stands for NaN."""
+    # A column with missing numbers holds floats, but counts are whole numbers.
+    numbers = rows.reindex(columns=NUMBERS).astype(dict.fromkeys(COUNTS, "Int64"))
+    return _list_rows(numbers.astype(object).where(numbers.notna(), None))
+
+
+def _list_rows(rows: pd.DataFrame) -> Rows:
+    values: Any = rows.to_dict("records")
+    return list(values)
+
+
+def build_text_cells(
+    declaration: Declaration, names: pd.DataFrame, metric: str, texts: "pd.Series[str]"
+) -> list[Cell]:
+    """Return one cell with a text in the place of a number for each row of a frame.
+
+    Args:
+        declaration: The table.
+        names: Names of the cells; other columns are ignored.
         metric: Metric in the table.
-        row: Row with `value`, `n`, `ci_low` and `ci_high`, perhaps with `reason` and `images`, and
-            with names of the cell.
-        **names: Names that the row lacks or that are different in the table: `profile`, `model`, `dataset` or
-            `setting`.
+        texts: Text of each row.
     """
-    return replace(
-        build_text_cell(declaration, metric, "", row, **names),
-        value=row["value"],
-        n=row["n"],
-        ci_low=row["ci_low"],
-        ci_high=row["ci_high"],
-        reason=row.get("reason") or "",
-        images=row.get("images"),
-    )
+    rows = names.reindex(columns=NAMES).assign(metric=metric, text=texts)
+    return build_cells(declaration, rows)
 
 
-def build_text_cell(
-    declaration: Declaration, metric: str, text: str, row: Row, **names: str
-) -> Cell:
-    """Return a cell with a text in the place of a number; `row` and `names` are the same as in
-    `build_cell`.
-    """
-    # Names of the row replace empty ones, and named arguments replace names of the row.
-    all_names = {
-        "profile": "",
-        "model": "",
-        "dataset": "",
-        "setting": "",
-        **row,
-        **names,
-    }
-    return Cell(
-        table=declaration.id,
-        profile=all_names["profile"],
-        metric=metric,
-        model=all_names["model"],
-        dataset=all_names["dataset"],
-        setting=all_names["setting"],
-        value=None,
-        n=None,
-        ci_low=None,
-        ci_high=None,
-        paper_value=None,
-        difference=None,
-        verdict="",
-        reason="",
-        text=text,
-    )
-
-
-def select_cells(declaration: Declaration, rows: Sequence[Row]) -> list[Cell]:
+def select_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]:
     """Return the cells of the metrics that a table shows, metric by metric.
 
     Args:
         declaration: The table; a source without settings takes rows of all settings.
-        rows: Rows of the layout `METRICS`.
+        rows: Frame of `MetricRecord`.
     """
     cells = []
     for metric, sources in declaration.sources.items():
         for source in sources:
-            takes_all_settings = source.settings == ("",)
-            for row in rows:
-                has_setting = takes_all_settings or row["setting"] in source.settings
-                if row["metric"] == source.metric and has_setting:
-                    cells.append(build_cell(declaration, metric, row))
+            is_shown = rows["metric"] == source.metric
+            if source.settings != ("",):
+                is_shown &= rows["setting"].isin(source.settings)
+            cells += build_cells(declaration, rows[is_shown].assign(metric=metric))
     return cells
-
-
-def group_rows(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
-    """Group rows by the value of a column; groups are in order of appearance."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row[key], []).append(row)
-    return groups
 
 
 def _label_datasets(cells: Sequence[Cell]) -> dict[str, str]:
@@ -223,8 +211,6 @@ def _label_datasets(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _format_entry(entry: MarkedCell | None) -> PageText:
-    return (
-        PageText("")
-        if entry is None
-        else PageText(format_short_cell(entry.cell), entry.note)
-    )
+    if entry is None:
+        return PageText("")
+    return PageText(format_short_cell(entry.cell), entry.note)

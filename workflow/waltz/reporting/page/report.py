@@ -4,18 +4,17 @@ records.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from waltz.core.files import parquet
+from waltz.core import records
 from waltz.core.files.atomic import write_text
-from waltz.core.redaction import redact_url
-from waltz.core.schema import SCENE_SCORES
-from waltz.plan.raw_files import name_files
+from waltz.core.schema import ImageFaultRecord, SceneScoreRecord
+from waltz.reporting import run_records
 from waltz.reporting.figures.figure_files import list_example_files
 from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
@@ -26,10 +25,11 @@ from waltz.reporting.page.embedded import (
     make_table_json,
     read_figure_size,
 )
+from waltz.reporting.page.example_items import read_items
 from waltz.reporting.page.examples import (
+    BrowserData,
     choose_typical_example,
     read_browser_data,
-    read_items,
 )
 from waltz.reporting.page.findings import (
     ENCODER,
@@ -43,14 +43,12 @@ from waltz.reporting.page.findings import (
     select_comparable,
 )
 from waltz.reporting.page.model_tables import read_model_tables
-from waltz.reporting.page.page_tables import PageTable, Row
+from waltz.reporting.page.page_tables import PageTable
+from waltz.reporting.page.sources import SourceSection, describe_sources
 from waltz.reporting.run_records import (
-    Record,
+    RunRecord,
     list_cropping_models,
     list_warnings,
-    read_image_faults,
-    read_records,
-    resolve_checksums,
     resolve_revisions,
     summarize_runs,
 )
@@ -83,7 +81,6 @@ CLASSES = dict(
 )
 """Class in the style sheet for each kind of cell."""
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
-SYNTHETIC_LICENCE = "drawn by this package, sprites CC-BY 4.0"
 MAX_FAULTS = 200
 """Largest number of unusable images that the page lists."""
 
@@ -108,12 +105,27 @@ class FigureSection:
 
 
 @dataclass(frozen=True)
+class UnusableImage:
+    """Image that cannot be used.
+
+    Attributes:
+        source: Source of the image.
+        image: Path of the image within its source.
+        fault: Description of the fault.
+    """
+
+    source: str
+    image: str
+    fault: str
+
+
+@dataclass(frozen=True)
 class ReportInputs:
     """Contents of the report of a study.
 
     Attributes:
         study: Name of the study.
-        sources: Entry of each source of the study, by name, with licence, citation and files.
+        sources: Sources of the study.
         records: Run records.
         findings: Findings of each model.
         cells: Cells of all declared tables and profiles.
@@ -121,23 +133,23 @@ class ReportInputs:
         figures: Figures of the page.
         models: Tables of model results.
         construction: Tables about the construction of the benchmark.
-        scene_scores: Rows of the scene models' scores.
-        faults: Images that cannot be used, as rows of source, image and fault.
-        browser: Data of the example browser.
+        scene_scores: Scores of the scene models.
+        faults: Images that cannot be used.
+        browser: Data of the example browser; None without examples.
     """
 
     study: str
-    sources: Mapping[str, Mapping[str, Any]]
-    records: Sequence[Record] = ()
+    sources: Sequence[SourceSection] = ()
+    records: Sequence[RunRecord] = ()
     findings: Sequence[ModelFinding] = ()
     cells: Sequence[Cell] = ()
     significance: SignificanceTests = UNPAIRED
     figures: Sequence[FigureSection] = ()
     models: Sequence[PageTable] = ()
     construction: Sequence[PageTable] = ()
-    scene_scores: Sequence[Row] = ()
-    faults: Sequence[Row] = ()
-    browser: Mapping[str, Any] = field(default_factory=dict)
+    scene_scores: Sequence[SceneScoreRecord] = ()
+    faults: Sequence[UnusableImage] = ()
+    browser: BrowserData | None = None
 
 
 def read_report(
@@ -153,8 +165,8 @@ def read_report(
     """
     lock = Path(settings["lock"])
     # Models with the revision `lock` are shown with the commits that were downloaded.
-    records = resolve_revisions(
-        read_records(inputs["records"], results), settings["locked"], lock
+    runs = resolve_revisions(
+        run_records.read_records(inputs["records"], results), settings["locked"], lock
     )
     # Lists of files come in the order of the names in the settings.
     items = read_items(
@@ -170,26 +182,26 @@ def read_report(
     figures += list_example_figures(
         inputs.get("samples", ()), settings["sample_figures"]
     )
-    scene_scores: list[Row] = []
+    scene_scores: list[SceneScoreRecord] = []
     for file in inputs["scores"]:
-        scene_scores += parquet.read(file, SCENE_SCORES).to_pylist()
+        scene_scores += records.read_records(file, SceneScoreRecord)
     # A study without scores has no comparisons.
     comparisons = [inputs["comparisons"]] if "comparisons" in inputs else []
 
-    findings = read_findings(inputs, records)
-    # The browser's data come after the findings: the typical example depends on both.
+    findings = read_findings(inputs, runs)
     browser = read_browser_data(
         items,
         settings["runs"],
         dict(zip(settings["images"], inputs["images"], strict=True)),
         settings["samples"],
         settings["seed"],
-        list_cropping_models(records),
+        list_cropping_models(runs),
     )
+    browser["typical"] = choose_typical_example(browser, rank_shares(findings))
     return ReportInputs(
         study=settings["study"],
-        sources=resolve_checksums(settings["sources"], lock),
-        records=records,
+        sources=describe_sources(settings["sources"], runs, lock),
+        records=runs,
         findings=findings,
         cells=read_cells(inputs["cells"]),
         significance=read_significance_tests(comparisons, settings["confidence"]),
@@ -197,10 +209,22 @@ def read_report(
         models=read_model_tables(inputs),
         construction=read_construction_tables(inputs),
         scene_scores=scene_scores,
-        faults=read_image_faults(inputs["faults"]),
-        browser=browser
-        | {"typical": choose_typical_example(browser, rank_shares(findings))},
+        faults=_read_unusable_images(inputs["faults"]),
+        browser=browser,
     )
+
+
+def _read_unusable_images(files: Sequence[str | Path]) -> list[UnusableImage]:
+    """Return the images that cannot be used.
+
+    Args:
+        files: Files of `ImageFaultRecord`, each named after its source.
+    """
+    images = []
+    for file in files:
+        for record in records.read_records(file, ImageFaultRecord):
+            images.append(UnusableImage(Path(file).stem, record.image, record.fault))
+    return images
 
 
 def write_report(path: str | Path, report: ReportInputs) -> None:
@@ -219,10 +243,6 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             script=script,
             script_hash=hash_script(script),
             classes=CLASSES,
-            sources=[
-                _describe_source(name, source, report.records)
-                for name, source in report.sources.items()
-            ],
             facts=summarize_runs(report.records),
             sentences=describe_findings(report.findings),
             mixed=list_mixed_means(report.findings),
@@ -262,14 +282,14 @@ def _build_grids(report: ReportInputs, compared: bool) -> dict[str, Any]:
     }
 
 
-def _list_all_warnings(records: Sequence[Record]) -> list[tuple[str, str, int, str]]:
+def _list_all_warnings(runs: Sequence[RunRecord]) -> list[tuple[str, str, int, str]]:
     """Return all warnings of runs, each as the name of the run, its kind, its number of cases and
     their reasons.
     """
     warnings = []
-    for record in records:
-        for kind, count, reasons in list_warnings(record):
-            warnings.append((record.name, kind, count, reasons))
+    for run in runs:
+        for kind, count, reasons in list_warnings(run):
+            warnings.append((run.name, kind, count, reasons))
     return warnings
 
 
@@ -380,40 +400,6 @@ def find_numeric_columns(table: PageTable) -> list[bool]:
                 if not re.match(NUMBER, text):
                     is_numeric[column] = False
     return is_numeric
-
-
-def _describe_source(
-    name: str, source: Mapping[str, Any], records: Sequence[Record]
-) -> dict[str, Any]:
-    """Return the facts about a source for the template: licence, citation, numbers of rows, files
-    with checksums.
-    """
-    facts = next(
-        (record.facts for record in records if record.name == f"sources/{name}"), {}
-    )
-    entries = name_files(source["files"], source.get("images"))
-    # Drawn scenes need no licence of others: the package draws them itself.
-    is_drawn = all("drawn" in file for file in entries.values())
-    files = []
-    for part, file in entries.items():
-        # A file has a path, a URL (shown without secrets), or is drawn.
-        origin = (
-            file.get("path")
-            or redact_url(file.get("url", ""))
-            or f"drawn: {file.get('drawn')}"
-        )
-        files.append({"name": part, "origin": origin, "sha256": file.get("sha256", "")})
-    return {
-        "name": name,
-        "format": source["format"],
-        "licence": source.get(
-            "licence", SYNTHETIC_LICENCE if is_drawn else "not stated"
-        ),
-        "citation": source.get("citation", ""),
-        "rows": facts.get("rows_in"),
-        "rejected": facts.get("rejected"),
-        "files": files,
-    }
 
 
 def _describe_table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
