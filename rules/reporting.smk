@@ -7,6 +7,7 @@ SAMPLED_RUNS = ask(REPORT.select_attributed_runs, "{encoder}")
 SAMPLED_DATASETS = ask(list_datasets_of, SAMPLED_RUNS)
 STYLE = locate_in_package("reporting/figures/waltz.mplstyle")
 DECLARATIONS = locate_in_package("resources/tables.yaml")
+CHART_DECLARATIONS = locate_in_package("resources/charts.yaml")
 
 
 localrules:  # a second each
@@ -133,7 +134,7 @@ rule charts:
     """The charts of the study's tables, in each profile."""
     input:
         tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        declarations=DECLARATIONS,
+        declarations=[DECLARATIONS, CHART_DECLARATIONS],
         style=STYLE,
     output:
         svg=[

@@ -19,7 +19,7 @@ from waltz.consistency.edit_tests import tests
 from waltz.consistency import metrics
 from waltz.evaluation.prompting.questions import count_earlier_draws
 from waltz.export.valse_layout import build_records, get_file_name
-from waltz.reporting.figures.chart_declarations import VALSE_ROWS
+from waltz.reporting.figures.chart_declarations import CHARTS
 
 metrics.SETTING_OF_TEST["a_test_of_mine"] = "cot"
 row = {
@@ -35,7 +35,7 @@ cells = {("e-snli", name): 0 for name in metrics.SETTING_OF_TEST}
 print(json.dumps({
     "files": [get_file_name(name) for name in ("colours", "sizes", "plurality")],
     "draws": {name: count_earlier_draws(name) for name in ("existence", "counting-small", "relations", "colours")},
-    "chart": [part.label for part in VALSE_ROWS],
+    "chart": [part.label for part in CHARTS["thesis-5.3"].rows],
     "record": build_records([row], {}, "", "coco-captions")["colours:captions:1:0"],
     "averaged": sorted(metrics.select_rescaled(cells, "rescaled_tests")),
 }))

@@ -245,9 +245,7 @@ def test_every_figure_and_the_page_are_there(performed):
     assert not [table for table in shown if table not in page]
     drawn = {file.stem for file in (reporting / "figures").glob("*.svg")}
     assert drawn >= {
-        f"{chart.id}-{profile}"
-        for chart in CHARTS
-        for profile in dress.study()["profiles"]
+        f"{name}-{profile}" for name in CHARTS for profile in dress.study()["profiles"]
     }
     for stage_name in ("evaluation", "shares", "consistency"):
         manifests = list((reporting / "runs" / stage_name).glob("*.json"))

@@ -10,8 +10,7 @@ params, output = snakemake.params, snakemake.output
 
 with log_job(snakemake.log[0]):
     cells = read_cells(snakemake.input.tables)
-    charts = {chart.id: chart for chart in CHARTS}
     for (name, profile), *files in zip(
         params.charts, output.svg, output.png, strict=True
     ):
-        save_figure(draw_chart(charts[name], cells, profile, params.sizes), files)
+        save_figure(draw_chart(CHARTS[name], cells, profile, params.sizes), files)

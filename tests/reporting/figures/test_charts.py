@@ -7,8 +7,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from matplotlib.colors import to_hex, to_rgba
 
+from waltz.core.errors import UserError
 from waltz.core.files.resources import RESOURCES
 from waltz.reporting.figures.chart_cells import Point, select_points
 from waltz.reporting.figures.chart_declarations import (
@@ -16,7 +18,7 @@ from waltz.reporting.figures.chart_declarations import (
     PERCENT,
     Chart,
     Part,
-    select,
+    build_chart,
 )
 from waltz.reporting.figures.charts import (
     COLORS,
@@ -37,6 +39,11 @@ from waltz.reporting.tables.paper_values import RANDOM
 
 PUBLISHED = RESOURCES / "published"
 DOCS = Path(__file__).parents[3] / "docs/reference/figures.md"
+
+
+def select(label, unit=PERCENT, **fields):
+    return Part(label, unit, **{name: (value,) for name, value in fields.items()})
+
 
 CHART = Chart(
     "f",
@@ -331,7 +338,7 @@ def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_
 
 def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():
     chart = Chart(
-        "f", "F", ("t",), (Part("all", {}, "number"),), (select("test a", metric="a"), select("test b", metric="b")),
+        "f", "F", ("t",), (Part("all", "number"),), (select("test a", metric="a"), select("test b", metric="b")),
         (select("high", setting="high"), select("low", setting="low")), kind="counts",
         derived=("counts of correlations",),
     )  # fmt: skip
@@ -427,15 +434,70 @@ def test_accuracy_over_tasks_takes_no_model_with_two_cells_of_a_task():
     assert select_points(chart, cells, "published") == []
 
 
+# Declarations
+
+ENTRY = {
+    "title": "Mine",
+    "tables": ["thesis-3.4"],
+    "panels": [{"label": "AUROC", "metric": "auroc"}],
+    "rows": "model",
+    "series": [{"label": "pieces", "dataset": ["existence", "plurality"]}],
+}
+
+
+def test_an_entry_takes_the_fields_that_it_lacks_from_the_chart_that_it_extends():
+    chart = build_chart(
+        "mine", {"base": ENTRY, "mine": {"extends": "base", "rows": "dataset"}}
+    )
+    assert (chart.id, chart.title, chart.rows) == ("mine", "Mine", "dataset")
+    assert chart.panels == (Part("AUROC", metric=("auroc",)),)
+    assert chart.series == (Part("pieces", dataset=("existence", "plurality")),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"row": "model"}, r"charts\.mine\.row: Unexpected"),
+        ({"rows": "modl"}, r"charts\.mine\.rows\.field: .*'model'"),
+        ({"panels": [{"metric": "auroc"}]}, r"charts\.mine\.panels\.0\.label: "),
+        (
+            {"series": [{"label": "a", "metrik": "a"}]},
+            r"charts\.mine\.series\.list\.0\.metrik: Unexpected",
+        ),
+        ({"tables": ["thesis-3.44"]}, r"no table 'thesis-3.44' .*'thesis-3.4'"),
+        (
+            {"series": [{"label": "a", "table": "thesis-3.44"}]},
+            r"no table 'thesis-3.44' .*'thesis-3.4'",
+        ),
+        ({"kind": "bars"}, r"charts\.mine\.kind: .*'counts'"),
+        ({"derived": ["ac"]}, r"charts\.mine\.derived\.0: "),
+        ({"extends": "bas"}, r"charts\.mine\.extends: .*did you mean 'base'"),
+    ],
+)
+def test_a_faulty_entry_names_its_field(changes, fault):
+    with pytest.raises(UserError, match=fault):
+        build_chart("mine", {"base": ENTRY, "mine": {**ENTRY, **changes}})
+
+
+def test_the_example_of_the_manual_is_a_chart_with_points():
+    manual = (DOCS.parents[1] / "how-to/add-a-chart.md").read_text(encoding="utf-8")
+    _, block, _ = re.split(r"```yaml\n|```\n", manual, maxsplit=2)
+    (name,) = entries = yaml.safe_load(block)
+    chart = build_chart(name, entries)
+    points = select_points(chart, build_paper_cells(*chart.tables), "published")
+    assert {point.panel for point in points} == {part.label for part in chart.panels}
+    assert {point.series for point in points} == {part.label for part in chart.series}
+
+
 # The declared charts, with the paper values alone
 
 
 def draw_with_paper_values(name):
-    chart = next(chart for chart in CHARTS if chart.id == name)
+    chart = CHARTS[name]
     return chart, select_points(chart, build_paper_cells(*chart.tables), "published")
 
 
-@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.id)
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=lambda chart: chart.id)
 def test_every_panel_row_and_series_of_a_chart_has_a_paper_value(chart):
     points = select_points(chart, build_paper_cells(*chart.tables), "published")
     for parts, name in (
@@ -591,8 +653,8 @@ def format_parts(parts):
 
 def test_every_chart_is_documented_with_its_panels_rows_series_and_tables():
     documented = read_documented_charts()
-    assert list(documented) == [chart.id for chart in CHARTS]
-    for chart in CHARTS:
+    assert list(documented) == list(CHARTS)
+    for chart in CHARTS.values():
         paper, panels, rows, series, tables, difference = documented[chart.id]
         assert (panels, rows, series) == tuple(
             map(format_parts, (chart.panels, chart.rows, chart.series))
@@ -668,7 +730,7 @@ def list_documented_figures(paper):
                     f"{prefix}{dot}{n}"
                     for n in range(int(begin), int(last.rpartition(".")[2]) + 1)
                 }
-    for chart in CHARTS:
+    for chart in CHARTS.values():
         for name in (chart.id, *chart.further_figures):
             base, _, figure = (
                 name.replace("-figure-", "-").removesuffix("-bars").rpartition("-")

@@ -79,7 +79,7 @@ def test_a_table_of_ones_own_shows_its_models_data_sets_and_settings():
         ({"notes": "a remark"}, r"tables\.mine\.notes: "),
         (
             {"extends": "bas"},
-            r"tables\.mine\.extends: no table 'bas' .*did you mean 'base'",
+            r"tables\.mine\.extends: no entry 'bas' .*did you mean 'base'",
         ),
     ],
 )

@@ -339,7 +339,7 @@ class ReportingPlan:
     def charts(self) -> list[tuple[Chart, str]]:
         """Charts whose first table the study has, in each profile."""
         # A chart needs the first of its tables; its further tables may be missing.
-        charts = [chart for chart in CHARTS if chart.tables[0] in self.tables]
+        charts = [chart for chart in CHARTS.values() if chart.tables[0] in self.tables]
         return [
             (chart, profile) for chart in charts for profile in self.plan.study.profiles
         ]

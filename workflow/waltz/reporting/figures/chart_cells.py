@@ -9,7 +9,12 @@ import numpy as np
 
 from waltz.core.intervals import compute_interval_of_mean, count_images
 from waltz.core.measure import Measure
-from waltz.reporting.figures.chart_declarations import Chart, Part
+from waltz.reporting.figures.chart_declarations import (
+    SELECTORS,
+    Chart,
+    DerivedCells,
+    Part,
+)
 from waltz.reporting.tables.cells import Cell, group_cells
 from waltz.reporting.tables.declaration import AVERAGE, SETTING_SEPARATOR
 from waltz.reporting.tables.paper_values import RANDOM
@@ -123,16 +128,17 @@ def _find_labels(parts: Sequence[Part] | str, cell: Cell) -> list[str]:
 
 
 def _belongs_to(part: Part, cell: Cell) -> bool:
-    """Return whether a cell belongs to a part: each field that the part names has one of its
-    values.
+    """Return whether a cell belongs to a part: each field for which the part has values has one of
+    them.
 
     In a setting with a statistic over seeds, only the setting itself is compared.
     """
-    for name, values in part.fields.items():
+    for name in SELECTORS:
         value: str = getattr(cell, name)
         if name == "setting":
             value = value.partition(SETTING_SEPARATOR)[0]
-        if value not in values:
+        values = getattr(part, name)
+        if values and value not in values:
             return False
     return True
 
@@ -301,7 +307,7 @@ def _count_strong(correlations: Sequence[float], sign: float) -> float | None:
     return float(sum(sign * correlation >= CORRELATED for correlation in correlations))
 
 
-DERIVED_CELLS: dict[str, Callable[[Sequence[Cell]], list[Cell]]] = {
+DERIVED_CELLS: dict[DerivedCells, Callable[[Sequence[Cell]], list[Cell]]] = {
     "acc": _average_single_texts,
     "accuracy over tasks": _average_tasks,
     "counts of correlations": _count_correlations,

@@ -5,11 +5,11 @@ measurements, the page.
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from waltz.core.errors import UserError, suggest_or_list
 from waltz.plan.table_entries import TABLES_FILE, read_tables_file
 from waltz.reporting.tables.declaration import Declaration, MetricStyle
+from waltz.reporting.tables.entries import Entries, fill_entry, validate_entry
 
 MEASUREMENT_PREFIX = "measures-"
 """Prefix of the ids of tables that show one measurement; such a table is built if the study makes
@@ -19,7 +19,7 @@ _DECLARATION = TypeAdapter(Declaration)
 _STYLES = TypeAdapter(dict[str, MetricStyle])
 
 
-def build_declaration(table: str, entries: Mapping[str, Any]) -> Declaration:
+def build_declaration(table: str, entries: Entries) -> Declaration:
     """Build the declaration of a table from its entry.
 
     Args:
@@ -30,38 +30,16 @@ def build_declaration(table: str, entries: Mapping[str, Any]) -> Declaration:
         UserError: A field is unknown, missing or of another type, or the extended table does not
             exist.
     """
-    # Plain values of the entry and of the table that it extends, then the short form of sources.
-    fields = {"id": table, **_fill_entry(table, entries)}
+    location = f"{TABLES_FILE}: tables.{table}"
+    fields = {"id": table, **fill_entry(table, entries, location)}
     sources = fields.get("sources")
     if isinstance(sources, Mapping):
         fields["sources"] = {
             metric: _list_sources(metric, entry) for metric, entry in sources.items()
         }
-    try:
-        return _DECLARATION.validate_python(fields)
-    except ValidationError as error:
-        # One fault is shown at a time, the first one; a message has one line.
-        fault = error.errors()[0]
-        location = ".".join(map(str, (table, *fault["loc"])))
-        raise UserError(
-            f"{TABLES_FILE}: tables.{location}: {fault['msg']}; see docs/reference/tables.md"
-        ) from None
-
-
-def _fill_entry(table: str, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry, with missing fields taken from the table that it extends."""
-    entry = dict(entries[table])
-    base = entry.pop("extends", None)
-    if base is None:
-        return entry
-    # A table can only extend one that does not extend another, so chains and circles cannot occur.
-    if base not in entries or "extends" in entries[base]:
-        raise UserError(
-            f"{TABLES_FILE}: tables.{table}.extends: no table {base!r} that extends no other one"
-            f"{suggest_or_list(base, entries)}"
-        )
-    # Fields of the entry replace whole fields of the extended table; nothing is merged deeper.
-    return {**entries[base], **entry}
+    return validate_entry(
+        _DECLARATION, fields, location, manual="docs/reference/tables.md"
+    )
 
 
 def _list_sources(metric: str, entry: Any) -> list[Any]:
@@ -75,22 +53,22 @@ def _list_sources(metric: str, entry: Any) -> list[Any]:
     ]
 
 
+def _build_declarations(section: str) -> dict[str, Declaration]:
+    """Return the tables in a section of `TABLES_FILE` by id."""
+    entries = read_tables_file()[section]
+    return {table: build_declaration(table, entries) for table in entries}
+
+
 # Read once, when the module is imported: a fault in the file ends a command before any job starts.
 STYLES: Mapping[str, MetricStyle] = _STYLES.validate_python(
     read_tables_file()["metrics"]
 )
 """Style of each metric, by its name in `waltz/resources/published`."""
-TABLES: Mapping[str, Declaration] = {
-    table: build_declaration(table, read_tables_file()["tables"])
-    for table in read_tables_file()["tables"]
-}
+TABLES: Mapping[str, Declaration] = _build_declarations("tables")
 """Tables by id, in the order of the report: the thesis, then the other papers, then the
 measurements.
 """
-PAGE_TABLES: Mapping[str, Declaration] = {
-    table: build_declaration(table, read_tables_file()["page"])
-    for table in read_tables_file()["page"]
-}
+PAGE_TABLES: Mapping[str, Declaration] = _build_declarations("page")
 """Tables that only the report page shows, by id."""
 MEASUREMENTS: Mapping[str, Declaration] = {
     table.removeprefix(MEASUREMENT_PREFIX).replace("-", "_"): declaration
