@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from waltz.core.files.atomic import write_text
-from waltz.core.intervals import compute_interval_of_mean, count_images
 from waltz.core.measure import Measure
+from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.reporting.tables.best import OUR_OWN, SignificanceTests
 from waltz.reporting.tables.cells import (
     CHANCE,
@@ -105,11 +106,9 @@ def read_paper_cells(
     paper_values: dict[PaperKey, PaperValue] = {}
     for file in paper_tables:
         paper_values |= read_paper_values(file)
-    return (
-        derive_paper_averages(paper_values)
-        if "rescaled" in declaration.derived
-        else paper_values
-    )
+    if "rescaled" in declaration.derived:
+        return derive_paper_averages(paper_values)
+    return paper_values
 
 
 def write_table(
@@ -191,27 +190,27 @@ class _ProfileTable:
     # Positions of cells
 
     @cached_property
-    def keys(self) -> list[PaperKey]:
-        """Key of each cell of the paper, in its order.
+    def keys(self) -> pd.DataFrame:
+        """Metric, model, data set and setting of each cell of the paper, in its order.
 
         A table without paper values has a key for each of our numbers that its sources name.
         """
-        if self.paper_values:
-            return list(self.paper_values)
+        keys = self.paper_values or self._list_keys_of_numbers()
+        return pd.DataFrame(list(keys), columns=PaperKey._fields)
+
+    def _list_keys_of_numbers(self) -> list[PaperKey]:
+        """Return the keys of the cells that show our numbers, each once."""
         # Several metrics of a table may show one metric of a file, in different settings.
         sources_by_name: dict[tuple[str, str], list[tuple[str, NumberSource]]] = {}
         for metric, sources in self.declaration.sources.items():
             for source in sources:
-                sources_by_name.setdefault((source.kind, source.metric), []).append(
-                    (metric, source)
-                )
+                name = (source.kind, source.metric)
+                sources_by_name.setdefault(name, []).append((metric, source))
+
         keys: dict[PaperKey, None] = {}
+        datasets = self.declaration.datasets
         for key in self.numbers:
-            is_shown = (
-                not self.declaration.datasets
-                or key.dataset in self.declaration.datasets
-            )
-            if not is_shown:
+            if datasets and key.dataset not in datasets:
                 continue
             for metric, source in sources_by_name.get((key.kind, key.metric), ()):
                 if PAPER_SETTING in source.settings:
@@ -222,44 +221,37 @@ class _ProfileTable:
         return list(keys)
 
     @cached_property
-    def paper_positions(self) -> list[Position]:
-        """Positions of the paper's cells, in its order; without chance levels and metrics that the
-        table omits.
-        """
-        positions: dict[Position, None] = {}
-        for key in self.keys:
-            # Rows of the model `random` are chance levels, which are shown with the cells of other
-            # models.
-            if key.model != RANDOM and key.metric in self.declaration.sources:
-                positions[_get_position(key)] = None
-        return list(positions)
+    def shown_keys(self) -> pd.DataFrame:
+        """The keys without chance levels, and without metrics that the table omits."""
+        # Rows of the model `random` are chance levels, which are shown with the cells of other
+        # models.
+        is_metric_shown = self.keys.metric.isin(list(self.declaration.sources))
+        return self.keys[is_metric_shown & (self.keys.model != RANDOM)]
 
     @cached_property
     def averaged_datasets(self) -> list[str]:
         """Data sets that an average is over: all data sets of the paper's cells."""
-        datasets = dict.fromkeys(position.dataset for position in self.paper_positions)
-        return [dataset for dataset in datasets if dataset != AVERAGE]
+        datasets = self.shown_keys.dataset
+        return list(datasets[datasets != AVERAGE].unique())
 
     @cached_property
     def positions(self) -> list[Position]:
         """Positions of the paper's cells, then positions on data sets that only the study has and
         has numbers on.
         """
+        positions = _list_distinct_positions(self.shown_keys)
         if not self.declaration.adds_own_datasets:
-            return self.paper_positions
-        kinds = {
-            source.kind
-            for sources in self.declaration.sources.values()
-            for source in sources
+            return positions
+        measured = {
+            key.dataset
+            for key in self.numbers
+            if key.kind in self.declaration.source_kinds
         }
-        measured = {key.dataset for key in self.numbers if key.kind in kinds}
-        # The paper's setting of a data set that it lacks is unknown, so it is empty.
-        positions = list(self.paper_positions)
         for dataset in self.study.datasets:
             if dataset in measured and dataset not in self.averaged_datasets:
-                positions += [
-                    Position(metric, dataset, "") for metric in self.declaration.sources
-                ]
+                # The paper's setting of a data set that it lacks is unknown, so it is empty.
+                for metric in self.declaration.sources:
+                    positions.append(Position(metric, dataset, ""))
         return positions
 
     def _list_positions(self, model: "_TableModel") -> list[Position]:
@@ -269,12 +261,11 @@ class _ProfileTable:
         model of a ragged table, or one that was not run, has only the positions that the paper
         gives it.
         """
-        positions = dict.fromkeys(
-            _get_position(key) for key in self.keys if key.model == model.name
-        )
+        keys = self.keys[self.keys.model == model.name]
+        positions = _list_distinct_positions(keys)
         if model.our_models and not self.declaration.ragged:
-            positions |= dict.fromkeys(self.positions)
-        return list(positions)
+            positions += self.positions
+        return list(dict.fromkeys(positions))
 
     # Models
 
@@ -282,24 +273,34 @@ class _ProfileTable:
         """Return the models of the table: the paper's models in its order, then models that only
         the study has.
         """
-        models = []
         names = self._list_names()
-        for name in names:
-            our_models = self._find_our_models(name)
-            # Compared tables also show models that were not run, with their paper values and the
-            # reason.
-            if self.is_compared or our_models:
-                models.append(_TableModel(name, our_models))
-        if not self.declaration.adds_other_models:
-            return models
-
-        # Models that stand for none of the paper get rows of their own.
-        claimed = {our_model for model in models for our_model in model.our_models}
-        for model in self.models_of_kind:
-            if model not in claimed and self._was_run(model):
-                name = f"{model}{OUR_OWN}" if model in names else model
-                models.append(_TableModel(name, (model,)))
+        models = [_TableModel(name, self._find_our_models(name)) for name in names]
+        # Compared tables also show models that were not run, with their paper values and the
+        # reason.
+        if not self.is_compared:
+            models = [model for model in models if model.our_models]
+        if self.declaration.adds_other_models:
+            models += self._list_other_models(models, names)
         return models
+
+    def _list_other_models(
+        self, models: Sequence[_TableModel], names: Sequence[str]
+    ) -> list[_TableModel]:
+        """Return the models of the study that stand for no model of the paper, each with its row.
+
+        Args:
+            models: The paper's models.
+            names: Names of all models in the paper; ours of the same name gets a suffix.
+        """
+        claimed: set[str] = set()
+        for model in models:
+            claimed.update(model.our_models)
+        others = []
+        for our_model in self.models_of_kind:
+            if our_model not in claimed and self._was_run(our_model):
+                suffix = OUR_OWN if our_model in names else ""
+                others.append(_TableModel(our_model + suffix, (our_model,)))
+        return others
 
     def _list_names(self) -> list[str]:
         """Return the names of the models in the paper, in its order.
@@ -309,7 +310,7 @@ class _ProfileTable:
         """
         if self.declaration.model_kinds and not self.paper_values:
             return []
-        return list(dict.fromkeys(key.model for key in self.keys))
+        return list(self.keys.model.unique())
 
     @cached_property
     def models_of_kind(self) -> list[str]:
@@ -348,9 +349,7 @@ class _ProfileTable:
         """
         for position in self.positions:
             number = self._find_number(position, model)
-            if number is None:
-                continue
-            if number.measure.value is not None or number.text or number.measure.n > 0:
+            if number is not None and number.is_measured:
                 return True
         return False
 
@@ -396,7 +395,8 @@ class _ProfileTable:
         chances = {}
         for key, paper in self.paper_values.items():
             if key.model == RANDOM and paper.value:
-                chances[_get_position(key)] = float(paper.value)
+                position = Position(key.metric, key.dataset, key.setting)
+                chances[position] = float(paper.value)
         return chances
 
     def _find_chance(self, position: Position) -> float | None:
@@ -501,8 +501,10 @@ class _ProfileTable:
         return known_reasons.get(model) or known_reasons.get(position.metric) or NOT_RUN
 
 
-def _get_position(key: PaperKey) -> Position:
-    return Position(key.metric, key.dataset, key.setting)
+def _list_distinct_positions(keys: pd.DataFrame) -> list[Position]:
+    """Return the positions of some keys, each once, in their order."""
+    positions = keys[list(Position._fields)].drop_duplicates()
+    return [Position(*row) for row in positions.itertuples(index=False)]
 
 
 def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
@@ -518,21 +520,16 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
     if not present:
         return None
     measures = [part.measure for part in present]
-    values = [measure.value for measure in measures if measure.value is not None]
-    n = sum(measure.n for measure in measures)
-    if len(values) < len(parts):
-        return Number(
-            Measure(None, n, reason=_explain_no_average(measures, len(parts)))
-        )
+    average = average_measures(measures)
+    if average.value is None or len(present) < len(parts):
+        reason = _explain_no_average(measures, len(parts))
+        return Number(Measure(None, average.n, reason=reason))
 
     # The deviation is over data sets; the interval treats them as independent.
-    mean = float(np.mean(values))
+    values = [measure.value for measure in measures]
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    note = next((part.note for part in present if part.note), "")
-    measure = Measure(
-        mean, n, *compute_interval_of_mean(measures), images=count_images(measures)
-    )
-    return Number(measure, sd, note=note)
+    notes = [part.note for part in present if part.note]
+    return Number(average, sd, note=notes[0] if notes else "")
 
 
 def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:

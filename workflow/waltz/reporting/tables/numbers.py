@@ -2,29 +2,28 @@
 tables name them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from waltz.core.files import parquet
-from waltz.core.layout import Layout
 from waltz.core.measure import Measure
+from waltz.core.records import Record, read_records
 from waltz.core.schema import (
-    BENCHMARK,
-    CONDITIONS,
-    MEASURES,
-    METRICS,
-    PROBE_CAPTIONS,
-    SHARES,
-    STATISTICS,
+    ItemRecord,
+    MeasurementRecord,
+    MetricRecord,
+    ProbeCaptionRecord,
+    ProbeRecord,
+    ShareRecord,
+    StatisticRecord,
 )
 from waltz.measures.rows import SINGLE
 from waltz.reporting.tables.declaration import PAPER_SETTING, Declaration
 from waltz.reporting.tables.declarations import MEASUREMENTS
 
-Row = Mapping[str, Any]
 DEVIATION = ":sd"
 """Ending of the name of a metric that is the standard deviation over seeds of another metric."""
 TIES_NOTE = (
@@ -75,6 +74,12 @@ class Number:
     text: str = ""
     note: str = ""
 
+    @property
+    def is_measured(self) -> bool:
+        """True if the number has a value, a text, or items that it was measured on."""
+        has_value = self.measure.value is not None
+        return has_value or bool(self.text) or self.measure.n > 0
+
 
 Numbers = dict[NumberKey, Number]
 
@@ -119,16 +124,16 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
     for kind, paths in files.items():
         if kind not in READERS:
             continue
-        # Files of construction have no column `profile` and serve all profiles.
-        layout, read = READERS[kind]
+        record_type, read = READERS[kind]
         for path in paths:
-            rows = [
-                row
-                for row in parquet.read_rows(path, layout)
-                if row.get("profile", profile) == profile
+            # Records of construction have no profile and serve all profiles.
+            records = [
+                record
+                for record in read_records(path, record_type)
+                if getattr(record, "profile", profile) == profile
             ]
-            for (metric, model, dataset, setting), number in read(rows):
-                numbers[NumberKey(kind, metric, model, dataset, setting)] = number
+            for names, number in read(records):
+                numbers[NumberKey(kind, *names)] = number
     return numbers
 
 
@@ -136,149 +141,131 @@ NamedNumber = tuple[tuple[str, str, str, str], Number]
 """Names of a number (metric, model, data set and setting), and the number."""
 
 
-def _read_measure(row: Row) -> Measure:
-    return Measure(
-        row["value"],
-        row["n"],
-        row["ci_low"],
-        row["ci_high"],
-        row["ci_method"],
-        row["reason"],
-        row["images"],
-    )
+def _read_metrics(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
+    """Yield the metrics of models.
 
-
-def _read_metrics(rows: Sequence[Row]) -> Iterator[NamedNumber]:
-    """Yield the numbers in rows of the layout `METRICS`.
-
-    The row of a metric such as `paraphrasing:sd` holds the standard deviation of `paraphrasing`. It
-    is yielded as a number, and also becomes part of the number of `paraphrasing`.
+    The record of a metric such as `paraphrasing:sd` holds the standard deviation of `paraphrasing`.
+    It is yielded as a number, and also becomes part of the number of `paraphrasing`.
     """
-    rows_by_name = {
-        (row["metric"], row["model"], row["dataset"], row["setting"]): row
-        for row in rows
-    }
-    for (metric, model, dataset, setting), row in rows_by_name.items():
-        deviation = rows_by_name.get((f"{metric}{DEVIATION}", model, dataset, setting))
-        sd = None if deviation is None else deviation["value"]
-        yield (metric, model, dataset, setting), Number(_read_measure(row), sd)
+    numbers: dict[tuple[str, str, str, str], Number] = {}
+    for record in records:
+        names = (record.metric, record.model, record.dataset, record.setting)
+        numbers[names] = Number(record.measure)
+    for (metric, *names), number in numbers.items():
+        deviation = numbers.get((f"{metric}{DEVIATION}", *names))
+        if deviation is not None:
+            number = replace(number, sd=deviation.measure.value)
+        yield (metric, *names), number
 
 
-def _read_correlations(rows: Sequence[Row]) -> Iterator[NamedNumber]:
-    """Yield the correlations in rows of the layout `METRICS`; undefined correlations get the text
-    `UNDEFINED`.
-    """
-    for names, number in _read_metrics(rows):
+def _read_correlations(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
+    """Yield correlations; undefined ones get the text `UNDEFINED`."""
+    for names, number in _read_metrics(records):
         is_undefined = number.measure.value is None and number.measure.n > 1
-        yield names, replace(number, text=UNDEFINED if is_undefined else "")
+        yield names, replace(number, text=UNDEFINED) if is_undefined else number
 
 
-def _read_shares(rows: Sequence[Row]) -> Iterator[NamedNumber]:
-    """Yield T-SHAP by role, and its rank correlation with correctness, in rows of the layout
-    `SHARES`.
-    """
-    for row in rows:
-        names = (row["model"], row["dataset"], row["setting"])
-        share = Number(_read_measure(row), row["sd"])
+def _read_shares(records: Sequence[ShareRecord]) -> Iterator[NamedNumber]:
+    """Yield T-SHAP by role, and its rank correlation with correctness."""
+    for record in records:
+        names = (record.model, record.dataset, record.setting)
+        share = Number(record.measure, record.sd)
         # Spearman correlation of T-SHAP with correctness, over the same items.
         rho = Measure(
-            row["rho"], row["n"], row["rho_low"], row["rho_high"], images=row["images"]
+            record.rho,
+            record.measure.n,
+            record.rho_low,
+            record.rho_high,
+            images=record.measure.images,
         )
-        yield (f"t_shap:{row['role']}", *names), share
-        yield (f"rho:{row['role']}", *names), Number(rho)
+        yield (f"t_shap:{record.role}", *names), share
+        yield (f"rho:{record.role}", *names), Number(rho)
         # One prompt shows caption and foil, so its share has no role.
-        if row["setting"] == "pairwise":
+        if record.setting == "pairwise":
             yield ("t_shap:", *names), share
 
 
-def _read_statistics(rows: Sequence[Row]) -> Iterator[NamedNumber]:
-    """Yield the statistics of validation in rows of the layout `STATISTICS`."""
-    for row in rows:
-        yield (row["metric"], "", row["dataset"], ""), Number(_read_measure(row))
+def _read_statistics(records: Sequence[StatisticRecord]) -> Iterator[NamedNumber]:
+    """Yield the statistics of validation."""
+    for record in records:
+        yield (record.metric, "", record.dataset, ""), Number(record.measure)
 
 
-def _read_conditions(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+def _read_conditions(records: Sequence[ProbeRecord]) -> Iterator[NamedNumber]:
     """Yield the verbs of CV-Probes with their numbers of items, and the number of image-caption
     pairs of each kind.
     """
-    for verb in sorted({row["verb"] for row in rows}):
-        n_items = sum(row["verb"] == verb for row in rows)
+    verbs = Counter(record.verb for record in records)
+    for verb, n_items in sorted(verbs.items()):
         yield ("verb", "", "cv-probes", verb), number_of_text(verb, n_items)
     # Images with their matching captions: contextual verb and image, or neither of them contextual.
-    for setting, condition in (
-        ("context-dependent", "+img+cap"),
-        ("non-context-dependent", "-img-cap"),
+    pairs = Counter(record.condition for record in records if record.form == "original")
+    for setting, n_pairs in (
+        ("context-dependent", pairs["+img+cap"]),
+        ("non-context-dependent", pairs["-img-cap"]),
     ):
-        count = sum(
-            row["condition"] == condition and row["form"] == "original" for row in rows
-        )
-        yield (
-            ("image_caption_pairs", "", "cv-probes", setting),
-            Number(Measure(float(count), count)),
-        )
+        names = ("image_caption_pairs", "", "cv-probes", setting)
+        yield names, Number(Measure(float(n_pairs), n_pairs))
 
 
-def _read_captions(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+def _read_captions(records: Sequence[ProbeCaptionRecord]) -> Iterator[NamedNumber]:
     """Yield the mean grammaticality of all captions of CV-Probes, and of the captions that are
     used.
     """
-    selected = [row for row in rows if not row["rejected"]]
-    for setting, captions in (("all", rows), ("selected", selected)):
-        scores = [
-            row["grammaticality"]
-            for row in captions
-            if row["grammaticality"] is not None
-        ]
-        if scores:
-            # ddof=1: the captions are a sample. A single caption has no deviation.
-            sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
-            mean = Measure(float(np.mean(scores)), len(scores))
-            yield ("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
+    scored = [record for record in records if record.grammaticality is not None]
+    selected = [record for record in scored if not record.rejected]
+    for setting, captions in (("all", scored), ("selected", selected)):
+        if not captions:
+            continue
+        scores = [record.grammaticality for record in captions]
+        # ddof=1: the captions are a sample. A single caption has no deviation.
+        sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+        mean = Measure(float(np.mean(scores)), len(scores))
+        yield ("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
 
 
-def _read_examples(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+def _read_examples(records: Sequence[ItemRecord]) -> Iterator[NamedNumber]:
     """Yield caption, foil and image of the first valid items of an instrument."""
     # Items that nobody has judged (None) count as valid.
-    valid_items = [row for row in rows if row["valid"] is not False]
+    valid_items = [record for record in records if record.valid is not False]
     # By id, so that the same study always shows the same examples.
-    valid_items.sort(key=lambda row: str(row["item_id"]))
-    for number, row in enumerate(valid_items[:EXAMPLES], 1):
-        for metric in ("caption", "foil", "image"):
-            yield (
-                (metric, "", row["instrument"], str(number)),
-                number_of_text(row[metric], 1),
-            )
+    valid_items.sort(key=lambda record: record.item_id)
+    for number, item in enumerate(valid_items[:EXAMPLES], 1):
+        names = ("", item.instrument, str(number))
+        yield ("caption", *names), number_of_text(item.caption, 1)
+        yield ("foil", *names), number_of_text(item.foil, 1)
+        yield ("image", *names), number_of_text(item.image, 1)
 
 
-def _read_measurements(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+def _read_measurements(records: Sequence[MeasurementRecord]) -> Iterator[NamedNumber]:
     """Yield the numbers of a measurement, without numbers of single combinations.
 
     The setting of a number consists of the factor that was varied and its level.
     """
-    for row in rows:
-        if row["factor"] == SINGLE:
+    for record in records:
+        if record.factor == SINGLE:
             continue
         # A factor without levels has its name alone as setting.
-        setting = ": ".join(filter(None, (row["factor"], row["level"])))
-        yield (
-            (row["quantity"], row["model"], row["dataset"], setting),
-            Number(_read_measure(row)),
-        )
+        setting = ": ".join(filter(None, (record.factor, record.level)))
+        names = (record.quantity, record.model, record.dataset, setting)
+        yield names, Number(record.measure)
 
 
-READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], Iterable[NamedNumber]]]] = {
-    "evaluation": (METRICS, _read_metrics),
-    "attribution": (METRICS, _read_metrics),
-    "consistency": (METRICS, _read_metrics),
-    "correlations": (METRICS, _read_correlations),
-    "shares": (SHARES, _read_shares),
-    "validation": (STATISTICS, _read_statistics),
-    "probes": (CONDITIONS, _read_conditions),
-    "captions": (PROBE_CAPTIONS, _read_captions),
-    "samples": (BENCHMARK, _read_examples),
-    **dict.fromkeys(MEASUREMENTS, (MEASURES, _read_measurements)),
+Reader = tuple[type[Record], Callable[[Sequence[Any]], Iterable[NamedNumber]]]
+"""Type of the records in a kind of file, and function that yields the numbers of such records."""
+READERS: dict[str, Reader] = {
+    "evaluation": (MetricRecord, _read_metrics),
+    "attribution": (MetricRecord, _read_metrics),
+    "consistency": (MetricRecord, _read_metrics),
+    "correlations": (MetricRecord, _read_correlations),
+    "shares": (ShareRecord, _read_shares),
+    "validation": (StatisticRecord, _read_statistics),
+    "probes": (ProbeRecord, _read_conditions),
+    "captions": (ProbeCaptionRecord, _read_captions),
+    "samples": (ItemRecord, _read_examples),
+    **dict.fromkeys(MEASUREMENTS, (MeasurementRecord, _read_measurements)),
 }
-"""Layout of each kind of file, and the function that reads its numbers."""
+"""Reader of each kind of file."""
 
 
 def take_paper_ties(numbers: Numbers) -> Numbers:
