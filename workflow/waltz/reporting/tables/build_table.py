@@ -526,7 +526,7 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
         return Number(Measure(None, average.n, reason=reason))
 
     # The deviation is over data sets; the interval treats them as independent.
-    values = [measure.value for measure in measures]
+    values = [measure.value for measure in measures if measure.value is not None]
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     notes = [part.note for part in present if part.note]
     return Number(average, sd, note=notes[0] if notes else "")

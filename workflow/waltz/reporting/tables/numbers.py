@@ -132,13 +132,21 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
                 for record in read_records(path, record_type)
                 if getattr(record, "profile", profile) == profile
             ]
-            for names, number in read(records):
-                numbers[NumberKey(kind, *names)] = number
+            for name, number in read(records):
+                numbers[NumberKey(kind, *name)] = number
     return numbers
 
 
-NamedNumber = tuple[tuple[str, str, str, str], Number]
-"""Names of a number (metric, model, data set and setting), and the number."""
+class NumberName(NamedTuple):
+    """Name of a number within its kind of file; the fields are as in `NumberKey`."""
+
+    metric: str
+    model: str
+    dataset: str
+    setting: str
+
+
+NamedNumber = tuple[NumberName, Number]
 
 
 def _read_metrics(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
@@ -147,29 +155,31 @@ def _read_metrics(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
     The record of a metric such as `paraphrasing:sd` holds the standard deviation of `paraphrasing`.
     It is yielded as a number, and also becomes part of the number of `paraphrasing`.
     """
-    numbers: dict[tuple[str, str, str, str], Number] = {}
+    numbers: dict[NumberName, Number] = {}
     for record in records:
-        names = (record.metric, record.model, record.dataset, record.setting)
-        numbers[names] = Number(record.measure)
-    for (metric, *names), number in numbers.items():
-        deviation = numbers.get((f"{metric}{DEVIATION}", *names))
+        name = NumberName(record.metric, record.model, record.dataset, record.setting)
+        numbers[name] = Number(record.measure)
+    for name, number in numbers.items():
+        deviation = numbers.get(name._replace(metric=f"{name.metric}{DEVIATION}"))
         if deviation is not None:
             number = replace(number, sd=deviation.measure.value)
-        yield (metric, *names), number
+        yield name, number
 
 
 def _read_correlations(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
     """Yield correlations; undefined ones get the text `UNDEFINED`."""
-    for names, number in _read_metrics(records):
+    for name, number in _read_metrics(records):
         is_undefined = number.measure.value is None and number.measure.n > 1
-        yield names, replace(number, text=UNDEFINED) if is_undefined else number
+        yield name, replace(number, text=UNDEFINED) if is_undefined else number
 
 
 def _read_shares(records: Sequence[ShareRecord]) -> Iterator[NamedNumber]:
     """Yield T-SHAP by role, and its rank correlation with correctness."""
     for record in records:
-        names = (record.model, record.dataset, record.setting)
-        share = Number(record.measure, record.sd)
+        name = NumberName(
+            f"t_shap:{record.role}", record.model, record.dataset, record.setting
+        )
+        yield name, Number(record.measure, record.sd)
         # Spearman correlation of T-SHAP with correctness, over the same items.
         rho = Measure(
             record.rho,
@@ -178,17 +188,16 @@ def _read_shares(records: Sequence[ShareRecord]) -> Iterator[NamedNumber]:
             record.rho_high,
             images=record.measure.images,
         )
-        yield (f"t_shap:{record.role}", *names), share
-        yield (f"rho:{record.role}", *names), Number(rho)
+        yield name._replace(metric=f"rho:{record.role}"), Number(rho)
         # One prompt shows caption and foil, so its share has no role.
         if record.setting == "pairwise":
-            yield ("t_shap:", *names), share
+            yield name._replace(metric="t_shap:"), Number(record.measure, record.sd)
 
 
 def _read_statistics(records: Sequence[StatisticRecord]) -> Iterator[NamedNumber]:
     """Yield the statistics of validation."""
     for record in records:
-        yield (record.metric, "", record.dataset, ""), Number(record.measure)
+        yield NumberName(record.metric, "", record.dataset, ""), Number(record.measure)
 
 
 def _read_conditions(records: Sequence[ProbeRecord]) -> Iterator[NamedNumber]:
@@ -197,31 +206,34 @@ def _read_conditions(records: Sequence[ProbeRecord]) -> Iterator[NamedNumber]:
     """
     verbs = Counter(record.verb for record in records)
     for verb, n_items in sorted(verbs.items()):
-        yield ("verb", "", "cv-probes", verb), number_of_text(verb, n_items)
+        yield NumberName("verb", "", "cv-probes", verb), number_of_text(verb, n_items)
     # Images with their matching captions: contextual verb and image, or neither of them contextual.
     pairs = Counter(record.condition for record in records if record.form == "original")
     for setting, n_pairs in (
         ("context-dependent", pairs["+img+cap"]),
         ("non-context-dependent", pairs["-img-cap"]),
     ):
-        names = ("image_caption_pairs", "", "cv-probes", setting)
-        yield names, Number(Measure(float(n_pairs), n_pairs))
+        name = NumberName("image_caption_pairs", "", "cv-probes", setting)
+        yield name, Number(Measure(float(n_pairs), n_pairs))
 
 
 def _read_captions(records: Sequence[ProbeCaptionRecord]) -> Iterator[NamedNumber]:
     """Yield the mean grammaticality of all captions of CV-Probes, and of the captions that are
     used.
     """
-    scored = [record for record in records if record.grammaticality is not None]
-    selected = [record for record in scored if not record.rejected]
-    for setting, captions in (("all", scored), ("selected", selected)):
-        if not captions:
+    selected = [record for record in records if not record.rejected]
+    for setting, captions in (("all", records), ("selected", selected)):
+        scores = [
+            record.grammaticality
+            for record in captions
+            if record.grammaticality is not None
+        ]
+        if not scores:
             continue
-        scores = [record.grammaticality for record in captions]
         # ddof=1: the captions are a sample. A single caption has no deviation.
         sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
         mean = Measure(float(np.mean(scores)), len(scores))
-        yield ("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
+        yield NumberName("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
 
 
 def _read_examples(records: Sequence[ItemRecord]) -> Iterator[NamedNumber]:
@@ -231,10 +243,10 @@ def _read_examples(records: Sequence[ItemRecord]) -> Iterator[NamedNumber]:
     # By id, so that the same study always shows the same examples.
     valid_items.sort(key=lambda record: record.item_id)
     for number, item in enumerate(valid_items[:EXAMPLES], 1):
-        names = ("", item.instrument, str(number))
-        yield ("caption", *names), number_of_text(item.caption, 1)
-        yield ("foil", *names), number_of_text(item.foil, 1)
-        yield ("image", *names), number_of_text(item.image, 1)
+        texts = {"caption": item.caption, "foil": item.foil, "image": item.image}
+        for metric, text in texts.items():
+            name = NumberName(metric, "", item.instrument, str(number))
+            yield name, number_of_text(text, 1)
 
 
 def _read_measurements(records: Sequence[MeasurementRecord]) -> Iterator[NamedNumber]:
@@ -247,8 +259,8 @@ def _read_measurements(records: Sequence[MeasurementRecord]) -> Iterator[NamedNu
             continue
         # A factor without levels has its name alone as setting.
         setting = ": ".join(filter(None, (record.factor, record.level)))
-        names = (record.quantity, record.model, record.dataset, setting)
-        yield names, Number(record.measure)
+        name = NumberName(record.quantity, record.model, record.dataset, setting)
+        yield name, Number(record.measure)
 
 
 Reader = tuple[type[Record], Callable[[Sequence[Any]], Iterable[NamedNumber]]]
