@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from waltz.core.intervals import compute_interval_of_mean, count_images
 from waltz.core.measure import Measure
+from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.reporting.figures.chart_declarations import (
     SELECTORS,
     Chart,
     DerivedCells,
     Part,
+    Parts,
 )
 from waltz.reporting.tables.cells import Cell, group_cells
 from waltz.reporting.tables.declaration import AVERAGE, SETTING_SEPARATOR
@@ -82,14 +83,17 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
     for cell in shown:
         for position in _find_positions(chart, cell):
             cells_by_position.setdefault(position, []).append(cell)
-    points = [
-        _build_point(chart, position, members)
-        for position, members in cells_by_position.items()
-    ]
+    points = []
+    for position, members in cells_by_position.items():
+        point = _build_point(chart, position, members)
+        if point.has_number:
+            points.append(point)
 
     panels = [part.label for part in chart.panels]
-    rows = _list_labels(chart.rows, [point.row for point in points])
-    series = _list_labels(chart.series, [point.series for point in points])
+    rows = list_labels(chart.rows, [position.row for position in cells_by_position])
+    series = list_labels(
+        chart.series, [position.series for position in cells_by_position]
+    )
 
     def rank(point: Point) -> tuple[int, int, int]:
         return (
@@ -98,16 +102,16 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
             series.index(point.series),
         )
 
-    return sorted((point for point in points if point.has_number), key=rank)
+    return sorted(points, key=rank)
 
 
-def _list_labels(parts: Sequence[Part] | str, present: Iterable[str]) -> list[str]:
-    """Return the labels of rows or series in the order of their declaration, or of appearance if a
-    field names them.
+def list_labels(parts: Parts, present: Sequence[str]) -> list[str]:
+    """Return the labels that are present, in the order of the parts, or of appearance if a field
+    names the parts.
     """
     if isinstance(parts, str):
         return list(dict.fromkeys(present))
-    return [part.label for part in parts]
+    return [part.label for part in parts if part.label in present]
 
 
 def _find_positions(chart: Chart, cell: Cell) -> Iterator[ChartPosition]:
@@ -118,7 +122,7 @@ def _find_positions(chart: Chart, cell: Cell) -> Iterator[ChartPosition]:
                 yield ChartPosition(panel, row, series)
 
 
-def _find_labels(parts: Sequence[Part] | str, cell: Cell) -> list[str]:
+def _find_labels(parts: Parts, cell: Cell) -> list[str]:
     """Return the labels of the parts that a cell belongs to; if a field names the parts, its value
     is the label.
     """
@@ -173,8 +177,9 @@ def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -
         if is_single_seed and cell.value is not None:
             seeds.append(cell.value)
     # The number of a single seed is the mean itself, and would be drawn twice.
-    several_seeds = tuple(seeds) if len(seeds) > 1 else ()
-    return Point(*position, ours.value, low, high, ours.n, paper_value, several_seeds)
+    if len(seeds) == 1:
+        seeds = []
+    return Point(*position, ours.value, low, high, ours.n, paper_value, tuple(seeds))
 
 
 # Cells that are computed from others, because no table has them
@@ -206,12 +211,13 @@ def _average_tasks(cells: Sequence[Cell]) -> list[Cell]:
 
     A model gets no average if it has no accuracy on a data set of another model.
     """
+    cells_by_metric = group_cells(cells, "metric")
     averages = []
     for metric in ("accuracy", "accuracy_cot"):
-        of_metric = [cell for cell in cells if cell.metric == metric]
+        accuracies = cells_by_metric.get(metric, [])
         # Each mean is over the data sets of all models, so that means can be compared.
-        n_datasets = len({cell.dataset for cell in of_metric})
-        for members in group_cells(of_metric, "model").values():
+        n_datasets = len(group_cells(accuracies, "dataset"))
+        for members in group_cells(accuracies, "model").values():
             averages.append(_average(members, n_datasets, metric, AVERAGE))
     return averages
 
@@ -234,22 +240,22 @@ def _average(cells: Sequence[Cell], expected: int, metric: str, dataset: str) ->
     if len(paper_values) == expected:
         average = replace(average, paper_value=float(np.mean(paper_values)))
 
-    measured = [cell for cell in cells if cell.value is not None]
-    if len(measured) != expected:
-        return average
     measures = [
         Measure(cell.value, cell.n or 0, cell.ci_low, cell.ci_high, images=cell.images)
-        for cell in measured
+        for cell in cells
+        if cell.value is not None
     ]
+    if len(measures) != expected:
+        return average
     # Data sets are independent, with equal weights.
-    low, high, _ = compute_interval_of_mean(measures)
+    ours = average_measures(measures)
     return replace(
         average,
-        value=float(np.mean([cell.value for cell in measured])),
-        n=sum(measure.n for measure in measures),
-        ci_low=low,
-        ci_high=high,
-        images=count_images(measures),
+        value=ours.value,
+        n=ours.n,
+        ci_low=ours.ci_low,
+        ci_high=ours.ci_high,
+        images=ours.images,
     )
 
 
@@ -279,18 +285,13 @@ def _count_correlations(cells: Sequence[Cell]) -> list[Cell]:
         papers = [cell.paper_value for cell in members if cell.paper_value is not None]
         for setting, sign in (("high", 1.0), ("low", -1.0)):
             cleared = _clear(replace(members[0], model="", dataset="", setting=setting))
-            our_count, paper_count = (
-                _count_strong(ours, sign),
-                _count_strong(papers, sign),
+            count = replace(
+                cleared,
+                value=_count_strong(ours, sign),
+                n=len(ours) or None,
+                paper_value=_count_strong(papers, sign),
             )
-            counts.append(
-                replace(
-                    cleared,
-                    value=our_count,
-                    n=len(ours) or None,
-                    paper_value=paper_count,
-                )
-            )
+            counts.append(count)
     return counts
 
 

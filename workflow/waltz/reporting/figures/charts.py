@@ -15,7 +15,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from waltz.reporting.figures.chart_cells import Point, explain_empty, select_points
+from waltz.reporting.figures.chart_cells import (
+    Point,
+    explain_empty,
+    list_labels,
+    select_points,
+)
 from waltz.reporting.figures.chart_declarations import Chart, Part
 from waltz.reporting.figures.figure_files import use_style
 from waltz.reporting.tables.cells import Cell
@@ -45,6 +50,9 @@ COLUMNS = 4
 """Largest number of panels in a row."""
 SINGLE_COLOR = "#222222"
 """Color of the dots of single seeds."""
+GRAY = "#444444"
+"""Color of the entry of paper values in the legend."""
+HOLLOW = "hollow: paper value"
 SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
 ONE_SEED = "One seed was run, so there is no deviation."
 INTERVALS = "Bars: confidence intervals."
@@ -78,15 +86,19 @@ def draw_chart(
         points = [point for point in points if point.row in billions]
     present_panels = {point.panel for point in points}
     panels = [part for part in chart.panels if part.label in present_panels]
-    rows = _list_labels(chart.rows, [point.row for point in points])
-    series = _list_labels(chart.series, [point.series for point in points])
+    rows = list_labels(chart.rows, [point.row for point in points])
+    series = list_labels(chart.series, [point.series for point in points])
 
     # As few rows of panels as fit, filled evenly.
     panel_rows = max(1, math.ceil(len(panels) / COLUMNS))
     columns = max(1, math.ceil(len(panels) / panel_rows))
     # Each row has a line for each series and one of space; a panel is at least four lines high.
-    rows_height = LINE * max(4, len(rows) * (len(series) + 1))
-    height = HEAD + (TREND_HEIGHT if chart.kind == "trends" else rows_height)
+    panel_height = LINE * max(4, len(rows) * (len(series) + 1))
+    number_axis = "x"
+    if chart.kind == "trends":
+        panel_height = TREND_HEIGHT
+        number_axis = "y"
+    height = HEAD + panel_height
     with use_style():
         figure = Figure(
             figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows),
@@ -110,7 +122,7 @@ def draw_chart(
         # The last row of panels may be shorter; its empty axes are hidden.
         for axis in axes[len(panels) :]:
             axis.set_axis_off()
-        _share_axes(axes, panels, columns, "y" if chart.kind == "trends" else "x")
+        _share_axes(axes, panels, columns, number_axis)
         if points:
             _draw_legend(
                 figure,
@@ -141,15 +153,6 @@ def _draw_legend(figure: Figure, handles: list[Any], note: str) -> None:
     )
 
 
-def _list_labels(parts: Sequence[Part] | str, present: Sequence[str]) -> list[str]:
-    """Return the labels that are present, in the order of the parts, or of appearance if a field
-    names the parts.
-    """
-    if isinstance(parts, str):
-        return list(dict.fromkeys(present))
-    return [part.label for part in parts if part.label in present]
-
-
 def _share_axes(
     axes: Sequence[Any], panels: Sequence[Part], columns: int, numbers: str
 ) -> None:
@@ -168,7 +171,7 @@ def _share_axes(
         # All panels of a unit share the scale of the first one, which is then fitted to all their
         # numbers.
         if axis is not first:
-            share = axis.sharex if numbers == "x" else axis.sharey
+            share = {"x": axis.sharex, "y": axis.sharey}[numbers]
             share(first)
             first.autoscale(enable=True, axis=numbers)
         is_at_left = position % columns == 0
@@ -176,15 +179,22 @@ def _share_axes(
             axis.tick_params(labelleft=False)
 
 
-def _format_n(points: Sequence[Point]) -> str:
-    """Return how many items our numbers are measured on, as one number or a range; an empty text
+def _format_n(points: Sequence[Point], unit: str) -> str:
+    """Return how many items our numbers are measured on, as a number or a range; an empty text
     without items.
+
+    Args:
+        points: Points that are drawn.
+        unit: What is counted.
     """
     numbers = [point.n for point in points if point.value is not None and point.n]
     if not numbers:
         return ""
     low, high = min(numbers), max(numbers)
-    return f"n = {low:,}" if low == high else f"n = {low:,} to {high:,}"
+    n = f"n = {low:,}"
+    if low < high:
+        n += f" to {high:,}"
+    return f"{n} {unit}."
 
 
 def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) -> str:
@@ -195,10 +205,10 @@ def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) 
         points: Points that are drawn.
         unsized: Models that are not drawn because their size is unknown.
     """
-    unit = "correlations per test" if chart.kind == "counts" else "items per number"
-    n = _format_n(points)
-    notes = [f"{n} {unit}." if n else ""]
-    notes.append(_explain_bars(chart, points))
+    unit = "items per number"
+    if chart.kind == "counts":
+        unit = "correlations per test"
+    notes = [_format_n(points, unit), _explain_bars(chart, points)]
     if chart.kind == "trends":
         notes.append(TREND_LINES)
     lines = [" ".join(filter(None, notes)), chart.note]
@@ -209,12 +219,15 @@ def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) 
 
 def _explain_bars(chart: Chart, points: Sequence[Point]) -> str:
     """Return the sentence that says what the bars through points mean; an empty text without bars."""
-    has_bars = any(point.low is not None for point in points)
-    if not chart.over_seeds:
-        return INTERVALS if has_bars else ""
-    if not any(point.value is not None for point in points):
-        return ""
-    return SEVERAL_SEEDS if has_bars else ONE_SEED
+    measured = [point for point in points if point.value is not None]
+    has_bars = any(point.low is not None for point in measured)
+    if has_bars and chart.over_seeds:
+        return SEVERAL_SEEDS
+    if has_bars:
+        return INTERVALS
+    if measured and chart.over_seeds:
+        return ONE_SEED
+    return ""
 
 
 def _draw_rows(axis: Any, rows: Sequence[str]) -> None:
@@ -321,15 +334,13 @@ def fit_trend(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[
         The smallest and the largest size, and the two numbers on the line at these sizes; empty
         lists if there are fewer than two sizes.
     """
-    sizes = [size for size, _ in points]
-    if len(set(sizes)) < 2:
+    if len({size for size, _ in points}) < 2:
         return [], []
-    ends = [min(sizes), max(sizes)]
+    sizes, numbers = np.array(points).T
+    ends = np.array([sizes.min(), sizes.max()])
     # number = slope * log(size) + intercept, by least squares
-    slope, intercept = np.polyfit(
-        [math.log(size) for size in sizes], [number for _, number in points], 1
-    )
-    return ends, [float(intercept + slope * math.log(size)) for size in ends]
+    slope, intercept = np.polyfit(np.log(sizes), numbers, 1)
+    return ends.tolist(), (intercept + slope * np.log(ends)).tolist()
 
 
 def _draw_counts(
@@ -369,32 +380,27 @@ def _build_legend(
     any.
     """
     # Bars have patches as entries, points have markers.
+    draws_bars = chart.kind == "counts"
     handles: list[Any] = []
     for number, name in enumerate(series):
         marker, color = _select_marker(number)
-        if chart.kind == "counts":
+        if draws_bars:
             handles.append(Patch(color=color, label=name))
         else:
-            handles.append(
-                Line2D([], [], marker=marker, color=color, linestyle="", label=name)
-            )
-    if any(point.paper_value is not None for point in points):
-        label = "hollow: paper value"
-        if chart.kind == "counts":
-            handles.append(Patch(facecolor="none", edgecolor="#444444", label=label))
-        else:
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    marker="o",
-                    color="#444444",
-                    markerfacecolor="none",
-                    linestyle="",
-                    label=label,
-                )
-            )
+            handles.append(_make_marker(marker, color=color, label=name))
+    has_paper_values = any(point.paper_value is not None for point in points)
+    if has_paper_values and draws_bars:
+        handles.append(Patch(facecolor="none", edgecolor=GRAY, label=HOLLOW))
+    elif has_paper_values:
+        handles.append(
+            _make_marker("o", color=GRAY, markerfacecolor="none", label=HOLLOW)
+        )
     return handles
+
+
+def _make_marker(marker: str, **options: str) -> Line2D:
+    """Return a marker as an entry of a legend."""
+    return Line2D([], [], marker=marker, linestyle="", **options)  # type: ignore[arg-type]
 
 
 def _select_marker(number: int) -> tuple[str, str]:
@@ -406,6 +412,7 @@ def _select_marker(number: int) -> tuple[str, str]:
 
 # Word frequencies
 
+ROLES = ("caption", "foil")
 CAPTION, FOIL = "#0072b2", "#e69f00"
 """Colors of captions and foils: blue and orange, which color-blind readers can distinguish; they
 differ in gray too.
@@ -435,7 +442,7 @@ def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
         aggfunc="sum",
         fill_value=0,
     )
-    columns = pd.MultiIndex.from_product([["all", "valid"], ["caption", "foil"]])
+    columns = pd.MultiIndex.from_product([["all", "valid"], ROLES])
     table = table.reindex(columns=columns, fill_value=0)
     # The most frequent words of captions and foils together; ties in alphabetical order.
     order = sorted(
@@ -452,39 +459,39 @@ def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
             strict=True,
         ):
             # Shares are of all words, not only of the words that are drawn.
-            totals = {
-                side: int(table[items, side].sum()) for side in ("caption", "foil")
-            }
-            _draw_bars(
-                panel, table.loc[words].xs(items, axis="columns"), totals, heading
-            )
+            totals = {role: int(table[items, role].sum()) for role in ROLES}
+            _draw_bars(panel, table.loc[words, items], totals, heading)
         axes[0].set_yticks(range(len(words)), words)
         axes[0].invert_yaxis()
         handles, names = axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="upper right", ncols=2)
-        rest = (
-            f" ({len(words)} of {len(order)} words)" if len(order) > len(words) else ""
-        )
-        figure.suptitle(f"{title}{rest}", x=0.01, ha="left", fontsize=11)
+        if len(words) < len(order):
+            title += f" ({len(words)} of {len(order)} words)"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         figure.tight_layout()
     return figure
 
 
 def _draw_bars(
-    panel: Any, counts: Any, totals: Mapping[str, int], heading: str
+    panel: Any, counts: pd.DataFrame, totals: Mapping[str, int], heading: str
 ) -> None:
     """Draw the share of each word in the words of captions and in the words of foils, as bars in
     percent.
+
+    Args:
+        panel: Axes of the panel.
+        counts: Number of each word in captions and in foils.
+        totals: Number of all words in captions and in foils.
+        heading: Heading of the panel.
     """
     # Bars of captions above those of foils, as the axis of words is inverted.
-    for offset, side, color in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
-        positions = [row + offset for row in range(len(counts))]
+    for offset, role, color in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
         panel.barh(
-            positions,
-            100 * counts[side] / max(totals[side], 1),
+            np.arange(len(counts)) + offset,
+            100 * counts[role] / max(totals[role], 1),
             height=0.4,
             color=color,
-            label=f"{side}s",
+            label=f"{role}s",
         )
     panel.set_title(
         f"{heading} (n = {totals['caption']:,} in captions, {totals['foil']:,} in foils)",

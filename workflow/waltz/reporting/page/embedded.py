@@ -108,7 +108,7 @@ def make_table_json(
             }
             for profile, grid in layouts.items()
         },
-        "places": {cell.metric: get_style(cell.metric).places for cell in cells},
+        "places": {cell.metric: get_style(cell.metric).decimals for cell in cells},
         "profiles": list(layouts),
         "names": list(names),
         "cells": packed,

@@ -85,9 +85,11 @@ def build_table(
     paper_values = read_paper_cells(declaration, paper_tables)
     # Numbers that do not depend on the profile are shown in one profile, else they would be shown
     # twice.
-    if declaration.only_profile is not None:
-        has_profile = declaration.only_profile in profiles
-        profiles = [declaration.only_profile] if has_profile else profiles[:1]
+    only_profile = declaration.only_profile
+    if only_profile is not None and only_profile in profiles:
+        profiles = [only_profile]
+    elif only_profile is not None:
+        profiles = profiles[:1]
     cells = []
     for profile in profiles:
         # Read, count ties as the paper does, derive: each step may replace or add numbers.
@@ -295,12 +297,15 @@ class _ProfileTable:
         claimed: set[str] = set()
         for model in models:
             claimed.update(model.our_models)
-        others = []
+        further = []
         for our_model in self.models_of_kind:
-            if our_model not in claimed and self._was_run(our_model):
-                suffix = OUR_OWN if our_model in names else ""
-                others.append(_TableModel(our_model + suffix, (our_model,)))
-        return others
+            if our_model in claimed or not self._was_run(our_model):
+                continue
+            name = our_model
+            if name in names:
+                name += OUR_OWN
+            further.append(_TableModel(name, (our_model,)))
+        return further
 
     def _list_names(self) -> list[str]:
         """Return the names of the models in the paper, in its order.
@@ -414,11 +419,9 @@ class _ProfileTable:
             (EVERY_METRIC, setting),
         ):
             for chance_dataset in (dataset, AVERAGE):
-                chance = self.chances.get(
-                    Position(chance_metric, chance_dataset, chance_setting)
-                )
-                if chance is not None:
-                    return chance
+                key = Position(chance_metric, chance_dataset, chance_setting)
+                if key in self.chances:
+                    return self.chances[key]
         return None
 
     @cached_property
@@ -429,15 +432,17 @@ class _ProfileTable:
     def _make_cell(self, model: str, position: Position, number: Number | None) -> Cell:
         """Return one cell with our number and a verdict, or with the reasons why they are missing."""
         metric, dataset, setting = position
-        paper = (
-            self.paper_values.get(PaperKey(metric, model, dataset, setting))
-            if self.is_compared
-            else None
-        )
+        unit = self.units.get(metric, "")
+        paper_sd = None
+        paper = None
+        if self.is_compared:
+            paper = self.paper_values.get(PaperKey(metric, model, dataset, setting))
+        if paper is not None:
+            unit = paper.unit
+            paper_sd = paper.parse_sd()
         if number is None:
-            number = Number(
-                Measure(None, 0, reason=self._explain_absence(model, position))
-            )
+            reason = self._explain_absence(model, position)
+            number = Number(Measure(None, 0, reason=reason))
         comparison = self._compare(model, metric, number, paper)
         measure = number.measure
         return Cell(
@@ -455,9 +460,9 @@ class _ProfileTable:
             difference=comparison.difference,
             verdict=comparison.verdict,
             reason=comparison.reason,
-            unit=paper.unit if paper else self.units.get(metric, ""),
+            unit=unit,
             sd=number.sd,
-            paper_sd=float(paper.sd) if paper and paper.sd else None,
+            paper_sd=paper_sd,
             chance=self._find_chance(position),
             text=number.text,
             paper_text=comparison.paper_text,
@@ -470,22 +475,27 @@ class _ProfileTable:
         """Compare our number of a cell with the paper value; without a comparison, give the reason."""
         # Reasons in order: the whole table is not compared, the metric never is, or the comparison
         # has its own.
+        reason = number.measure.reason or ""
+        if not self.study.compared:
+            return Comparison(None, None, "", reason or SYNTHETIC_DATA)
         if not self.is_compared:
-            not_compared = ONLY_PUBLISHED if self.study.compared else SYNTHETIC_DATA
-            return Comparison(None, None, "", number.measure.reason or not_compared)
-        if metric in self.declaration.known_reasons:
-            paper_text = paper.value if paper else ""
-            return Comparison(
-                None, None, "", self.declaration.known_reasons[metric], paper_text
-            )
+            return Comparison(None, None, "", reason or ONLY_PUBLISHED)
         comparison = compare_with_paper(
             number.measure, paper, self.study.confidence, number.text
         )
-        model_note = (
-            self.declaration.model_notes.get(model, "") if comparison.verdict else ""
-        )
-        reasons = filter(None, (comparison.reason, model_note, number.note))
-        return replace(comparison, reason="; ".join(reasons))
+        if metric in self.declaration.known_reasons:
+            return Comparison(
+                None,
+                None,
+                "",
+                self.declaration.known_reasons[metric],
+                comparison.paper_text,
+            )
+        notes = [comparison.reason]
+        if comparison.verdict:
+            notes.append(self.declaration.model_notes.get(model, ""))
+        notes.append(number.note)
+        return replace(comparison, reason="; ".join(filter(None, notes)))
 
     def _explain_absence(self, model: str, position: Position) -> str:
         """Return the reason why we have no number of a cell."""
@@ -527,9 +537,11 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
 
     # The deviation is over data sets; the interval treats them as independent.
     values = [measure.value for measure in measures if measure.value is not None]
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    notes = [part.note for part in present if part.note]
-    return Number(average, sd, note=notes[0] if notes else "")
+    sd = None
+    if len(values) > 1:
+        sd = float(np.std(values, ddof=1))
+    note = next((part.note for part in present if part.note), "")
+    return Number(average, sd, note=note)
 
 
 def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:
@@ -541,10 +553,8 @@ def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:
     n_missing = n_datasets - len(measures)
     if n_missing:
         return f"not averaged: {n_missing} of {n_datasets} data sets were not run"
-    without_value = [measure for measure in measures if measure.value is None]
-    reasons = {measure.reason for measure in without_value}
-    if len(without_value) == n_datasets and len(reasons) == 1:
-        shared_reason = reasons.pop()
-        if shared_reason:
-            return shared_reason
-    return f"not averaged: {len(without_value)} of {n_datasets} data sets have no value"
+    reasons = [measure.reason for measure in measures if measure.value is None]
+    shared_reason = reasons[0]
+    if shared_reason and reasons == [shared_reason] * n_datasets:
+        return shared_reason
+    return f"not averaged: {len(reasons)} of {n_datasets} data sets have no value"

@@ -36,13 +36,13 @@ class MetricStyle:
 
     Attributes:
         heading: Name of the metric in tables.
-        places: Number of decimal places.
+        decimals: Number of decimal places.
         best: Whether the highest value of several models is bold.
         chance: Whether values at or below the chance level are marked.
     """
 
     heading: str
-    places: int = 1
+    decimals: int = 1
     best: bool = False
     chance: bool = False
 

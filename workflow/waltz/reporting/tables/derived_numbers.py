@@ -60,7 +60,10 @@ SOURCES = {
     "visdial": "VisDial v1.0",
 }
 """Name of a source of data in the papers, by the format of its files."""
+YES_OR_NO = {True: "yes", False: "no"}
 RELEASED = "the study takes finished items: it makes no foils of this piece"
+TEXTS_OF_TEST = ("changed", "consistent_where", "applies_to")
+"""Metrics that the texts in `TESTS` are shown as."""
 TESTS = {
     "counterfactual_edits": (
         "an adjective or adverb is inserted into the input",
@@ -117,6 +120,11 @@ class _Inputs:
         """Return whether a model of the study is of a kind that the table shows."""
         return self.study.models.get(model) in self.declaration.model_kinds
 
+    def list_paper_datasets(self, omitted: str) -> list[str]:
+        """Return the data sets of the paper values in their order, without `omitted`."""
+        datasets = dict.fromkeys(key.dataset for key in self.paper_values)
+        return [dataset for dataset in datasets if dataset != omitted]
+
 
 def derive_numbers(
     declaration: Declaration,
@@ -146,34 +154,32 @@ def derive_numbers(
 
 def _sum_validation(inputs: _Inputs) -> Numbers:
     """Return the statistics of validation over all instruments of the paper: sums and percentages."""
-    instruments = list(
-        dict.fromkeys(
-            key.dataset for key in inputs.paper_values if key.dataset != "overall"
-        )
-    )
+    instruments = inputs.list_paper_datasets(omitted="overall")
 
     def sum_over_instruments(metric: str) -> Measure:
         keys = [NumberKey("validation", metric, "", name, "") for name in instruments]
         return _sum_measures([inputs.numbers.get(key) for key in keys])
 
-    measures = {
-        metric: sum_over_instruments(metric)
-        for metric in ("instances", "valid", "unanimous")
-    }
+    instances = sum_over_instruments("instances")
+    valid = sum_over_instruments("valid")
+    unanimous = sum_over_instruments("unanimous")
     # The thesis's overall share of unanimous items is over the valid ones.
-    counted = (
-        measures["valid"]
-        if inputs.profile == COMPARED_PROFILE
-        else measures["instances"]
-    )
-    measures["valid_percent"] = _divide_measures(
-        measures["valid"], measures["instances"]
-    )
-    measures["unanimous_percent"] = _divide_measures(measures["unanimous"], counted)
+    counted = instances
+    if inputs.profile == COMPARED_PROFILE:
+        counted = valid
     undefined = Measure(None, 0, reason="not defined over all instruments")
-    measures |= dict.fromkeys(
-        ("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined
-    )
+    measures = {
+        "instances": instances,
+        "valid": valid,
+        "unanimous": unanimous,
+        "valid_percent": _divide_measures(valid, instances),
+        "unanimous_percent": _divide_measures(unanimous, counted),
+        "lexical_items": undefined,
+        "js": undefined,
+        "js_valid": undefined,
+        "alpha": undefined,
+        "alpha_valid": undefined,
+    }
     return {
         NumberKey("validation", metric, "", "overall", ""): Number(measure)
         for metric, measure in measures.items()
@@ -182,20 +188,16 @@ def _sum_validation(inputs: _Inputs) -> Numbers:
 
 def _sum_measures(parts: Sequence[Number | None]) -> Measure:
     """Return the sum of numbers; a measure without a value if a number is missing."""
-    present = [
-        part.measure
-        for part in parts
-        if part is not None and part.measure.value is not None
-    ]
-    if len(present) < len(parts):
-        return Measure(
-            None,
-            0,
-            reason="not summed: the study does not hold all instruments with their votes",
-        )
-    return Measure(
-        sum(part.value or 0.0 for part in present), sum(part.n for part in present)
-    )
+    total, n = 0.0, 0
+    for part in parts:
+        if part is None or part.measure.value is None:
+            reason = (
+                "not summed: the study does not hold all instruments with their votes"
+            )
+            return Measure(None, 0, reason=reason)
+        total += part.measure.value
+        n += part.measure.n
+    return Measure(total, n)
 
 
 def _divide_measures(part: Measure, total: Measure) -> Measure:
@@ -219,20 +221,17 @@ def _describe_pieces(inputs: _Inputs) -> Numbers:
 def _describe_piece(inputs: _Inputs, instruments: Sequence[str]) -> dict[str, Number]:
     """Return the numbers and texts about one piece, by metric."""
     missing = Number(Measure(None, 0, reason=RELEASED))
-    valid = [
-        inputs.numbers.get(NumberKey("validation", "valid", "", name, ""))
-        for name in instruments
-    ]
-    # An instrument is present if its items have been validated.
-    present = [
-        name
-        for name, number in zip(instruments, valid, strict=True)
-        if number is not None
-    ]
-    numbers = {
-        "examples": Number(_sum_measures(valid)),
-        "instruments": number_of_text(", ".join(present)) if present else missing,
-    }
+    valid = []
+    present = []
+    for name in instruments:
+        number = inputs.numbers.get(NumberKey("validation", "valid", "", name, ""))
+        valid.append(number)
+        # An instrument is present if its items have been validated.
+        if number is not None:
+            present.append(name)
+    numbers = {"examples": Number(_sum_measures(valid)), "instruments": missing}
+    if present:
+        numbers["instruments"] = number_of_text(", ".join(present))
     built = [
         inputs.study.built[name] for name in instruments if name in inputs.study.built
     ]
@@ -240,32 +239,29 @@ def _describe_piece(inputs: _Inputs, instruments: Sequence[str]) -> dict[str, Nu
     filters = {name for entry in built for name in entry["filters"]}
     formats = {entry["format"] for entry in built}
     # `mlm`: proposals of a masked language model, which instruments with a proposal key use.
+    has_proposals = any(INSTRUMENTS[name].proposal_key for name in instruments)
+    sources = sorted(SOURCES.get(name, name) for name in formats)
     texts = {
-        "gruen": _say_yes_or_no("grammaticality" in filters),
-        "nli": _say_yes_or_no("contradiction" in filters),
-        "mlm": _say_yes_or_no(
-            any(INSTRUMENTS[name].proposal_key for name in instruments)
-        ),
-        "source_dataset": ", ".join(
-            sorted(SOURCES.get(name, name) for name in formats)
-        ),
+        "gruen": YES_OR_NO["grammaticality" in filters],
+        "nli": YES_OR_NO["contradiction" in filters],
+        "mlm": YES_OR_NO[has_proposals],
+        "source_dataset": ", ".join(sources),
     }
     for metric, text in texts.items():
-        numbers[metric] = number_of_text(text) if built else missing
+        numbers[metric] = missing
+        if built:
+            numbers[metric] = number_of_text(text)
     return numbers
-
-
-def _say_yes_or_no(holds: bool) -> str:
-    return "yes" if holds else "no"
 
 
 def _select_examples(inputs: _Inputs) -> Numbers:
     """Return the examples of the instruments that the table shows."""
     derived: Numbers = {}
+    samples = [key for key in inputs.numbers if key.kind == "samples"]
     for dataset in inputs.declaration.example_datasets:
-        for key, number in inputs.numbers.items():
-            if key.kind == "samples" and key.dataset == dataset:
-                derived[key._replace(kind=DERIVED)] = number
+        for key in samples:
+            if key.dataset == dataset:
+                derived[key._replace(kind=DERIVED)] = inputs.numbers[key]
     return derived
 
 
@@ -296,12 +292,9 @@ def _describe_tests(_: _Inputs) -> Numbers:
     """Return the texts about each self-consistency test, which do not depend on the study."""
     derived: Numbers = {}
     for test, texts in TESTS.items():
-        for metric, text in zip(
-            ("changed", "consistent_where", "applies_to"), texts, strict=True
-        ):
-            derived[NumberKey(DERIVED, metric, "", test, SETTING_OF_TEST[test])] = (
-                number_of_text(text)
-            )
+        for metric, text in zip(TEXTS_OF_TEST, texts, strict=True):
+            key = NumberKey(DERIVED, metric, "", test, SETTING_OF_TEST[test])
+            derived[key] = number_of_text(text)
     return derived
 
 
@@ -310,31 +303,24 @@ def _describe_skew(inputs: _Inputs) -> Numbers:
 
     A model that lacks T-SHAP on one of the paper's data sets gets the reason instead.
     """
-    datasets = list(
-        dict.fromkeys(
-            key.dataset for key in inputs.paper_values if key.dataset != AVERAGE
-        )
-    )
+    datasets = inputs.list_paper_datasets(omitted=AVERAGE)
+    metrics = {"t_shap_c": "t_shap:caption", "t_shap_f": "t_shap:foil"}
     derived: Numbers = {}
-    for model, (metric, role) in itertools.product(
-        inputs.study.models, (("t_shap_c", "caption"), ("t_shap_f", "foil"))
+    for model, (metric, share) in itertools.product(
+        inputs.study.models, metrics.items()
     ):
-        keys = [
-            NumberKey("shares", f"t_shap:{role}", model, dataset, "alignment")
-            for dataset in datasets
-        ]
-        present = [inputs.numbers[key] for key in keys if key in inputs.numbers]
-        values = [
-            number.measure.value
-            for number in present
-            if number.measure.value is not None
-        ]
+        shares = []
+        for dataset in datasets:
+            key = NumberKey("shares", share, model, dataset, "alignment")
+            if key in inputs.numbers:
+                shares.append(inputs.numbers[key].measure.value)
+        values = [value for value in shares if value is not None]
         skew = NumberKey(DERIVED, "mm_skew", model, AVERAGE, metric)
         # T-SHAP is in percent; the class is of its share between 0 and 1.
         if len(values) == len(datasets):
             text = classify_skew(float(np.mean(values)) / 100)
             derived[skew] = number_of_text(text, len(values))
-        elif present:
+        elif shares:
             n_missing = len(datasets) - len(values)
             reason = (
                 f"not averaged: {n_missing} of {len(datasets)} data sets have no T-SHAP"
@@ -357,11 +343,9 @@ def _rescale_averages(inputs: _Inputs) -> Numbers:
         if is_averaged and inputs.has_kind_of_model(key.model):
             datasets_of_model.setdefault(key.model, set()).add(key.dataset)
     # The data sets that all averages have to be over.
-    expected = (
-        set(TEXT_TASKS)
-        if inputs.study.compared
-        else set().union(*datasets_of_model.values())
-    )
+    expected = set().union(*datasets_of_model.values())
+    if inputs.study.compared:
+        expected = set(TEXT_TASKS)
 
     derived: Numbers = {}
     for model, metric in itertools.product(inputs.study.models, RESCALED_AVERAGES):
@@ -386,11 +370,9 @@ def _explain_missing_average(datasets: set[str], expected: set[str]) -> str:
     if missing:
         return f"not averaged: {len(missing)} of {len(expected)} data sets were not run"
     further = sorted(datasets - expected)
-    return (
-        f"not averaged: the paper's average is not over {', '.join(further)}"
-        if further
-        else ""
-    )
+    if further:
+        return f"not averaged: the paper's average is not over {', '.join(further)}"
+    return ""
 
 
 def _spread_over_seeds(inputs: _Inputs) -> Numbers:
@@ -407,20 +389,14 @@ def _spread_over_seeds(inputs: _Inputs) -> Numbers:
         is_shown = key.kind == "consistency" and name in inputs.declaration.sources
         if not is_shown or not inputs.has_kind_of_model(key.model):
             continue
-        derived_key = key._replace(kind=DERIVED, metric=name)
-        if not colon:
-            derived[derived_key] = number
-        elif statistic == "sd":
-            derived[
-                derived_key._replace(
-                    setting=f"{key.setting}{SETTING_SEPARATOR}deviation"
-                )
-            ] = number
+        setting = key.setting
+        if statistic == "sd":
+            setting += f"{SETTING_SEPARATOR}deviation"
         elif statistic.startswith("seed="):
-            seed = statistic.replace("=", " ")
-            derived[
-                derived_key._replace(setting=f"{key.setting}{SETTING_SEPARATOR}{seed}")
-            ] = number
+            setting += SETTING_SEPARATOR + statistic.replace("=", " ")
+        elif colon:
+            continue  # another statistic, which the table does not show
+        derived[NumberKey(DERIVED, name, key.model, key.dataset, setting)] = number
     return derived
 
 
@@ -430,19 +406,18 @@ def _average_spreads(inputs: _Inputs) -> Numbers:
     """
     derived: Numbers = {}
     for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
-        spreads = []
-        correlations = []
+        # Means over models and data sets alike, each with the same weight.
+        statistics: dict[str, list[float | None]] = {"t_shap_sd": [], "rho_c": []}
         for key, number in inputs.numbers.items():
             if inputs.study.models.get(key.model) != kind:
                 continue
             # `t_shap:ROLE` has the deviation over items; `rho:caption` is the rank correlation of
             # captions.
             if key.metric.startswith("t_shap:"):
-                spreads.append(number.sd)
+                statistics["t_shap_sd"].append(number.sd)
             elif key.metric == "rho:caption":
-                correlations.append(number.measure.value)
-        # Means over models and data sets alike, each with the same weight.
-        for metric, numbers in (("t_shap_sd", spreads), ("rho_c", correlations)):
+                statistics["rho_c"].append(number.measure.value)
+        for metric, numbers in statistics.items():
             values = [value for value in numbers if value is not None]
             if values:
                 mean = Measure(float(np.mean(values)), len(values))
@@ -470,20 +445,20 @@ def derive_paper_averages(paper_values: PaperValues) -> dict[PaperKey, PaperValu
     """
     cc_shaps = tuple(CC_SHAP_METRICS.values())
     note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
+    # Tables 5.2 and C.2 hold the tests and CC-SHAP of each model by data set.
+    measures_of_model: dict[str, dict[tuple[str, str], Measure]] = {}
+    for key, paper in paper_values.items():
+        if key.model == RANDOM:
+            continue
+        measures = measures_of_model.setdefault(key.model, {})
+        if key.metric in SETTING_OF_TEST or key.metric in cc_shaps:
+            measures[key.dataset, key.metric] = Measure(float(paper.value), 1)
+
     derived = {}
-    for model in dict.fromkeys(
-        key.model for key in paper_values if key.model != RANDOM
+    for (model, measures), metric in itertools.product(
+        measures_of_model.items(), RESCALED_AVERAGES
     ):
-        measures = {}
-        # Tables 5.2 and C.2 hold the tests and CC-SHAP of each model by data set.
-        for key, paper in paper_values.items():
-            is_averaged = key.metric in SETTING_OF_TEST or key.metric in cc_shaps
-            if key.model == model and is_averaged:
-                measures[key.dataset, key.metric] = Measure(float(paper.value), 1)
-        for metric in RESCALED_AVERAGES:
-            average = compute_rescaled_average(
-                select_rescaled(measures, metric), cc_shaps
-            )
-            key = PaperKey(metric, model, "", "")
-            derived[key] = PaperValue(key, f"{average.value:.1f}", "percent", note)
+        average = compute_rescaled_average(select_rescaled(measures, metric), cc_shaps)
+        key = PaperKey(metric, model, "", "")
+        derived[key] = PaperValue(key, f"{average.value:.1f}", "percent", note)
     return derived

@@ -1,9 +1,9 @@
 """Tables as Markdown, HTML and LaTeX."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import groupby
 
 from waltz.reporting.tables.best import BOLD_RULE, SignificanceTests
 from waltz.reporting.tables.cells import SMALL_MARK, Cell, is_small
@@ -13,6 +13,7 @@ from waltz.reporting.tables.grid import (
     UNPAIRED,
     Grid,
     MarkedCell,
+    Names,
     lay_out_grid,
     lay_out_profiles,
 )
@@ -35,16 +36,19 @@ def format_cell(cell: Cell, intervals: bool = True) -> str:
         cell: The cell.
         intervals: Whether the interval and n are included.
     """
-    parts = [_format_value(cell), _format_sd(cell)]
+    text = _format_value(cell) + _format_sd(cell)
     if intervals:
+        text += _format_interval(cell)
         # Texts such as captions have no n; an undefined number has one.
         has_sample = cell.text in ("", UNDEFINED)
-        parts.append(_format_interval(cell))
-        parts.append(f" n {cell.n}" if cell.n and has_sample else "")
+        if cell.n and has_sample:
+            text += f" n {cell.n}"
     paper_text = _format_paper_value(cell)
-    parts.append(f" ({paper_text})" if paper_text else "")
-    parts.append(f" {VERDICT_MARKS[cell.verdict]}" if cell.verdict else "")
-    return "".join(parts)
+    if paper_text:
+        text += f" ({paper_text})"
+    if cell.verdict:
+        text += f" {VERDICT_MARKS[cell.verdict]}"
+    return text
 
 
 def format_short_cell(cell: Cell) -> str:
@@ -52,37 +56,39 @@ def format_short_cell(cell: Cell) -> str:
 
     A number from too few items or images gets `SMALL_MARK`.
     """
-    is_marked = cell.value is not None and is_small(cell.n, cell.images)
-    mark = SMALL_MARK if is_marked else ""
-    return f"{_format_value(cell)}{mark}{_format_interval(cell)}"
+    text = _format_value(cell)
+    if cell.value is not None and is_small(cell.n, cell.images):
+        text += SMALL_MARK
+    return text + _format_interval(cell)
 
 
 def _format_value(cell: Cell) -> str:
     """Return our number or text without anything else; a dash if there is neither."""
     if cell.value is None:
         return cell.text or "–"
-    return f"{cell.value:.{get_style(cell.metric).places}f}"
+    return f"{cell.value:.{get_style(cell.metric).decimals}f}"
 
 
 def _format_sd(cell: Cell) -> str:
     """Return the standard deviation as it follows a number; an empty text if there is none."""
     if cell.value is None or cell.sd is None:
         return ""
-    return f" ± {cell.sd:.{get_style(cell.metric).places}f}"
+    return f" ± {cell.sd:.{get_style(cell.metric).decimals}f}"
 
 
 def _format_interval(cell: Cell) -> str:
     """Return the interval as it follows a number; an empty text if there is none."""
     if cell.value is None or cell.ci_low is None or cell.ci_high is None:
         return ""
-    decimals = get_style(cell.metric).places
+    decimals = get_style(cell.metric).decimals
     return f" [{cell.ci_low:.{decimals}f}, {cell.ci_high:.{decimals}f}]"
 
 
 def _format_paper_value(cell: Cell) -> str:
     """Return the paper value with its standard deviation if the paper gives one."""
-    sd = "" if cell.paper_sd is None else f" ± {cell.paper_sd:g}"
-    return f"{cell.paper_text}{sd}"
+    if cell.paper_sd is None:
+        return cell.paper_text
+    return f"{cell.paper_text} ± {cell.paper_sd:g}"
 
 
 def list_reasons(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:
@@ -97,10 +103,17 @@ def format_notes(grid: Grid) -> list[str]:
     """Return the reasons of single cells in the order of their numbers, each with its number of
     cells if several.
     """
-    return [
-        reason if count == 1 else f"{reason} ({count} cells)"
-        for reason, count in grid.notes
-    ]
+    lines = []
+    for reason, count in grid.notes:
+        if count > 1:
+            reason += f" ({count} cells)"
+        lines.append(reason)
+    return lines
+
+
+def _number_notes(grid: Grid, form: str) -> list[str]:
+    """Return the reasons of single cells with their numbers; `form` puts a number before a reason."""
+    return [form.format(*entry) for entry in enumerate(format_notes(grid), 1)]
 
 
 def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
@@ -113,7 +126,9 @@ def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
         return [(names[level], 1) for names in grid.columns]
     spans = []
     # Columns are sorted by their headings, so equal headings are adjacent.
-    for names, columns in groupby(grid.columns, key=lambda names: names[: level + 1]):
+    for names, columns in itertools.groupby(
+        grid.columns, key=lambda names: names[: level + 1]
+    ):
         spans.append((names[level], len(list(columns))))
     return spans
 
@@ -143,13 +158,10 @@ def _markdown_grid(grid: Grid) -> list[str]:
     headings = [_escape_markdown(name) for name in (*grid.corner, *columns)]
     lines = [_markdown_row(headings), _markdown_row(["---"] * len(headings))]
     for names, entries in grid.rows:
-        lines.append(
-            _markdown_row(
-                [*map(_escape_markdown, names), *map(_markdown_cell, entries)]
-            )
-        )
+        texts = [*map(_escape_markdown, names), *map(_markdown_cell, entries)]
+        lines.append(_markdown_row(texts))
     lines.append("")
-    lines += [f"{number}. {note}" for number, note in enumerate(format_notes(grid), 1)]
+    lines += _number_notes(grid, "{}. {}")
     return [*lines, "", *grid.general, ""]
 
 
@@ -159,13 +171,15 @@ def _markdown_cell(marked: MarkedCell | None) -> str:
     value = _format_value(marked.cell)
     # Only the value itself is bold; deviation, interval and paper value follow as they are.
     rest = format_cell(marked.cell).removeprefix(value)
-    text = f"**{value}**" if marked.best else value
-    mark = CHANCE_MARK if marked.at_chance else ""
-    return f"{mark}{_escape_markdown(text + rest)}{_format_note_number(marked)}"
+    bold = "**" * marked.best
+    text = _escape_markdown(f"{bold}{value}{bold}{rest}")
+    return f"{CHANCE_MARK * marked.at_chance}{text}{_format_note_number(marked)}"
 
 
 def _format_note_number(marked: MarkedCell) -> str:
-    return f"<sup>{marked.note}</sup>" if marked.note else ""
+    if not marked.note:
+        return ""
+    return f"<sup>{marked.note}</sup>"
 
 
 def _markdown_row(texts: Iterable[str]) -> str:
@@ -233,7 +247,9 @@ def _html_head(grid: Grid) -> str:
     for level in range(levels):
         headings = []
         for name, width in _compute_spans(grid, level):
-            scope = "col" if width == 1 else "colgroup"
+            scope = "col"
+            if width > 1:
+                scope = "colgroup"
             headings.append(
                 f'<th scope="{scope}" colspan="{width}">{escape(name)}</th>'
             )
@@ -252,7 +268,9 @@ def _html_body(grid: Grid) -> str:
     for names, entries in grid.rows:
         is_first = len(names) > 1 and names[:1] != group
         group = names[:1]
-        css_class = ' class="group"' if is_first else ""
+        css_class = ""
+        if is_first:
+            css_class = ' class="group"'
         headings = "".join(f'<th scope="row">{escape(name)}</th>' for name in names)
         rows.append(
             f"<tr{css_class}>{headings}{''.join(map(_html_cell, entries))}</tr>"
@@ -270,12 +288,11 @@ def _html_cell(marked: MarkedCell | None) -> str:
     )
     value = escape(_format_value(marked.cell))
     rest = escape(format_cell(marked.cell)).removeprefix(value)
-    text = f"<strong>{value}</strong>" if marked.best else value
-    mark = CHANCE_MARK if marked.at_chance else ""
+    if marked.best:
+        value = f"<strong>{value}</strong>"
     css_class = " ".join(filter(None, classes))
-    return (
-        f'<td class="{css_class}">{mark}{text}{rest}{_format_note_number(marked)}</td>'
-    )
+    text = f"{CHANCE_MARK * marked.at_chance}{value}{rest}{_format_note_number(marked)}"
+    return f'<td class="{css_class}">{text}</td>'
 
 
 # LaTeX
@@ -307,6 +324,9 @@ SPECIAL = {
     "“": "``",
     "”": "''",
 }
+"""LaTeX for letters that it does not take as they are."""
+UNKNOWN_LETTER = re.compile(rf"[^\x00-\u017f{re.escape(''.join(SPECIAL))}]")
+"""Pattern of letters that LaTeX does not know."""
 INDEXED = re.compile(r"\b(acc|p|T-SHAP)\\_([crf])\b")
 """Pattern of the names of metrics with an index, after escaping for LaTeX."""
 PARAGRAPH = 34
@@ -340,9 +360,8 @@ def format_latex(
 
 def escape_latex(text: str) -> str:
     """Return a text escaped for LaTeX; letters that LaTeX does not know become question marks."""
-    escaped = "".join(
-        SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text
-    )
+    known_letters = UNKNOWN_LETTER.sub("?", text)
+    escaped = "".join(SPECIAL.get(letter, letter) for letter in known_letters)
     return INDEXED.sub(r"\1$_{\2}$", escaped)
 
 
@@ -353,12 +372,10 @@ def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
     caption = f"{declaration.title} ({declaration.id}, profile {profile})."
     if common_n:
         caption += f" n = {common_n} everywhere."
-    notes = "; ".join(
-        f"{number}: {line}" for number, line in enumerate(format_notes(grid), 1)
-    )
-    below = " ".join(
-        filter(None, (LATEX_LEGEND, f"{notes}." if notes else "", *grid.general))
-    )
+    below = [LATEX_LEGEND]
+    if grid.notes:
+        below.append("; ".join(_number_notes(grid, "{}: {}")) + ".")
+    below += grid.general
     entries_by_column = zip(*(entries for _, entries in grid.rows), strict=True)
     columns = "l" * len(grid.corner) + "".join(map(_align_column, entries_by_column))
     body = "\n".join([*_latex_head(grid), *_latex_body(grid, common_n is None)])
@@ -369,7 +386,7 @@ def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
         "\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight .8\\textheight\\else\\totalheight\\fi}{%\n"
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
         f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}}}}}\n\n"
-        f"\\smallskip\\parbox{{\\linewidth}}{{\\scriptsize {escape_latex(below)}}}\n\\end{{table}}\n"
+        f"\\smallskip\\parbox{{\\linewidth}}{{\\scriptsize {escape_latex(' '.join(below))}}}\n\\end{{table}}\n"
     )
 
 
@@ -377,12 +394,11 @@ def _find_common_n(grid: Grid) -> int | None:
     """Return the number of items that all numbers of a grid have; None if they have different
     numbers of items.
     """
-    sizes = set()
-    for _, entries in grid.rows:
-        for marked in entries:
-            if marked is not None and _is_number(marked.cell):
-                sizes.add(marked.cell.n)
-    return sizes.pop() if len(sizes) == 1 else None
+    entries = itertools.chain.from_iterable(entries for _, entries in grid.rows)
+    sizes = {marked.cell.n for marked in entries if marked and _is_number(marked.cell)}
+    if len(sizes) != 1:
+        return None
+    return sizes.pop()
 
 
 def _is_number(cell: Cell) -> bool:
@@ -392,15 +408,13 @@ def _is_number(cell: Cell) -> bool:
 
 def _align_column(column: Sequence[MarkedCell | None]) -> str:
     """Return the alignment of a column: `r` for numbers, `l` for texts, a paragraph for long texts."""
-    texts = [
-        marked.cell.text
-        for marked in column
-        if marked is not None and marked.cell.text != UNDEFINED
-    ]
-    longest = max(map(len, texts), default=0)
+    texts = {marked.cell.text for marked in column if marked}
+    longest = max(map(len, texts - {UNDEFINED}), default=0)
     if longest > PARAGRAPH:
         return "p{5cm}"
-    return "l" if longest else "r"
+    if longest > 0:
+        return "l"
+    return "r"
 
 
 def _latex_head(grid: Grid) -> list[str]:
@@ -431,9 +445,10 @@ def _latex_head(grid: Grid) -> list[str]:
 
 def _stack_heading(name: str) -> str:
     """Return a heading for LaTeX; a long one is broken into several lines."""
-    lines = name.split("-") if len(name) > LONG else [name]
-    stacked = r" \\ ".join(map(escape_latex, lines))
-    return stacked if len(lines) == 1 else f"\\shortstack[r]{{{stacked}}}"
+    if len(name) <= LONG or "-" not in name:
+        return escape_latex(name)
+    lines = r" \\ ".join(map(escape_latex, name.split("-")))
+    return f"\\shortstack[r]{{{lines}}}"
 
 
 def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
@@ -445,35 +460,38 @@ def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
     """
     lines: list[str] = []
     is_ruled = len(grid.corner) > 1
-    for _, group in groupby(grid.rows, key=lambda row: row[0][:1]):
-        if lines and is_ruled:
-            lines.append(r"\midrule")
-        above: tuple[str, ...] = ()
-        for names, entries in group:
-            # Rows with three names or more also get space where one of the first two names changes.
-            is_new_block = above and names[:FINE] != above[:FINE]
-            if len(names) > FINE and is_new_block:
-                lines.append(r"\addlinespace[2pt]")
-            titles = _omit_repeated_names(names, above) if is_ruled else names
-            texts = [escape_latex(title) for title in titles]
-            texts += [_latex_cell(marked, shows_n) for marked in entries]
-            lines.append(" & ".join(texts) + r" \\")
-            above = names
+    above: tuple[str, ...] = ()
+    for names, entries in grid.rows:
+        is_new_group = names[:1] != above[:1]
+        if above and is_new_group:
+            if is_ruled:
+                lines.append(r"\midrule")
+            above = ()
+        # Rows with three names or more also get space where one of the first two names changes.
+        is_new_block = above and names[:FINE] != above[:FINE]
+        if len(names) > FINE and is_new_block:
+            lines.append(r"\addlinespace[2pt]")
+        titles = names
+        if is_ruled:
+            titles = _omit_repeated_names(names, above)
+        texts = [escape_latex(title) for title in titles]
+        texts += [_latex_cell(marked, shows_n) for marked in entries]
+        lines.append(" & ".join(texts) + r" \\")
+        above = names
     return lines
 
 
-def _omit_repeated_names(names: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
+def _omit_repeated_names(names: Names, above: Names) -> Names:
     """Return the names of a row without the names that it repeats from the row above.
 
     A name is repeated if it and all names before it are the same in both rows. Repeated names
     become empty texts; the last name always stays.
     """
-    titles = []
-    for position, name in enumerate(names):
-        is_repeated = names[: position + 1] == above[: position + 1]
-        is_last = position == len(names) - 1
-        titles.append("" if is_repeated and not is_last else name)
-    return titles
+    titles = list(names)
+    for position in range(len(names) - 1):
+        if names[: position + 1] == above[: position + 1]:
+            titles[position] = ""
+    return tuple(titles)
 
 
 def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
@@ -488,7 +506,7 @@ def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
         text = f"\\underline{{{text}}}"
     text += _latex_scripts(marked, shows_n)
     if cell.value is not None and cell.sd is not None:
-        text += f" {{\\scriptsize $\\pm${cell.sd:.{get_style(cell.metric).places}f}}}"
+        text += f" {{\\scriptsize $\\pm${cell.sd:.{get_style(cell.metric).decimals}f}}}"
     paper_text = _format_paper_value(cell)
     if paper_text:
         text += f" {{\\scriptsize ({escape_latex(paper_text)})}}"
@@ -503,12 +521,12 @@ def _latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
     # Marks such as ≈ are escaped as formulas; here they stand in one already, so the dollar signs
     # go.
     verdict = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$")
-    note = str(marked.note or "")
-    above = "{,}".join(filter(None, (verdict, note)))
-    below = str(cell.n) if shows_n and cell.n and _is_number(cell) else ""
+    above = "{,}".join(filter(None, (verdict, str(marked.note or ""))))
     scripts = ""
     if above:
         scripts += f"^{{{above}}}"
-    if below:
-        scripts += f"_{{{below}}}"
-    return f"${scripts}$" if scripts else ""
+    if shows_n and cell.n and _is_number(cell):
+        scripts += f"_{{{cell.n}}}"
+    if not scripts:
+        return ""
+    return f"${scripts}$"

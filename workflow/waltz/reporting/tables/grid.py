@@ -1,10 +1,15 @@
 """Layout of a table: its cells in rows and columns as in the paper, with their marks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from waltz.reporting.tables.best import SignificanceTests
-from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
+from waltz.reporting.tables.cells import (
+    ONLY_PUBLISHED,
+    SYNTHETIC_DATA,
+    Cell,
+    group_cells,
+)
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
@@ -68,14 +73,9 @@ def lay_out_profiles(
     significance: SignificanceTests = UNPAIRED,
 ) -> dict[str, Grid]:
     """Return the layout of each profile of a table, by profile."""
-    profiles = dict.fromkeys(cell.profile for cell in cells)
     return {
-        profile: lay_out_grid(
-            declaration,
-            [cell for cell in cells if cell.profile == profile],
-            significance,
-        )
-        for profile in profiles
+        profile: lay_out_grid(declaration, cells_of_profile, significance)
+        for profile, cells_of_profile in group_cells(cells, "profile").items()
     }
 
 
@@ -124,9 +124,9 @@ def _mark_cells(
 
     The order of the reasons is the order of their numbers in `MarkedCell.note`.
     """
-    best = (
-        significance.find_best(declaration, cells) if declaration.marks_best else set()
-    )
+    best: set[Cell] = set()
+    if declaration.marks_best:
+        best = significance.find_best(declaration, cells)
     counts: dict[str, int] = {}
     numbers: dict[str, int] = {}
     marked_cells = {}
@@ -139,30 +139,31 @@ def _mark_cells(
             # A new reason gets the next number, which is now the length of `counts`; a known reason
             # keeps its number.
             note = numbers.setdefault(cell.reason, len(counts))
-        # A value at the chance level is marked even if its interval reaches above it.
-        at_chance = (
-            get_style(cell.metric).chance
-            and cell.value is not None
-            and cell.chance is not None
-            and cell.value <= cell.chance
-        )
         position = (name_row(declaration, cell), name_column(declaration, cell))
-        marked_cells[position] = MarkedCell(cell, cell in best, at_chance, note)
+        marked_cells[position] = MarkedCell(
+            cell, cell in best, _is_at_chance(cell), note
+        )
     return marked_cells, counts
+
+
+def _is_at_chance(cell: Cell) -> bool:
+    """Return whether a value is at or below the chance level, even if its interval reaches above
+    it.
+    """
+    if cell.value is None or cell.chance is None:
+        return False
+    return get_style(cell.metric).chance and cell.value <= cell.chance
 
 
 def _list_general_reasons(
     cells: Sequence[Cell], notes: dict[str, int]
 ) -> tuple[str, ...]:
     """Return a sentence for each reason that is written once for all cells."""
-    reasons = dict.fromkeys(
-        cell.reason for cell in cells if cell.reason in COMMON_REASONS
-    )
-    return tuple(
-        f"Numbers without a verdict: {reason}."
-        for reason in reasons
-        if reason not in notes
-    )
+    reasons: dict[str, None] = {}
+    for cell in cells:
+        if cell.reason in COMMON_REASONS and cell.reason not in notes:
+            reasons[cell.reason] = None
+    return tuple(f"Numbers without a verdict: {reason}." for reason in reasons)
 
 
 def _split_off_chances(
@@ -209,15 +210,9 @@ def name_row(declaration: Declaration, cell: Cell) -> Names:
     """Return the names of a cell's row; a side metric stands in the row of the metric that its
     setting names.
     """
-    is_side_metric = cell.metric in declaration.side_metrics
-    names = {
-        "metric": cell.setting if is_side_metric else cell.metric,
-        "model": cell.model,
-        "dataset": cell.dataset,
-        "setting": "" if is_side_metric else cell.setting,
-        "profile": cell.profile,
-    }
-    return tuple(names[field] for field in declaration.rows)
+    if cell.metric in declaration.side_metrics:
+        cell = replace(cell, metric=cell.setting, setting="")
+    return tuple(getattr(cell, field) for field in declaration.rows)
 
 
 def name_column(declaration: Declaration, cell: Cell) -> Names:
@@ -238,23 +233,16 @@ def _sort_names(
     Names are sorted by their fields, the outermost field first: metrics as declared, other fields
     in order of appearance.
     """
-    declared = (EVERY_METRIC, *declaration.sources)
-    metric_ranks = {metric: rank for rank, metric in enumerate(declared)}
-    ranks_by_field: list[dict[str, int]] = []
-    for level, field in enumerate(fields):
-        # Rank of each entry of this field: the position in the declaration, or of its first
-        # appearance.
-        entries = dict.fromkeys(name[level] for name in names)
+    sorted_names = list(dict.fromkeys(names))
+    # The sort is stable, so it begins with the innermost field.
+    for level, field in reversed(list(enumerate(fields))):
+        order = list(dict.fromkeys(name[level] for name in names))
         if field == "metric":
-            ranks = {entry: metric_ranks.get(entry, len(declared)) for entry in entries}
-        else:
-            ranks = {entry: rank for rank, entry in enumerate(entries)}
-        ranks_by_field.append(ranks)
-
-    def rank_name(name: Names) -> list[int]:
-        return [ranks[entry] for ranks, entry in zip(ranks_by_field, name, strict=True)]
-
-    return sorted(dict.fromkeys(names), key=rank_name)
+            order = [EVERY_METRIC, *declaration.sources]
+        ranks = {entry: rank for rank, entry in enumerate(order)}
+        # Metrics that are not declared come last.
+        sorted_names.sort(key=lambda name: ranks.get(name[level], len(ranks)))
+    return sorted_names
 
 
 def _format_headings(
@@ -268,11 +256,9 @@ def _format_headings(
         # Tables of tests have the names of tests as data sets; their headings are those of metrics.
         is_metric = field == "metric"
         may_be_test = field == "dataset" and name != EVERY_METRIC
-        heading = (
-            get_style(name.removeprefix(PROBES)).heading
-            if is_metric or may_be_test
-            else name
-        )
+        heading = name
+        if is_metric or may_be_test:
+            heading = get_style(name.removeprefix(PROBES)).heading
         if is_metric and chance is not None:
             heading += f" (chance {chance:g})"
         headings.append(heading)

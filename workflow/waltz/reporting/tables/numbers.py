@@ -2,6 +2,7 @@
 tables name them.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -170,7 +171,9 @@ def _read_correlations(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]
     """Yield correlations; undefined ones get the text `UNDEFINED`."""
     for name, number in _read_metrics(records):
         is_undefined = number.measure.value is None and number.measure.n > 1
-        yield name, replace(number, text=UNDEFINED) if is_undefined else number
+        if is_undefined:
+            number = replace(number, text=UNDEFINED)
+        yield name, number
 
 
 def _read_shares(records: Sequence[ShareRecord]) -> Iterator[NamedNumber]:
@@ -231,7 +234,9 @@ def _read_captions(records: Sequence[ProbeCaptionRecord]) -> Iterator[NamedNumbe
         if not scores:
             continue
         # ddof=1: the captions are a sample. A single caption has no deviation.
-        sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+        sd = None
+        if len(scores) > 1:
+            sd = float(np.std(scores, ddof=1))
         mean = Measure(float(np.mean(scores)), len(scores))
         yield NumberName("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
 
@@ -307,13 +312,12 @@ def list_number_keys(
         position: Metric, data set and setting of the paper value.
         model: Our name of the model.
     """
-    metric, dataset, setting = position
+    metric, dataset, paper_setting = position
+    aliases = declaration.find_dataset_aliases(dataset, paper_setting)
+    datasets = dict.fromkeys((*aliases, dataset))
     # The first key that has a number wins: sources, then our data sets, then settings.
-    aliases = declaration.find_dataset_aliases(dataset, setting)
     for source in declaration.sources[metric]:
-        for name in dict.fromkeys((*aliases, dataset)):
-            for source_setting in source.settings:
-                actual_setting = (
-                    setting if source_setting == PAPER_SETTING else source_setting
-                )
-                yield NumberKey(source.kind, source.metric, model, name, actual_setting)
+        for our_dataset, setting in itertools.product(datasets, source.settings):
+            if setting == PAPER_SETTING:
+                setting = paper_setting
+            yield NumberKey(source.kind, source.metric, model, our_dataset, setting)

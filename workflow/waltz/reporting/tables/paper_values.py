@@ -59,6 +59,22 @@ class PaperValue:
     note: str
     sd: str = ""
 
+    def parse_number(self) -> float | None:
+        """Return the value as a number; None if it is not a finite number."""
+        try:
+            number = float(self.value)
+        except ValueError:
+            return None
+        if not math.isfinite(number):
+            return None
+        return number
+
+    def parse_sd(self) -> float | None:
+        """Return the standard deviation as a number; None without one."""
+        if not self.sd:
+            return None
+        return float(self.sd)
+
 
 def read_paper_values(path: str | Path) -> dict[PaperKey, PaperValue]:
     """Return the paper values of one paper table by key, in the order of its CSV.
@@ -145,48 +161,64 @@ def compare_with_paper(
     """
     if paper is None:
         return Comparison(None, None, "", measure.reason or NO_PAPER_VALUE)
-    number = _parse_number(paper)
+    number = paper.parse_number()
     reason = _join_reasons(measure, paper)
 
-    # Nothing to compare: one of both is missing.
-    if not paper.value or (measure.value is None and not text):
+    has_number_or_text = measure.value is not None or bool(text)
+    if not paper.value or not has_number_or_text:
         return Comparison(number, None, "", reason or NO_PAPER_VALUE, paper.value)
-
-    # One of both is a text.
     if number is None or measure.value is None:
-        is_same_text = text.casefold() == paper.value.casefold()
-        return Comparison(
-            number, None, EQUAL if is_same_text else DIFFERS, reason, paper.value
-        )
+        verdict = _judge_text(text, paper)
+        return Comparison(number, None, verdict, reason, paper.value)
+    verdict = _judge_number(measure, measure.value, paper, number, confidence)
+    if not verdict:
+        reason = "; ".join(filter(None, (reason, NO_INTERVAL)))
+    return Comparison(number, measure.value - number, verdict, reason, paper.value)
 
-    difference = measure.value - number
-    if rounds_to(measure.value, paper.value):
-        return Comparison(number, difference, EQUAL, reason, paper.value)
+
+def _judge_text(text: str, paper: PaperValue) -> str:
+    """Return the verdict on a text, or on a number that the paper has no number for."""
+    if text.casefold() == paper.value.casefold():
+        return EQUAL
+    return DIFFERS
+
+
+def _judge_number(
+    measure: Measure, value: float, paper: PaperValue, number: float, confidence: float
+) -> str:
+    """Return the verdict on a number; an empty text if nothing can be said of the difference.
+
+    Args:
+        measure: Our number with its interval.
+        value: Our number.
+        paper: The paper value with its unit.
+        number: The paper value as a number.
+        confidence: Coverage of the intervals, between 0 and 1.
+    """
+    if rounds_to(value, paper.value):
+        return EQUAL
     # A single item or image has no interval, and so cannot be compatible.
     is_single = measure.n == 1 or measure.images == 1
     if measure.ci_low is None and is_single and paper.unit != "count":
-        reasons = filter(None, (reason, NO_INTERVAL))
-        return Comparison(number, difference, "", "; ".join(reasons), paper.value)
-    is_within = abs(difference) <= _compute_half_width(
-        measure, paper, number, confidence
-    )
-    return Comparison(
-        number, difference, COMPATIBLE if is_within else DIFFERS, reason, paper.value
-    )
+        return ""
+    half_width = _compute_half_width(measure, paper, number, confidence)
+    if abs(value - number) <= half_width:
+        return COMPATIBLE
+    return DIFFERS
 
 
 def _join_reasons(measure: Measure, paper: PaperValue) -> str:
     """Return our reason and the note on the paper value, if the note explains something."""
-    is_doubtful = paper.note.startswith(DOUBTFUL)
-    note = (
-        f"wrong or doubtful in the paper: {paper.note}" if is_doubtful else paper.note
-    )
+    reason = measure.reason or ""
+    note = paper.note
+    is_doubtful = note.startswith(DOUBTFUL)
+    if is_doubtful:
+        note = f"wrong or doubtful in the paper: {note}"
     # A note explains our missing number only if it is about an error in the paper, or a missing
     # paper value.
-    has_number = not measure.reason
-    if has_number or is_doubtful or not paper.value:
-        return "; ".join(filter(None, (measure.reason, note)))
-    return measure.reason or ""
+    elif reason and paper.value:
+        return reason
+    return "; ".join(filter(None, (reason, note)))
 
 
 def _compute_half_width(
@@ -241,12 +273,3 @@ def rounds_to(value: float, digits: str) -> bool:
     exact = Decimal(repr(value))
     roundings = (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN)
     return any(exact.quantize(step, rounding) == target for rounding in roundings)
-
-
-def _parse_number(paper: PaperValue) -> float | None:
-    """Return a paper value as a number; None if it is not a finite number."""
-    try:
-        number = float(paper.value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
