@@ -19,7 +19,7 @@ from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_records import build_record
 from waltz.core.layout import POSITION, Layout
-from waltz.core.records import AnyRecord, Record, build_records, get_layout
+from waltz.core.records import AnyRecord, Record, build_records, get_layout, to_row
 
 ProfileName = TypeVar("ProfileName", bound=str)
 Run = tuple[str, str]
@@ -57,13 +57,13 @@ class DatasetResult:
 
     Attributes:
         dataset: The files that the job read.
-        tables: Rows of each output by its name.
+        tables: Records, or rows as dictionaries, of each output by its name.
         rows_in: Number of items or rows that the job read.
         facts: Further entries of the run record.
     """
 
     dataset: DatasetFiles
-    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    tables: Mapping[str, Sequence[Record | Mapping[str, Any]]]
     rows_in: int
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -109,9 +109,9 @@ def write_results(
     for result in results:
         # Every row gets the name of its data set as its first column.
         for name, (_, layout) in outputs.items():
-            rows = [
-                {"dataset": result.dataset.name, **row} for row in result.tables[name]
-            ]
+            rows = []
+            for record_or_row in result.tables[name]:
+                rows.append({"dataset": result.dataset.name, **_to_row(record_or_row)})
             tables[name].append(parquet.build_table(rows, layout.with_dataset()))
         records.append(
             build_record(
@@ -138,6 +138,10 @@ def write_results(
             datasets=datasets,
         )
     _write_records(record, records)
+
+
+def _to_row(record: Record | Mapping[str, Any]) -> Mapping[str, Any]:
+    return to_row(record) if isinstance(record, Record) else record
 
 
 def _write_records(path: str, records: Sequence[Mapping[str, Any]]) -> None:
