@@ -24,11 +24,12 @@ from waltz.consistency.cc_shap.rows import (
 )
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest
-from waltz.consistency.edit_tests.tests import build_settings, build_test_rows
+from waltz.consistency.edit_tests.tests import build_settings, build_test_records
 from waltz.core.devices import Device
 from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, EDITED, EVALUATION
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.decoder_rows import GenerationSettings
@@ -274,7 +275,8 @@ def test_self_consistency(language_model, profile):
         language_model,
         get_fidelity(profile),
     )
-    rows = build_test_rows(comve("</s>"), None, runs, runner)
+    records = build_test_records(comve("</s>"), None, runs, runner)
+    rows = list(map(to_row, records))
     parquet.build_table(rows, CONSISTENCY)
     check_rows(rows)
 

@@ -19,7 +19,7 @@ from stand_ins.replayed_runs import (
 from waltz.consistency.edit_tests import edits
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import EditTestSettings
-from waltz.consistency.edit_tests.tests import build_test_rows
+from waltz.consistency.edit_tests.tests import build_test_records
 from waltz.consistency.item_selection import select_questions, select_shared_pair
 from waltz.core.records import to_row
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
@@ -78,7 +78,9 @@ def run_again(form, item, replies, monkeypatch):
         )
         runner = build_runner(DecoderSession(decoder, None), helper, PUBLISHED)
         return (
-            build_test_rows([question], None, [replace(SETTINGS, pair=pair)], runner),
+            build_test_records(
+                [question], None, [replace(SETTINGS, pair=pair)], runner
+            ),
             decoder,
             helper,
         )
@@ -110,18 +112,18 @@ def test_verdicts_are_the_recorded_ones_item_by_item_and_prompts_are_recorded(
             "the edited text is not one that our code makes"
         )
         rows, decoder, helper = run_again(form, item, replies, monkeypatch)
-        assert {row["test"]: row["error"] for row in rows if row["error"]} == {}
+        assert {row.test: row.error for row in rows if row.error} == {}
         expected = list_recorded_verdicts(item, from_explanation)
-        assert {row["test"]: row["verdict"] for row in rows} == expected, item.locate()
+        assert {row.test: row.verdict for row in rows} == expected, item.locate()
         verdicts += len(expected)
         # of edits that change nothing the released code records none, and ours are drawn by another
         # generator
         own_edits = {
-            reply["given"]
+            reply.given
             for row in rows
-            if row["test"] == "counterfactual_edits" and not edited
-            for reply in row["exchanges"]
-            if reply["kind"] == "answer" and reply["given"] != "{}"
+            if row.test == "counterfactual_edits" and not edited
+            for reply in row.exchanges
+            if reply.kind == "answer" and reply.given != "{}"
         }
         assert len(set(decoder.missing)) == len(own_edits), item.locate()
         assert not any(STEPS in prompt for prompt in decoder.missing)
@@ -137,7 +139,7 @@ def test_a_changed_reply_changes_a_verdict(recorded, monkeypatch):
     filled = next(prompt for prompt in replies.labels if "____" in prompt)
     replies.labels[filled] = "A" if replies.labels[filled] != "A" else "B"
     rows, _, _ = run_again(form, item, replies, monkeypatch)
-    verdicts = {row["test"]: row["verdict"] for row in rows}
+    verdicts = {row.test: row.verdict for row in rows}
     assert verdicts["filler_tokens"] == 1 - int(item.fields["lanham_filler"])
 
 

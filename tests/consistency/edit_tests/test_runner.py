@@ -15,12 +15,13 @@ from waltz.consistency.edit_tests.steps import GenerationRequest
 from waltz.consistency.edit_tests.tests import (
     TESTS,
     build_settings,
-    build_test_rows,
+    build_test_records,
     count_missing_verdicts,
     list_fitting_tests,
 )
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.records import to_row
 from waltz.core.schema import CONSISTENCY
 from waltz.evaluation.decoder_rows import is_right_answer
 from waltz.evaluation.decoder_tasks import choose_sampling
@@ -105,22 +106,22 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
     runner = build_runner(
         DecoderSession(decoder, picture), decoder, get_fidelity(profile)
     )
-    rows = build_test_rows(questions, None, runs, runner)
+    rows = build_test_records(questions, None, runs, runner)
     assert (
-        parquet.build_table(rows, CONSISTENCY).num_rows
+        parquet.build_table(list(map(to_row, rows)), CONSISTENCY).num_rows
         == len(rows)
         == 2 * 3 * (7 if question is comve else 6)
     )
     assert not count_missing_verdicts(rows)["errors"]
     right = {
-        row["item_id"]: row["correct"]
+        row.item_id: row.correct
         for row in rows
-        if row["test"] == "paraphrasing" and row["seed"] == 3
+        if row.test == "paraphrasing" and row.seed == 3
     }
     answers = {
-        row["item_id"]: row["answer"]
+        row.item_id: row.answer
         for row in rows
-        if row["test"] == "paraphrasing" and row["seed"] == 3
+        if row.test == "paraphrasing" and row.seed == 3
     }
     fidelity = get_fidelity(profile)
     assert right == {
@@ -128,12 +129,10 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
         for one in questions
     }
     for alone in questions[1:3]:
-        assert build_test_rows([alone], None, runs, runner) == [
-            row for row in rows if row["item_id"] == alone.item_id
+        assert build_test_records([alone], None, runs, runner) == [
+            row for row in rows if row.item_id == alone.item_id
         ]
-    drawn = [
-        [row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)
-    ]
+    drawn = [[row.explanation for row in rows if row.seed == seed] for seed in (3, 4)]
     assert (drawn[0] == drawn[1]) == (
         choose_sampling(decoder, get_fidelity(profile)) is None
     )
@@ -205,20 +204,20 @@ def test_a_skipped_test_is_a_row_with_the_reason():
     )
     long = replace(comve(1), fields={"first": "a man " * 200, "second": "a cat"})
     blind = replace(shown(2), image="none")
-    rows = build_test_rows(
+    rows = build_test_records(
         [comve(0), long, blind], ["early_answering", "filler_tokens"], runs, runner
     )
-    assert [(row["item_id"], row["test"], row["error"] is None) for row in rows] == [
+    assert [(row.item_id, row.test, row.error is None) for row in rows] == [
         (item, test, item == "c:0")
         for item in ("c:0", "c:1", "p:2")
         for test in ("early_answering", "filler_tokens")
     ]
-    assert [row["error"] for row in rows[4:]] == ["image 'none': is missing"] * 2
-    assert "1 to 700 are read" in rows[2]["error"]
-    assert all(row["verdict"] is None and row["answer"] is None for row in rows[2:])
+    assert [row.error for row in rows[4:]] == ["image 'none': is missing"] * 2
+    assert "1 to 700 are read" in rows[2].error
+    assert all(row.verdict is None and row.answer is None for row in rows[2:])
     assert count_missing_verdicts(rows)["without_verdict"] == 4
     assert count_missing_verdicts(rows)["errors"]["image 'none': is missing"] == 2
-    assert parquet.build_table(rows, CONSISTENCY).num_rows == 6
+    assert parquet.build_table(list(map(to_row, rows)), CONSISTENCY).num_rows == 6
 
 
 def test_one_skipped_test_leaves_the_others():
@@ -236,14 +235,14 @@ def test_one_skipped_test_leaves_the_others():
         compare_meaning=False,
     )
     rows = {
-        row["test"]: row
-        for row in build_test_rows(
+        row.test: row
+        for row in build_test_records(
             [comve(0)], ["filler_tokens", "paraphrasing"], runs, runner
         )
     }
-    assert rows["filler_tokens"]["verdict"] == 0
-    assert "620 are read" in rows["paraphrasing"]["error"]
-    assert [exchange["kind"] for exchange in rows["paraphrasing"]["exchanges"]] == [
+    assert rows["filler_tokens"].verdict == 0
+    assert "620 are read" in rows["paraphrasing"].error
+    assert [exchange.kind for exchange in rows["paraphrasing"].exchanges] == [
         "answer",
         "cot",
         "answer-after-cot",
@@ -301,7 +300,7 @@ def test_requests_without_sampling_run_once_for_all_seeds():
         says=lambda prompt, seed: prompts.append(prompt) or " so it is",
     )
     runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
-    rows = build_test_rows(
+    rows = build_test_records(
         [comve(0)],
         ["early_answering"],
         build_settings(EQUATIONS, [1, 2, 3], {}, {}, False),
@@ -318,7 +317,7 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
         says=lambda prompt, seed: prompts.append(prompt) or " so it is",
     )
     runs = build_settings(EQUATIONS, [0], TEXTS, EDITS, False)
-    first = build_test_rows(
+    first = build_test_records(
         [comve(0)],
         None,
         runs,
@@ -329,7 +328,7 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
         ),
     )
     prompt_count, read = len(prompts), len(decoder.network.read_texts)
-    again = build_test_rows(
+    again = build_test_records(
         [comve(0)],
         None,
         runs,

@@ -16,7 +16,7 @@ from waltz.consistency.edit_tests.steps import (
     ask_unedited,
     run_in_step,
 )
-from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests
+from waltz.consistency.edit_tests.tests import TESTS, build_record, run_item_tests
 from waltz.core.errors import UserError
 from waltz.core.records import to_row
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
@@ -294,30 +294,33 @@ def test_a_row_has_the_verdict_and_all_exchanges():
         lambda request: "A" if request.kind in ANSWER_KINDS else " so it is"
     )
     questions = [closed("i", "?")]
-    row = build_row(
+    row = build_record(
         run_tests(
             questions,
             ["filler_tokens"],
             EditTestSettings(EQUATIONS, 7),
             WORDING["equations"],
             runner,
-        )[0]
+        )[0],
+        questions[0],
+        "?",
+        EQUATIONS,
     )
-    assert (row["item_id"], row["test"], row["verdict"], row["score"]) == (
+    assert (row.item_id, row.test, row.verdict, row.score) == (
         "i",
         "filler_tokens",
         0,
         0.0,
     )
-    assert (row["answer"], row["edited_answer"], row["edited_explanation"]) == (
+    assert (row.answer, row.edited_answer, row.edited_explanation) == (
         "A",
         "A",
         "... ... ...",
     )
     kinds = ["answer", "cot", "answer-after-cot", "answer-after-given-cot"]
-    assert [exchange["kind"] for exchange in row["exchanges"]] == kinds
-    assert json.loads(row["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
-    assert [exchange["seed"] for exchange in row["exchanges"]] == [
+    assert [exchange.kind for exchange in row.exchanges] == kinds
+    assert json.loads(row.exchanges[3].given) == {"reasoning": "... ... ..."}
+    assert [exchange.seed for exchange in row.exchanges] == [
         request.seed for request in runner.requests
     ]
 

@@ -286,7 +286,7 @@ class EditTestResult:
 
 
 @dataclass(frozen=True)
-class EditTestRecord:
+class EditTestOutcome:
     """Hold the result of a test for one item, with the exchanges that led to it.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Rows of the layout `CONSISTENCY`: all tests of a data set's questions, one after another or in
+"""Records of stage consistency: all tests of a data set's questions, one after another or in
 shards.
 """
 
@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from waltz.consistency.edit_tests import chain_of_thought
 from waltz.consistency.edit_tests.edits import (
@@ -22,9 +22,10 @@ from waltz.consistency.edit_tests.edits import (
 )
 from waltz.consistency.edit_tests.runner import DecoderRunner, build_runner
 from waltz.consistency.edit_tests.steps import (
-    EditTestRecord,
+    EditTestOutcome,
     EditTestResult,
     EditTestSettings,
+    Exchange,
     FallibleTestSteps,
     TestSteps,
     UneditedAnswers,
@@ -43,6 +44,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
+from waltz.core.schema import ConsistencyRecord, StoredExchange
 from waltz.evaluation.decoder_rows import is_right_answer
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
@@ -109,6 +111,20 @@ LISTED_REASONS = 10
 """Number of the most frequent reasons, and of the most frequent errors, that a run record lists."""
 
 
+class MissingVerdicts(TypedDict):
+    """Declare what a run record says about tests without a verdict.
+
+    Attributes:
+        without_verdict: Number of tests without a verdict.
+        reasons: The most frequent reasons, with their numbers.
+        errors: The most frequent errors, with their numbers.
+    """
+
+    without_verdict: int
+    reasons: dict[str, int]
+    errors: dict[str, int]
+
+
 @dataclass(frozen=True)
 class EditTestRun:
     """Hold what a job tests: the settings, the tests and the items for one decoder.
@@ -156,11 +172,11 @@ def run_tests(
             a judge.
         datasets: Files of the data sets, with their form.
     Yields:
-        For each data set, rows of the consistency layout under the name `rows`.
+        For each data set, `ConsistencyRecord`s under the name `rows`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
-        rows: list[dict[str, Any]] = []
+        records: list[ConsistencyRecord] = []
         item_count = 0
         skipped = {}
         images: AbstractContextManager[Any] = (
@@ -199,14 +215,16 @@ def run_tests(
                 settings_of_seeds = build_settings(
                     fidelity, seeds, run.tokens, run.edits, run.compare_meaning, pair
                 )
-                rows += build_test_rows(questions, run.tests, settings_of_seeds, runner)
+                records += build_test_records(
+                    questions, run.tests, settings_of_seeds, runner
+                )
                 item_count += len(questions) * len(settings_of_seeds)
                 skipped[profile] = dict(selected.skipped)
         yield DatasetResult(
             dataset,
-            {"rows": rows},
+            {"rows": records},
             item_count,
-            {"skipped": skipped, **count_missing_verdicts(rows)},
+            {"skipped": skipped, **count_missing_verdicts(records)},
         )
 
 
@@ -238,22 +256,20 @@ def build_settings(
 
 def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
     """Return the names of the tests that fit a question, in the order of `TESTS`."""
-    fitting = list(TESTS)
-    if tests is not None:
-        fitting = [test for test in fitting if test in tests]
+    requested = set(TESTS if tests is None else tests)
     # Input from explanation replaces one of two sentences, which only ComVE has.
     if question.form != "comve":
-        fitting = [test for test in fitting if test != FROM_EXPLANATION]
-    return fitting
+        requested -= {FROM_EXPLANATION}
+    return [test for test in TESTS if test in requested]
 
 
-def build_test_rows(
+def build_test_records(
     questions: Sequence[Question],
     tests: Sequence[str] | None,
     runs: Sequence[EditTestSettings],
     runner: DecoderRunner,
-) -> list[dict[str, Any]]:
-    """Build a row for each run, each question and each test that fits the question.
+) -> list[ConsistencyRecord]:
+    """Build a record for each run, each question and each test that fits the question.
 
     Args:
         tests: Names in `TESTS`; None takes all.
@@ -269,29 +285,14 @@ def build_test_rows(
         fitting = list_fitting_tests(question, tests)
         running.append(run_item_tests(question, fitting, run, prompt_file))
 
-    rows = []
-    for (run, question), records in zip(
+    records = []
+    for (run, question), outcomes in zip(
         run_questions, run_in_step(running, runner), strict=True
     ):
-        item_columns = {
-            "profile": run.profile,
-            "setting": get_setting(question),
-            "image": question.image,
-            "text": render_question(question, prompt_file)[0],
-        }
-        for record in records:
-            correct = _judge_answer(record.result, question, run.profile)
-            rows.append({**build_row(record), **item_columns, "correct": correct})
-    return rows
-
-
-def _judge_answer(
-    result: EditTestResult | UserError, question: Question, profile: Profile
-) -> bool | None:
-    """Return whether the answer to the unedited item is right; None if the test has no result."""
-    if isinstance(result, UserError):
-        return None
-    return is_right_answer(result.answer, question, get_fidelity(profile))
+        text, _ = render_question(question, prompt_file)
+        for outcome in outcomes:
+            records.append(build_record(outcome, question, text, run.fidelity))
+    return records
 
 
 def run_item_tests(
@@ -299,7 +300,7 @@ def run_item_tests(
     tests: Sequence[str],
     settings: EditTestSettings,
     prompt_file: PromptFile,
-) -> FallibleTestSteps[list[EditTestRecord]]:
+) -> FallibleTestSteps[list[EditTestOutcome]]:
     """Run the tests of one item: the model answers the unedited item, then all tests run in step.
 
     A test ends with an error if one of its requests gets no reply. If the unedited item gets no
@@ -319,7 +320,7 @@ def run_item_tests(
     )
     if isinstance(unedited, UserError):
         return [
-            EditTestRecord(
+            EditTestOutcome(
                 question.item_id, test, unedited, settings.seed, first_exchanges
             )
             for test in tests
@@ -334,69 +335,58 @@ def run_item_tests(
     for test, (result, exchanges) in zip(tests, outcomes, strict=True):
         all_exchanges = (*first_exchanges, *exchanges)
         records.append(
-            EditTestRecord(question.item_id, test, result, settings.seed, all_exchanges)
+            EditTestOutcome(
+                question.item_id, test, result, settings.seed, all_exchanges
+            )
         )
     return records
 
 
-def build_row(record: EditTestRecord) -> dict[str, Any]:
-    """Build the columns of a record: the fields of `EditTestResult`, the score, and the exchanges.
+def build_record(
+    outcome: EditTestOutcome, question: Question, text: str, fidelity: Fidelity
+) -> ConsistencyRecord:
+    """Build the record of the outcome of one test of one item.
 
-    Returns:
-        Columns item_id, test, verdict, score (the verdict as a float), answer, edited_answer,
-        reason, explanation, edited_input, edited_explanation, inserted, flipped, seed, error, and
-        exchanges. An exchange has kind, seed, reply, and `given`, the other inputs of the prompt as
-        JSON.
+    Args:
+        text: The unedited question, as the prompts render it.
+        fidelity: Rules of the test.
     """
-    if isinstance(record.result, UserError):
-        columns, error = (
-            dict.fromkeys(field.name for field in fields(EditTestResult)),
-            str(record.result),
-        )
-    else:
-        columns, error = vars(record.result), None
+    record = ConsistencyRecord(
+        item_id=question.item_id,
+        profile=fidelity.name,
+        setting=get_setting(question),
+        test=outcome.test,
+        seed=outcome.seed,
+        image=question.image,
+        text=text,
+        exchanges=[_build_exchange(exchange) for exchange in outcome.exchanges],
+    )
+    result = outcome.result
+    if isinstance(result, UserError):
+        return replace(record, error=str(result))
+    # The fields of a result are columns of the record.
+    return replace(
+        record,
+        **vars(result),
+        score=None if result.verdict is None else float(result.verdict),
+        correct=is_right_answer(result.answer, question, fidelity),
+    )
+
+
+def _build_exchange(exchange: Exchange) -> StoredExchange:
+    request = exchange.request
     # The texts of a prompt differ from kind to kind, so that they are stored as JSON.
-    exchanges = []
-    for exchange in record.exchanges:
-        request = exchange.request
-        texts = json.dumps(dict(request.texts), ensure_ascii=False, sort_keys=True)
-        exchanges.append(
-            {
-                "kind": request.kind,
-                "seed": request.seed,
-                "given": texts,
-                "reply": exchange.reply,
-            }
-        )
-    verdict = columns["verdict"]
-    return {
-        "item_id": record.item_id,
-        "test": record.test,
-        **columns,
-        "score": None if verdict is None else float(verdict),
-        "seed": record.seed,
-        "error": error,
-        "exchanges": exchanges,
-    }
+    texts = json.dumps(dict(request.texts), ensure_ascii=False, sort_keys=True)
+    return StoredExchange(request.kind, request.seed, texts, exchange.reply)
 
 
-def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Count the rows without a verdict, and list the most frequent reasons and errors, for the run
-    record.
-    """
-    missing_count = 0
-    reasons: Counter[str] = Counter()
-    errors: Counter[str] = Counter()
-    for row in rows:
-        if row["verdict"] is not None:
-            continue
-        missing_count += 1
-        if row["reason"] is not None:
-            reasons[row["reason"]] += 1
-        if row["error"] is not None:
-            errors[row["error"]] += 1
-    return {
-        "without_verdict": missing_count,
-        "reasons": dict(reasons.most_common(LISTED_REASONS)),
-        "errors": dict(errors.most_common(LISTED_REASONS)),
-    }
+def count_missing_verdicts(records: Iterable[ConsistencyRecord]) -> MissingVerdicts:
+    """Count the records without a verdict, and list the most frequent reasons and errors."""
+    missing = [record for record in records if record.verdict is None]
+    reasons = Counter(record.reason for record in missing if record.reason is not None)
+    errors = Counter(record.error for record in missing if record.error is not None)
+    return MissingVerdicts(
+        without_verdict=len(missing),
+        reasons=dict(reasons.most_common(LISTED_REASONS)),
+        errors=dict(errors.most_common(LISTED_REASONS)),
+    )
