@@ -11,8 +11,11 @@ from PIL import Image
 
 from stand_ins.models import tiny_decoders
 from waltz.attribution import decoder_rows
-from waltz.attribution.decoder_rows import AnswerAttribution, compute_decoder_rows
-from waltz.attribution.item_selection import select_decoder_items
+from waltz.attribution.decoder_rows import (
+    AnswerAttribution,
+    attribute_answers_about_items,
+)
+from waltz.attribution.item_selection import SampleSettings, select_decoder_items
 from waltz.attribution.prompt_attribution import (
     PromptGame,
     PromptSettings,
@@ -21,12 +24,13 @@ from waltz.attribution.prompt_attribution import (
 )
 from waltz.attribution.published import choose_budget
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.stored_rows import build_columns
+from waltz.attribution.stored_rows import add_values
 from waltz.attribution.summary import build_share_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.schema import ATTRIBUTION, BENCHMARK
+from waltz.core.records import to_row
+from waltz.core.schema import ATTRIBUTION, BENCHMARK, AttributionRecord
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     build_equations_template,
@@ -111,7 +115,7 @@ def answering_of(
 
 def rows_of(how, items=ITEMS, load=photo):
     done: list[int] = []
-    rows = compute_decoder_rows(how, items, "own", ORDERS, load, done.append)
+    rows = attribute_answers_about_items(how, items, "own", ORDERS, load, done.append)
     assert sum(done) == len(items)
     return rows
 
@@ -177,11 +181,12 @@ def test_columns_put_text_first(decoder):
         PromptSettings(PUBLISHED),
     )
     players, phi = attribution.players, attribution.estimate.phi
-    columns = build_columns(attribution)
-    again = np.array(columns["phi"])
+    names = dict.fromkeys(("item_id", "role", "profile", "setting", "text"), "")
+    columns = add_values(AttributionRecord(**names), attribution)
+    again = np.array(columns.phi)
     np.testing.assert_array_equal(again[: players.text_players], phi[players.patches :])
     np.testing.assert_array_equal(again[players.text_players :], phi[: players.patches])
-    assert columns["score"] is None  # two outputs have no one value
+    assert columns.score is None  # two outputs have no one value
 
 
 def test_budgets_and_estimators(decoder):
@@ -225,28 +230,28 @@ def test_budgets_and_estimators(decoder):
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
     rows = rows_of(answering(profile, tmp_path / "cache.sqlite", 90))
-    parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
-    assert [(row["item_id"], row["setting"], row["role"]) for row in rows[:3]] == [
+    parquet.check(
+        parquet.build_table(list(map(to_row, rows)), ATTRIBUTION), ATTRIBUTION
+    )
+    assert [(row.item_id, row.setting, row.role) for row in rows[:3]] == [
         ("own:0", "pairwise", "caption"),
         ("own:0", "single", "caption"),
         ("own:0", "single", "foil"),
     ]
-    assert rows[0]["text"].index("a man and a dog") < rows[0]["text"].index(
-        "a dog and a cat"
-    )
-    assert rows[3]["text"].index("two cars") > rows[3]["text"].index("four cars")
-    assert "a dog and a cat" in rows[2]["text"]
+    assert rows[0].text.index("a man and a dog") < rows[0].text.index("a dog and a cat")
+    assert rows[3].text.index("two cars") > rows[3].text.index("four cars")
+    assert "a dog and a cat" in rows[2].text
     for row in rows:
-        assert row.get("error") is None
-        assert len(row["phi"]) == len(row["tokens"]) + row["grid"] ** 2
-        assert 0 <= row["t_shap"] <= 1
-        (output,) = row["outputs"]
+        assert row.error is None
+        assert len(row.phi) == len(row.tokens) + row.grid**2
+        assert 0 <= row.t_shap <= 1
+        (output,) = row.outputs
         # A label, not whatever is likeliest.
         assert profile == "published" or output in (
             "A",
             "B",
         )
-    assert len({row["t_shap"] for row in rows}) == 6
+    assert len({row.t_shap for row in rows}) == 6
 
 
 def test_a_chosen_grid_takes_the_place_of_that_of_the_prompt(answering, tmp_path):
@@ -254,11 +259,11 @@ def test_a_chosen_grid_takes_the_place_of_that_of_the_prompt(answering, tmp_path
         rows = rows_of(
             answering("equations", tmp_path / "cache.sqlite", 120, grid=grid), ITEMS[:1]
         )
-        assert grid is None or {row["grid"] for row in rows} == {grid}
+        assert grid is None or {row.grid for row in rows} == {grid}
         for row in rows:
-            assert len(row["phi"]) == len(row["tokens"]) + row["grid"] ** 2
-            assert np.sum(row["phi"]) == pytest.approx(
-                row["value"][0] - row["base_value"][0], abs=1e-5
+            assert len(row.phi) == len(row.tokens) + row.grid**2
+            assert np.sum(row.phi) == pytest.approx(
+                row.value[0] - row.base_value[0], abs=1e-5
             )
 
 
@@ -307,14 +312,14 @@ def test_what_cannot_be_attributed_says_so(answering, tmp_path):
         raise UserError(f"image {name!r}: is missing")
 
     rows = rows_of(answering("equations", tmp_path / "cache.sqlite"), load=missing)
-    assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 3 + [
+    assert [row.error for row in rows] == ["image '0.png': is missing"] * 3 + [
         "image '1.png': is missing"
     ] * 3
     few = rows_of(answering("equations", tmp_path / "cache.sqlite", 20), ITEMS[:1])
-    assert all("too small for regression" in row["error"] for row in few)
+    assert all("too small for regression" in row.error for row in few)
     long = {**ITEMS[0], "foil": "dog " * 3000}
     errors = [
-        row.get("error")
+        row.error
         for row in rows_of(
             answering("equations", tmp_path / "cache.sqlite", 90), [long]
         )
@@ -336,10 +341,14 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     ]
     file = tmp_path / "own.parquet"
     parquet.write_rows(file, rows, BENCHMARK)
-    items, orders = select_decoder_items(file, "own", PUBLISHED, "valid", None, 3, 5)
+    items, orders = select_decoder_items(
+        file, "own", PUBLISHED, SampleSettings(seed=5, sample=3, scored="valid")
+    )
     assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
     assert list(orders.values()) == draw_caption_first(6)
-    items, orders = select_decoder_items(file, "own", EQUATIONS, "valid", None, 4, 5)
+    items, orders = select_decoder_items(
+        file, "own", EQUATIONS, SampleSettings(seed=5, sample=4, scored="valid")
+    )
     assert len(items) == 4
     assert sum(orders[item["item_id"]] for item in items) == 2
 

@@ -14,12 +14,14 @@ from PIL import Image
 
 from stand_ins.models.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from stand_ins.paper_numbers import read_paper_table
-from waltz.attribution.encoder_rows import compute_answer_rows, count_outcomes
-from waltz.attribution.item_selection import select_attributed_questions
+from waltz.attribution.encoder_rows import attribute_answers_of_items
+from waltz.attribution.item_selection import SampleSettings, select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.stored_rows import count_outcomes
 from waltz.attribution.summary import build_share_rows
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import ATTRIBUTION, SHARES
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
@@ -115,16 +117,18 @@ def images(tmp_path):
 
 def rows_of(encoder, images, tmp_path, profile="equations", items=ITEMS, **settings):
     done = []
-    rows = compute_answer_rows(
+    rows = attribute_answers_of_items(
         encoder,
+        tmp_path / ".store",
+        AttributionSettings(get_fidelity(profile), seed=3, **settings),
         items,
         images,
-        AttributionSettings(get_fidelity(profile), seed=3, **settings),
-        tmp_path / ".store",
         done.append,
     )
     assert sum(done) == len(items)
-    parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(
+        parquet.build_table(list(map(to_row, rows)), ATTRIBUTION), ATTRIBUTION
+    )
     return rows
 
 
@@ -175,23 +179,23 @@ def test_contributions_are_shapley_values_of_the_given_answers_probability(
     phi, all_players, nothing = by_definition(
         encoder, image, encoder.tokenize("a dog").ids, given.index
     )
-    assert (row["role"], row["setting"], row["explained"]) == (
+    assert (row.role, row.setting, row.explained) == (
         "answer",
         "answering",
         "probability",
     )
-    assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == (
+    assert (row.text, row.outputs, row.tokens, row.grid) == (
         "a dog",
         [given.text],
         ["a", "dog"],
         2,
     )
-    assert row["score"] == pytest.approx(given.probability, rel=1e-5)
-    assert row["score"] == pytest.approx(all_players, rel=1e-5)
-    assert row["base_value"] == pytest.approx([nothing], rel=1e-5)
-    assert np.array(row["phi"])[:, 0] == pytest.approx(phi, abs=1e-6)
+    assert row.score == pytest.approx(given.probability, rel=1e-5)
+    assert row.score == pytest.approx(all_players, rel=1e-5)
+    assert row.base_value == pytest.approx([nothing], rel=1e-5)
+    assert np.array(row.phi)[:, 0] == pytest.approx(phi, abs=1e-6)
     assert np.abs(phi).min() > 1e-5  # words and patches all play
-    assert row["t_shap"] == pytest.approx(
+    assert row.t_shap == pytest.approx(
         np.abs(phi[:2]).sum() / np.abs(phi).sum(), rel=1e-4
     )
 
@@ -209,13 +213,13 @@ def test_a_chosen_grid_takes_the_place_of_that_of_the_text(encoder, images, tmp_
         )[0]
         for grid in (None, 3, 1)
     )
-    assert [row["grid"] for row in (own, finer, coarser)] == [2, 3, 1]
+    assert [row.grid for row in (own, finer, coarser)] == [2, 3, 1]
     for row in (own, finer, coarser):
-        assert len(row["phi"]) == 2 + row["grid"] ** 2
-        assert np.sum(row["phi"]) == pytest.approx(
-            row["value"][0] - row["base_value"][0], abs=1e-6
+        assert len(row.phi) == 2 + row.grid**2
+        assert np.sum(row.phi) == pytest.approx(
+            row.value[0] - row.base_value[0], abs=1e-6
         )
-        assert (row["value"], row["base_value"]) == (own["value"], own["base_value"])
+        assert (row.value, row.base_value) == (own.value, own.base_value)
 
 
 def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(
@@ -223,17 +227,15 @@ def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(
 ):
     rows = rows_of(encoder, images, tmp_path, "published")
     for row in rows:
-        words = len(row["tokens"])
-        assert row["tokens"][0] == "[CLS]"
-        assert row["grid"] == int(np.ceil(np.sqrt(words)))
-        assert row["requested"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
-        phi = np.array(row["phi"])[:, 0]
+        words = len(row.tokens)
+        assert row.tokens[0] == "[CLS]"
+        assert row.grid == int(np.ceil(np.sqrt(words)))
+        assert row.requested == 10 * (2 * (words + row.grid**2) + 1)
+        phi = np.array(row.phi)[:, 0]
         assert phi[[0, words - 1]].tolist() == [0, 0]
-        assert phi.sum() == pytest.approx(
-            row["value"][0] - row["base_value"][0], abs=1e-6
-        )
-        assert 0 < row["t_shap"] < 1
-        assert row["t_shap_se"] > 0
+        assert phi.sum() == pytest.approx(row.value[0] - row.base_value[0], abs=1e-6)
+        assert 0 < row.t_shap < 1
+        assert row.t_shap_se > 0
 
 
 def test_cached_questions_are_used_again(encoder, images, tmp_path, monkeypatch):
@@ -272,14 +274,14 @@ def test_stored_regions_are_refused_or_play_under_their_own_setting(
     (refused, _) = rows_of(
         build_encoder(parts, provider, regions=where), images, tmp_path
     )
-    assert "the method hides pixels" in refused["error"]
+    assert "the method hides pixels" in refused.error
     (row, _) = rows_of(
         build_encoder(parts, provider, regions=where, masks="regions"),
         images,
         tmp_path,
         evaluations=40,
     )
-    assert (row["setting"], row["grid"], len(row["phi"])) == (
+    assert (row.setting, row.grid, len(row.phi)) == (
         "answering:regions",
         0,
         2 + REGIONS,
@@ -292,7 +294,7 @@ def test_stored_regions_are_refused_or_play_under_their_own_setting(
             images,
             tmp_path,
             items=gone,
-        )[0]["error"]
+        )[0].error
     )
 
 
@@ -303,7 +305,7 @@ def test_shares_of_answers_fill_their_cell_of_the_table(
     rows += rows_of(encoder, images, tmp_path, evaluations=60)
     answers = compute_answers(encoder, ITEMS, images)
     scores = build_answer_rows(ITEMS, answers, ANSWERS, ["published", "equations"])
-    rows = parquet.build_table(rows, ATTRIBUTION).to_pylist()
+    rows = parquet.build_table(list(map(to_row, rows)), ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
     shares = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
@@ -344,16 +346,35 @@ def test_questions_are_some_of_those_that_are_answered():
         for place in range(30)
     ]
     drawn = {"size": 20, "choice": "vqa-encoders"}
-    every = select_attributed_questions(rows, "d", drawn, PUBLISHED, None, 7)
-    assert select_attributed_questions(rows, "d", drawn, PUBLISHED, 4, 7) == every[:4]
-    few = select_attributed_questions(rows, "d", drawn, EQUATIONS, 4, 7)
-    more = select_attributed_questions(rows, "d", drawn, EQUATIONS, 9, 7)
+    every = select_attributed_questions(
+        rows, "d", drawn, PUBLISHED, SampleSettings(seed=7, sample=None)
+    )
+    assert (
+        select_attributed_questions(
+            rows, "d", drawn, PUBLISHED, SampleSettings(seed=7, sample=4)
+        )
+        == every[:4]
+    )
+    few = select_attributed_questions(
+        rows, "d", drawn, EQUATIONS, SampleSettings(seed=7, sample=4)
+    )
+    more = select_attributed_questions(
+        rows, "d", drawn, EQUATIONS, SampleSettings(seed=7, sample=9)
+    )
     assert len(few) == 4
     assert all(item in more and item in every for item in few)
-    own = select_attributed_questions(rows, "d", {"size": 6}, PUBLISHED, 4, 7)
-    assert own == select_attributed_questions(rows, "d", {"size": 6}, EQUATIONS, 4, 7)
+    own = select_attributed_questions(
+        rows, "d", {"size": 6}, PUBLISHED, SampleSettings(seed=7, sample=4)
+    )
+    assert own == select_attributed_questions(
+        rows, "d", {"size": 6}, EQUATIONS, SampleSettings(seed=7, sample=4)
+    )
     assert (
-        len(select_attributed_questions(rows, "d", {"size": None}, EQUATIONS, 400, 7))
+        len(
+            select_attributed_questions(
+                rows, "d", {"size": None}, EQUATIONS, SampleSettings(seed=7, sample=400)
+            )
+        )
         == 29
     )
 
@@ -371,10 +392,10 @@ def test_requested_is_what_the_estimator_asked_for_and_not_its_budget(
     )
     assert "budget" not in ATTRIBUTION.schema.names
     # Seven permutations of six players fit into 100 evaluations.
-    assert row["requested"] == 7 * (2 * 6 + 1)
-    assert row["evaluated"] <= row["requested"]
+    assert row.requested == 7 * (2 * 6 + 1)
+    assert row.evaluated <= row.requested
     counts = count_outcomes([row])
     assert (counts["requested"], counts["evaluated"]) == (
-        row["requested"],
-        row["evaluated"],
+        row.requested,
+        row.evaluated,
     )

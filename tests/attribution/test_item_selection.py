@@ -2,7 +2,7 @@
 
 import pytest
 
-from waltz.attribution.item_selection import select_attributed_items
+from waltz.attribution.item_selection import SampleSettings, select_attributed_items
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CONDITIONS
 from waltz.fidelity import get_fidelity
@@ -35,7 +35,9 @@ def test_published_attributes_fifty_samples_of_cv_probes_as_the_paper(
     ]
     parquet.write_rows(tmp_path / "probes.parquet", rows, CONDITIONS)
     items = select_attributed_items(
-        tmp_path / "probes.parquet", get_fidelity(profile), "valid", None, n, 1520
+        tmp_path / "probes.parquet",
+        get_fidelity(profile),
+        SampleSettings(seed=1520, sample=n, scored="valid"),
     )
     assert len({item["group"] for item in items}) == groups
     assert len(items) == groups * len(PROBE_CONDITIONS)

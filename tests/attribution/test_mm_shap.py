@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from waltz.attribution.companions import compute_companion_measures
-from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.engine import build_ablation_masks, compute_ablated_values
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
@@ -21,6 +21,7 @@ from waltz.attribution.summary import (
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.metrics.summary import build_metric_rows
@@ -322,10 +323,10 @@ def seen(tmp_path):
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
     settings = AttributionSettings(EQUATIONS, "auto", 40, 0)
-    text_rows = compute_text_rows(
-        encoder, ITEMS, images, settings, stored, lambda _: None
+    records = attribute_texts_of_items(
+        encoder, stored, settings, ITEMS, images, lambda _: None
     )
-    rows = parquet.build_table(text_rows, ATTRIBUTION).to_pylist()
+    rows = parquet.build_table(list(map(to_row, records)), ATTRIBUTION).to_pylist()
     scores = parquet.build_table(
         score_items(encoder, ITEMS, images, ["equations"]), EVALUATION
     ).to_pylist()

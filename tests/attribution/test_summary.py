@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from scipy.stats import spearmanr
 
-from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.published import select_published_sample
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
@@ -23,6 +23,7 @@ from waltz.core.devices import Device
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling, bootstrap_means
 from waltz.core.measure import Measure
+from waltz.core.records import to_row
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec
@@ -104,9 +105,10 @@ def test_a_text_without_contrast_is_in_no_mean(tmp_path):
         Image.effect_noise((40, 40), 60 + place).convert("RGB").save(tmp_path / name)
     with open_images(tmp_path) as images:
         settings = AttributionSettings(EQUATIONS, seed=0)
-        rows = compute_text_rows(
-            encoder, items, images, settings, tmp_path / "cache.sqlite", lambda _: None
+        records = attribute_texts_of_items(
+            encoder, tmp_path / "cache.sqlite", settings, items, images, lambda _: None
         )
+    rows = list(map(to_row, records))
     by_role = {
         summary["role"]: summary for summary in summarize_attributions(rows, "own", HOW)
     }

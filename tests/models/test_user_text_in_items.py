@@ -12,15 +12,18 @@ from conftest import build_network
 from stand_ins.models import tiny_decoders
 from stand_ins.models.tiny_models import classifier_model, masked_model
 from waltz.attribution.companions import compute_companion_measures
-from waltz.attribution.decoder_rows import AnswerAttribution, compute_decoder_rows
-from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.decoder_rows import (
+    AnswerAttribution,
+    attribute_answers_about_items,
+)
+from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
 from waltz.benchmark.cv_probes import select_contextual_captions
 from waltz.consistency.cc_shap.rows import (
     build_setup,
-    compute_cc_shap_rows,
-    compute_edit_rows,
+    compute_cc_shap_records,
+    compute_edit_records,
 )
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest
@@ -30,7 +33,14 @@ from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, EDITED, EVALUATION
+from waltz.core.schema import (
+    ATTRIBUTION,
+    CC_SHAP,
+    CONSISTENCY,
+    EDITED,
+    EVALUATION,
+    ConsistencyRecord,
+)
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import (
@@ -186,9 +196,10 @@ def test_attributed_answers(llava, tmp_path, profile):
         tmp_path / "cache.sqlite",
     )
     done: list[int] = []
-    rows = compute_decoder_rows(
+    records = attribute_answers_about_items(
         attribution, build_items("</s>"), "own", ORDERS, open_picture, done.append
     )
+    rows = list(map(to_row, records))
     assert done == [1, 1]
     assert parquet.build_table(rows, ATTRIBUTION).num_rows == 6
     check_rows(rows)
@@ -228,32 +239,33 @@ def test_cc_shap_and_its_edits(language_model, tmp_path, profile):
     )
     setup = replace(setup, settings=replace(setup.settings, partition_rows=8))
     questions = comve("</s>")
-    rows, contributions = compute_cc_shap_rows(
+    records, contributions = compute_cc_shap_records(
         setup, questions, open_picture, lambda _: None
     )
+    rows = list(map(to_row, records))
     parquet.build_table(rows, CC_SHAP)
-    parquet.build_table(contributions, ATTRIBUTION)
+    parquet.build_table(list(map(to_row, contributions)), ATTRIBUTION)
     check_rows(rows)
     edits = [
-        {
-            "item_id": question.item_id,
-            "test": "counterfactual_edits",
-            "profile": profile,
-            "seed": 0,
-            "error": None,
-            "reason": None,
-            "edited_input": f"the {word} man throws a ball",
-            "inserted": word,
-            "flipped": False,
-        }
+        ConsistencyRecord(
+            item_id=question.item_id,
+            test="counterfactual_edits",
+            profile=profile,
+            setting="choice",
+            seed=0,
+            text="",
+            edited_input=f"the {word} man throws a ball",
+            inserted=word,
+            flipped=False,
+        )
         for question, word in zip(comve("red"), ("red", "</s>"), strict=True)
     ]
-    rows, contributions = compute_edit_rows(
-        setup, comve("red"), edits, open_picture, lambda _: None
+    edited, _ = compute_edit_records(
+        setup, comve("red"), open_picture, lambda _: None, edits
     )
-    parquet.build_table(rows, EDITED)
+    parquet.build_table(list(map(to_row, edited)), EDITED)
     # A tiny model may have nothing to say to the other edit, which is another error.
-    assert ["control token in a text" in str(row.get("error")) for row in rows] == [
+    assert ["control token in a text" in str(record.error) for record in edited] == [
         False,
         True,
     ]
@@ -334,11 +346,10 @@ def test_encoders(clip, tmp_path):
             [row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")]
         )
         settings = AttributionSettings(EQUATIONS, seed=0)
-        check_rows(
-            compute_text_rows(
-                clip, items, images, settings, tmp_path / "cache.sqlite", lambda _: None
-            )
+        records = attribute_texts_of_items(
+            clip, tmp_path / "cache.sqlite", settings, items, images, lambda _: None
         )
+        check_rows(list(map(to_row, records)))
 
 
 def test_companions(clip):

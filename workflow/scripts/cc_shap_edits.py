@@ -4,12 +4,16 @@ decoder.
 
 from pathlib import Path
 
-from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets
+from waltz.consistency.cc_shap.rows import CCShapRun, explain_edits
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files.group_files import list_dataset_files, read_runs, write_results
+from waltz.core.files.group_files import (
+    list_dataset_files,
+    read_run_records,
+    write_results,
+)
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
-from waltz.core.schema import ATTRIBUTION, CONSISTENCY, EDITED
+from waltz.core.schema import ATTRIBUTION, EDITED, ConsistencyRecord
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
@@ -22,15 +26,13 @@ with (
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
     runs = [(params.model["name"], dataset) for dataset in params.datasets]
-    tests = {
-        dataset: table
-        for (_, dataset), table in read_runs([inputs.tests], CONSISTENCY, runs).items()
-    }
+    records = read_run_records([inputs.tests], ConsistencyRecord, runs)
+    tests = {dataset: tests for (_, dataset), tests in records.items()}
     decoder = load_decoder(ModelSpec(**params.model), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
     cache = get_cache_file(output.rows, Path(output.rows).parents[2])
     run = CCShapRun(**settings, cache=cache, shard=slice(shard, None, params.shards))
-    results = explain_datasets(decoder, datasets, run, tests)
+    results = explain_edits(decoder, datasets, run, tests)
     explained = {"cc_shap": settings["cc_shap"], "tokens": settings["tokens"]}
     facts = {
         "model": params.model,

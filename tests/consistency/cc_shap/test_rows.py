@@ -5,7 +5,6 @@ edits.
 import dataclasses
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
@@ -17,19 +16,28 @@ from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.cc_shap.rows import (
     CCShapRun,
     build_setup,
-    compute_cc_shap_rows,
-    compute_edit_rows,
+    compute_cc_shap_records,
+    compute_edit_records,
     count_outcomes,
     explain_datasets,
+    explain_edits,
     load_or_attribute_item,
-    read_side,
 )
 from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
-from waltz.core.schema import ATTRIBUTION, BENCHMARK, CC_SHAP, EDITED, EditedRecord
+from waltz.core.records import to_row
+from waltz.core.schema import (
+    ATTRIBUTION,
+    BENCHMARK,
+    CC_SHAP,
+    EDITED,
+    CcShapRecord,
+    ConsistencyRecord,
+    EditedRecord,
+)
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     build_equations_template,
@@ -124,10 +132,12 @@ def how_of(prompt_file, decoders, tmp_path):
 
 def rows_of(how, *questions, load=photo):
     done: list[int] = []
-    rows, contributions = compute_cc_shap_rows(how, questions, load, done.append)
+    rows, contributions = compute_cc_shap_records(how, questions, load, done.append)
     assert sum(done) == len(questions)
-    parquet.check(parquet.build_table(rows, CC_SHAP), CC_SHAP)
-    parquet.check(parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(list(map(to_row, rows)), CC_SHAP), CC_SHAP)
+    parquet.check(
+        parquet.build_table(list(map(to_row, contributions)), ATTRIBUTION), ATTRIBUTION
+    )
     return rows, contributions
 
 
@@ -136,52 +146,50 @@ def rows_of(how, *questions, load=photo):
 def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
     how = how_of(question, profile)
     rows, contributions = rows_of(how, question)
-    assert [row["kind"] for row in rows] == ["post-hoc", "cot"]
-    assert [row["setting"] for row in contributions] == [
+    assert [row.kind for row in rows] == ["post-hoc", "cot"]
+    assert [row.setting for row in contributions] == [
         f"{k}:{s}" for k in ("post-hoc", "cot") for s in ("answer", "explanation")
     ]
     stored = load_or_attribute_item(how, question, photo)
     for row in rows:
-        assert row.get("error") is None
-        one = stored.kinds[row["kind"]]
-        sides = read_side(one["answer"]), read_side(one["explanation"])
+        assert row.error is None
+        one = stored.pairs[row.kind]
+        sides = one.answer.estimate, one.explanation.estimate
         # The stored attribution, text first, gives the numbers that were computed in the order of
         # play.
         again = compute_cc_shap(*sides, get_fidelity(profile))
-        assert row["value"] == pytest.approx(again.value)
-        assert -1 <= row["value"] <= 1
-        np.testing.assert_allclose(row["ratios_answer"], again.ratios_answer)
-        np.testing.assert_allclose(row["ratios_explanation"], again.ratios_explanation)
-        assert len(one["answer"]["names"]) == len(again.ratios_answer)
-        assert row["answer"] in ("A", "B")
-        assert (row.get("t_shap_answer") is None) == (question is TEXT)
+        assert row.value == pytest.approx(again.value)
+        assert -1 <= row.value <= 1
+        np.testing.assert_allclose(row.ratios_answer, again.ratios_answer)
+        np.testing.assert_allclose(row.ratios_explanation, again.ratios_explanation)
+        assert len(one.answer.identities) == len(again.ratios_answer)
+        assert row.answer in ("A", "B")
+        assert (row.t_shap_answer is None) == (question is TEXT)
     for row in contributions:
-        words = len(row["tokens"])
-        phi = np.array(row["phi"])
-        assert phi.shape == (words + row["grid"] ** 2, len(row["outputs"]))
+        words = len(row.tokens)
+        phi = np.array(row.phi)
+        assert phi.shape == (words + row.grid**2, len(row.outputs))
         assert (
-            np.abs(phi.sum(axis=0) - (np.array(row["value"]) - row["base_value"])).max()
+            np.abs(phi.sum(axis=0) - (np.array(row.value) - row.base_value)).max()
             < 1e-4
         )
-        shown = [row["text"][span["start"] : span["end"]] for span in row["spans"]]
+        shown = [row.text[span.start : span.end] for span in row.spans]
         if profile == "equations":
-            assert shown == row["tokens"]
+            assert shown == row.tokens
             assert "because" not in shown  # a tail plays no part
     if question is PAIR:
         for row, side in ((rows[0], "answer"), (rows[1], "explanation")):
             phi = np.array(
                 next(
-                    one
-                    for one in contributions
-                    if one["setting"] == f"{row['kind']}:{side}"
-                )["phi"]
+                    one for one in contributions if one.setting == f"{row.kind}:{side}"
+                ).phi
             )
             if profile == "published":
-                words = len(phi) - contributions[0]["grid"] ** 2
-                assert row[f"t_shap_{side}"] == pytest.approx(
+                words = len(phi) - contributions[0].grid ** 2
+                assert getattr(row, f"t_shap_{side}") == pytest.approx(
                     np.abs(phi[:words]).sum() / np.abs(phi).sum()
                 )
-    assert contributions[0]["evaluated"] > 0
+    assert contributions[0].evaluated > 0
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -190,18 +198,18 @@ def test_shared_players_are_stored_by_token_and_by_row_and_column(
 ):
     stored = load_or_attribute_item(how_of(PAIR, profile), PAIR, photo)
     for side in ("answer", "explanation"):
-        attribution = stored.kinds["post-hoc"][side]
-        columns, shared = attribution["columns"], attribution["shared"]
-        words, grid = len(columns["tokens"]), stored.grid
+        output = getattr(stored.pairs["post-hoc"], side)
+        columns, shared = output.record, list(output.shared)
+        words, grid = len(columns.tokens), stored.grid
         text = [player for player in shared if player < words]
         tokenizer = decoders["pairwise"].processor.tokenizer
-        names = tokenizer.convert_ids_to_tokens(attribution["names"][: len(text)])
-        assert names == [columns["tokens"][player] for player in text]
-        assert attribution["names"][len(text) :] == [
-            [row, column] for row in range(grid) for column in range(grid)
+        names = tokenizer.convert_ids_to_tokens(list(output.identities[: len(text)]))
+        assert names == [columns.tokens[player] for player in text]
+        assert list(output.identities[len(text) :]) == [
+            (row, column) for row in range(grid) for column in range(grid)
         ]
         assert shared[len(text) :] == list(range(words, words + grid**2))
-        assert grid == columns["grid"] > 1
+        assert grid == columns.grid > 1
 
 
 def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
@@ -268,7 +276,7 @@ def test_cached_items_are_used_again_and_seeds_are_separate(how_of, monkeypatch)
     how = how_of(TEXT, "equations", 1)
     rows, contributions = rows_of(how, TEXT)
     other = how_of(TEXT, "equations", 1, seed=4)
-    assert rows_of(other, TEXT)[0][0]["value"] != rows[0]["value"]
+    assert rows_of(other, TEXT)[0][0].value != rows[0].value
 
     def refuse(*_, **__):
         raise AssertionError("computed again")
@@ -290,8 +298,8 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(
         raise UserError(f"image {name!r}: is missing")
 
     rows, contributions = rows_of(how_of(PAIR, "equations"), PAIR, load=missing)
-    assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 2
-    assert [row["error"] for row in contributions] == ["image '0.png': is missing"] * 4
+    assert [row.error for row in rows] == ["image '0.png': is missing"] * 2
+    assert [row.error for row in contributions] == ["image '0.png': is missing"] * 4
     attribute = attribute_pairs
 
     def long_chain(decoder, picture, pairs, *given):
@@ -301,9 +309,9 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, long_chain)
     rows, contributions = rows_of(how_of(TEXT, "equations"), TEXT)
-    assert rows[0]["value"] is not None
-    assert rows[1]["error"] == "the chain is too long"
-    assert [row.get("error") for row in contributions] == [None, None] + [
+    assert rows[0].value is not None
+    assert rows[1].error == "the chain is too long"
+    assert [row.error for row in contributions] == [None, None] + [
         "the chain is too long"
     ] * 2
 
@@ -338,68 +346,68 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
         return rows[0]
 
     deaf = compute_row(lambda text: {"A": 1.0})
-    assert deaf["value"] is None
-    assert "no shared player contributes" in deaf["reason"]
+    assert deaf.value is None
+    assert "no shared player contributes" in deaf.reason
     same = compute_row(lambda text: {"A": 2.0 * ("x" in text) + 1.0 * ("y" in text)})
-    assert same["value"] == pytest.approx(1)
+    assert same.value == pytest.approx(1)
 
 
 def an_edit(question, **more):
-    row = {
+    columns = {
         "test": "counterfactual_edits",
         "item_id": question.item_id,
         "profile": "equations",
+        "setting": question.form,
         "seed": 3,
-        "error": None,
-    }
-    edit = {"edited_input": None, "inserted": None, "flipped": None}
-    return {
-        **row,
-        **edit,
+        "text": "",
         "reason": "there is no noun or verb to insert a word before",
-        **more,
     }
+    return ConsistencyRecord(**columns | more)
 
 
 def edited_of(how, question, *tests):
     done: list[int] = []
-    rows, contributions = compute_edit_rows(how, [question], tests, photo, done.append)
+    rows, contributions = compute_edit_records(
+        how, [question], photo, done.append, tests
+    )
     assert done == [1]
-    parquet.check(parquet.build_table(rows, EDITED), EDITED)
-    parquet.check(parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(list(map(to_row, rows)), EDITED), EDITED)
+    parquet.check(
+        parquet.build_table(list(map(to_row, contributions)), ATTRIBUTION), ATTRIBUTION
+    )
     (row,) = rows
-    assert bool(contributions) == (row.get("edited_input") is not None)
+    assert bool(contributions) == (row.edited_input is not None)
     return row
 
 
 def test_contributions_after_an_edit_are_stored_with_the_edit(how_of):
     how, words = how_of(TEXT, "equations"), "A a red dog B two cars ?"
-    (row,), contributions = compute_edit_rows(
+    (row,), contributions = compute_edit_records(
         how,
         [TEXT],
-        [an_edit(TEXT, edited_input=words, inserted="red")],
         photo,
         lambda _: 0,
+        [an_edit(TEXT, edited_input=words, inserted="red")],
     )
-    assert [one["setting"] for one in contributions] == [
+    assert [one.setting for one in contributions] == [
         "post-hoc-edited:answer",
         "post-hoc-edited:explanation",
     ]
-    assert all(one["text"].startswith(words) for one in contributions)
+    assert all(one.text.startswith(words) for one in contributions)
     stored = load_or_attribute_item(
         dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words
-    ).kinds["post-hoc"]
-    assert [one["phi"] for one in contributions] == [
-        stored[side]["columns"]["phi"] for side in ("answer", "explanation")
+    ).pairs["post-hoc"]
+    assert [one.phi for one in contributions] == [
+        getattr(stored, side).record.phi for side in ("answer", "explanation")
     ]
-    assert (row["edited_answer"], row["edited_explanation"]) == (
-        stored["row"]["answer"],
-        stored["row"]["explanation"],
+    assert (row.edited_answer, row.edited_explanation) == (
+        stored.record.answer,
+        stored.record.explanation,
     )
     again = compute_cc_shap(
-        read_side(stored["answer"]), read_side(stored["explanation"]), EQUATIONS
+        stored.answer.estimate, stored.explanation.estimate, EQUATIONS
     )
-    assert row["cc_shap"] == pytest.approx(again.value)
+    assert row.cc_shap == pytest.approx(again.value)
 
 
 @pytest.mark.parametrize("question", [TEXT, PAIR], ids=["text", "image"])
@@ -415,8 +423,8 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(
         question,
         an_edit(question, edited_input=words, inserted="big", flipped=False),
     )
-    assert still["answer"] == pytest.approx(0, abs=1e-9)
-    assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
+    assert still.answer == pytest.approx(0, abs=1e-9)
+    assert still.inserted_answer == pytest.approx(0, abs=1e-9)
     attribute, grids = attribute_pairs, []
 
     def watched(decoder, picture, pairs, rules, grid, *given):
@@ -430,11 +438,11 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(
         question,
         an_edit(question, edited_input=changed, inserted="red", flipped=True),
     )
-    assert (moved["edited_input"], moved["inserted"]) == (changed, "red")
-    assert (still["flipped"], moved["flipped"]) == (False, True)
-    assert moved["answer"] > 1e-6
-    assert moved["explanation"] > 1e-6
-    assert 0 < moved["inserted_answer"] < 1
+    assert (moved.edited_input, moved.inserted) == (changed, "red")
+    assert (still.flipped, moved.flipped) == (False, True)
+    assert moved.answer > 1e-6
+    assert moved.explanation > 1e-6
+    assert 0 < moved.inserted_answer < 1
     # the unedited item was found again, and the edited one has its grid: that of nine shared tokens
     assert load_or_attribute_item(how, question, photo).grid == (
         0 if question is TEXT else 3
@@ -479,66 +487,61 @@ def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_tho
     )
 
     def explain(first, tests=None):
-        (result,) = explain_datasets(
-            decoders["pairwise"],
-            [dataset],
-            CCShapRun(
-                ["equations"],
-                tmp_path / "stored.sqlite",
-                seeds=[4, 5],
-                shard=slice(first, None, 2),
-                **STUDY,
-            ),
-            tests,
+        run = CCShapRun(
+            ["equations"],
+            tmp_path / "stored.sqlite",
+            seeds=[4, 5],
+            shard=slice(first, None, 2),
+            **STUDY,
         )
+        decoder = decoders["pairwise"]
+        if tests is None:
+            (result,) = explain_datasets(decoder, [dataset], run)
+        else:
+            (result,) = explain_edits(decoder, [dataset], run, tests)
         return result
 
     shards = [explain(0), explain(1)]
     rows = [row for shard in shards for row in shard.tables["rows"]]
     assert [len(shard.tables["rows"]) for shard in shards] == [4, 2]
-    assert {(row["item_id"], row["seed"]) for row in rows} == {
+    assert {(row.item_id, row.seed) for row in rows} == {
         (f"i{item}", seed) for item in range(3) for seed in (4, 5)
     }
-    assert [row.get("error") for row in rows] == [None] * 6
+    assert [row.error for row in rows] == [None] * 6
     assert [
-        (row["item_id"], row["seed"])
+        (row.item_id, row.seed)
         for shard in shards
         for row in shard.tables["contributions"]
-    ] == [(row["item_id"], 4) for row in rows if row["seed"] == 4 for _ in range(2)]
+    ] == [(row.item_id, 4) for row in rows if row.seed == 4 for _ in range(2)]
     assert [shard.rows_in for shard in shards] == [3, 3]
     assert shards[1].facts == {
         "skipped": {"equations": {}},
         "rows_with_error": 0,
         "rows_without_value": 0,
         "small_contributions": sum(
-            row["weak_answer"] + row["weak_explanation"]
-            for row in shards[1].tables["rows"]
+            row.weak_answer + row.weak_explanation for row in shards[1].tables["rows"]
         ),
-        "evaluated": sum(row["evaluated"] for row in shards[1].tables["rows"]),
+        "evaluated": sum(row.evaluated for row in shards[1].tables["rows"]),
     }
     # two items were tested with one seed, and one of them was edited
-    table = pa.Table.from_pylist(
-        [
-            an_edit(
-                dataclasses.replace(PAIR, item_id="i0"),
-                edited_input="A: a man B: a red cat ?",
-                inserted="red",
-            )
-            | {"seed": 4, "flipped": False},
-            an_edit(dataclasses.replace(PAIR, item_id="i1")) | {"seed": 4},
-        ]
-    )
-    edited = [explain(shard, {"d": table}) for shard in (0, 1)]
+    tests = [
+        an_edit(
+            dataclasses.replace(PAIR, item_id="i0"),
+            edited_input="A: a man B: a red cat ?",
+            inserted="red",
+            seed=4,
+            flipped=False,
+        ),
+        an_edit(dataclasses.replace(PAIR, item_id="i1"), seed=4),
+    ]
+    edited = [explain(shard, {"d": tests}) for shard in (0, 1)]
     outcomes = {
-        (row["item_id"], row["seed"]): row
-        for shard in edited
-        for row in shard.tables["rows"]
+        (row.item_id, row.seed): row for shard in edited for row in shard.tables["rows"]
     }
-    assert outcomes.keys() == {(row["item_id"], row["seed"]) for row in rows}
-    assert outcomes["i0", 4]["inserted"] == "red"
+    assert outcomes.keys() == {(row.item_id, row.seed) for row in rows}
+    assert outcomes["i0", 4].inserted == "red"
     assert (
-        outcomes["i1", 4]["reason"]
-        == "there is no noun or verb to insert a word before"
+        outcomes["i1", 4].reason == "there is no noun or verb to insert a word before"
     )
     assert [shard.facts for shard in edited] == [
         {"rows_with_error": 3},
@@ -546,7 +549,7 @@ def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_tho
     ]
     assert [shard.rows_in for shard in edited] == [2, 2]
     assert [
-        row["setting"] for shard in edited for row in shard.tables["contributions"]
+        row.setting for shard in edited for row in shard.tables["contributions"]
     ] == [
         "post-hoc-edited:answer",
         "post-hoc-edited:explanation",
@@ -554,11 +557,15 @@ def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_tho
 
 
 def test_outcomes_are_counted():
-    rows = [
-        {"value": 1.0, "weak_answer": 1, "weak_explanation": 2, "evaluated": 7},
-        {"value": None, "evaluated": 3},
-    ]
-    assert count_outcomes([*rows, {"error": "no image"}]) == {
+    record = CcShapRecord(
+        item_id="i", profile="equations", setting="open", kind="cot", seed=0
+    )
+    measured = dataclasses.replace(
+        record, value=1.0, weak_answer=1, weak_explanation=2, evaluated=7
+    )
+    undefined = dataclasses.replace(record, evaluated=3)
+    failed = dataclasses.replace(record, error="no image")
+    assert count_outcomes([measured, undefined, failed]) == {
         "rows_with_error": 1,
         "rows_without_value": 2,
         "small_contributions": 3,
@@ -569,17 +576,14 @@ def test_outcomes_are_counted():
 def test_items_without_an_edit_say_why(how_of):
     how = how_of(TEXT, "equations")
     assert (
-        edited_of(how, TEXT, an_edit(TEXT))["reason"]
+        edited_of(how, TEXT, an_edit(TEXT)).reason
         == "there is no noun or verb to insert a word before"
     )
-    assert edited_of(how, TEXT)["error"] == "the item was not edited"
+    assert edited_of(how, TEXT).error == "the item was not edited"
     assert (
-        edited_of(how, TEXT, an_edit(TEXT, seed=9))["error"]
-        == "the item was not edited"
+        edited_of(how, TEXT, an_edit(TEXT, seed=9)).error == "the item was not edited"
     )
-    assert (
-        edited_of(how, TEXT, an_edit(TEXT, error="no answer"))["error"] == "no answer"
-    )
+    assert edited_of(how, TEXT, an_edit(TEXT, error="no answer")).error == "no answer"
 
 
 def test_the_claim_from_rows():

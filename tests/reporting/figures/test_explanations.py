@@ -9,7 +9,7 @@ from matplotlib import pyplot
 from PIL import Image
 
 from stand_ins.models import tiny_clip, tiny_decoders
-from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.t_shap import (
     compute_contribution_ratios,
@@ -17,12 +17,13 @@ from waltz.attribution.t_shap import (
 )
 from waltz.consistency.cc_shap.rows import (
     build_setup,
-    compute_cc_shap_rows,
-    compute_edit_rows,
+    compute_cc_shap_records,
+    compute_edit_records,
 )
 from waltz.core.devices import Device
 from waltz.core.files import parquet
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.records import to_row
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED, ConsistencyRecord
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.evaluation.prompting.questions import Question
@@ -64,14 +65,15 @@ def test_a_figure_shows_the_rows_values(tmp_path):
     )
     Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "a.png")
     with open_images(tmp_path) as source:
-        rows = compute_text_rows(
+        records = attribute_texts_of_items(
             encoder,
+            tmp_path / "s",
+            AttributionSettings(EQUATIONS, "auto", 40, 0),
             ITEMS,
             source,
-            AttributionSettings(EQUATIONS, "auto", 40, 0),
-            tmp_path / "s",
             lambda n: None,
         )
+    rows = list(map(to_row, records))
     of = [row for row in rows if row["item_id"] == "two"]
     with Image.open(tmp_path / "a.png") as opened:
         figure = draw_encoder_example(encoder, of, opened.convert("RGB"), "tiny, two")
@@ -152,22 +154,22 @@ def left(folder, decoder, question) -> ExplanationTables:
     how = build_setup(
         decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store"
     )
-    edit = {
-        "test": "counterfactual_edits",
-        "item_id": question.item_id,
-        "profile": "equations",
-        "seed": 3,
-    }
-    edit |= {
-        "error": None,
-        "edited_input": WORDS[question.form],
-        "inserted": "red",
-        "flipped": True,
-        "reason": None,
-    }
-    rows, contributions = compute_cc_shap_rows(how, [question], photo, lambda _: None)
-    moved, after = compute_edit_rows(how, [question], [edit], photo, lambda _: None)
-    failed = {**contributions[0], "item_id": "own:0", "phi": None, "error": "too long"}
+    edit = ConsistencyRecord(
+        test="counterfactual_edits",
+        item_id=question.item_id,
+        profile="equations",
+        setting=question.form,
+        seed=3,
+        text="",
+        edited_input=WORDS[question.form],
+        inserted="red",
+        flipped=True,
+    )
+    rows, contributions = compute_cc_shap_records(
+        how, [question], photo, lambda _: None
+    )
+    moved, after = compute_edit_records(how, [question], photo, lambda _: None, [edit])
+    failed = replace(contributions[0], item_id="own:0", phi=None, error="too long")
     tables = (
         ([*contributions, failed], ATTRIBUTION),
         (rows, CC_SHAP),
@@ -175,7 +177,10 @@ def left(folder, decoder, question) -> ExplanationTables:
         (after, ATTRIBUTION),
     )
     return ExplanationTables(
-        *(parquet.build_table(part, layout) for part, layout in tables)
+        *(
+            parquet.build_table(list(map(to_row, part)), layout)
+            for part, layout in tables
+        )
     )
 
 

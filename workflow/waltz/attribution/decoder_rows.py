@@ -1,12 +1,12 @@
-"""MM-SHAP of decoders' answers: rows of the attribution layout, item after item (thesis 4.3)."""
+"""MM-SHAP of decoders' answers: records of attributions, item after item (thesis 4.3)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from waltz.attribution.item_selection import select_decoder_items
+from waltz.attribution.engine import Attribution
+from waltz.attribution.item_selection import Item, SelectedItem, select_decoder_items
 from waltz.attribution.prompt_attribution import (
     PROBABILITY,
     PromptGame,
@@ -16,19 +16,20 @@ from waltz.attribution.prompt_attribution import (
 from waltz.attribution.published import PUBLISHED_PERMUTATIONS
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import (
-    Row,
+    Content,
     StepSettings,
+    add_values,
+    attribute_selected_items,
     build_coalitions_key,
-    build_columns,
-    count_outcomes,
     keep_coalitions,
+    load_or_attribute,
 )
 from waltz.core.digest import digest
 from waltz.core.errors import ItemError, UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_records import show_progress
 from waltz.core.sampling import rank
+from waltz.core.schema import AttributionRecord
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import LoadImage, choose_label
 from waltz.evaluation.prompting.prompts import (
@@ -41,14 +42,12 @@ from waltz.evaluation.prompting.questions import (
     build_pairwise_questions,
     build_single_questions,
 )
-from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.visible_image import crops_to_middle_square
-from waltz.sources.images import load_image, open_images
+from waltz.sources.images import ImageSource, load_image
 
-Item = Mapping[str, Any]
 KIND = "answer-attributed"
 """Kind of the prompts whose answers are attributed."""
 
@@ -89,19 +88,19 @@ class AnswerAttribution:
         return self.prompt_settings.explained_value(sees=True)
 
 
-def compute_decoder_rows(
+def attribute_answers_about_items(
     attribution: AnswerAttribution,
     items: Iterable[Item],
     dataset: str,
     orders: Mapping[str, bool],
     load: LoadImage,
     done: Callable[[int], object],
-) -> list[Row]:
-    """Return rows of the attribution layout for the answers of a decoder about captions and foils.
+) -> list[AttributionRecord]:
+    """Return records of the attributions of a decoder's answers about captions and foils.
 
-    Rows of setting `pairwise` have the role `caption` and explain the answer to the question which
-    of caption and foil is right (T-SHAP_r). Rows of setting `single` explain the answers to the
-    question whether one text describes the image (T-SHAP_c, T-SHAP_f).
+    Records of setting `pairwise` have the role `caption` and explain the answer to the question
+    which of caption and foil is right (T-SHAP_r). Records of setting `single` explain the answers
+    to the question whether one text describes the image (T-SHAP_c, T-SHAP_f).
 
     `equations` explains the label that the model chooses. `published` explains a token that the
     model generates, label or not; it is drawn by the checkpoint's own generation settings.
@@ -113,34 +112,36 @@ def compute_decoder_rows(
     Source:
         Thesis 4.3; CC-SHAP-VLM's released scripts (`published`).
     """
-    rows: list[Row] = []
+    records: list[AttributionRecord] = []
     for item in items:
         questions = [
             *build_pairwise_questions([item], dataset, orders),
             *build_single_questions([item], dataset),
         ]
-        rows += _compute_item_rows(attribution, questions, load)
+        records += _attribute_item(attribution, questions, load)
         done(1)
-    return rows
+    return records
 
 
-def _compute_item_rows(
+def _attribute_item(
     attribution: AnswerAttribution, questions: list[Question], load: LoadImage
-) -> list[Row]:
-    """Return one row for each question about an item; a question that cannot be attributed has an
-    error.
+) -> list[AttributionRecord]:
+    """Return one record for each question about an item; a question that cannot be attributed has
+    an error.
     """
-    rows: list[Row] = [
-        {
-            "item_id": question.item_id,
-            "role": question.role or "caption",
-            "profile": attribution.settings.profile,
-            "setting": question.form,
-            "image": question.image,
-            "explained": attribution.explained,
-        }
-        for question in questions
-    ]
+    records = []
+    for question in questions:
+        records.append(
+            AttributionRecord(
+                item_id=question.item_id,
+                role=question.role or "caption",
+                profile=attribution.settings.profile,
+                setting=question.form,
+                image=question.image,
+                text="",
+                explained=attribution.explained,
+            )
+        )
     try:
         # A text that the model's template cannot take, such as one with control tokens, fails
         # before any pass.
@@ -149,25 +150,26 @@ def _compute_item_rows(
             for question in questions
         ]
     except ItemError as error:
-        return [{**row, "text": "", "error": str(error)} for row in rows]
-    try:
-        columns = _load_or_attribute_item(attribution, questions, prompts, load)
-    except UserError as error:
-        columns = [{"error": str(error)}] * len(questions)
-    return [
-        {**row, "text": prompt.text, **question_columns}
-        for row, prompt, question_columns in zip(rows, prompts, columns, strict=True)
+        return [replace(record, error=str(error)) for record in records]
+    records = [
+        replace(record, text=prompt.text)
+        for record, prompt in zip(records, prompts, strict=True)
     ]
+    try:
+        return _load_or_attribute_item(attribution, questions, prompts, records, load)
+    except UserError as error:
+        return [replace(record, error=str(error)) for record in records]
 
 
 def _load_or_attribute_item(
     attribution: AnswerAttribution,
     questions: list[Question],
     prompts: list[RenderedPrompt],
+    records: list[AttributionRecord],
     load: LoadImage,
-) -> list[Row]:
-    """Return the columns of each question about one item, from the cache of results if they are
-    stored there.
+) -> list[AttributionRecord]:
+    """Return the records of the questions about one item with their values, from the cache of
+    results if they are stored there.
     """
     decoder, settings = attribution.decoder, attribution.settings
     image = load(str(questions[0].image))
@@ -186,42 +188,42 @@ def _load_or_attribute_item(
         "value": attribution.explained,
     }
 
-    def compute() -> list[Row]:
+    def attribute() -> list[AttributionRecord]:
         picture = decoder.prepare_image(image)
         games = [
             _build_game(attribution, question, prompt, picture)
             for question, prompt in zip(questions, prompts, strict=True)
         ]
-        return _attribute_games(attribution, picture, games, content)
+        return _attribute_games(attribution, picture, games, records, content)
 
     key = {**content, "settings": settings.build_key()}
-    rows: list[Row] = result_cache.load_or_compute_json(
-        attribution.stored, key, compute
-    )
-    return rows
+    return load_or_attribute(attribution.stored, key, records, attribute)
 
 
 def _attribute_games(
     attribution: AnswerAttribution,
     picture: PreparedImage,
     games: Sequence[PromptGame | str],
-    content: Item,
-) -> list[Row]:
-    """Return the columns of each game, or an error for a question without a game.
+    records: Sequence[AttributionRecord],
+    content: Content,
+) -> list[AttributionRecord]:
+    """Return the records with the values of their games, or with an error if a question has no
+    game.
 
     Args:
         games: For each question, its prompt with the explained token, or the reason why there is no
             such token.
+        records: For each question, the record that names it.
         content: All that decides the values of the item's coalitions, except for the settings.
     """
     decoder = attribution.decoder
     # Games of one item advance in step, so that masked images that they share are computed once.
     usable = [game for game in games if isinstance(game, PromptGame)]
-    columns: dict[PromptGame, Row] = {}
+    attributions: dict[PromptGame, Attribution] = {}
     if usable:
         key = build_coalitions_key(content, attribution.settings)
         with keep_coalitions(attribution.stored, key, len(usable)) as known_values:
-            attributions = attribute_prompts(
+            attributed = attribute_prompts(
                 decoder,
                 picture,
                 usable,
@@ -229,13 +231,17 @@ def _attribute_games(
                 known_values,
                 ablate=True,
             )
-        for game, result in zip(usable, attributions, strict=True):
-            outputs = [decoder.decode_text([token]) for token in game.targets]
-            columns[game] = {"outputs": outputs, **build_columns(result)}
-    return [
-        columns[game] if isinstance(game, PromptGame) else {"error": game}
-        for game in games
-    ]
+        attributions = dict(zip(usable, attributed, strict=True))
+
+    attributed_records = []
+    for game, record in zip(games, records, strict=True):
+        if isinstance(game, str):
+            attributed_records.append(replace(record, error=game))
+            continue
+        outputs = [decoder.decode_text([token]) for token in game.targets]
+        named = replace(record, outputs=outputs)
+        attributed_records.append(add_values(named, attributions[game]))
+    return attributed_records
 
 
 def _build_game(
@@ -283,71 +289,57 @@ def attribute_answers(
     Args:
         decoder: A decoder that reads images.
     Yields:
-        For each data set, rows of the attribution layout under the name `rows`.
+        For each data set, `AttributionRecord`s under the name `rows`.
     """
     # The report states next to the values if the model sees only the middle of an image.
     cropped = crops_to_middle_square(lambda image: decoder.prepare_image(image).pixels)
     attributions = {}
     for profile in settings.estimation:
-        template = build_template(decoder, get_fidelity(profile))
+        estimation = settings.build_settings(profile)
         attributions[profile] = AnswerAttribution(
             decoder,
-            template,
-            settings.build_settings(profile),
+            build_template(decoder, estimation.fidelity),
+            estimation,
             cache,
             settings.value or PROBABILITY,
         )
     for dataset in datasets:
-        rows, total = _attribute_dataset(attributions, dataset, settings, shard)
-        yield DatasetResult(
-            dataset,
-            {"rows": rows},
-            total,
-            {"middle_square": cropped, **count_outcomes(rows)},
+        # The sample and the order of captions differ from profile to profile.
+        selected: dict[AttributionSettings, list[SelectedItem]] = {}
+        orders: dict[str, dict[str, bool]] = {}
+        for profile in dataset.select_profiles(settings.estimation):
+            estimation = attributions[profile].settings
+            items, orders[profile] = select_decoder_items(
+                dataset.rows, dataset.name, estimation.fidelity, settings
+            )
+            selected[estimation] = items[shard]
+
+        attribute = partial(_attribute_dataset, attributions, dataset.name, orders)
+        yield attribute_selected_items(
+            decoder.spec.name, dataset, selected, attribute, {"middle_square": cropped}
         )
 
 
 def _attribute_dataset(
     attributions: Mapping[str, AnswerAttribution],
-    dataset: DatasetFiles,
-    settings: StepSettings,
-    shard: slice,
-) -> tuple[list[Row], int]:
-    """Return the rows of one data set, and the number of its items.
+    dataset: str,
+    orders: Mapping[str, Mapping[str, bool]],
+    settings: AttributionSettings,
+    items: Sequence[Item],
+    images: ImageSource,
+    done: Callable[[int], object],
+) -> list[AttributionRecord]:
+    """Return the records of the selected items of one data set in the profile of the settings.
 
     Args:
-        attributions: The decoder with its settings, for each profile.
+        attributions: The decoder with its prompts, by profile.
+        orders: The order of the captions of each item, by profile.
     """
-    # The sample and the order of captions differ from profile to profile.
-    items: dict[str, list[Row]] = {}
-    orders: dict[str, dict[str, bool]] = {}
-    for profile in dataset.select_profiles(settings.estimation):
-        selected, orders[profile] = select_decoder_items(
-            dataset.rows,
-            dataset.name,
-            get_fidelity(profile),
-            settings.scored,
-            settings.scored_sample,
-            settings.sample,
-            settings.seed,
-        )
-        items[profile] = selected[shard]
-    total = sum(len(selected) for selected in items.values())
-    rows: list[Row] = []
-    decoder = next(iter(attributions.values())).decoder
-    label = f"{decoder.spec.name} {dataset.name}"
-    with (
-        open_images(dataset.images) as images,
-        show_progress(total, "item", label) as bar,
-    ):
-        load = partial(load_image, images)
-        for profile, selected in items.items():
-            rows += compute_decoder_rows(
-                attributions[profile],
-                selected,
-                dataset.name,
-                orders[profile],
-                load,
-                bar.update,
-            )
-    return rows, total
+    return attribute_answers_about_items(
+        attributions[settings.profile],
+        items,
+        dataset,
+        orders[settings.profile],
+        partial(load_image, images),
+        done,
+    )

@@ -1,6 +1,7 @@
 """Selection of the items to attribute."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,26 @@ ATTRIBUTED_FORM = "simplified"
 """Form of those captions of CV-Probes that are attributed."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SampleSettings:
+    """Hold the settings by which a study selects the items to attribute.
+
+    Attributes:
+        seed: Seed of the samples and of the estimators.
+        sample: Number of the scored items that are attributed (of groups for CV-Probes); None for
+            all.
+        scored: Which items are scored: `valid` or `all`, as in `evaluation.items`.
+        scored_sample: Number of items of each data set that are scored; None for all.
+    """
+
+    seed: int
+    sample: int | None
+    scored: str = "all"
+    scored_sample: int | None = None
+
+
 def select_attributed_items(
-    file: str | Path,
-    fidelity: Fidelity,
-    scored: str,
-    scored_sample: int | None,
-    n: int | None,
-    seed: int,
+    file: str | Path, fidelity: Fidelity, settings: SampleSettings
 ) -> list[SelectedItem]:
     """Select the items of a data set whose scores are attributed.
 
@@ -36,11 +50,8 @@ def select_attributed_items(
 
     Args:
         file: Parquet of the benchmark or of CV-Probes.
-        scored: `valid` or `all`, as in `evaluation.items`.
-        scored_sample: Size of the sample that is scored, or None.
-        n: Size of the sample (for CV-Probes, number of groups), or None for all items that are
-            scored.
     """
+    n, seed = settings.sample, settings.seed
     takes_released = fidelity.sampling == "released"
     # Only CV-Probes has a column `condition`.
     if "condition" in parquet.read_schema(file).names:
@@ -54,7 +65,8 @@ def select_attributed_items(
         is_valid = [row["valid"] is not False for row in rows]
         ids = select_published_sample([row["item_id"] for row in rows], is_valid, n)
     else:
-        rows = select_items(benchmark, scored, scored_sample, seed).to_pylist()
+        scored = select_items(benchmark, settings.scored, settings.scored_sample, seed)
+        rows = scored.to_pylist()
         ids = _sample_at_most([row["item_id"] for row in rows], n, seed)
     items_by_id = {row["item_id"]: row for row in rows}
     return [items_by_id[item_id] for item_id in ids]
@@ -101,8 +113,7 @@ def select_attributed_questions(
     dataset: str,
     entry: Item,
     fidelity: Fidelity,
-    n: int | None,
-    seed: int,
+    settings: SampleSettings,
 ) -> list[SelectedItem]:
     """Select the questions of a data set for which the answers of an encoder are attributed.
 
@@ -112,11 +123,10 @@ def select_attributed_questions(
     Args:
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
         entry: The data set's entry: size and choice.
-        n: Number of questions, or None for all questions that are answered.
     Returns:
         The selected questions, in the order in which the evaluation has them.
     """
-    choice = entry.get("choice")
+    n, seed, choice = settings.sample, settings.seed, entry.get("choice")
     questions, _ = select_questions(dataset, rows, entry["size"], seed, choice)
     takes_released = fidelity.sampling == "released"
     if takes_released and choice:
@@ -132,10 +142,7 @@ def select_decoder_items(
     file: str | Path,
     dataset: str,
     fidelity: Fidelity,
-    scored: str,
-    scored_sample: int | None,
-    n: int | None,
-    seed: int,
+    settings: SampleSettings,
 ) -> tuple[list[SelectedItem], dict[str, bool]]:
     """Select the items of a data set for which the answers of a decoder are attributed, with the
     order of captions.
@@ -146,10 +153,7 @@ def select_decoder_items(
 
     Args:
         file: Parquet of the benchmark.
-        scored: `valid` or `all`, as in `evaluation.items`.
-        scored_sample: Size of the sample that is scored in `equations`, or None.
-        n: Number of items, or None for all items that are scored; 100 in the paper.
-        seed: Seed of both samples and of the orders in `equations`.
+        settings: Size of the sample (100 in the paper), and the seed of samples and orders.
     Returns:
         Rows of the benchmark; and for each item id, whether the caption is the first option.
     """
@@ -157,13 +161,12 @@ def select_decoder_items(
     # Orders are assigned over all scored items, so that a sample has the same orders as the
     # evaluation.
     orders = assign_orders(
-        select_items(benchmark, scored, None, seed).to_pylist(),
+        select_items(benchmark, settings.scored, None, settings.seed).to_pylist(),
         dataset,
         fidelity,
-        seed,
+        settings.seed,
     )
     if fidelity.sampling == "released":
-        return select_items(benchmark, "valid", None, seed).to_pylist()[:n], orders
-    return select_attributed_items(
-        file, fidelity, scored, scored_sample, n, seed
-    ), orders
+        valid = select_items(benchmark, "valid", None, settings.seed).to_pylist()
+        return valid[: settings.sample], orders
+    return select_attributed_items(file, fidelity, settings), orders

@@ -1,46 +1,53 @@
-"""What rows of the attribution layout have in common for encoders and decoders: columns, stored
-values, counts.
+"""What the records of attributions have in common for encoders and decoders: their values, the
+cache of results, and the counts of a run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from waltz.attribution.engine import Attribution
+from waltz.attribution.item_selection import SampleSettings
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.core.files import result_cache
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_records import show_progress
+from waltz.core.records import from_row, to_row
+from waltz.core.schema import AttributionRecord, StoredSpan
 from waltz.fidelity import get_fidelity
 from waltz.models.games import pack_values, unpack_values
+from waltz.sources.images import ImageSource, open_images
 
-Row = dict[str, Any]
 Content = Mapping[str, Any]
 """Everything that decides stored values, under the names that it has in the keys of stored results.
 """
+NAME_COLUMNS = (
+    "item_id",
+    "role",
+    "profile",
+    "setting",
+    "image",
+    "text",
+    "explained",
+)
+"""Columns that name a text; the other columns of an attribution are its values."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepSettings:
+class StepSettings(SampleSettings):
     """Hold the settings of a step that attributes items of data sets, as a study states them.
 
     Attributes:
         estimation: Fields of `AttributionSettings`, by profile.
-        seed: Seed of the samples and of the estimators.
-        sample: Number of the scored items that are attributed; None for all.
-        scored: Which items are scored: `valid` or `all`.
-        scored_sample: Number of items of each data set that are scored; None for all.
         value: The explained value of a decoder's token, for `equations`: a key of
             `continuations.OUTCOMES`; None takes its probability.
     """
 
     estimation: Mapping[str, Mapping[str, Any]]
-    seed: int
-    sample: int | None
-    scored: str = "all"
-    scored_sample: int | None = None
     value: str | None = None
 
     def build_settings(self, profile: str) -> AttributionSettings:
@@ -50,58 +57,117 @@ class StepSettings:
         )
 
 
-def build_columns(attribution: Attribution) -> Row:
-    """Return the columns of the layout `ATTRIBUTION` for one attribution.
+Item = TypeVar("Item")
+AttributeItems = Callable[
+    [AttributionSettings, Sequence[Item], ImageSource, Callable[[int], object]],
+    list[AttributionRecord],
+]
+"""Function that attributes items with some settings; it calls its last argument with 1 after each
+item.
+"""
+
+
+def attribute_selected_items(
+    model: str,
+    dataset: DatasetFiles,
+    selected: Mapping[AttributionSettings, Sequence[Item]],
+    attribute: AttributeItems[Item],
+    facts: Mapping[str, object],
+) -> DatasetResult:
+    """Attribute the selected items of a data set, and return their records with counts for the run
+    record.
+
+    Args:
+        model: Name of the model.
+        selected: The items for the settings of each profile.
+        facts: Further facts of the run record.
+    """
+    total = sum(len(items) for items in selected.values())
+    records: list[AttributionRecord] = []
+    with (
+        open_images(dataset.images) as images,
+        show_progress(total, "item", f"{model} {dataset.name}") as bar,
+    ):
+        for settings, items in selected.items():
+            records += attribute(settings, items, images, bar.update)
+    return DatasetResult(
+        dataset, {"rows": records}, total, {**facts, **count_outcomes(records)}
+    )
+
+
+def add_values(
+    record: AttributionRecord, attribution: Attribution
+) -> AttributionRecord:
+    """Return a record that names a text with the values of the text's attribution.
 
     Text players come before patches, even if the game has another order. NaN becomes null, and the
     reason stays. The score is null if several outputs are explained.
     """
     estimate, t_shap = attribution.estimate, attribution.t_shap
-    columns = {
-        "score": attribution.score if len(estimate.value) == 1 else None,
-        "tokens": list(attribution.tokens),
-        "spans": [
-            {"start": span["start"], "end": span["end"]} for span in attribution.spans
-        ],
-        "grid": attribution.grid,
-        "phi": attribution.phi_text_first.tolist(),
-        "base_value": estimate.base_value.tolist(),
-        "value": estimate.value.tolist(),
-        "t_shap": to_null(t_shap.value),
-        "t_shap_se": to_null(t_shap.standard_error),
-        "reason": t_shap.reason,
-        "estimator": attribution.estimator,
-        "requested": estimate.requested,
-        "evaluated": attribution.evaluated,
-        "residual": estimate.residual,
-        "seed": attribution.seed,
-    }
-    # Values without a modality are stored only where they were computed.
-    if attribution.without_text is not None and attribution.without_image is not None:
-        columns["without_text"] = attribution.without_text.tolist()
-        columns["without_image"] = attribution.without_image.tolist()
-    return columns
+    return replace(
+        record,
+        score=attribution.score if len(estimate.value) == 1 else None,
+        tokens=list(attribution.tokens),
+        spans=[StoredSpan(span["start"], span["end"]) for span in attribution.spans],
+        grid=attribution.grid,
+        phi=attribution.phi_text_first.tolist(),
+        base_value=estimate.base_value.tolist(),
+        value=estimate.value.tolist(),
+        t_shap=to_null(t_shap.value),
+        t_shap_se=to_null(t_shap.standard_error),
+        reason=t_shap.reason,
+        estimator=attribution.estimator,
+        requested=estimate.requested,
+        evaluated=attribution.evaluated,
+        residual=estimate.residual,
+        without_text=_to_list(attribution.without_text),
+        without_image=_to_list(attribution.without_image),
+        seed=attribution.seed,
+    )
 
 
-def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
+def _to_list(values: np.ndarray | None) -> list[float] | None:
+    return None if values is None else values.tolist()
+
+
+def load_or_attribute(
+    folder: Path,
+    key: Content,
+    records: Sequence[AttributionRecord],
+    attribute: Callable[[], list[AttributionRecord]],
+) -> list[AttributionRecord]:
+    """Return records with the values of their attributions, from the cache of results if they are
+    stored there.
+
+    Args:
+        key: Everything that decides the values.
+        records: Records that name the texts, without values.
+        attribute: Function that returns the records with their values.
+    """
+    rows = result_cache.load_or_compute_json(
+        folder, key, lambda: [to_row(record) for record in attribute()]
+    )
+    attributed = []
+    for record, row in zip(records, rows, strict=True):
+        # Another item with the same image and texts may have stored the values under its names.
+        names = {column: getattr(record, column) for column in NAME_COLUMNS}
+        attributed.append(from_row({**row, **names}, AttributionRecord))
+    return attributed
+
+
+def count_outcomes(records: Sequence[AttributionRecord]) -> dict[str, int]:
     """Count the evaluations, the errors and the missing T-SHAP values of a data set, for its run
     record.
     """
-    counts = {
-        "requested": 0,
-        "evaluated": 0,
-        "rows_with_error": 0,
-        "rows_without_t_shap": 0,
+    return {
+        "requested": sum(record.requested or 0 for record in records),
+        "evaluated": sum(record.evaluated or 0 for record in records),
+        "rows_with_error": sum(record.error is not None for record in records),
+        "rows_without_t_shap": sum(record.t_shap is None for record in records),
     }
-    for row in rows:
-        counts["requested"] += row.get("requested") or 0
-        counts["evaluated"] += row.get("evaluated") or 0
-        counts["rows_with_error"] += row.get("error") is not None
-        counts["rows_without_t_shap"] += row.get("t_shap") is None
-    return counts
 
 
-def build_coalitions_key(content: Content, settings: AttributionSettings) -> Row:
+def build_coalitions_key(content: Content, settings: AttributionSettings) -> Content:
     """Return the key under which the values of an item's coalitions are stored: its content and
     some settings.
 

@@ -26,7 +26,7 @@ docstring by column.
 | `str`, `bool`, `float`, `int` | string, bool, float64, int64, without nulls |
 | `Int32` | int32 |
 | X or None | the type of X, nulls allowed |
-| `Sequence[X]` | list of X |
+| `Sequence[X]`, `Sequence[X or None]` | list of X, whose elements may be null |
 | a dataclass | struct with its fields |
 | `Annotated[X, INLINE]` with a dataclass X | the fields of X, each as a column |
 | `Annotated[X, STORED_AS_NULLABLE]` | nulls are allowed by the schema of the file, but never occur |
@@ -337,7 +337,8 @@ def _get_arrow_type(annotation: Any) -> pa.DataType:
             return marker  # such as int32
     # Lists and structs are built from the types of their elements and fields.
     if get_origin(inner) is Sequence:
-        (element,) = get_args(inner)
+        # Parquet allows nulls in every list.
+        element, _ = _strip_none(get_args(inner)[0])
         return pa.list_(_get_arrow_type(element))
     if _is_dataclass(inner):
         return build_struct(inner)

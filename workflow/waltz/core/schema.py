@@ -864,8 +864,8 @@ class CcShapRecord(Record):
     with_weak: float | None = None
     weak_answer: Int32 | None = None
     weak_explanation: Int32 | None = None
-    ratios_answer: Sequence[float] | None = None
-    ratios_explanation: Sequence[float] | None = None
+    ratios_answer: Sequence[float | None] | None = None
+    ratios_explanation: Sequence[float | None] | None = None
     t_shap_answer: float | None = None
     t_shap_answer_se: float | None = None
     t_shap_explanation: float | None = None

@@ -19,7 +19,7 @@ from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, build_measure, resample
 from waltz.core.measure import Measure
 from waltz.core.sampling import rank
-from waltz.core.schema import MeasurementRecord
+from waltz.core.schema import CcShapRecord, MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, derive_seed, identify_scene, read_items
 from waltz.measures.rows import SIGNED, average
@@ -360,16 +360,17 @@ def _explain_items(
             shard=slice(None),
         )
         for result in explain_datasets(decoder, datasets, run):
-            for row in result.tables["rows"]:
-                items = explained.setdefault(row["kind"], [])
-                if row.get("value") is None:
+            for record in result.tables["rows"]:
+                assert isinstance(record, CcShapRecord)
+                items = explained.setdefault(record.kind, [])
+                if record.value is None:
                     continue
                 item = ExplainedItem(
-                    f"{result.dataset.name}/{row['item_id']}",
-                    identify_scene(str(row["image"])),
-                    row["value"],
-                    np.array(row["ratios_answer"]),
-                    np.array(row["ratios_explanation"]),
+                    f"{result.dataset.name}/{record.item_id}",
+                    identify_scene(str(record.image)),
+                    record.value,
+                    np.array(record.ratios_answer),
+                    np.array(record.ratios_explanation),
                 )
                 items.append(item)
     return explained

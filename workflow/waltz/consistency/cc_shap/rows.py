@@ -2,24 +2,16 @@
 after edits.
 """
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
+from pydantic import TypeAdapter
 
 from waltz.attribution.prompt_attribution import (
     PROBABILITY,
@@ -27,7 +19,7 @@ from waltz.attribution.prompt_attribution import (
     Regroup,
 )
 from waltz.attribution.shapley.estimate import Estimate, to_null
-from waltz.attribution.stored_rows import build_columns
+from waltz.attribution.stored_rows import add_values
 from waltz.consistency.cc_shap.dialogue import (
     EXPLANATION_KINDS,
     MAX_ANSWER_TOKENS,
@@ -40,7 +32,7 @@ from waltz.consistency.cc_shap.dialogue import (
     generate_pairs,
 )
 from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
-from waltz.consistency.cc_shap.measure import SharedEstimate, list_companions
+from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate
 from waltz.consistency.cc_shap.pair_attribution import (
     PairAttribution,
     SideAttribution,
@@ -53,17 +45,24 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
+from waltz.core.records import AnyRecord
+from waltz.core.schema import (
+    AttributionRecord,
+    CcShapRecord,
+    ConsistencyRecord,
+    EditedRecord,
+)
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.decoder_outputs import LoadImage
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
-from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.prompting.questions import Question, SelectedQuestions
 from waltz.evaluation.vqa import ANSWER
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 KEY_PROMPTS = tuple(chain.from_iterable(PROMPT_KINDS.values()))
 """Kinds of prompt whose texts identify a stored item."""
@@ -92,46 +91,64 @@ class CCShapSetup:
         return self.settings.explained_value(self.dialogue.decoder.reads_images)
 
 
-class StoredSide(TypedDict):
-    """Declare the form in which the attribution of an answer or an explanation is stored.
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """Hold the attribution of an answer or an explanation, as the cache of results stores it.
 
     Attributes:
-        columns: Columns of the attribution layout.
-        shared: Numbers of the shared players in these columns, text players first.
-        names: Identities of the shared players: token ids or pieces of text; [row, column] for
-            patches.
+        record: The attribution, text players first.
+        shared: Numbers of the shared players in this record.
+        identities: Identities of the shared players, by which an edited prompt is compared: a token
+            id, the ids of a word, or a piece of text; (row, column) for patches.
     """
 
-    columns: dict[str, Any]
-    shared: list[int]
-    names: list[Any]
+    record: AttributionRecord
+    shared: tuple[int, ...]
+    identities: tuple[int | str | tuple[int, ...], ...]
+
+    @property
+    def estimate(self) -> SharedEstimate:
+        """Return the Shapley values in the form that CC-SHAP compares."""
+        record = self.record
+        estimate = Estimate(
+            np.array(record.phi, dtype=np.float64),
+            np.array(record.base_value, dtype=np.float64),
+            np.array(record.value, dtype=np.float64),
+            record.requested or 0,
+        )
+        return SharedEstimate(estimate, np.array(self.shared, dtype=np.int64))
 
 
-class StoredPair(TypedDict, total=False):
-    """Declare the form in which an answer with one kind of explanation is stored.
+@dataclass(frozen=True, slots=True)
+class StoredPair:
+    """Hold an answer with one kind of explanation, as the cache of results stores it.
 
     Attributes:
-        row: Columns of the layout `CC_SHAP`; only answer and error if the attribution failed.
-        answer: Attribution of the answer; missing if the attribution failed.
-        explanation: Attribution of the explanation; missing if the attribution failed.
+        record: The record of CC-SHAP; without values but with an error if the attribution failed.
+        answer: Attribution of the answer; None if the attribution failed.
+        explanation: Attribution of the explanation; None if the attribution failed.
     """
 
-    row: dict[str, Any]
-    answer: StoredSide
-    explanation: StoredSide
+    record: CcShapRecord
+    answer: StoredOutput | None = None
+    explanation: StoredOutput | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ItemAttributions:
     """Hold the stored attributions of one item.
 
     Attributes:
-        kinds: Attributions for each kind of explanation.
+        pairs: Attributions by kind of explanation.
         grid: Number of patches on a side.
     """
 
-    kinds: Mapping[str, StoredPair]
+    pairs: dict[str, StoredPair]
     grid: int
+
+
+STORED_ITEM = TypeAdapter(ItemAttributions)
+"""Conversion of an item's attributions to JSON and back."""
 
 
 def build_setup(
@@ -214,37 +231,21 @@ def load_or_attribute_item(
         "grid": grid,
     }
 
-    def compute() -> dict[str, Any]:
+    def compute() -> object:
         picture = None if image is None else decoder.prepare_image(image)
         generated = generate_pairs(dialogue, question, picture, setup.kinds, item_text)
-        attributions = attribute_kinds(setup, generated, picture, grid)
-        kinds = {
-            kind: _build_stored_pair(setup, generated, pair)
-            for kind, pair in attributions.items()
-        }
+        pairs = {}
         item_grid = 0
-        for pair in kinds.values():
-            if "answer" in pair:
-                item_grid = pair["answer"]["columns"]["grid"]  # the same for all kinds
-                break
-        return {"kinds": kinds, "grid": item_grid}
+        for kind, pair in attribute_kinds(setup, generated, picture, grid).items():
+            pairs[kind] = _build_stored_pair(setup, question, kind, generated, pair)
+            if isinstance(pair, PairAttribution):
+                # In `published` the prompts of a later kind can have another grid.
+                item_grid = item_grid or pair.answer.attribution.grid
+        return STORED_ITEM.dump_python(ItemAttributions(pairs, item_grid))
 
-    item = result_cache.load_or_compute_json(setup.stored, content, compute)
-    return ItemAttributions(item["kinds"], item["grid"])
-
-
-def read_side(output: StoredSide) -> SharedEstimate:
-    """Return the Shapley values of a stored answer or explanation, in the form that CC-SHAP
-    compares.
-    """
-    columns = output["columns"]
-    estimate = Estimate(
-        np.array(columns["phi"], dtype=np.float64),
-        np.array(columns["base_value"], dtype=np.float64),
-        np.array(columns["value"], dtype=np.float64),
-        columns["requested"],
+    return STORED_ITEM.validate_python(
+        result_cache.load_or_compute_json(setup.stored, content, compute)
     )
-    return SharedEstimate(estimate, np.array(output["shared"], dtype=np.int64))
 
 
 def attribute_kinds(
@@ -295,76 +296,92 @@ def attribute_kinds(
 
 
 def _build_stored_pair(
-    setup: CCShapSetup, generated: GeneratedPairs, pair: PairAttribution | UserError
+    setup: CCShapSetup,
+    question: Question,
+    kind: str,
+    generated: GeneratedPairs,
+    pair: PairAttribution | UserError,
 ) -> StoredPair:
     """Convert the attributions for one kind of explanation to the form in which they are stored."""
-    decoder = setup.dialogue.decoder
+    record = replace(_name_pair(setup, question, kind), answer=generated.answer)
     if isinstance(pair, UserError):
-        return {"row": {"answer": generated.answer, "error": str(pair)}}
+        return StoredPair(replace(record, error=str(pair)))
+    decoder, cc_shap = setup.dialogue.decoder, pair.cc_shap
+    answer, explanation = pair.answer.attribution, pair.explanation.attribution
     # Ratios are stored with text players before patches; the games of `published` have patches
     # first.
     order = np.argsort(_renumber_shared(pair.answer))
-    cc_shap = pair.cc_shap
-    row: Row = {
-        "value": cc_shap.value,
-        "standard_error": cc_shap.standard_error,
-        **list_companions(cc_shap),
-        "with_weak": cc_shap.with_weak,
-        "weak_answer": cc_shap.weak_answer,
-        "weak_explanation": cc_shap.weak_explanation,
-        "ratios_answer": [to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
-        "ratios_explanation": [
-            to_null(ratio) for ratio in cc_shap.ratios_explanation[order]
-        ],
-        "reason": cc_shap.reason,
-        "answer": generated.answer,
-        "explanation": decoder.decode_text(
-            pair.explanation.attribution.instance.targets
-        ),
-        "evaluated": pair.answer.attribution.evaluated
-        + pair.explanation.attribution.evaluated,
-    }
+    record = replace(
+        add_cc_shap(record, cc_shap, order),
+        standard_error=cc_shap.standard_error,
+        explanation=decoder.decode_text(explanation.instance.targets),
+        evaluated=answer.evaluated + explanation.evaluated,
+        reason=cc_shap.reason,
+    )
     # Without an image T-SHAP is 1 by definition and not stored.
     if decoder.reads_images:
-        for name, output in (
-            ("answer", pair.answer),
-            ("explanation", pair.explanation),
-        ):
-            row[f"t_shap_{name}"] = to_null(output.attribution.t_shap.value)
-            row[f"t_shap_{name}_se"] = to_null(output.attribution.t_shap.standard_error)
-    return {
-        "row": row,
-        "answer": _build_stored_side(decoder, pair.answer),
-        "explanation": _build_stored_side(decoder, pair.explanation),
-    }
+        record = replace(
+            record,
+            t_shap_answer=to_null(answer.t_shap.value),
+            t_shap_answer_se=to_null(answer.t_shap.standard_error),
+            t_shap_explanation=to_null(explanation.t_shap.value),
+            t_shap_explanation_se=to_null(explanation.t_shap.standard_error),
+        )
+    return StoredPair(
+        record,
+        _build_stored_output(setup, question, pair.answer),
+        _build_stored_output(setup, question, pair.explanation),
+    )
 
 
-def _build_stored_side(decoder: Decoder, output: SideAttribution) -> StoredSide:
+def add_cc_shap(
+    record: CcShapRecord, cc_shap: CCShap, order: np.ndarray | slice = slice(None)
+) -> CcShapRecord:
+    """Return a record with CC-SHAP and the other comparisons of the same ratios.
+
+    Args:
+        order: Order in which the ratios of the shared players are stored.
+    """
+    # The companions are columns of the record; an undefined CC-SHAP has none.
+    companions = vars(cc_shap.companions) if cc_shap.companions else {}
+    return replace(
+        record,
+        value=cc_shap.value,
+        **companions,
+        with_weak=cc_shap.with_weak,
+        weak_answer=cc_shap.weak_answer,
+        weak_explanation=cc_shap.weak_explanation,
+        ratios_answer=[to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
+        ratios_explanation=[
+            to_null(ratio) for ratio in cc_shap.ratios_explanation[order]
+        ],
+    )
+
+
+def _build_stored_output(
+    setup: CCShapSetup, question: Question, output: SideAttribution
+) -> StoredOutput:
     """Convert the attribution of an answer or explanation to the form in which it is stored, text
     players first.
     """
-    attribution = output.attribution
+    attribution, decoder = output.attribution, setup.dialogue.decoder
     n_text = len(attribution.tokens)
     shared = sorted(_renumber_shared(output).tolist())
     # An edit can move tokens, so that players are compared by identity: the token, or row and
     # column of a patch.
-    names = []
+    identities = []
     for player in shared:
         if player < n_text:
-            names.append(attribution.token_ids[player])
+            identities.append(attribution.token_ids[player])
         else:
-            row_and_column = divmod(player - n_text, attribution.grid)
-            names.append(list(row_and_column))
+            identities.append(divmod(player - n_text, attribution.grid))
     outputs = [decoder.decode_text([token]) for token in attribution.instance.targets]
-    return {
-        "columns": {
-            "text": attribution.text,
-            "outputs": outputs,
-            **build_columns(attribution),
-        },
-        "shared": shared,
-        "names": names,
-    }
+    record = replace(
+        _name_output(setup, question), text=attribution.text, outputs=outputs
+    )
+    return StoredOutput(
+        add_values(record, attribution), tuple(shared), tuple(identities)
+    )
 
 
 def _renumber_shared(output: SideAttribution) -> np.ndarray:
@@ -384,205 +401,209 @@ def _renumber_shared(output: SideAttribution) -> np.ndarray:
     return numbers
 
 
-def compute_cc_shap_rows(
+def compute_cc_shap_records(
     setup: CCShapSetup,
     questions: Iterable[Question],
     load: LoadImage,
     done: Callable[[int], object],
-) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the layout `CC_SHAP` for some questions, and rows of the attribution
-    layout.
+) -> tuple[list[CcShapRecord], list[AttributionRecord]]:
+    """Return the records of CC-SHAP of some questions, and of the attributions that it compares.
 
     Args:
         load: Opens an image by its name.
         done: Called with 1 after each question.
     """
-    rows: list[Row] = []
-    attribution_rows: list[Row] = []
+    records: list[CcShapRecord] = []
+    attributions: list[AttributionRecord] = []
     for question in questions:
-        # A question that fails has a row with an error for each kind of explanation.
-        kinds: Mapping[str, StoredPair]
+        # A question that fails has a record with an error for each kind of explanation.
         try:
-            kinds = load_or_attribute_item(setup, question, load).kinds
+            pairs = load_or_attribute_item(setup, question, load).pairs
         except UserError as error:
-            kinds = {kind: {"row": {"error": str(error)}} for kind in setup.kinds}
-        for kind, pair in kinds.items():
-            rows.append({**_build_common(setup, question), "kind": kind, **pair["row"]})
-            attribution_rows += build_attribution_rows(setup, question, kind, pair)
+            pairs = {}
+            for kind in setup.kinds:
+                record = replace(_name_pair(setup, question, kind), error=str(error))
+                pairs[kind] = StoredPair(record)
+        for kind, pair in pairs.items():
+            # The name of the image does not decide the values, so that stored ones may have
+            # another.
+            records.append(replace(pair.record, image=question.image))
+            attributions += build_attribution_records(setup, question, kind, pair)
         done(1)
-    return rows, attribution_rows
+    return records, attributions
 
 
-def compute_edit_rows(
+def compute_edit_records(
     setup: CCShapSetup,
     questions: Iterable[Question],
-    tests: Iterable[Mapping[str, Any]],
     load: LoadImage,
     done: Callable[[int], object],
-) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the layout `EDITED` for some questions, and rows of the attribution layout
-    for edited items.
+    tests: Iterable[ConsistencyRecord],
+) -> tuple[list[EditedRecord], list[AttributionRecord]]:
+    """Return the records of how far edits moved the attributions of answers and of post-hoc
+    explanations, and the records of the attributions of edited items.
 
-    Rows of `EDITED` hold how far the edits moved the attributions of answers and of post-hoc
-    explanations. Items without an edit have no attribution rows.
+    Items without an edit have no attributions.
 
     Args:
         setup: The decoder, profile and seed; stored attributions of the unedited items are used
             again.
-        tests: Rows of the layout `CONSISTENCY`.
         done: Called with 1 after each question.
+        tests: Results of the self-consistency tests.
     """
     settings = setup.settings
     # The test of counterfactual edits, in the same run, states the edit of each item.
     edits = {}
     for test in tests:
-        is_of_run = (test["profile"], test["seed"]) == (settings.profile, settings.seed)
-        if is_of_run and test["test"] == COUNTERFACTUAL_EDITS:
-            edits[test["item_id"]] = test
-    rows: list[Row] = []
-    attribution_rows: list[Row] = []
+        is_of_run = (test.profile, test.seed) == (settings.profile, settings.seed)
+        if is_of_run and test.test == COUNTERFACTUAL_EDITS:
+            edits[test.item_id] = test
+    records: list[EditedRecord] = []
+    attributions: list[AttributionRecord] = []
     for question in questions:
-        row = _build_common(setup, question)
+        record = EditedRecord(
+            item_id=question.item_id,
+            profile=settings.profile,
+            setting=get_setting(question),
+            seed=settings.seed,
+            image=question.image,
+        )
+        edit = edits.get(question.item_id)
         try:
-            columns, edited = _compare_edit(
-                setup, question, edits.get(question.item_id), load
-            )
-            row |= columns
+            record, edited = _compare_edit(setup, question, record, edit, load)
             if edited is not None:
-                pair = edited.kinds[POST_HOC]
-                attribution_rows += build_attribution_rows(
-                    setup, question, f"{POST_HOC}-edited", pair
+                attributions += build_attribution_records(
+                    setup, question, f"{POST_HOC}-edited", edited
                 )
         except UserError as error:
-            row["error"] = str(error)
-        rows.append(row)
+            record = replace(record, error=str(error))
+        records.append(record)
         done(1)
-    return rows, attribution_rows
+    return records, attributions
 
 
-def build_attribution_rows(
+def build_attribution_records(
     setup: CCShapSetup, question: Question, kind: str, pair: StoredPair
-) -> list[Row]:
-    """Return two rows of the attribution layout: for an answer, and for its explanation.
+) -> list[AttributionRecord]:
+    """Return two records of attributions: of an answer, and of its explanation.
 
     Args:
-        kind: Kind of explanation, with which the setting of the rows begins.
+        kind: Kind of explanation, with which the setting of the records begins.
         pair: The stored attributions of both, or the error that prevented them.
     """
-    rows = []
-    for name, output in (
-        ("answer", pair.get("answer")),
-        ("explanation", pair.get("explanation")),
-    ):
-        row: Row = {
-            "item_id": question.item_id,
-            "role": "caption" if question.form == "pairwise" else ANSWER,
-            "profile": setup.settings.profile,
-            "setting": f"{kind}:{name}",
-            "image": question.image,
-            "explained": setup.explained,
-        }
+    records = []
+    for name, output in (("answer", pair.answer), ("explanation", pair.explanation)):
         if output is None:
-            row |= {
-                "text": "",
-                "seed": setup.settings.seed,
-                "error": pair["row"]["error"],
-            }
+            record = replace(_name_output(setup, question), error=pair.record.error)
         else:
-            row |= output["columns"]
-        rows.append(row)
-    return rows
+            record = output.record
+        records.append(replace(record, setting=f"{kind}:{name}", image=question.image))
+    return records
 
 
-def count_outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def count_outcomes(records: Sequence[CcShapRecord]) -> dict[str, int]:
     """Count, for the run record, errors, rows without a value, weak tokens, and evaluations."""
-    counts = dict.fromkeys(
-        ("rows_with_error", "rows_without_value", "small_contributions", "evaluated"), 0
-    )
-    for row in rows:
-        counts["rows_with_error"] += row.get("error") is not None
-        counts["rows_without_value"] += row.get("value") is None
-        counts["small_contributions"] += (row.get("weak_answer") or 0) + (
-            row.get("weak_explanation") or 0
-        )
-        counts["evaluated"] += row.get("evaluated") or 0
-    return counts
-
-
-def _build_common(setup: CCShapSetup, question: Question) -> Row:
-    """Return the columns that the layouts `CC_SHAP` and `EDITED` share."""
+    weak = [
+        (record.weak_answer or 0) + (record.weak_explanation or 0) for record in records
+    ]
     return {
-        "item_id": question.item_id,
-        "profile": setup.settings.profile,
-        "setting": get_setting(question),
-        "image": question.image,
-        "seed": setup.settings.seed,
+        "rows_with_error": sum(record.error is not None for record in records),
+        "rows_without_value": sum(record.value is None for record in records),
+        "small_contributions": sum(weak),
+        "evaluated": sum(record.evaluated or 0 for record in records),
     }
+
+
+def _name_pair(setup: CCShapSetup, question: Question, kind: str) -> CcShapRecord:
+    """Return the record of a question and a kind of explanation, without values."""
+    return CcShapRecord(
+        item_id=question.item_id,
+        profile=setup.settings.profile,
+        setting=get_setting(question),
+        kind=kind,
+        seed=setup.settings.seed,
+        image=question.image,
+    )
+
+
+def _name_output(setup: CCShapSetup, question: Question) -> AttributionRecord:
+    """Return the record of an answer or explanation, without values; its setting is set when it is
+    written.
+    """
+    return AttributionRecord(
+        item_id=question.item_id,
+        role="caption" if question.form == "pairwise" else ANSWER,
+        profile=setup.settings.profile,
+        setting="",
+        image=question.image,
+        text="",
+        explained=setup.explained,
+        seed=setup.settings.seed,
+    )
 
 
 def _compare_edit(
     setup: CCShapSetup,
     question: Question,
-    edit: Mapping[str, Any] | None,
+    record: EditedRecord,
+    edit: ConsistencyRecord | None,
     load: LoadImage,
-) -> tuple[Row, ItemAttributions | None]:
-    """Return the columns that say how far an edit moved the attributions, and the attributions
-    after the edit.
+) -> tuple[EditedRecord, StoredPair | None]:
+    """Return the record with how far an edit moved the attributions, and the attributions after the
+    edit.
 
-    Without an edit, the columns hold the reason, and the attributions are None.
+    Without an edit, the record holds the reason, and the attributions are None.
     """
     if edit is None:
-        return {"error": "the item was not edited"}, None
-    if edit["error"] is not None:
-        return {"error": edit["error"]}, None
-    if edit["edited_input"] is None:
-        return {"reason": edit["reason"]}, None
+        return replace(record, error="the item was not edited"), None
+    if edit.error is not None:
+        return replace(record, error=edit.error), None
+    if edit.edited_input is None:
+        return replace(record, reason=edit.reason), None
     post_hoc = replace(setup, kinds=(POST_HOC,))
     # The stored item of the unedited run serves where it has a post-hoc explanation.
     setup_before = setup if POST_HOC in setup.kinds else post_hoc
     # The edited item takes the grid of the unedited item, so that both have the same patches.
     before = load_or_attribute_item(setup_before, question, load)
     after = load_or_attribute_item(
-        post_hoc, question, load, edit["edited_input"], before.grid or None
+        post_hoc, question, load, edit.edited_input, before.grid or None
     )
+    pair = after.pairs[POST_HOC]
     settings = setup.settings
     shift = compute_edit_shift(
-        _read_item(before),
-        _read_item(after),
+        _read_pair(before.pairs[POST_HOC]),
+        _read_pair(pair),
         settings.fidelity,
         settings.min_contribution,
     )
-    row = after.kinds[POST_HOC]["row"]
-    return {
-        "answer": shift.answer,
-        "explanation": shift.explanation,
-        "inserted_answer": shift.inserted_answer,
-        "inserted_explanation": shift.inserted_explanation,
-        "edited_input": edit["edited_input"],
-        "inserted": edit["inserted"],
-        "flipped": edit["flipped"],
-        "edited_answer": row["answer"],
-        "edited_explanation": row["explanation"],
-        "cc_shap": row["value"],
-        "reason": shift.reason,
-    }, after
+    record = replace(
+        record,
+        answer=shift.answer,
+        explanation=shift.explanation,
+        inserted_answer=shift.inserted_answer,
+        inserted_explanation=shift.inserted_explanation,
+        edited_input=edit.edited_input,
+        inserted=edit.inserted,
+        flipped=edit.flipped,
+        edited_answer=pair.record.answer,
+        edited_explanation=pair.record.explanation,
+        cc_shap=pair.record.value,
+        reason=shift.reason,
+    )
+    return record, pair
 
 
-def _read_item(item: ItemAttributions) -> ExplainedItem:
-    """Return the attributions of a stored item's answer and post-hoc explanation.
+def _read_pair(pair: StoredPair) -> ExplainedItem:
+    """Return the stored attributions of an answer and its explanation, in the form that edits are
+    compared in.
 
     Raises:
         UserError: The item could not be attributed.
     """
-    pair = item.kinds[POST_HOC]
-    if "answer" not in pair:
-        raise UserError(pair["row"]["error"])
-    # JSON has no tuples: row and column of a patch come back as a list, which cannot be hashed.
-    names: list[Hashable] = []
-    for name in pair["answer"]["names"]:
-        names.append(tuple(name) if isinstance(name, list) else name)
+    if pair.answer is None or pair.explanation is None:
+        raise UserError(str(pair.record.error))
     return ExplainedItem(
-        read_side(pair["answer"]), read_side(pair["explanation"]), names
+        pair.answer.estimate, pair.explanation.estimate, pair.answer.identities
     )
 
 
@@ -615,92 +636,124 @@ class CCShapRun:
     repeated: Collection[str] | None = None
 
 
+ComputeRecords = Callable[
+    [CCShapSetup, Sequence[Question], LoadImage, Callable[[int], object]],
+    tuple[list[AnyRecord], list[AttributionRecord]],
+]
+"""Function that returns the records of some questions, and of their attributions."""
+
+
 def explain_datasets(
-    decoder: Decoder,
-    datasets: Iterable[DatasetFiles],
-    run: CCShapRun,
-    tests: Mapping[str, pa.Table] | None = None,
+    decoder: Decoder, datasets: Iterable[DatasetFiles], run: CCShapRun
 ) -> Iterator[DatasetResult]:
-    """Compute CC-SHAP of one decoder on one shard of the items of each data set, or how edits shift
-    its attributions.
+    """Compute CC-SHAP of one decoder on one shard of the items of each data set.
 
     Args:
         datasets: Files of the data sets, with their form.
-        tests: For each data set, the results of the tests whose counterfactual edits are explained;
-            None explains the unedited items.
     Yields:
-        For each data set, rows of the layout `CC_SHAP` or `EDITED` under the name `rows`, and rows
-        of the attribution layout under the name `contributions`.
+        For each data set, `CcShapRecord`s under the name `rows`, and `AttributionRecord`s under the
+        name `contributions`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
-        tested = tests[dataset.name].to_pylist() if tests is not None else []
-        # Each profile has its own sample and its own seeds; each seed is a complete run.
-        selected = {
-            profile: select_questions(
-                source,
-                dataset.name,
-                dataset.settings,
-                get_fidelity(profile),
-                run.sample,
-                run.seed,
-            )
-            for profile in dataset.select_profiles(run.profiles)
-        }
-        seeds = {
-            profile: select_seeds(
-                run.seeds, dataset.name, get_fidelity(profile), run.repeated
-            )
-            for profile in selected
-        }
-        total = sum(
-            len(items.questions[run.shard]) * len(seeds[profile])
-            for profile, items in selected.items()
+        selected = _select_questions(source, dataset, run)
+        records, attributions = _explain_dataset(
+            decoder, dataset, run, selected, compute_cc_shap_records
         )
-        rows: list[Row] = []
-        contributions: list[Row] = []
-        images: AbstractContextManager[Any] = (
-            open_images(dataset.images) if dataset.images else nullcontext()
+        skipped = {
+            fidelity.name: dict(items.skipped) for fidelity, items in selected.items()
+        }
+        yield DatasetResult(
+            dataset,
+            {"rows": records, "contributions": attributions},
+            len(source),
+            {"skipped": skipped, **count_outcomes(records)},
         )
-        with (
-            images as opened,
-            show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar,
-        ):
-            load = partial(load_image, opened)
-            for profile, items in selected.items():
-                template, questions = (
-                    build_template(decoder, get_fidelity(profile)),
-                    items.questions[run.shard],
-                )
-                for seed in seeds[profile]:
-                    setup = build_setup(
-                        decoder, template, seed, run.cc_shap, run.tokens, run.cache
-                    )
-                    if tests is None:
-                        seed_rows, attributions = compute_cc_shap_rows(
-                            setup, questions, load, bar.update
-                        )
-                    else:
-                        seed_rows, attributions = compute_edit_rows(
-                            setup, questions, tested, load, bar.update
-                        )
-                    rows += seed_rows
-                    if seed == run.seeds[0]:
-                        contributions += attributions
 
-        tables = {"rows": rows, "contributions": contributions}
-        if tests is None:
-            skipped = {
-                profile: dict(items.skipped) for profile, items in selected.items()
-            }
-            yield DatasetResult(
-                dataset,
-                tables,
-                len(source),
-                {"skipped": skipped, **count_outcomes(rows)},
-            )
-        else:
-            facts = {
-                "rows_with_error": sum(row.get("error") is not None for row in rows)
-            }
-            yield DatasetResult(dataset, tables, len(tested), facts)
+
+def explain_edits(
+    decoder: Decoder,
+    datasets: Iterable[DatasetFiles],
+    run: CCShapRun,
+    tests: Mapping[str, Sequence[ConsistencyRecord]],
+) -> Iterator[DatasetResult]:
+    """Compute how counterfactual edits shift the attributions of one decoder, on one shard of the
+    items of each data set.
+
+    Args:
+        datasets: Files of the data sets, with their form.
+        tests: For each data set, the results of the tests, which contain the edits.
+    Yields:
+        For each data set, `EditedRecord`s under the name `rows`, and `AttributionRecord`s of the
+        edited items under the name `contributions`.
+    """
+    for dataset in datasets:
+        source = parquet.read_table(dataset.rows).to_pylist()
+        selected = _select_questions(source, dataset, run)
+        compute = partial(compute_edit_records, tests=tests[dataset.name])
+        records, attributions = _explain_dataset(
+            decoder, dataset, run, selected, compute
+        )
+        yield DatasetResult(
+            dataset,
+            {"rows": records, "contributions": attributions},
+            len(tests[dataset.name]),
+            {"rows_with_error": sum(record.error is not None for record in records)},
+        )
+
+
+def _select_questions(
+    source: Sequence[Row], dataset: DatasetFiles, run: CCShapRun
+) -> dict[Fidelity, SelectedQuestions]:
+    """Return the questions of a data set by fidelity: each has its own sample."""
+    selected = {}
+    for profile in dataset.select_profiles(run.profiles):
+        fidelity = get_fidelity(profile)
+        selected[fidelity] = select_questions(
+            source, dataset.name, dataset.settings, fidelity, run.sample, run.seed
+        )
+    return selected
+
+
+def _explain_dataset(
+    decoder: Decoder,
+    dataset: DatasetFiles,
+    run: CCShapRun,
+    selected: Mapping[Fidelity, SelectedQuestions],
+    compute: ComputeRecords[AnyRecord],
+) -> tuple[list[AnyRecord], list[AttributionRecord]]:
+    """Return the records of the selected questions of one data set for all seeds, and the records
+    of attributions for the first seed.
+    """
+    # Each fidelity has its own seeds; each seed is a complete run.
+    seeds = {
+        fidelity: select_seeds(run.seeds, dataset.name, fidelity, run.repeated)
+        for fidelity in selected
+    }
+    total = sum(
+        len(items.questions[run.shard]) * len(seeds[fidelity])
+        for fidelity, items in selected.items()
+    )
+    records: list[AnyRecord] = []
+    attributions: list[AttributionRecord] = []
+    images: AbstractContextManager[Any] = (
+        open_images(dataset.images) if dataset.images else nullcontext()
+    )
+    with (
+        images as opened,
+        show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar,
+    ):
+        load = partial(load_image, opened)
+        for fidelity, items in selected.items():
+            template = build_template(decoder, fidelity)
+            for seed in seeds[fidelity]:
+                setup = build_setup(
+                    decoder, template, seed, run.cc_shap, run.tokens, run.cache
+                )
+                seed_records, seed_attributions = compute(
+                    setup, items.questions[run.shard], load, bar.update
+                )
+                records += seed_records
+                if seed == run.seeds[0]:
+                    attributions += seed_attributions
+    return records, attributions
