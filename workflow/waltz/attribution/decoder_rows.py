@@ -18,6 +18,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import (
     Content,
     StepSettings,
+    add_error,
     add_values,
     attribute_selected_items,
     build_coalitions_key,
@@ -129,19 +130,7 @@ def _attribute_item(
     """Return one record for each question about an item; a question that cannot be attributed has
     an error.
     """
-    records = []
-    for question in questions:
-        records.append(
-            AttributionRecord(
-                item_id=question.item_id,
-                role=question.role or "caption",
-                profile=attribution.settings.profile,
-                setting=question.form,
-                image=question.image,
-                text="",
-                explained=attribution.explained,
-            )
-        )
+    records = [_name_answer(attribution, question) for question in questions]
     try:
         # A text that the model's template cannot take, such as one with control tokens, fails
         # before any pass.
@@ -150,7 +139,7 @@ def _attribute_item(
             for question in questions
         ]
     except ItemError as error:
-        return [replace(record, error=str(error)) for record in records]
+        return add_error(records, error)
     records = [
         replace(record, text=prompt.text)
         for record, prompt in zip(records, prompts, strict=True)
@@ -158,7 +147,22 @@ def _attribute_item(
     try:
         return _load_or_attribute_item(attribution, questions, prompts, records, load)
     except UserError as error:
-        return [replace(record, error=str(error)) for record in records]
+        return add_error(records, error)
+
+
+def _name_answer(
+    attribution: AnswerAttribution, question: Question
+) -> AttributionRecord:
+    """Return the record of the answer to a question, without its prompt and values."""
+    return AttributionRecord(
+        item_id=question.item_id,
+        role=question.role or "caption",
+        profile=attribution.settings.profile,
+        setting=question.form,
+        image=question.image,
+        text="",
+        explained=attribution.explained,
+    )
 
 
 def _load_or_attribute_item(

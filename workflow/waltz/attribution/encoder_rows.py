@@ -18,6 +18,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import (
     Content,
     StepSettings,
+    add_error,
     add_values,
     attribute_selected_items,
     build_coalitions_key,
@@ -138,7 +139,7 @@ def attribute_texts_of_items(
                 encoder, image, texts, settings, cache, content
             )
         except UserError as error:
-            records += [replace(record, error=str(error)) for record in texts]
+            records += add_error(texts, error)
         done(1)
     return records
 
@@ -188,7 +189,7 @@ def attribute_answers_of_items(
             )
             records.append(replace(record, outputs=[answer.text]))
         except UserError as error:
-            records.append(replace(record, error=str(error)))
+            records += add_error([record], error)
         done(1)
     return records
 

@@ -13,6 +13,7 @@ import numpy as np
 from waltz.attribution.engine import Attribution
 from waltz.attribution.item_selection import SampleSettings
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
+from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
@@ -130,6 +131,13 @@ def _to_list(values: np.ndarray | None) -> list[float] | None:
     return None if values is None else values.tolist()
 
 
+def add_error(
+    records: Sequence[AttributionRecord], error: UserError
+) -> list[AttributionRecord]:
+    """Return records with the error that prevented their attributions."""
+    return [replace(record, error=str(error)) for record in records]
+
+
 def load_or_attribute(
     folder: Path,
     key: Content,
@@ -159,12 +167,18 @@ def count_outcomes(records: Sequence[AttributionRecord]) -> dict[str, int]:
     """Count the evaluations, the errors and the missing T-SHAP values of a data set, for its run
     record.
     """
-    return {
-        "requested": sum(record.requested or 0 for record in records),
-        "evaluated": sum(record.evaluated or 0 for record in records),
-        "rows_with_error": sum(record.error is not None for record in records),
-        "rows_without_t_shap": sum(record.t_shap is None for record in records),
+    counts = {
+        "requested": 0,
+        "evaluated": 0,
+        "rows_with_error": 0,
+        "rows_without_t_shap": 0,
     }
+    for record in records:
+        counts["requested"] += record.requested or 0
+        counts["evaluated"] += record.evaluated or 0
+        counts["rows_with_error"] += record.error is not None
+        counts["rows_without_t_shap"] += record.t_shap is None
+    return counts
 
 
 def build_coalitions_key(content: Content, settings: AttributionSettings) -> Content:

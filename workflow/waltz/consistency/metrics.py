@@ -5,7 +5,7 @@ C.1 to C.3).
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -98,9 +98,9 @@ class ConsistencyRows:
         edited: Shifts of attributions after edits; empty if the study does not request them.
     """
 
-    tests: Sequence[ConsistencyRecord]
-    cc_shap: Sequence[CcShapRecord] = ()
-    edited: Sequence[EditedRecord] = ()
+    tests: list[ConsistencyRecord] = field(default_factory=list)
+    cc_shap: list[CcShapRecord] = field(default_factory=list)
+    edited: list[EditedRecord] = field(default_factory=list)
 
 
 Runs = Mapping[tuple[str, str], ConsistencyRows]
@@ -237,26 +237,19 @@ def _split_by_profile(
     """Split the results of a run by profile, in the order of the rows; refuse a run with two
     settings.
     """
-    settings = sorted(
-        {
-            *(test.setting for test in run.tests),
-            *(record.setting for record in run.cc_shap),
-        }
-    )
+    asked: list[ConsistencyRecord | CcShapRecord] = [*run.tests, *run.cc_shap]
+    settings = sorted({record.setting for record in asked})
     if len(settings) > 1:
         raise UserError(
             f"consistency of {location}: items were asked as {' and as '.join(settings)}; delete one and run again"
         )
-    profiles = [test.profile for test in run.tests]
-    profiles += [record.profile for record in run.cc_shap]
-    profiles += [record.profile for record in run.edited]
-    runs = {}
-    for profile in dict.fromkeys(profiles):
-        runs[profile] = ConsistencyRows(
-            tests=[record for record in run.tests if record.profile == profile],
-            cc_shap=[record for record in run.cc_shap if record.profile == profile],
-            edited=[record for record in run.edited if record.profile == profile],
-        )
+    runs: dict[str, ConsistencyRows] = {}
+    for test in run.tests:
+        runs.setdefault(test.profile, ConsistencyRows()).tests.append(test)
+    for record in run.cc_shap:
+        runs.setdefault(record.profile, ConsistencyRows()).cc_shap.append(record)
+    for shift in run.edited:
+        runs.setdefault(shift.profile, ConsistencyRows()).edited.append(shift)
     return runs
 
 

@@ -217,7 +217,11 @@ def write_records(
 
 
 def to_row(record: object) -> dict[str, Any]:
-    """Return a record, or a nested dataclass, as a dictionary from column to value."""
+    """Return a record, or a nested dataclass, as a dictionary from column to value; a dictionary
+    stays as it is.
+    """
+    if isinstance(record, Mapping):
+        return dict(record)
     row: dict[str, Any] = {}
     for field in _list_fields(type(record)):
         value = getattr(record, field.name)

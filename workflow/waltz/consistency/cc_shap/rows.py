@@ -503,15 +503,19 @@ def build_attribution_records(
 
 def count_outcomes(records: Sequence[CcShapRecord]) -> dict[str, int]:
     """Count, for the run record, errors, rows without a value, weak tokens, and evaluations."""
-    weak = [
-        (record.weak_answer or 0) + (record.weak_explanation or 0) for record in records
-    ]
-    return {
-        "rows_with_error": sum(record.error is not None for record in records),
-        "rows_without_value": sum(record.value is None for record in records),
-        "small_contributions": sum(weak),
-        "evaluated": sum(record.evaluated or 0 for record in records),
+    counts = {
+        "rows_with_error": 0,
+        "rows_without_value": 0,
+        "small_contributions": 0,
+        "evaluated": 0,
     }
+    for record in records:
+        counts["rows_with_error"] += record.error is not None
+        counts["rows_without_value"] += record.value is None
+        counts["small_contributions"] += record.weak_answer or 0
+        counts["small_contributions"] += record.weak_explanation or 0
+        counts["evaluated"] += record.evaluated or 0
+    return counts
 
 
 def _name_pair(setup: CCShapSetup, question: Question, kind: str) -> CcShapRecord:

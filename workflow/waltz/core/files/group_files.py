@@ -109,9 +109,10 @@ def write_results(
     for result in results:
         # Every row gets the name of its data set as its first column.
         for name, (_, layout) in outputs.items():
-            rows = []
-            for record_or_row in result.tables[name]:
-                rows.append({"dataset": result.dataset.name, **_to_row(record_or_row)})
+            rows = [
+                {"dataset": result.dataset.name, **to_row(record)}
+                for record in result.tables[name]
+            ]
             tables[name].append(parquet.build_table(rows, layout.with_dataset()))
         records.append(
             build_record(
@@ -138,10 +139,6 @@ def write_results(
             datasets=datasets,
         )
     _write_records(record, records)
-
-
-def _to_row(record: Record | Mapping[str, Any]) -> Mapping[str, Any]:
-    return to_row(record) if isinstance(record, Record) else record
 
 
 def _write_records(path: str, records: Sequence[Mapping[str, Any]]) -> None:
