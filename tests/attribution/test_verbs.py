@@ -78,19 +78,19 @@ SPANS = [span(0, 0), span(0, 1), span(2, 5), span(5, 8), span(0, 0)]
 def test_values_worked_by_hand():
     phi = [[0.0], [0.2], [0.3], [-0.1], [0.0], [5.0], [-7.0]]
     verb_values = compute_verb_values(SPANS, phi, span(2, 8))
-    assert verb_values["verb_shap"] == pytest.approx(0.2)
-    assert verb_values["verb_share"] == pytest.approx(100 * 0.4 / 0.6)
-    assert verb_values["pieces"] == 2
-    assert verb_values["reason"] is None
+    assert verb_values.verb_shap == pytest.approx(0.2)
+    assert verb_values.verb_share == pytest.approx(100 * 0.4 / 0.6)
+    assert verb_values.pieces == 2
+    assert verb_values.reason is None
     assert compute_verb_values(SPANS, np.array(phi)[:, 0], span(2, 8)) == verb_values
 
 
 def test_values_that_are_undefined_say_why():
-    assert "no verb is found" in compute_verb_values(SPANS, [[1.0]] * 6, None)["reason"]
-    assert "no token" in compute_verb_values(SPANS, [[1.0]] * 6, span(20, 22))["reason"]
+    assert "no verb is found" in compute_verb_values(SPANS, [[1.0]] * 6, None).reason
+    assert "no token" in compute_verb_values(SPANS, [[1.0]] * 6, span(20, 22)).reason
     silent = compute_verb_values(SPANS, [[0.0]] * 5 + [[1.0]], span(2, 8))
-    assert (silent["verb_shap"], silent["verb_share"]) == (0, None)
-    assert "nothing" in silent["reason"]
+    assert (silent.verb_shap, silent.verb_share) == (0, None)
+    assert "nothing" in silent.reason
     with pytest.raises(ValueError, match="4 Shapley values"):
         compute_verb_values(SPANS, [[1.0]] * 4, None)
 
@@ -155,10 +155,9 @@ def attribution(row, phi, matched, t_shap=0.6, error=None):
 
 def cell(table, metric, condition, setting):
     return next(
-        row
+        row.measure
         for row in table
-        if (row["metric"], row["condition"], row["setting"])
-        == (metric, condition, setting)
+        if (row.metric, row.condition, row.setting) == (metric, condition, setting)
     )
 
 
@@ -184,33 +183,31 @@ def test_a_table_worked_by_hand():
     table = build_verb_table(rows, items, HOW)
     assert len(table) == 4 * 4 * 3
     match = cell(table, "verb_shap", "+img+cap", "match")
-    assert (match["value"], match["n"]) == (pytest.approx(0.2), 2)
-    assert cell(table, "verb_shap", "+img+cap", "non-match")["value"] == pytest.approx(
-        -1
-    )
-    assert cell(table, "verb_shap", "+img+cap", "all")["value"] == pytest.approx(
+    assert (match.value, match.n) == (pytest.approx(0.2), 2)
+    assert cell(table, "verb_shap", "+img+cap", "non-match").value == pytest.approx(-1)
+    assert cell(table, "verb_shap", "+img+cap", "all").value == pytest.approx(
         (0.2 + 0.2 - 1) / 3
     )
-    assert cell(table, "verb_share", "+img+cap", "non-match")["value"] == pytest.approx(
+    assert cell(table, "verb_share", "+img+cap", "non-match").value == pytest.approx(
         100
     )
-    assert cell(table, "verb_share", "+img+cap", "match")["value"] == pytest.approx(
+    assert cell(table, "verb_share", "+img+cap", "match").value == pytest.approx(
         100 * 0.4 / 0.6
     )
     shares = cell(table, "t_shap_overall", "+img+cap", "match")
-    assert shares["value"] == pytest.approx(30)
-    assert 20 <= shares["ci_low"] <= 30 <= shares["ci_high"] <= 40
+    assert shares.value == pytest.approx(30)
+    assert 20 <= shares.ci_low <= 30 <= shares.ci_high <= 40
     assert (
-        cell(table, "t_shap_overall", "+img+cap", "non-match")["reason"]
+        cell(table, "t_shap_overall", "+img+cap", "non-match").reason
         == "T-SHAP is undefined"
     )
-    assert cell(table, "verb_shap", "+img-cap", "match")["value"] == pytest.approx(0.2)
-    assert cell(table, "t_shap_overall", "+img-cap", "match")["n"] == 4
+    assert cell(table, "verb_shap", "+img-cap", "match").value == pytest.approx(0.2)
+    assert cell(table, "t_shap_overall", "+img-cap", "match").n == 4
     assert (
-        cell(table, "verb_shap", "+img-cap", "non-match")["reason"]
+        cell(table, "verb_shap", "+img-cap", "non-match").reason
         == "the model calls no item a non-match"
     )
-    assert "attributed" in cell(table, "verb_shap", "-img-cap", "all")["reason"]
+    assert "attributed" in cell(table, "verb_shap", "-img-cap", "all").reason
 
 
 def test_a_model_without_match_probability_has_only_the_pooled_cells():
@@ -218,10 +215,10 @@ def test_a_model_without_match_probability_has_only_the_pooled_cells():
     rows = [attribution(row, [[0.1]] * 6, None) for row in items]
     table = build_verb_table(rows, items, HOW)
     assert (
-        cell(table, "verb_shap", "-img+cap", "match")["reason"]
+        cell(table, "verb_shap", "-img+cap", "match").reason
         == "the model has no match probability"
     )
-    assert cell(table, "verb_shap", "-img+cap", "all")["value"] == pytest.approx(0.2)
+    assert cell(table, "verb_shap", "-img+cap", "all").value == pytest.approx(0.2)
 
 
 def test_the_cells_are_those_in_print():
@@ -237,7 +234,7 @@ def test_the_cells_are_those_in_print():
                     )
                 )
     cells = {
-        (row["metric"], row["condition"], row["setting"])
+        (row.metric, row.condition, row.setting)
         for row in build_verb_table([], [], HOW)
     }
     assert paper_cells < cells

@@ -203,14 +203,14 @@ def build_verb_rows(
             matched = None if prediction is None else prediction == "match"
             joined.append({**row, "matched": matched})
         for cell in build_verb_table(joined, items, resampling):
-            condition = cell.pop("condition")
-            cell["setting"] += suffix
             metric_rows.append(
                 {
                     "model": model,
-                    "dataset": f"cv-probes:{condition}",
+                    "dataset": f"cv-probes:{cell.condition}",
                     "profile": profile,
-                    **cell,
+                    "metric": cell.metric,
+                    "setting": cell.setting + suffix,
+                    **asdict(cell.measure),
                 }
             )
     return metric_rows

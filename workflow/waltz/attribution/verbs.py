@@ -1,10 +1,11 @@
 """CV-Probes: contribution of the verb to a score, in the model's matches and non-matches."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from waltz.core.intervals import PERCENT, Resampling, compute_mean
 from waltz.core.measure import Measure
@@ -12,7 +13,6 @@ from waltz.core.schema import PROBE_CONDITIONS
 from waltz.core.text_diff import Span
 
 Row = Mapping[str, Any]
-NewRow = dict[str, Any]
 SETTING_OF_PREDICTION = {True: "match", False: "non-match", None: "all"}
 """Value of the tables' `setting` for each prediction of the model; `all` pools both predictions."""
 BOUNDS = {
@@ -25,6 +25,41 @@ BOUNDS = {
 METRICS = tuple(BOUNDS)
 
 
+@dataclass(frozen=True, slots=True)
+class VerbValues:
+    """Hold the contribution of the verb to one score.
+
+    Attributes:
+        verb_shap: Signed sum of the Shapley values of the verb's tokens, in the unit of the score.
+        verb_share: Sum of their magnitudes over the sum of the magnitudes of all text tokens, in
+            percent.
+        pieces: Number of the verb's tokens.
+        reason: Why numbers are None.
+    """
+
+    verb_shap: float | None = None
+    verb_share: float | None = None
+    pieces: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerbCell:
+    """Hold a cell of a model's verb table.
+
+    Attributes:
+        metric: One of `METRICS`.
+        condition: Condition of the items.
+        setting: Prediction of the model, a value of `SETTING_OF_PREDICTION`.
+        measure: The mean; T-SHAP and the share of the verb are in percent.
+    """
+
+    metric: str
+    condition: str
+    setting: str
+    measure: Measure
+
+
 def find_verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
     """Return the positions of the tokens that share a character with the verb.
 
@@ -34,6 +69,7 @@ def find_verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
         return []
     positions = []
     for position, span in enumerate(spans):
+        # The characters that both share begin at the later start and stop at the earlier end.
         start = max(span["start"], verb["start"])
         if start < min(span["end"], verb["end"]):
             positions.append(position)
@@ -44,7 +80,7 @@ def compute_verb_values(
     spans: Sequence[Span],
     phi: Sequence[Sequence[float]] | np.ndarray,
     verb: Span | None,
-) -> NewRow:
+) -> VerbValues:
     """Compute the contribution of the verb to one score.
 
     Args:
@@ -52,10 +88,6 @@ def compute_verb_values(
         phi: Shapley values, shape (players, outputs) or (players,), text first; outputs are added
             up.
         verb: Start and end of the verb in the caption; None if the caption has no verb.
-    Returns:
-        `verb_shap`, the signed sum over the tokens of the verb, in the unit of the score;
-        `verb_share`, the sum of their magnitudes over the sum of the magnitudes of all text tokens,
-        in percent; `pieces`, the number of tokens of the verb; `reason`, why numbers are None.
     Raises:
         ValueError: There are fewer Shapley values than text players.
     Source:
@@ -65,29 +97,24 @@ def compute_verb_values(
     values = values.reshape(len(values), -1)  # (players, outputs)
     if len(values) < len(spans):
         raise ValueError(f"{len(values)} Shapley values for {len(spans)} text players")
-    verb_values: NewRow = {
-        "verb_shap": None,
-        "verb_share": None,
-        "pieces": None,
-        "reason": None,
-    }
     pieces = find_verb_pieces(spans, verb)
     if verb is None:
-        return verb_values | {"reason": "no verb is found in the caption"}
+        return VerbValues(reason="no verb is found in the caption")
     if not pieces:
-        return verb_values | {"reason": "no token stands for the verb"}
-    verb_values |= {"verb_shap": float(values[pieces].sum()), "pieces": len(pieces)}
+        return VerbValues(reason="no token stands for the verb")
+    # Contributions of opposite sign cancel out in `verb_shap`, but not in `verb_share`.
+    verb_shap = float(values[pieces].sum())
+    verb_values = VerbValues(verb_shap=verb_shap, pieces=len(pieces))
     text_magnitude = np.abs(values[: len(spans)]).sum()
     if not text_magnitude:
-        return verb_values | {"reason": "the text contributes nothing"}
-    return verb_values | {
-        "verb_share": float(100 * np.abs(values[pieces]).sum() / text_magnitude)
-    }
+        return replace(verb_values, reason="the text contributes nothing")
+    verb_share = float(100 * np.abs(values[pieces]).sum() / text_magnitude)
+    return replace(verb_values, verb_share=verb_share)
 
 
 def build_verb_table(
     rows: Iterable[Row], items: Sequence[Row], resampling: Resampling
-) -> list[NewRow]:
+) -> list[VerbCell]:
     """Build the cells of a model's verb table: each metric by condition and by the model's
     prediction.
 
@@ -96,47 +123,41 @@ def build_verb_table(
             `matched`, whether the model predicts a match (None if it has no match probability).
         items: Rows of CV-Probes, with the condition and the verb of each item.
         resampling: Resamples, coverage, seed; intervals draw images.
-    Returns:
-        Rows of metric, condition, setting (`match`, `non-match`, `all`), value, n, ci_low, ci_high
-        and reason. T-SHAP and the share of the verb are in percent.
     """
     items_by_id = {item["item_id"]: item for item in items}
-    measured = [_measure_row(row, items_by_id[row["item_id"]]) for row in rows]
+    measured = pd.DataFrame(
+        [_measure_row(row, items_by_id[row["item_id"]]) for row in rows],
+        columns=["condition", "image", "matched", *METRICS, "reason"],
+    )
+    # T-SHAP is stored as a share, the table has percent.
+    measured["t_shap_overall"] = 100 * measured["t_shap_overall"].astype(float)
     cells = []
     for metric in METRICS:
         for condition in PROBE_CONDITIONS:
-            of_condition = [row for row in measured if row["condition"] == condition]
+            of_condition = measured[measured["condition"] == condition]
+            label = f"verbs:{condition}:{metric}"
             for prediction, setting in SETTING_OF_PREDICTION.items():
-                names = {"metric": metric, "condition": condition, "setting": setting}
-                label = f"verbs:{condition}:{metric}"
-                cells.append(
-                    names
-                    | asdict(
-                        _measure_cell(
-                            of_condition, metric, prediction, label, resampling
-                        )
-                    )
+                measure = _measure_cell(
+                    of_condition, metric, prediction, label, resampling
                 )
+                cells.append(VerbCell(metric, condition, setting, measure))
     return cells
 
 
-def _measure_row(row: Row, item: Row) -> NewRow:
-    """Return the metrics of one attribution, with its image, condition and prediction."""
-    values: NewRow = {**dict.fromkeys(METRICS), "reason": row.get("error")}
-    if row.get("error") is None:
-        values |= compute_verb_values(row["spans"], row["phi"], item["verb_span"])
-        if row["t_shap"] is not None:
-            values["t_shap_overall"] = 100 * row["t_shap"]
-    return {
-        **values,
-        "image": row["image"],
-        "condition": item["condition"],
-        "matched": row["matched"],
-    }
+def _measure_row(row: Row, item: Row) -> tuple[object, ...]:
+    """Return the condition, the image and the prediction of one attribution, its metrics in the
+    order of `METRICS`, and the reason why metrics are None.
+    """
+    names = (item["condition"], row["image"], row["matched"])
+    if row.get("error") is not None:
+        return (*names, None, None, None, None, row["error"])
+    values = compute_verb_values(row["spans"], row["phi"], item["verb_span"])
+    metrics = (row["t_shap"], values.verb_shap, values.verb_share, values.pieces)
+    return (*names, *metrics, values.reason)
 
 
 def _measure_cell(
-    condition_rows: Sequence[Row],
+    of_condition: pd.DataFrame,
     metric: str,
     prediction: bool | None,
     label: str,
@@ -146,32 +167,31 @@ def _measure_cell(
     empty.
 
     Args:
-        condition_rows: Rows of the cell's condition.
+        of_condition: Measured rows of the cell's condition.
         prediction: Whether the model predicts a match; None takes all rows.
         label: Name that separates the bootstrap draws of this cell from the draws of other cells.
     """
-    cell_rows = condition_rows
+    cell = of_condition
     if prediction is not None:
-        cell_rows = [row for row in condition_rows if row["matched"] is prediction]
-    defined_rows = [row for row in cell_rows if row[metric] is not None]
-    if not defined_rows:
-        return Measure(
-            None, 0, reason=_explain_empty_cell(condition_rows, cell_rows, prediction)
-        )
-    values = [float(row[metric]) for row in defined_rows]
-    images = [str(row["image"]) for row in defined_rows]
+        cell = of_condition[of_condition["matched"] == prediction]
+    defined = cell[cell[metric].notna()]
+    if defined.empty:
+        reason = _explain_empty_cell(of_condition, cell, prediction)
+        return Measure(None, 0, reason=reason)
+    values = defined[metric].astype(float).tolist()
+    images = defined["image"].astype(str).tolist()
     return compute_mean(values, images, label, resampling, BOUNDS[metric])
 
 
 def _explain_empty_cell(
-    condition_rows: Sequence[Row], cell_rows: Sequence[Row], prediction: bool | None
+    of_condition: pd.DataFrame, cell: pd.DataFrame, prediction: bool | None
 ) -> str:
     """Return the reason why no row of a cell has a value."""
-    if not condition_rows:
+    if of_condition.empty:
         return "no item of this condition was attributed"
-    if prediction is not None and all(row["matched"] is None for row in condition_rows):
+    if prediction is not None and of_condition["matched"].isna().all():
         return "the model has no match probability"
-    if not cell_rows:
+    if cell.empty:
         return f"the model calls no item a {SETTING_OF_PREDICTION[prediction]}"
-    reasons = {str(row["reason"] or "T-SHAP is undefined") for row in cell_rows}
-    return "; ".join(sorted(reasons))
+    reasons = cell["reason"].fillna("T-SHAP is undefined")
+    return "; ".join(sorted(reasons.unique()))
