@@ -43,7 +43,7 @@ from transformers import PreTrainedTokenizerFast
 
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import coalitions, vision_language_model, vision_loading
-from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import PreparedImage
 from waltz.models.decoders.network import Network
@@ -155,7 +155,7 @@ def timed(work: Callable[[], list[np.ndarray]]) -> tuple[list[np.ndarray], np.nd
 def inputs(
     model: vision_language_model.VisionLanguageModel,
     picture: PreparedImage,
-    played: coalitions.Players,
+    played: coalitions.DecoderPlayers,
     mask: np.ndarray,
     behind: list[int],
 ) -> dict:
@@ -220,7 +220,7 @@ def measure(
     """Time both ways on one set of coalitions, and print."""
     played = games[0].players
     coalition_rows = permutation(
-        played.text_players, played.patches, played.image_first, seed=1
+        played.n_text_players, played.n_image_players, played.image_first, seed=1
     )
     first = (len(played) - most // 2) // 2
     places = [
@@ -228,10 +228,10 @@ def measure(
         *range(first + len(played) + 1, first + len(played) + 1 + most // 2),
     ]
     selected = coalition_rows[places]
-    table = Coalitions(model, picture, games)
+    table = DecoderCoalitions(model, picture, games)
     values, ours = timed(lambda: table.values([selected] * len(games)))
     dry = replace(model, network=Counting(**vars(model.network)))
-    counted = Coalitions(dry, picture, games)
+    counted = DecoderCoalitions(dry, picture, games)
     counted.values([coalition_rows] * len(games))
     ours_total = ours * counted.position_count / table.position_count
     chosen = np.linspace(0, len(selected) - 1, rows).round().astype(int)
@@ -251,7 +251,8 @@ def measure(
         f"{len(game.players.prompt.ids)} + {len(game.targets)}" for game in games
     )
     print(
-        f"{name}: {played.text_players} tokens and {played.patches} patches play; prompt + new tokens {lengths}"
+        f"{name}: {played.n_text_players} tokens and {played.n_image_players} patches play; prompt + new tokens"
+        f" {lengths}"
     )
     print(
         f"  waltz          {ours[0]:6.1f} s for {len(selected)} coalitions, {table.image_count} masked images"

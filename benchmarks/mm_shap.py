@@ -52,8 +52,8 @@ from waltz.models.decoders import coalitions as decoder_coalitions
 from waltz.models.decoders import load_decoder
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import (
-    Coalitions,
-    Players,
+    EncoderCoalitions,
+    EncoderPlayers,
     build_equations_players,
     build_published_players,
 )
@@ -219,7 +219,7 @@ def picture() -> Image.Image:
 
 
 def one_by_one(
-    network: Any, encoder: Any, image: torch.Tensor, game: Players
+    network: Any, encoder: Any, image: torch.Tensor, game: EncoderPlayers
 ) -> Values:
     """Values by the whole network, a row a pass."""
     outcome = choose_outcome(encoder)
@@ -228,11 +228,11 @@ def one_by_one(
     def values(masks: list[np.ndarray]) -> list[np.ndarray]:
         results = []
         for row in masks[0]:
-            ids = game.mask_text(row[None, : game.text_players]).to(encoder.device)
+            ids = game.mask_text(row[None, : game.n_text_players]).to(encoder.device)
             output = network(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
-                pixel_values=game.mask_image(image, row[None, game.text_players :]),
+                pixel_values=game.mask_image(image, row[None, game.n_text_players :]),
             )
             if encoder.late:
                 logit = output.logits_per_image[0].float()
@@ -263,7 +263,7 @@ def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndar
     image = encoder.prepare_image(picture())
     game = build_published_players(encoder, encoder.tokenize(text), image)
     asking = begin_estimation(
-        "permutation", len(game), game.text_players, settings(permutations, len(game))
+        "permutation", len(game), game.n_text_players, settings(permutations, len(game))
     )
     phi: np.ndarray = run_in_step([asking], one_by_one(network, encoder, image, game))[
         0
@@ -368,11 +368,11 @@ def error(arguments: argparse.Namespace) -> None:
         image = matcher.prepare_image(shown)
         game = build_equations_players(matcher, matcher.tokenize(caption), image)
         build_game = partial(
-            Coalitions, matcher, image, [game], choose_outcome(matcher)
+            EncoderCoalitions, matcher, image, [game], choose_outcome(matcher)
         )
         curves.append(
             compare_coalitions(
-                f"BLIP's stand-in: {caption}", game.text_players, build_game
+                f"BLIP's stand-in: {caption}", game.n_text_players, build_game
             )
         )
     spec = ModelSpec(
@@ -394,10 +394,10 @@ def error(arguments: argparse.Namespace) -> None:
         own, (prompt.ids[words[-2]], prompt.ids[words[-1]]), "log-probability"
     )
     build_game = partial(
-        decoder_coalitions.Coalitions, decoder, picture_of_decoder, [played]
+        decoder_coalitions.DecoderCoalitions, decoder, picture_of_decoder, [played]
     )
     curves.append(
-        compare_coalitions(f"decoder: {caption}", own.text_players, build_game)
+        compare_coalitions(f"decoder: {caption}", own.n_text_players, build_game)
     )
     if arguments.figure:
         save_figure(draw_curves(curves), [arguments.figure])

@@ -140,7 +140,7 @@ def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(
         score_targets(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5
     )
     blank = dataclasses.replace(
-        picture, pixels=picture.pixels * (players.cells == players.patches)
+        picture, pixels=picture.pixels * (players.cells == players.n_image_players)
     )
     hidden = score_targets(decoder, [prompt], [blank], [(7,)], value)[0]
     assert attribution.without_image == pytest.approx(hidden, abs=1e-5)
@@ -156,7 +156,7 @@ def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(
     ids, special = len(prompt.ids), sum(prompt.special)
     if profile == "published":
         side = int(np.ceil(np.sqrt(ids)))
-        assert (players.text_players, players.grid, players.image_first) == (
+        assert (players.n_text_players, players.grid, players.image_first) == (
             ids,
             side,
             True,
@@ -166,7 +166,7 @@ def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(
         )
         assert np.all(estimate.phi[players.always_visible] == 0)
     else:
-        assert (players.text_players, players.grid) == (
+        assert (players.n_text_players, players.grid) == (
             ids - special,
             int(np.ceil(np.sqrt(ids - special))),
         )
@@ -184,8 +184,12 @@ def test_columns_put_text_first(decoder):
     names = dict.fromkeys(("item_id", "role", "profile", "setting", "text"), "")
     columns = add_values(AttributionRecord(**names), attribution)
     again = np.array(columns.phi)
-    np.testing.assert_array_equal(again[: players.text_players], phi[players.patches :])
-    np.testing.assert_array_equal(again[players.text_players :], phi[: players.patches])
+    np.testing.assert_array_equal(
+        again[: players.n_text_players], phi[players.n_image_players :]
+    )
+    np.testing.assert_array_equal(
+        again[players.n_text_players :], phi[: players.n_image_players]
+    )
     assert columns.score is None  # two outputs have no one value
 
 

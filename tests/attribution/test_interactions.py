@@ -65,8 +65,8 @@ def enumerate_network(network, ids, image, game):
         masks = np.array([numbers])
         with torch.no_grad():
             output = network(
-                input_ids=game.mask_text(masks[:, : game.text_players]),
-                pixel_values=game.mask_image(image, masks[:, game.text_players :]),
+                input_ids=game.mask_text(masks[:, : game.n_text_players]),
+                pixel_values=game.mask_image(image, masks[:, game.n_text_players :]),
             )
         scores[frozenset(np.flatnonzero(numbers).tolist())] = (
             output.logits_per_image.item()
@@ -87,10 +87,12 @@ def test_late_fusion_needs_no_other_pass_for_the_indices_of_all_coalitions(
     scores = enumerate_network(encoder.network, tokenized.ids, image, game)
     expected = [
         [
-            define_index(scores.__getitem__, len(game), word, game.text_players + patch)
-            for patch in range(game.patches)
+            define_index(
+                scores.__getitem__, len(game), word, game.n_text_players + patch
+            )
+            for patch in range(game.n_image_players)
         ]
-        for word in range(game.text_players)
+        for word in range(game.n_text_players)
     ]
     assert np.abs(expected).max() > 0.05
     np.testing.assert_allclose(attribution.interactions[:, :, 0], expected, atol=2e-5)
@@ -215,16 +217,18 @@ def test_early_fusion_takes_its_coalitions(picture):
         masks = np.array([numbers])
         with torch.no_grad():
             logit = network(
-                input_ids=game.mask_text(masks[:, : game.text_players]),
-                pixel_values=game.mask_image(image, masks[:, game.text_players :]),
+                input_ids=game.mask_text(masks[:, : game.n_text_players]),
+                pixel_values=game.mask_image(image, masks[:, game.n_text_players :]),
             ).logits
         scores[frozenset(np.flatnonzero(numbers).tolist())] = outcome(logit).item()
     expected = [
         [
-            define_index(scores.__getitem__, len(game), word, game.text_players + patch)
-            for patch in range(game.patches)
+            define_index(
+                scores.__getitem__, len(game), word, game.n_text_players + patch
+            )
+            for patch in range(game.n_image_players)
         ]
-        for word in range(game.text_players)
+        for word in range(game.n_text_players)
     ]
     assert np.abs(expected).max() > 1e-3
     np.testing.assert_allclose(attribution.interactions[:, :, 0], expected, atol=2e-5)

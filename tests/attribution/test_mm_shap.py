@@ -28,7 +28,7 @@ from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import PROFILES, Coalitions
+from waltz.models.encoders.coalitions import PROFILES, EncoderCoalitions
 from waltz.models.encoders.kinds.ruler import load_ruler
 from waltz.sources.images import load_image, open_images
 
@@ -50,14 +50,14 @@ def game(encoder, text, profile):
     """Players of a text with the image, and the logits of coalitions of them."""
     image = encoder.prepare_image(IMAGE)
     players = PROFILES[profile](encoder, encoder.tokenize(text), image)
-    coalitions = Coalitions(encoder, image, [players], lambda logits: logits)
+    coalitions = EncoderCoalitions(encoder, image, [players], lambda logits: logits)
     return players, lambda masks: coalitions.values([np.asarray(masks, dtype=bool)])[0][
         :, 0
     ]
 
 
 def text_share(players, phi):
-    return np.abs(phi[: players.text_players]).sum() / np.abs(phi).sum()
+    return np.abs(phi[: players.n_text_players]).sum() / np.abs(phi).sum()
 
 
 def alone(values, size):
@@ -173,7 +173,7 @@ def coalitions(share, profile, texts=TEXTS):
     games = [
         PROFILES[profile](encoder, encoder.tokenize(text), image) for text in texts
     ]
-    return Coalitions(encoder, image, games, lambda logits: logits)
+    return EncoderCoalitions(encoder, image, games, lambda logits: logits)
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))

@@ -342,7 +342,7 @@ def test_a_token_that_is_never_masked_takes_no_part_in_a_word(explainer, picture
         replace(players, always_visible=fixed), "a dogs sees", text.spans, "word"
     )
     assert [len(positions) for positions in players.list_positions()][:4] == [1] * 4
-    assert grouped.text_players == 3
+    assert grouped.n_text_players == 3
     masked = grouped.mask_text(np.zeros((1, 3), dtype=bool))[0].tolist()
     assert [token == encoder.masked_id for token in masked] == [
         False,

@@ -40,8 +40,8 @@ def players():
 def test_grids_have_as_many_patches_as_they_say(players):
     assert (
         players.grid,
-        change_grid(players, "", step=1).patches,
-        change_grid(players, "", patches=5).patches,
+        change_grid(players, "", step=1).n_image_players,
+        change_grid(players, "", patches=5).n_image_players,
     ) == (
         2,
         9,
@@ -64,7 +64,7 @@ def test_masked_patches_and_tokens_have_the_value_that_was_chosen(players):
         fill_patches(players, "", fill=7.0).mask_image(image, ~hidden)[0] == image
     ).all()
     assert mask_by_id_0(players, "").masked_id == 0
-    assert add_special_tokens(players, "").text_players == players.text_players + 2
+    assert add_special_tokens(players, "").n_text_players == players.n_text_players + 2
 
 
 def test_kendalls_tau_worked_by_hand():

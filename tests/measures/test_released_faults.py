@@ -69,7 +69,7 @@ def mask(fault, size):
 def test_the_first_patch_stays_with_the_index_slip():
     plain, faulty = mask(Fault(shows_first_patch=True), (240, 240))
     assert (faulty.always_visible != plain.always_visible).nonzero()[0].tolist() == [
-        plain.text_players
+        plain.n_text_players
     ]
     hidden = faulty.mask_image(torch.ones(3, 120, 120), np.zeros((1, 4), dtype=bool))[
         0, 0

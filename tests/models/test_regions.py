@@ -26,7 +26,7 @@ from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import base, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
-from waltz.models.encoders.coalitions import Coalitions, build_published_players
+from waltz.models.encoders.coalitions import EncoderCoalitions, build_published_players
 from waltz.models.networks.detector_checkpoint import load_detector
 from waltz.models.regions import (
     DetectedRegions,
@@ -463,7 +463,7 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     players = get_players_function(encoder, get_fidelity(profile))(
         encoder, encoder.tokenize("the dog rides horse"), image
     )
-    assert (players.text_players, players.patches, len(players)) == (
+    assert (players.n_text_players, players.n_image_players, len(players)) == (
         words,
         REGIONS,
         words + REGIONS,
@@ -482,9 +482,9 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
     image, text = prepared(encoder), encoder.tokenize("the dog rides horse")
     players = get_players_function(encoder, EQUATIONS)(encoder, text, image)
     masks = np.random.default_rng(1).random((12, len(players))) < 0.5
-    values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][
-        :, 0
-    ]
+    values = EncoderCoalitions(encoder, image, [players], torch.sigmoid).values(
+        [masks]
+    )[0][:, 0]
     for mask, value in zip(masks, values, strict=True):
         shown = image.clone()
         shown[0, ~torch.from_numpy(mask[4:]), :WIDTH] = 0
@@ -642,7 +642,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(
     prepared, text = loaded.prepare_image(image), loaded.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
     players = get_players_function(loaded, PUBLISHED)(loaded, text, prepared)
-    assert (players.text_players, players.patches) == (5, 9)
+    assert (players.n_text_players, players.n_image_players) == (5, 9)
     rng = np.random.default_rng(0)
     masks = rng.random((4, 9)) < 0.5
     hidden = players.mask_image(prepared, masks)

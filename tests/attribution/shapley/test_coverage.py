@@ -23,7 +23,7 @@ TOLERANCE = 0.03
 class Sides:
     """What `compute_factorised` needs to know of a game."""
 
-    text_players, patches, grid, always_visible = (
+    n_text_players, n_image_players, grid, always_visible = (
         WORDS,
         PATCHES,
         3,

@@ -30,7 +30,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.coalitions import PROFILES, Coalitions
+from waltz.models.encoders.coalitions import PROFILES, EncoderCoalitions
 from waltz.models.encoders.kinds import ruler
 
 SHORT, LONG = "a dog", "there are two dogs on the green sofa"
@@ -43,17 +43,17 @@ def estimate_ruler(name, text, profile, share, evaluations=None):
     encoder = ruler.load_ruler(spec, Device("cpu", threads=1, reason="test"))
     image = encoder.prepare_image(Image.new("RGB", (90, 60), (10, 200, 90)))
     game = PROFILES[profile](encoder, encoder.tokenize(text), image)
-    table = Coalitions(encoder, image, [game], lambda logits: logits)
+    table = EncoderCoalitions(encoder, image, [game], lambda logits: logits)
     estimation = begin_estimation(
         name,
         len(game),
-        game.text_players,
+        game.n_text_players,
         AttributionSettings(
             get_fidelity(profile), name, evaluations=evaluations, seed=3
         ),
     )
     estimate, _ = play(estimation, lambda masks: table.values([masks])[0])
-    return estimate, measure_t_shap(estimate, game.text_players)
+    return estimate, measure_t_shap(estimate, game.n_text_players)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])

@@ -26,7 +26,7 @@ from waltz.attribution.shapley.late_fusion import (
 )
 from waltz.attribution.t_shap import compute_t_shap
 from waltz.fidelity import PUBLISHED
-from waltz.models.encoders.coalitions import Coalitions, build_published_players
+from waltz.models.encoders.coalitions import EncoderCoalitions, build_published_players
 
 IDS = (2, 9, 14, 7, 3)
 
@@ -35,9 +35,9 @@ def brute_force(encoder, image, players) -> np.ndarray:
     """Shapley values as their definition says, over every coalition."""
     number = len(players)
     masks = (np.arange(2**number)[:, None] >> np.arange(number)) & 1 == 1
-    values = Coalitions(encoder, image, [players], choose_outcome(encoder)).values(
-        [masks]
-    )[0][:, 0]
+    values = EncoderCoalitions(
+        encoder, image, [players], choose_outcome(encoder)
+    ).values([masks])[0][:, 0]
     sizes = masks.sum(axis=1)
     phi = np.zeros(number)
     for player in range(number):
@@ -66,9 +66,11 @@ def test_exact_values_are_those_of_brute_force(profile):
     assert estimate.estimate.residual < 1e-14
     assert estimate.estimate.exact
     assert estimate.t_shap_se == 0
-    free = (~players.always_visible[: players.text_players]).sum()
+    free = (~players.always_visible[: players.n_text_players]).sum()
     assert (
-        estimate.passes == estimate.estimate.requested == 2**free + 2**players.patches
+        estimate.passes
+        == estimate.estimate.requested
+        == 2**free + 2**players.n_image_players
     )
 
 
@@ -77,9 +79,9 @@ def test_the_values_at_both_ends_are_those_of_the_encoder():
     players = game(encoder, image, *IDS)
     (estimate,) = compute_factorised(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
-    expected = Coalitions(encoder, image, [players], choose_outcome(encoder)).values(
-        [ends]
-    )[0]
+    expected = EncoderCoalitions(
+        encoder, image, [players], choose_outcome(encoder)
+    ).values([ends])[0]
     np.testing.assert_allclose(
         [estimate.estimate.base_value, estimate.estimate.value],
         expected,
@@ -179,12 +181,12 @@ def test_regressions_beat_plain_permutations_at_equal_passes():
     rows = 4 * (2 * len(players) + 1)
     ours, plain = [], []
     for seed in range(12):
-        table = Coalitions(encoder, image, [players], choose_outcome(encoder))
+        table = EncoderCoalitions(encoder, image, [players], choose_outcome(encoder))
         settings = AttributionSettings(PUBLISHED, "permutation", rows, seed)
         (estimate,) = run_in_step(
             [
                 begin_estimation(
-                    "permutation", len(players), players.text_players, settings
+                    "permutation", len(players), players.n_text_players, settings
                 )
             ],
             table.values,
@@ -206,11 +208,11 @@ def test_intervals_of_t_shap_cover_the_truth(ids):
         players = game(encoder, image, *ids)
         truth = compute_t_shap(
             compute_factorised(encoder, image, [players])[0].estimate.phi,
-            players.text_players,
+            players.n_text_players,
         )
         for one in sampled(encoder, image, players, 64, range(8)):
             hits += (
-                abs(compute_t_shap(one.estimate.phi, players.text_players) - truth)
+                abs(compute_t_shap(one.estimate.phi, players.n_text_players) - truth)
                 < t.ppf(0.975, 5) * one.t_shap_se
             )
             trials += 1

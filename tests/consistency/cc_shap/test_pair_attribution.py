@@ -225,7 +225,7 @@ def test_equations_lets_shared_tokens_play():
     given = attribute_pairs(
         decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=1), grid=2
     )[0]
-    assert given.explanation.attribution.players.patches == 4
+    assert given.explanation.attribution.players.n_image_players == 4
 
 
 def test_several_pairs_have_the_values_that_they_have_alone():

@@ -16,7 +16,7 @@ from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import endpoint, load_decoder, server
 from waltz.models.decoders.coalitions import (
-    Coalitions,
+    DecoderCoalitions,
     Game,
     build_equations_players,
     build_published_players,
@@ -172,7 +172,7 @@ def test_coalitions_of_words_and_patches_have_the_values_of_the_network(
         for decoder in (local, connect(stand_in, folder)):
             picture = decoder.prepare_image(image)
             players = build_players(decoder, prompt, picture, grid=3, **options)
-            coalitions = Coalitions(
+            coalitions = DecoderCoalitions(
                 decoder, picture, [Game(players, targets, "probability")]
             )
             masks = (
@@ -217,13 +217,13 @@ def test_words_of_the_chat_template_cannot_be_masked_by_the_template_of_the_serv
             players = build_equations_players(
                 decoder, prompt, picture, positions=words, grid=2
             )
-            coalitions = Coalitions(
+            coalitions = DecoderCoalitions(
                 decoder, picture, [Game(players, targets, "log-probability")]
             )
             values.append(coalitions.values([np.tri(len(words) + 4, dtype=bool)])[0])
         assert values[1] == pytest.approx(values[0], abs=1e-5)
         players = build_equations_players(decoder, prompt, picture, grid=2)
-        coalitions = Coalitions(
+        coalitions = DecoderCoalitions(
             decoder, picture, [Game(players, targets, "log-probability")]
         )
         with pytest.raises(

@@ -11,7 +11,7 @@ from PIL import Image
 from stand_ins.models import tiny_decoders
 from waltz.core.errors import UserError
 from waltz.models.decoders import coalitions
-from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
     OUTCOMES,
@@ -29,7 +29,7 @@ def dark_photo(width: int = 61, height: int = 40) -> Image.Image:
 
 
 def hidden(played, decoder, picture, patches):
-    mask = np.ones((1, played.patches), dtype=bool)
+    mask = np.ones((1, played.n_image_players), dtype=bool)
     mask[0, list(patches)] = False
     return played.mask_image(decoder, picture, mask)[0]
 
@@ -165,7 +165,7 @@ def test_players_without_an_image_are_the_tokens():
     decoder = tiny_decoders.causal()
     prompt = decoder.build_prompt("what is this ?")
     played = coalitions.build_equations_players(decoder, prompt, None, positions=(1, 3))
-    assert (len(played), played.patches, played.positions) == (2, 0, (1, 3))
+    assert (len(played), played.n_image_players, played.positions) == (2, 0, (1, 3))
     assert played.mask_text(np.array([False, True]))[1] == decoder.masked_id
 
 
@@ -263,7 +263,7 @@ def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
     prompt, targets = decoder.build_prompt(TEXT), (30, 41, 30, 52)
     played = coalitions.build_equations_players(decoder, prompt, None)
     coalition_masks = masks(12, len(played))
-    values = Coalitions(
+    values = DecoderCoalitions(
         decoder, None, [Game(played, targets, "log-probability")]
     ).values([coalition_masks])[0]
     expected = plain(
@@ -280,16 +280,16 @@ def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
     targets = (60, 41, 60)
     played = coalitions.build_equations_players(decoder, prompt, picture)
     coalition_masks = masks(6, len(played))
-    values = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values(
-        [coalition_masks]
-    )[0]
+    values = DecoderCoalitions(
+        decoder, picture, [Game(played, targets, "logit")]
+    ).values([coalition_masks])[0]
     expected = plain(
         decoder, picture, prompt, coalition_masks, played, targets, "logit"
     )
     np.testing.assert_allclose(values, expected, atol=1e-4)
     only_image = np.ones((2, len(played)), dtype=bool)
     only_image[0, played.image] = False
-    without, with_image = Coalitions(
+    without, with_image = DecoderCoalitions(
         decoder, picture, [Game(played, targets, "logit")]
     ).values([only_image])[0]
     # The image counts, so that a test without it would fail.
@@ -304,7 +304,7 @@ def test_each_kind_of_value_is_what_it_says(value):
         decoder, prompt, picture, masked_id=5, unmasked_ids=(1,)
     )
     coalition_masks = masks(4, len(played))
-    values = Coalitions(decoder, picture, [Game(played, targets, value)]).values(
+    values = DecoderCoalitions(decoder, picture, [Game(played, targets, value)]).values(
         [coalition_masks]
     )[0]
     expected = plain(decoder, picture, prompt, coalition_masks, played, targets, value)
@@ -331,14 +331,14 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
         masks(24, len(played)),
         [Game(played, (60, 41), "log-probability")],
     )
-    values = Coalitions(decoder, picture, games).values([coalition_masks])[0]
+    values = DecoderCoalitions(decoder, picture, games).values([coalition_masks])[0]
     object.__setattr__(decoder, "positions_per_batch", 40)
     np.testing.assert_allclose(
-        Coalitions(decoder, picture, games).values([coalition_masks])[0],
+        DecoderCoalitions(decoder, picture, games).values([coalition_masks])[0],
         values,
         atol=1e-5,
     )
-    table = Coalitions(decoder, picture, games)
+    table = DecoderCoalitions(decoder, picture, games)
     rounds = [
         table.values([coalition_masks[place : place + 5]])[0]
         for place in range(0, 24, 5)
@@ -350,11 +350,11 @@ def test_nothing_is_computed_twice():
     decoder, picture, prompt = seeing("llava")
     played = coalitions.build_equations_players(decoder, prompt, picture)
     texts, images = (
-        np.unique(masks(5, played.text_players), axis=0),
-        np.unique(masks(4, played.patches, 1), axis=0),
+        np.unique(masks(5, played.n_text_players), axis=0),
+        np.unique(masks(4, played.n_image_players, 1), axis=0),
     )
     coalition_masks = np.array([[*text, *image] for text in texts for image in images])
-    table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
+    table = DecoderCoalitions(decoder, picture, [Game(played, (60, 41), "logit")])
     first = table.values([coalition_masks])[0]
     looks, positions = table.image_count, table.position_count
     assert looks == len(images)
@@ -378,9 +378,9 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
     ]
     games = [Game(played[0], (60,), "logit"), Game(played[1], (41, 33, 60), "logit")]
     coalition_masks = masks(10, len(played[0]))
-    together = Coalitions(decoder, picture, games)
+    together = DecoderCoalitions(decoder, picture, games)
     coalition_values = together.values([coalition_masks, coalition_masks])
-    apart = [Coalitions(decoder, picture, [game]) for game in games]
+    apart = [DecoderCoalitions(decoder, picture, [game]) for game in games]
     for values, one in zip(coalition_values, apart, strict=True):
         np.testing.assert_allclose(values, one.values([coalition_masks])[0], atol=1e-5)
     assert together.image_count == apart[0].image_count == apart[1].image_count
@@ -393,9 +393,9 @@ def test_a_prompt_that_ends_with_its_image_is_read():
     played = coalitions.build_equations_players(decoder, prompt, picture)
     coalition_masks = masks(5, len(played))
     for value in ("logit", FIRST_STEP):
-        values = Coalitions(decoder, picture, [Game(played, (60, 41), value)]).values(
-            [coalition_masks]
-        )[0]
+        values = DecoderCoalitions(
+            decoder, picture, [Game(played, (60, 41), value)]
+        ).values([coalition_masks])[0]
         np.testing.assert_allclose(
             values,
             plain(decoder, picture, prompt, coalition_masks, played, (60, 41), value),
@@ -409,7 +409,7 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     prompt = decoder.build_prompt(TEXT)
     played = coalitions.build_equations_players(decoder, prompt, None)
-    values = Coalitions(
+    values = DecoderCoalitions(
         decoder, None, [Game(played, (60, 41, 5), "log-probability")]
     ).values([masks(20, len(played))])[0]
     assert np.ptp(values, axis=0).max() < 1e-5
@@ -422,7 +422,7 @@ def test_scores_are_the_values_of_the_full_coalition():
     coalition = np.ones((1, len(played)), dtype=bool)
     for value in ("log-probability", FIRST_STEP):
         game = Game(played, (60, 41), value)
-        expected = Coalitions(decoder, picture, [game]).values([coalition])[0][0]
+        expected = DecoderCoalitions(decoder, picture, [game]).values([coalition])[0][0]
         np.testing.assert_allclose(
             score_targets(decoder, [prompt], [picture], [(60, 41)], value)[0],
             expected,

@@ -23,7 +23,7 @@ from waltz.evaluation.prompting.prompts import build_published_template
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import coalitions, load_decoder
-from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
     get_published_sampling,
@@ -160,9 +160,9 @@ def test_values_of_coalitions_are_those_of_plain_forward_passes(folder, decoder,
     )
     masks = np.random.default_rng(0).random((5, len(players))) < 0.6
     masks[0], masks[1, players.image] = True, False
-    values = Coalitions(decoder, picture, [Game(players, TARGETS, value)]).values(
-        [masks]
-    )[0]
+    values = DecoderCoalitions(
+        decoder, picture, [Game(players, TARGETS, value)]
+    ).values([masks])[0]
     before = () if value == FIRST_STEP else TARGETS[:-1]
     for mask, value_row in zip(masks | players.always_visible, values, strict=True):
         ids = list(players.mask_text(mask[players.text]))

@@ -25,7 +25,7 @@ from waltz.attribution.prompt_attribution import (
 from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
 from waltz.models.decoders import coalitions
-from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import score_targets
 from waltz.models.decoders.own_forward import OwnForwardModel
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
@@ -173,7 +173,7 @@ def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     )
     players = attribution.players
     words = [players.prompt.tokens[position] for position in players.positions]
-    assert (words, players.patches) == (["this", "dog"], 4)
+    assert (words, players.n_image_players) == (["this", "dog"], 4)
     assert attribution.estimate.exact
     masks = np.array(list(itertools.product([False, True], repeat=6)))
     values = {
@@ -211,7 +211,7 @@ def test_values_do_not_depend_on_the_size_of_batches(decoder):
     players = coalitions.build_equations_players(decoder, prompt, picture)
     masks = np.random.default_rng(0).random((9, len(players))) < 0.5
     joined, alone = (
-        Coalitions(
+        DecoderCoalitions(
             replace(decoder, positions_per_batch=size),
             picture,
             [Game(players, TARGETS, "logit")],
@@ -222,9 +222,9 @@ def test_values_do_not_depend_on_the_size_of_batches(decoder):
         joined.values([masks])[0], alone.values([masks])[0], rtol=0, atol=1e-5
     )
     one_by_one = replace(decoder, network=replace(decoder.network, joins_rows=False))
-    values = Coalitions(one_by_one, picture, [Game(players, TARGETS, "logit")]).values(
-        [masks]
-    )[0]
+    values = DecoderCoalitions(
+        one_by_one, picture, [Game(players, TARGETS, "logit")]
+    ).values([masks])[0]
     np.testing.assert_array_equal(values, alone.values([masks])[0])
     assert decoder.network.joins_rows
 
@@ -304,9 +304,9 @@ def test_out_of_memory_halves_the_rows(decoders, monkeypatch):
     )
     players = coalitions.build_equations_players(decoder, prompt, picture)
     masks = np.random.default_rng(0).random((5, len(players))) < 0.5
-    expected = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values(
-        [masks]
-    )[0]
+    expected = DecoderCoalitions(
+        decoder, picture, [Game(players, TARGETS, "logit")]
+    ).values([masks])[0]
     forward = type(decoder.network.model).forward
 
     def forward_of_two(model, input_ids, **inputs):
@@ -315,9 +315,9 @@ def test_out_of_memory_halves_the_rows(decoders, monkeypatch):
         return forward(model, input_ids=input_ids, **inputs)
 
     monkeypatch.setattr(type(decoder.network.model), "forward", forward_of_two)
-    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values(
-        [masks]
-    )[0]
+    values = DecoderCoalitions(
+        decoder, picture, [Game(players, TARGETS, "logit")]
+    ).values([masks])[0]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
 
 

@@ -14,7 +14,7 @@ from stand_ins.models import tiny_decoders, tiny_families
 from stand_ins.models.tiny_decoders import TEXT, TOWER, random, spec, tokenizer
 from waltz.core.errors import UserError
 from waltz.models.decoders import coalitions, language_model, vision_loading
-from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.coalitions import DecoderCoalitions, Game
 from waltz.models.decoders.continuations import score_targets_in_batches
 from waltz.models.decoders.own_forward import OwnForwardModel
 from waltz.models.decoders.vision_loading import wrap_vision_language_model
@@ -95,9 +95,9 @@ def compare(decoder, text, count=6):
     players = coalitions.build_equations_players(decoder, prompt, picture, grid=2)
     masks = np.random.default_rng(0).random((count, len(players))) < 0.6
     masks[0, players.image] = False
-    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values(
-        [masks]
-    )[0]
+    values = DecoderCoalitions(
+        decoder, picture, [Game(players, TARGETS, "logit")]
+    ).values([masks])[0]
     alone = np.stack(
         [read_alone(decoder, image, prompt, row, players) for row in masks]
     )

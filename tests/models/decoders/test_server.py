@@ -27,7 +27,11 @@ from waltz.model_registry import (
     resolve_model,
 )
 from waltz.models.decoders import endpoint, load_decoder, served_model, server
-from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players
+from waltz.models.decoders.coalitions import (
+    DecoderCoalitions,
+    Game,
+    build_equations_players,
+)
 from waltz.models.decoders.continuations import (
     FIRST_STEP,
     generate_texts,
@@ -279,7 +283,7 @@ def test_coalitions_have_the_values_of_the_network(local, file, dialect):
         values = []
         for decoder in (local, connect(stand_in, file)):
             players = build_equations_players(decoder, prompt, None)
-            coalitions = Coalitions(
+            coalitions = DecoderCoalitions(
                 decoder, None, [Game(players, targets, "probability")]
             )
             masks = (

@@ -10,7 +10,7 @@ from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import coalitions, load_encoder
 from waltz.models.encoders.coalitions import (
-    Coalitions,
+    EncoderCoalitions,
     build_equations_players,
     build_published_players,
     cut_evenly,
@@ -32,7 +32,7 @@ def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
     players = build_published_players(Toy(), text(*range(2, 2 + tokens)), image)
     assert players.grid == grid
-    left = players.mask_image(image, none(players)[:, players.text_players :])[0, 0]
+    left = players.mask_image(image, none(players)[:, players.n_text_players :])[0, 0]
     covered = CLIP_SIDE - rest
     assert (left[:covered, :covered] == 0).all()
     assert left.sum() == CLIP_SIDE**2 - covered**2
@@ -42,7 +42,7 @@ def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest
 def test_equations_cover_every_pixel_once(tokens):
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
     players = build_equations_players(Toy(), text(2, *range(3, 3 + tokens), 99), image)
-    assert players.text_players == tokens
+    assert players.n_text_players == tokens
     assert players.grid == int(np.ceil(np.sqrt(tokens)))
     alone = np.eye(players.patches, dtype=bool)
     assert (players.mask_image(image, alone).sum(dim=0) == 1).all()
@@ -80,7 +80,7 @@ def test_a_thin_image_has_as_many_players(height, profile):
     image = torch.ones(3, height, 30)
     players = game(Toy(), image, *range(2, 9), profile=profile)
     shown = players.mask_image(image, np.zeros((1, players.patches), dtype=bool))
-    assert len(players) == players.text_players + 9
+    assert len(players) == players.n_text_players + 9
     if profile == "equations":
         assert not shown.any()
     else:
@@ -91,12 +91,12 @@ def test_a_thin_image_has_as_many_players(height, profile):
 def test_a_text_of_special_tokens_alone(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3, profile=profile)
-    assert (players.text_players, players.patches) == (
+    assert (players.n_text_players, players.patches) == (
         (2, 4) if profile == "published" else (0, 1)
     )
-    (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values(
-        [np.vstack([none(players)] * 2)]
-    )
+    (values,) = EncoderCoalitions(
+        encoder, image, [players], lambda logits: logits
+    ).values([np.vstack([none(players)] * 2)])
     assert values[0] == values[1]
 
 
@@ -104,12 +104,12 @@ def test_a_text_of_special_tokens_alone(profile):
 def test_a_text_of_77_tokens(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 79), profile=profile)
-    assert (players.text_players, players.grid) == (
+    assert (players.n_text_players, players.grid) == (
         (77, 9) if profile == "published" else (75, 9)
     )
-    (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values(
-        [np.vstack([none(players), ~none(players)])]
-    )
+    (values,) = EncoderCoalitions(
+        encoder, image, [players], lambda logits: logits
+    ).values([np.vstack([none(players), ~none(players)])])
     assert values[0] != values[1]
 
 
@@ -131,7 +131,7 @@ def test_short_and_long_captions_of_a_real_network(clip, words, profile):
         "equations": build_equations_players,
     }[profile](clip, read, image)
     masks = np.vstack([none(players), ~none(players)])
-    (values,) = Coalitions(clip, image, [players], lambda logits: logits).values(
+    (values,) = EncoderCoalitions(clip, image, [players], lambda logits: logits).values(
         [masks]
     )
     assert np.isfinite(values).all()
@@ -145,10 +145,10 @@ def test_grey_and_thin_images_of_a_real_network(clip, mode, size):
     image = clip.prepare_image(Image.new(mode, size, 128).convert("RGB"))
     assert image.shape == (3, 128, 128)
     players = build_published_players(clip, clip.tokenize("a cat on a table"), image)
-    shown = players.mask_image(image, none(players)[:, players.text_players :])
+    shown = players.mask_image(image, none(players)[:, players.n_text_players :])
     assert not shown[:, :, :126, :126].any()
     assert np.isfinite(
-        Coalitions(clip, image, [players], lambda logits: logits).values(
+        EncoderCoalitions(clip, image, [players], lambda logits: logits).values(
             [none(players)]
         )[0]
     ).all()
@@ -171,7 +171,7 @@ def drawn(seed, rows, players):
 
 def one_by_one(encoder, image, players, masks):
     """One forward pass of both sides a coalition."""
-    words = players.text_players
+    words = players.n_text_players
     return np.array(
         [
             float(
@@ -193,7 +193,9 @@ def test_values_are_those_of_single_passes(late, profile):
     coalition_masks = [
         drawn(index, 60, len(players)) for index, players in enumerate(games)
     ]
-    coalition_values = Coalitions(encoder, image, games, itself).values(coalition_masks)
+    coalition_values = EncoderCoalitions(encoder, image, games, itself).values(
+        coalition_masks
+    )
     for players, masks, values in zip(
         games, coalition_masks, coalition_values, strict=True
     ):
@@ -209,7 +211,7 @@ def test_no_masked_text_image_or_pair_is_computed_twice(late):
     encoder, image = Toy(late=late), picture()
     games = [game(encoder, image, *ids) for ids in (CAPTION, FOIL)]
     masks = drawn(0, 200, len(games[0]))
-    table = Coalitions(encoder, image, games, itself)
+    table = EncoderCoalitions(encoder, image, games, itself)
     for part in np.split(masks, 4):
         table.values([part, part])
     visible = masks | games[0].always_visible
@@ -237,7 +239,7 @@ def test_players_that_change_nothing_are_not_evaluated():
     players = game(encoder, image, *CAPTION)
     masks = np.ones((3, len(players)), dtype=bool)
     masks[1, 0] = masks[2, 4] = False
-    table = Coalitions(encoder, image, [players], itself)
+    table = EncoderCoalitions(encoder, image, [players], itself)
     (values,) = table.values([masks])
     assert table.image_count == table.text_count == table.pair_count == 1
     assert (values == values[0]).all()
@@ -247,10 +249,10 @@ def test_known_values_are_taken():
     encoder, image = Toy(), picture()
     games = [game(encoder, image, *ids) for ids in (CAPTION, LONG)]
     masks = [drawn(1, 20, len(players)) for players in games]
-    first = Coalitions(encoder, image, games, itself)
+    first = EncoderCoalitions(encoder, image, games, itself)
     expected = first.values(masks)
     calls = sum(encoder.passes["see"])
-    second = Coalitions(encoder, image, games, itself)
+    second = EncoderCoalitions(encoder, image, games, itself)
     for known, stored in zip(second.known, first.known, strict=True):
         known.update(stored)
     for values, before in zip(second.values(masks), expected, strict=True):
@@ -266,7 +268,9 @@ def test_a_larger_budget_begins_with_the_numbers_of_a_smaller_one(late):
     results = []
     for number in (1, 3):
         encoder = Toy(late=late)
-        table = Coalitions(encoder, image, [game(encoder, image, *CAPTION)], itself)
+        table = EncoderCoalitions(
+            encoder, image, [game(encoder, image, *CAPTION)], itself
+        )
         values = [table.values([masks])[0] for masks in rounds[:number]]
         results.append(values[0])
     np.testing.assert_array_equal(*results)
@@ -276,20 +280,20 @@ def test_a_larger_budget_begins_with_the_numbers_of_a_smaller_one(late):
 def test_batches_are_bounded_and_halved_where_memory_is_short(late, caplog):
     image, masks = picture(), drawn(3, 100, 14)
     encoder = Toy(late=late)
-    (expected,) = Coalitions(
+    (expected,) = EncoderCoalitions(
         encoder, image, [game(encoder, image, *CAPTION)], itself
     ).values([masks])
     assert max(encoder.passes["see"]) <= encoder.images_per_batch
     assert max(encoder.passes["read"]) <= encoder.texts_per_batch
     assert max(encoder.passes["fuse"]) <= encoder.pairs_per_batch
     short = Toy(late=late, out_of_memory_above=3)
-    (values,) = Coalitions(short, image, [game(short, image, *CAPTION)], itself).values(
-        [masks]
-    )
+    (values,) = EncoderCoalitions(
+        short, image, [game(short, image, *CAPTION)], itself
+    ).values([masks])
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13)
     assert "halving the batch" in caplog.text
     none = Toy(late=late, out_of_memory_above=0)
-    table = Coalitions(none, image, [game(none, image, *CAPTION)], itself)
+    table = EncoderCoalitions(none, image, [game(none, image, *CAPTION)], itself)
     with pytest.raises(torch.OutOfMemoryError):
         table.values([masks])
 
@@ -299,7 +303,7 @@ def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
     monkeypatch.setattr(coalitions, "MAX_STATE_BYTES", 20 * encoder.width * 8)
     players = game(encoder, image, *CAPTION)
     masks = drawn(4, 60, len(players))
-    table = Coalitions(encoder, image, [players], itself)
+    table = EncoderCoalitions(encoder, image, [players], itself)
     (first,) = table.values([masks])
     seen = table.image_count
     other = masks.copy()

@@ -13,7 +13,7 @@ from waltz.core.errors import UserError
 from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import EncoderCoalitions
 from waltz.models.encoders.vqa import answer_question, build_answer_probability
 from waltz.models.regions import get_players_function, load_image_or_regions
 
@@ -66,7 +66,7 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
     players = get_players_function(encoder, EQUATIONS)(encoder, text, image)
     masks = np.ones((2, len(players)), dtype=bool)
     masks[1] = False
-    everything, nothing = Coalitions(
+    everything, nothing = EncoderCoalitions(
         encoder, image, [players], build_answer_probability(given)
     ).values([masks])[0][:, 0]
     assert everything == pytest.approx(given.probability, rel=1e-6)

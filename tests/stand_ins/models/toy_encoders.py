@@ -7,7 +7,7 @@ import torch
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import (
-    Players,
+    EncoderPlayers,
     build_equations_players,
     build_published_players,
 )
@@ -99,7 +99,7 @@ def picture(seed: int = 0) -> torch.Tensor:
 
 def game(
     encoder, image: torch.Tensor, *ids: int, profile: str = "published"
-) -> Players:
+) -> EncoderPlayers:
     return {"published": build_published_players, "equations": build_equations_players}[
         profile
     ](encoder, text(*ids), image)

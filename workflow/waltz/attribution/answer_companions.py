@@ -26,7 +26,7 @@ from waltz.evaluation.vqa import (
 )
 from waltz.fidelity import get_fidelity
 from waltz.models.encoders.alignment import Pair
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import EncoderCoalitions
 from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.regions import get_players_function, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
@@ -220,7 +220,7 @@ def _answer_without_modalities(
     build_players = get_players_function(encoder, get_fidelity(profile))
     game = build_players(encoder, encoder.tokenize(item["question"]), prepared)
     # The value of a coalition is the number of the answer that the encoder gives to it.
-    coalitions = Coalitions(
+    coalitions = EncoderCoalitions(
         encoder, prepared, [game], lambda logits: logits.argmax(dim=-1).double()
     )
     # values, of shape (3, 1): unmasked, without the text, without the image.

@@ -34,11 +34,11 @@ from waltz.attribution.shapley.late_fusion import (
 from waltz.attribution.t_shap import TShap, drop_share_without_contrast, measure_t_shap
 from waltz.core.errors import UserError
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.encoders.coalitions import Coalitions, Outcome, Players
+from waltz.models.encoders.coalitions import EncoderCoalitions, EncoderPlayers, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.regions import ImageOrRegions, get_players_function
 
-Regroup = Callable[[Players, str], Players]
+Regroup = Callable[[EncoderPlayers, str], EncoderPlayers]
 """Function that takes the players of a profile and their text, and returns the players that the
 user chose.
 """
@@ -88,7 +88,7 @@ def attribute_texts(
 
     # Masked images are shared by all texts; `known_values` brings in the values that earlier runs
     # stored.
-    coalitions = Coalitions(
+    coalitions = EncoderCoalitions(
         encoder, prepared, players, outcome or choose_outcome(encoder)
     )
     coalitions.progress = progress
@@ -97,7 +97,7 @@ def attribute_texts(
 
     # A text of unknown words that is masked by the unknown token, or a black image, does not change
     # when it is masked, so that no share can be measured.
-    def check_contrast(t_shap: TShap, game: Players) -> TShap:
+    def check_contrast(t_shap: TShap, game: EncoderPlayers) -> TShap:
         return drop_share_without_contrast(
             t_shap, game.can_mask_text(), game.can_mask_image(prepared)
         )
@@ -121,7 +121,7 @@ def attribute_texts(
 
 
 def select_estimator(
-    settings: AttributionSettings, encoder: Encoder, game: Players
+    settings: AttributionSettings, encoder: Encoder, game: EncoderPlayers
 ) -> str:
     """Return the name of the estimator of a game: permutations in `published`; with `auto`, as the
     budget allows.
@@ -141,7 +141,7 @@ def select_estimator(
 
 
 def _select_free_estimator(
-    settings: AttributionSettings, encoder: Encoder, game: Players
+    settings: AttributionSettings, encoder: Encoder, game: EncoderPlayers
 ) -> str:
     """Return the name of the estimator in a profile that allows every estimator."""
     if settings.estimator in FACTORISED_ESTIMATORS and not encoder.late:
@@ -158,7 +158,7 @@ def _select_free_estimator(
 
 
 def _select_interactions_estimator(
-    settings: AttributionSettings, encoder: Encoder, game: Players
+    settings: AttributionSettings, encoder: Encoder, game: EncoderPlayers
 ) -> str:
     """Return the name of the factorised estimator that computes the interactions of an encoder of
     late fusion.
@@ -192,7 +192,7 @@ def choose_outcome(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _estimate_games(
-    encoder: Encoder, coalitions: Coalitions, settings: AttributionSettings
+    encoder: Encoder, coalitions: EncoderCoalitions, settings: AttributionSettings
 ) -> list[GameEstimate]:
     """Return the estimate of each game; games with the same estimator are estimated together."""
     players = coalitions.players
@@ -218,7 +218,7 @@ def _estimate_games(
 
 def _estimate_by_coalitions(
     estimator: str,
-    coalitions: Coalitions,
+    coalitions: EncoderCoalitions,
     positions: Sequence[int],
     settings: AttributionSettings,
 ) -> dict[int, GameEstimate]:
@@ -229,11 +229,11 @@ def _estimate_by_coalitions(
     for position in positions:
         game = coalitions.players[position]
         estimations[position] = begin_estimation(
-            estimator, len(game), game.text_players, settings, game.always_visible
+            estimator, len(game), game.n_text_players, settings, game.always_visible
         )
     results = {}
     for position, estimate in estimate_by_coalitions(coalitions, estimations).items():
-        t_shap = measure_t_shap(estimate, coalitions.players[position].text_players)
+        t_shap = measure_t_shap(estimate, coalitions.players[position].n_text_players)
         evaluated = len(coalitions.requested[position])
         results[position] = GameEstimate(estimator, estimate, evaluated, t_shap)
     return results
@@ -242,7 +242,7 @@ def _estimate_by_coalitions(
 def _estimate_factorised(
     estimator: str,
     encoder: LateEncoder,
-    coalitions: Coalitions,
+    coalitions: EncoderCoalitions,
     positions: Sequence[int],
     settings: AttributionSettings,
 ) -> dict[int, GameEstimate]:
@@ -289,11 +289,11 @@ def _estimate_factorised(
     return results
 
 
-def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> TShap:
+def _measure_factorised(game: EncoderPlayers, factorised: FactorisedEstimate) -> TShap:
     """Return T-SHAP of a game with its standard error, which comes from the regressions of both
     modalities.
     """
-    t_shap = measure_t_shap(factorised.estimate, game.text_players)
+    t_shap = measure_t_shap(factorised.estimate, game.n_text_players)
     if math.isnan(t_shap.value):
         return t_shap
     reason = None

@@ -235,7 +235,7 @@ def number_decoder_pixels(
     decoder: Decoder, picture: PreparedImage, regions: ImagePlayers, raw: bool
 ) -> torch.Tensor:
     """Return the number of the region of each value of a decoder's input, as in
-    `decoders.coalitions.Players`.
+    `DecoderPlayers`.
 
     A grid covers the prepared image if the image is a single tile, else the raw image.
 

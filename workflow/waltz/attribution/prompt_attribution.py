@@ -47,9 +47,9 @@ from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import (
-    Coalitions,
+    DecoderCoalitions,
+    DecoderPlayers,
     Game,
-    Players,
     build_equations_players,
     build_published_players,
 )
@@ -64,7 +64,7 @@ PERMUTATIONS = 4
 """Number of permutations of one prompt in CC-SHAP with `equations` if a study does not give a
 number.
 """
-Regroup = Callable[[Players], Players]
+Regroup = Callable[[DecoderPlayers], DecoderPlayers]
 """Function that takes the players of a prompt and returns the players that the user chose."""
 
 
@@ -228,7 +228,7 @@ def attribute_prompts(
     if regroup is not None:
         players = [regroup(game_players) for game_players in players]
     value = settings.explained_value(decoder.reads_images)
-    coalitions = Coalitions(
+    coalitions = DecoderCoalitions(
         decoder,
         picture,
         [
@@ -241,7 +241,7 @@ def attribute_prompts(
     if known_values is not None:
         coalitions.known = list(known_values)
 
-    def check_contrast(t_shap: TShap, game_players: Players) -> TShap:
+    def check_contrast(t_shap: TShap, game_players: DecoderPlayers) -> TShap:
         # Without an image the text has the whole share, so that there is nothing to compare it
         # with.
         if picture is None:
@@ -271,7 +271,7 @@ def attribute_prompts(
 
 
 def _estimate_games(
-    coalitions: Coalitions, settings: PromptSettings
+    coalitions: DecoderCoalitions, settings: PromptSettings
 ) -> list[GameEstimate]:
     """Return the estimate of each game; the games are estimated together, so that they share masked
     images.
@@ -302,7 +302,7 @@ def build_players(
     prompt: Prompt,
     picture: PreparedImage | None,
     settings: PromptSettings,
-) -> Players:
+) -> DecoderPlayers:
     """Return the players of a prompt, chosen by the rules of a profile.
 
     Source:
@@ -346,7 +346,7 @@ def build_players(
 
 
 def begin_prompt_estimation(
-    players: Players, settings: PromptSettings
+    players: DecoderPlayers, settings: PromptSettings
 ) -> tuple[str, Estimation]:
     """Return the name of the estimator of a prompt, and an estimation that has not begun.
 
@@ -376,12 +376,12 @@ def begin_prompt_estimation(
         settings.fidelity, name, evaluations, settings.seed, settings.standard_error
     )
     return name, begin_estimation(
-        name, count, players.text_players, estimation_settings, players.always_visible
+        name, count, players.n_text_players, estimation_settings, players.always_visible
     )
 
 
 def _choose_estimator(
-    players: Players, evaluations: int, standard_error: float | None
+    players: DecoderPlayers, evaluations: int, standard_error: float | None
 ) -> str:
     """Return the estimator that `auto` takes for a prompt: `exact` if the budget allows it, else a
     sampler.

@@ -25,7 +25,7 @@ from waltz.explainer.players import (
 )
 from waltz.explainer.queries import Generation, Query, apply_family, generate_games
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.decoders.coalitions import Players
+from waltz.models.decoders.coalitions import DecoderPlayers
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.visible_image import render_decoder_view
 
@@ -138,7 +138,7 @@ def _build_explanations(
         view = cells = None
         if picture is not None and attribution.players is not None:
             view, cells = render_decoder_view(
-                decoder, picture, cast(Players, attribution.players), regions
+                decoder, picture, cast(DecoderPlayers, attribution.players), regions
             )
         explanations.append(
             Explanation(

@@ -77,8 +77,8 @@ def build_text_regroup(
         cells = number_encoder_pixels(encoder, image, regions)
 
     def regroup(
-        players: encoder_coalitions.Players, text: str
-    ) -> encoder_coalitions.Players:
+        players: encoder_coalitions.EncoderPlayers, text: str
+    ) -> encoder_coalitions.EncoderPlayers:
         players = group_text_players(
             players, text, players.text_input.spans, choice.text
         )
@@ -107,7 +107,9 @@ def build_prompt_regroup(
     """
     regions = choice.regions
 
-    def regroup(players: decoder_coalitions.Players) -> decoder_coalitions.Players:
+    def regroup(
+        players: decoder_coalitions.DecoderPlayers,
+    ) -> decoder_coalitions.DecoderPlayers:
         text = players.prompt.text
         # The prompt begins with the words of a template, which the user does not know, so that
         # spans are counted from the question.

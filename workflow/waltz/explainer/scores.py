@@ -14,7 +14,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.explainer.explanation import Explanation
 from waltz.explainer.players import PlayerChoice, PlayersCallback, build_text_regroup
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.encoders.coalitions import Players
+from waltz.models.encoders.coalitions import EncoderPlayers
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmaps import Heatmap
@@ -49,7 +49,7 @@ def explain_texts(
     view = render_encoder_view(encoder, image)
     explanations = []
     for attribution in attributions:
-        players = cast(Players, attribution.players)
+        players = cast(EncoderPlayers, attribution.players)
         explanations.append(
             Explanation(
                 name="caption",
@@ -72,7 +72,7 @@ def pair_with_foil(explanations: Sequence[Explanation]) -> Explanation:
 
 
 def _compute_relevance(
-    encoder: Encoder, players: Players, prepared: torch.Tensor
+    encoder: Encoder, players: EncoderPlayers, prepared: torch.Tensor
 ) -> Heatmap | None:
     """Return CLIP's attention relevance, summed over the tokens of each text player; None for other
     encoders.

@@ -127,19 +127,21 @@ def tabulate(encoder: LateEncoder, item: Item) -> Table:
     image = encoder.prepare_image(item.image)
     game = build_equations_players(encoder, encoder.tokenize(item.caption), image)
     # Row k is the vector of the mask with number k: (2**tokens, size) and (2**patches, size).
-    text_vectors = build_text_vectors(encoder, game)(enumerate_masks(game.text_players))
+    text_vectors = build_text_vectors(encoder, game)(
+        enumerate_masks(game.n_text_players)
+    )
     image_vectors = build_image_vectors(encoder, image, game)(
-        enumerate_masks(game.patches)
+        enumerate_masks(game.n_image_players)
     )
 
     text_orders = average_all_orders(
-        lambda masks: text_vectors[number_masks(masks)], game.text_players
+        lambda masks: text_vectors[number_masks(masks)], game.n_text_players
     )
     image_orders = average_all_orders(
-        lambda masks: image_vectors[number_masks(masks)], game.patches
+        lambda masks: image_vectors[number_masks(masks)], game.n_image_players
     )
     phi = np.concatenate(compute_shapley_values(text_orders, image_orders))
-    t_shap = 100 * float(compute_t_shap(phi[:, None], game.text_players))
+    t_shap = 100 * float(compute_t_shap(phi[:, None], game.n_text_players))
     return Table(encoder.scale * text_vectors @ image_vectors.T, t_shap, item.scene)
 
 

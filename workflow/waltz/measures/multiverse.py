@@ -21,11 +21,11 @@ from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import get_fidelity
 from waltz.measures.items import Item, derive_seed, read_items
 from waltz.measures.rows import SINGLE, average
-from waltz.models.encoders.coalitions import PUBLISHED_MASK, Players
+from waltz.models.encoders.coalitions import PUBLISHED_MASK, EncoderPlayers
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "multiverse"
-Change = Callable[[Players, str], Players]
+Change = Callable[[EncoderPlayers, str], EncoderPlayers]
 """Function from the players of a text and its image, and the text, to the players of another
 choice.
 """
@@ -68,7 +68,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FilledPlayers(Players):
+class FilledPlayers(EncoderPlayers):
     """Mask patches by a chosen pixel value instead of 0.
 
     Attributes:
@@ -91,19 +91,26 @@ class FilledPlayers(Players):
         return torch.where(is_hidden, fill, image)
 
 
-def fill_patches(players: Players, text: str, *, fill: float | str) -> Players:
+def fill_patches(
+    players: EncoderPlayers, text: str, *, fill: float | str
+) -> EncoderPlayers:
     """Return players whose masked patches have a chosen value instead of 0."""
     return FilledPlayers(**vars(players), fill=fill)
 
 
-def mask_by_id_0(players: Players, text: str) -> Players:
+def mask_by_id_0(players: EncoderPlayers, text: str) -> EncoderPlayers:
     """Return players whose masked tokens become id 0, as in the released code."""
     return replace(players, masked_id=PUBLISHED_MASK)
 
 
 def change_grid(
-    players: Players, text: str, *, step: int = 0, patches: int = 0, floor: bool = False
-) -> Players:
+    players: EncoderPlayers,
+    text: str,
+    *,
+    step: int = 0,
+    patches: int = 0,
+    floor: bool = False,
+) -> EncoderPlayers:
     """Return players with another grid.
 
     Args:
@@ -129,7 +136,10 @@ def change_grid(
     is_in_grid = (rows[:, None] < grid) & (columns < grid)
     cells = np.where(is_in_grid, rows[:, None] * grid + columns, grid**2)
     always_visible = np.concatenate(
-        [players.always_visible[: players.text_players], np.zeros(grid**2, dtype=bool)]
+        [
+            players.always_visible[: players.n_text_players],
+            np.zeros(grid**2, dtype=bool),
+        ]
     )
     return replace(
         players,
@@ -139,16 +149,16 @@ def change_grid(
     )
 
 
-def add_special_tokens(players: Players, text: str) -> Players:
+def add_special_tokens(players: EncoderPlayers, text: str) -> EncoderPlayers:
     """Return players that include the special tokens, which are masked like other tokens."""
     count = len(players.text_input.ids)
-    always_visible = np.zeros(count + players.patches, dtype=bool)
+    always_visible = np.zeros(count + players.n_image_players, dtype=bool)
     return replace(
         players, positions=tuple(range(count)), always_visible=always_visible
     )
 
 
-def group_words(players: Players, text: str) -> Players:
+def group_words(players: EncoderPlayers, text: str) -> EncoderPlayers:
     """Return players whose text players are whole words instead of tokens."""
     return group_text_players(players, text, players.text_input.spans, WORDS)
 
@@ -533,7 +543,7 @@ def compute_choice_t_shap(
         get_fidelity(choice.profile), estimator, budget, item_seed
     )
 
-    def change(players: Players, text: str) -> Players:
+    def change(players: EncoderPlayers, text: str) -> EncoderPlayers:
         for change_players in choice.changes:
             players = change_players(players, text)
         return players

@@ -36,7 +36,7 @@ from waltz.measures.plausibility import ALL
 from waltz.measures.rows import average
 from waltz.models import games
 from waltz.models.decoders.decoder import Decoder, PreparedImage
-from waltz.models.encoders.coalitions import Players
+from waltz.models.encoders.coalitions import EncoderPlayers
 from waltz.models.encoders.encoder import Encoder
 from waltz.sources.images import load_image, open_images
 
@@ -163,7 +163,7 @@ def mask_with_fault(
         # Patches that cover no pixel of what the model reads cannot be masked.
         covered = set(torch.unique(cells).tolist())
         always_visible[players.image] = [
-            patch not in covered for patch in range(players.patches)
+            patch not in covered for patch in range(players.n_image_players)
         ]
     # An index slip left the first patch out of those that are masked.
     if fault.shows_first_patch:
@@ -280,8 +280,10 @@ def compute_encoder_quantities(
 
         # The default binds this item's mask.
         def regroup(
-            players: Players, text: str, mask: Callable[[Players], Players] = mask
-        ) -> Players:
+            players: EncoderPlayers,
+            text: str,
+            mask: Callable[[EncoderPlayers], EncoderPlayers] = mask,
+        ) -> EncoderPlayers:
             return mask(players)
 
         item_seed = derive_seed(

@@ -44,30 +44,30 @@ class Players:
     groups: tuple[int, ...] | None = None
 
     @property
-    def text_players(self) -> int:
+    def n_text_players(self) -> int:
         """Number of text players."""
         if self.groups is None:
             return len(self.positions)
         return len(set(self.groups))
 
     @property
-    def patches(self) -> int:
+    def n_image_players(self) -> int:
         """Number of image players."""
-        return len(self.always_visible) - self.text_players
+        return len(self.always_visible) - self.n_text_players
 
     @property
     def text(self) -> slice:
         """Text players in a coalition."""
         if self.image_first:
-            return slice(self.patches, len(self))
-        return slice(0, self.text_players)
+            return slice(self.n_image_players, len(self))
+        return slice(0, self.n_text_players)
 
     @property
     def image(self) -> slice:
         """Image players in a coalition."""
         if self.image_first:
-            return slice(0, self.patches)
-        return slice(self.text_players, len(self))
+            return slice(0, self.n_image_players)
+        return slice(self.n_text_players, len(self))
 
     def __len__(self) -> int:
         """Number of all players."""
@@ -90,7 +90,7 @@ class Players:
         if self.groups is None:
             return [[position] for position in self.positions]
         # A group may have several positions, which need not be neighbors.
-        members: list[list[int]] = [[] for _ in range(self.text_players)]
+        members: list[list[int]] = [[] for _ in range(self.n_text_players)]
         for player, position in zip(self.groups, self.positions, strict=True):
             members[player].append(position)
         return members

@@ -26,7 +26,7 @@ from waltz.core.files.safe_names import is_safe_name
 from waltz.core.schema import OF_REGIONS
 from waltz.fidelity import Fidelity
 from waltz.model_registry import DETECTOR_KIND, VILBERT_DETECTOR_KIND, ModelSpec
-from waltz.models.encoders.coalitions import PROFILES, Players
+from waltz.models.encoders.coalitions import PROFILES, EncoderPlayers
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.networks.detector import Detector
 from waltz.models.networks.detector_checkpoint import (
@@ -408,7 +408,7 @@ def load_image_or_regions(
 
 def get_players_function(
     encoder: Encoder, fidelity: Fidelity, grid: int | None = None
-) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
+) -> Callable[[Encoder, TokenizedText, torch.Tensor], EncoderPlayers]:
     """Return the function that builds the players of an encoder.
 
     Args:
@@ -432,7 +432,7 @@ def get_players_function(
 
     def build_players(
         encoder: Encoder, text: TokenizedText, image: torch.Tensor
-    ) -> Players:
+    ) -> EncoderPlayers:
         return _build_region_players(
             PROFILES[fidelity.name](encoder, text, image), image, skipped_rows
         )
@@ -703,8 +703,8 @@ def _are_pixel_boxes(
 
 
 def _build_region_players(
-    players: Players, image: torch.Tensor, skipped_rows: int
-) -> Players:
+    players: EncoderPlayers, image: torch.Tensor, skipped_rows: int
+) -> EncoderPlayers:
     """Return the same text players with regions as image players; rows before these are always
     visible.
 
@@ -720,7 +720,7 @@ def _build_region_players(
     cells[:skipped_rows] = count
     cells[:, -BOX_NUMBERS:] = count
     always_visible = np.concatenate(
-        [players.always_visible[: players.text_players], np.zeros(count, dtype=bool)]
+        [players.always_visible[: players.n_text_players], np.zeros(count, dtype=bool)]
     )
     return replace(players, grid=0, cells=cells, always_visible=always_visible)
 

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.models.decoders.coalitions import Players
+from waltz.models.decoders.coalitions import DecoderPlayers
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.encoders.encoder import Encoder
 
@@ -22,7 +22,7 @@ not change the square.
 def render_decoder_view(
     decoder: Decoder,
     picture: PreparedImage,
-    players: Players,
+    players: DecoderPlayers,
     regions: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the image that a decoder sees, RGB in [0, 1] of shape (height, width, 3), and the

@@ -20,7 +20,7 @@ from waltz.core.text_diff import slice_span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import (
-    Coalitions,
+    EncoderCoalitions,
     build_equations_players,
     build_published_players,
 )
@@ -276,10 +276,10 @@ def test_coalitions_are_those_of_the_restatement(load, albef_folder, players_of)
     image = encoder.prepare_image(picture())
     players = players_of(encoder, encoder.tokenize(TEXTS[0]), image)
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
-    game = Coalitions(encoder, image, [players], torch.sigmoid)
+    game = EncoderCoalitions(encoder, image, [players], torch.sigmoid)
     values = game.values([masks])[0][:, 0]
-    ids = players.mask_text(masks[:, : players.text_players])
-    images = players.mask_image(image, masks[:, players.text_players :])
+    ids = players.mask_text(masks[:, : players.n_text_players])
+    images = players.mask_image(image, masks[:, players.n_text_players :])
     for row in range(6):
         logits = restated.match_logits(weights, CONFIG, images[row], ids[row])
         assert values[row] == pytest.approx(float(logits.softmax(dim=0)[1]), abs=1e-5)

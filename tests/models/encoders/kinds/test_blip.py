@@ -15,7 +15,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions, build_published_players
+from waltz.models.encoders.coalitions import EncoderCoalitions, build_published_players
 from waltz.models.encoders.kinds.blip import Blip
 
 MATCHER = Path("resources/scenes/models/matcher")
@@ -112,13 +112,13 @@ def test_coalitions_have_the_values_of_the_network(matcher):
     )
     players = build_published_players(matcher, matcher.tokenize("a dog runs."), image)
     masks = np.random.default_rng(2).random((20, len(players))) < 0.5
-    values = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][
-        :, 0
-    ]
+    values = EncoderCoalitions(matcher, image, [players], torch.sigmoid).values(
+        [masks]
+    )[0][:, 0]
     with torch.inference_mode():
         network_logits = matcher.network(
-            input_ids=players.mask_text(masks[:, : players.text_players]),
-            pixel_values=players.mask_image(image, masks[:, players.text_players :]),
+            input_ids=players.mask_text(masks[:, : players.n_text_players]),
+            pixel_values=players.mask_image(image, masks[:, players.n_text_players :]),
         ).itm_score.softmax(dim=-1)[:, 1]
     np.testing.assert_allclose(values, network_logits.numpy(), rtol=0, atol=1e-5)
 

@@ -23,7 +23,7 @@ from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.model_registry import ModelSpec, list_encoder_kinds
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import EncoderCoalitions
 from waltz.models.networks.array_inputs import compute_logits
 from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
 from waltz.models.regions import (
@@ -233,7 +233,7 @@ def test_the_global_region_is_no_player_and_keeps_the_mean_of_all(load, profile,
     players = get_players_function(encoder, get_fidelity(profile))(
         encoder, encoder.tokenize("the dog rides horse"), image
     )
-    assert (players.text_players, players.patches, len(players)) == (
+    assert (players.n_text_players, players.n_image_players, len(players)) == (
         words,
         REGIONS,
         words + REGIONS,
@@ -257,7 +257,7 @@ def test_coalitions_have_the_values_of_single_passes(load, kind):
     image, text = shown(encoder), encoder.tokenize("the dog rides horse")
     players = get_players_function(encoder, EQUATIONS)(encoder, text, image)
     masks = np.random.default_rng(1).random((24, len(players))) < 0.5
-    game = Coalitions(encoder, image, [players], torch.sigmoid)
+    game = EncoderCoalitions(encoder, image, [players], torch.sigmoid)
     values = game.values([masks])[0][:, 0]
     assert game.text_count == len({mask[:4].tobytes() for mask in masks}) < 24
     for mask, value in zip(masks, values, strict=True):
@@ -452,9 +452,9 @@ def test_a_coalition_hides_pixels_of_the_image_before_the_detector_finds_regions
     image, tokens = encoder.prepare_image(picture), encoder.tokenize(text)
     players = get_players_function(encoder, EQUATIONS)(encoder, tokens, image)
     masks = np.random.default_rng(1).random((6, len(players))) < 0.5
-    values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][
-        :, 0
-    ]
+    values = EncoderCoalitions(encoder, image, [players], torch.sigmoid).values(
+        [masks]
+    )[0][:, 0]
     detector = load_vilbert_detector(pyramid_file)
     stored = load(
         "vilbert",
@@ -462,8 +462,8 @@ def test_a_coalition_hides_pixels_of_the_image_before_the_detector_finds_regions
     )
     for mask, value in zip(masks, values, strict=True):
         words, patches = (
-            mask[: players.text_players],
-            mask[players.text_players :].reshape(players.grid, players.grid),
+            mask[: players.n_text_players],
+            mask[players.n_text_players :].reshape(players.grid, players.grid),
         )
         hidden = image.clone()
         rows, columns = (

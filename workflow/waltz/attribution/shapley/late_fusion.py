@@ -39,7 +39,7 @@ from waltz.attribution.shapley.regression import (
 )
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.models.batches import ProgressCallback, ignore_progress, run_in_halves
-from waltz.models.encoders.coalitions import Players, cut_evenly, join_states
+from waltz.models.encoders.coalitions import EncoderPlayers, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.games import split_rows
 
@@ -328,7 +328,10 @@ class FactorisedEstimate:
 
 
 def choose_estimator(
-    encoder: Encoder, players: Players, budget: int, standard_error: float | None = None
+    encoder: Encoder,
+    players: EncoderPlayers,
+    budget: int,
+    standard_error: float | None = None,
 ) -> str:
     """Return the name of the estimator that a budget allows: exact values, else a regression, else
     permutations.
@@ -377,7 +380,7 @@ class _CachedVectors:
 def compute_factorised(
     encoder: LateEncoder,
     image: torch.Tensor,
-    games: Sequence[Players],
+    games: Sequence[EncoderPlayers],
     budget: int | None = None,
     seed: int = 0,
     interactions: bool = False,
@@ -431,7 +434,7 @@ class _SharedImages:
         self._vectors: dict[int, _CachedVectors] = {}
         self._means: dict[tuple[int, int], ModalityMeans] = {}
 
-    def get_vectors(self, game: Players) -> _CachedVectors:
+    def get_vectors(self, game: EncoderPlayers) -> _CachedVectors:
         """Return the function that computes the vectors of masked images; it keeps those that
         earlier texts needed.
         """
@@ -441,7 +444,7 @@ class _SharedImages:
         return self._vectors[game.grid]
 
     def average(
-        self, game: Players, patches: int, passes: int
+        self, game: EncoderPlayers, patches: int, passes: int
     ) -> tuple[ModalityMeans, int]:
         """Return the means of a game's patches, and the number of new passes.
 
@@ -465,7 +468,7 @@ class _SharedImages:
 
 def _estimate_game(
     encoder: LateEncoder,
-    game: Players,
+    game: EncoderPlayers,
     images: _SharedImages,
     interactions: bool,
     standard_error: float | None,
@@ -506,7 +509,7 @@ def _estimate_game(
     # Players that are never masked have no interactions: their entries stay 0.
     cross = None
     if interactions:
-        cross = np.zeros((game.text_players, game.patches))
+        cross = np.zeros((game.n_text_players, game.n_image_players))
         cross[np.ix_(free_tokens, free_patches)] = (
             encoder.scale * compute_cross_interactions(text, image)
         )
@@ -563,7 +566,10 @@ def _split_budget(tokens: int, patches: int, budget: int) -> tuple[int, int]:
 
 
 def _combine_modalities(
-    encoder: LateEncoder, game: Players, text: ModalityMeans, image: ModalityMeans
+    encoder: LateEncoder,
+    game: EncoderPlayers,
+    text: ModalityMeans,
+    image: ModalityMeans,
 ) -> tuple[Estimate, float, float]:
     """Return the estimate of a game, the standard error of T-SHAP, and the number of random pairs
     behind it.
@@ -571,7 +577,7 @@ def _combine_modalities(
     The number is infinite for exact values; with two regressions it is the smaller number.
     """
     free_tokens, free_patches = _find_free_players(game)
-    free = np.concatenate([free_tokens, free_patches + game.text_players])
+    free = np.concatenate([free_tokens, free_patches + game.n_text_players])
     # A player that is never masked adds nothing: its value stays 0.
     phi = np.zeros(len(game))
     phi[free] = encoder.scale * np.concatenate(compute_shapley_values(text, image))
@@ -593,7 +599,7 @@ def _combine_modalities(
         fitted=bool(parts),
     )
     fewest_pairs = min(map(len, parts), default=math.inf)
-    return estimate, compute_parts_error(parts, phi, game.text_players), fewest_pairs
+    return estimate, compute_parts_error(parts, phi, game.n_text_players), fewest_pairs
 
 
 def _compute_end_value(
@@ -603,22 +609,24 @@ def _compute_end_value(
     return np.array([encoder.scale * float(text @ image) + encoder.bias])
 
 
-def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
+def _find_free_players(game: EncoderPlayers) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of the tokens, and of the patches, that coalitions mask: two int64 arrays."""
     is_free = ~game.always_visible
-    return np.flatnonzero(is_free[: game.text_players]), np.flatnonzero(
-        is_free[game.text_players :]
+    return np.flatnonzero(is_free[: game.n_text_players]), np.flatnonzero(
+        is_free[game.n_text_players :]
     )
 
 
 def build_text_vectors(
-    encoder: LateEncoder, game: Players, progress: ProgressCallback = ignore_progress
+    encoder: LateEncoder,
+    game: EncoderPlayers,
+    progress: ProgressCallback = ignore_progress,
 ) -> Vectors:
     """Return the function that computes the text vectors for masks of a game's maskable tokens."""
     free_tokens, _ = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
-        ids = game.mask_text(_extend_masks(masks, free_tokens, game.text_players))
+        ids = game.mask_text(_extend_masks(masks, free_tokens, game.n_text_players))
 
         def encode(first: int, last: int) -> States:
             return encoder.encode_text(ids[first:last].to(encoder.device))
@@ -633,14 +641,14 @@ def build_text_vectors(
 def build_image_vectors(
     encoder: LateEncoder,
     image: torch.Tensor,
-    game: Players,
+    game: EncoderPlayers,
     progress: ProgressCallback = ignore_progress,
 ) -> Vectors:
     """Return the function that computes the image vectors for masks of a game's maskable patches."""
     _, free_patches = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
-        patch_masks = _extend_masks(masks, free_patches, game.patches)
+        patch_masks = _extend_masks(masks, free_patches, game.n_image_players)
 
         def encode(first: int, last: int) -> States:
             return encoder.encode_image(game.mask_image(image, patch_masks[first:last]))

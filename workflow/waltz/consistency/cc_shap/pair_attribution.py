@@ -113,7 +113,7 @@ def attribute_pairs(
             explanation.token_ids,
             suffix_counts,
             settings.fidelity,
-            patches=0 if answer.players is None else answer.players.patches,
+            patches=0 if answer.players is None else answer.players.n_image_players,
             image_first=answer.text_slice.start > 0,
         )
         answer_side = SideAttribution(answer, answer_players)

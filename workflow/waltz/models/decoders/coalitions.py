@@ -50,7 +50,7 @@ NO_CELLS = torch.zeros(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Players(games.Players):
+class DecoderPlayers(games.Players):
     """The players of one prompt of a decoder.
 
     `cells` broadcasts to the shape of the pixels, or is of shape (height, width) of the raw image
@@ -104,7 +104,7 @@ class Players(games.Players):
 
     def can_mask_image(self, picture: PreparedImage) -> bool:
         """Return whether masking changes the image; False if every pixel has the masked value."""
-        inside = self.cells < self.patches
+        inside = self.cells < self.n_image_players
         if self.raw:
             return bool(np.asarray(picture.image.convert("RGB"))[inside.numpy()].any())
         return bool((picture.pixels * inside.to(picture.pixels.device)).any())
@@ -117,7 +117,7 @@ def build_equations_players(
     *,
     positions: Sequence[int] | None = None,
     grid: int | None = None,
-) -> Players:
+) -> DecoderPlayers:
     """Return the players of the thesis's definitions: tokens that are not special, and patches that
     cover the image.
 
@@ -145,7 +145,7 @@ def build_equations_players(
     # A player whose masking changes nothing is always visible.
     fixed_text = _find_fixed_text(prompt, positions, {decoder.masked_id})
     fixed_patches = _find_empty_patches(cells, grid)
-    return Players(
+    return DecoderPlayers(
         prompt=prompt,
         positions=tuple(positions),
         masked_id=decoder.masked_id,
@@ -164,7 +164,7 @@ def build_published_players(
     unmasked_ids: Collection[int] = (),
     grid: int | None = None,
     raw: bool = False,
-) -> Players:
+) -> DecoderPlayers:
     """Return the players of the released scripts for decoders: first patches, then all ids; other
     pixels stay visible.
 
@@ -198,7 +198,7 @@ def build_published_players(
         prompt, positions, {*unmasked_ids, masked_id}, decoder.count_fixed_ids(prompt)
     )
     fixed_patches = _find_empty_patches(cells, grid)
-    return Players(
+    return DecoderPlayers(
         prompt=prompt,
         positions=tuple(positions),
         masked_id=masked_id,
@@ -415,7 +415,7 @@ class Game:
         value: A key of `continuations.OUTCOMES`.
     """
 
-    players: Players
+    players: DecoderPlayers
     targets: tuple[int, ...]
     value: str
 
@@ -483,7 +483,7 @@ def _number_beginnings(states: States, beginnings: Sequence[Row]) -> ReadBeginni
     )
 
 
-class Coalitions(CoalitionValues[Players]):
+class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
     """The games of one image (or none) with its prompts (answer, explanation), and the values that
     are known so far.
 

@@ -29,7 +29,7 @@ PUBLISHED_MASK = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Players(games.Players):
+class EncoderPlayers(games.Players):
     """The players of one text and image of an encoder, text first; `cells` is of shape (height,
     width).
 
@@ -50,7 +50,7 @@ class Players(games.Players):
         # (k, length): one row of ids for each coalition.
         ids = np.tile(np.asarray(self.text_input.ids, dtype=np.int64), (len(masks), 1))
         positions = np.asarray(self.positions, dtype=np.int64)
-        visible = self.spread_text(masks | self.always_visible[: self.text_players])
+        visible = self.spread_text(masks | self.always_visible[: self.n_text_players])
         ids[:, positions] = np.where(visible, ids[:, positions], self.masked_id)
         return torch.from_numpy(ids)
 
@@ -63,7 +63,7 @@ class Players(games.Players):
         Returns:
             Shape (k, channels, height, width).
         """
-        visible = masks | self.always_visible[self.text_players :]
+        visible = masks | self.always_visible[self.n_text_players :]
         # A last column of ones: pixels in no patch have this number in `cells`, and are always
         # visible.
         visible = np.concatenate(
@@ -74,22 +74,22 @@ class Players(games.Players):
 
     def can_mask_text(self) -> bool:
         """Return whether masking changes the text; False if every token is the masked token."""
-        hidden = self.mask_text(np.zeros((1, self.text_players), dtype=bool))
-        visible = self.mask_text(np.ones((1, self.text_players), dtype=bool))
+        hidden = self.mask_text(np.zeros((1, self.n_text_players), dtype=bool))
+        visible = self.mask_text(np.ones((1, self.n_text_players), dtype=bool))
         return not torch.equal(hidden, visible)
 
     def can_mask_image(self, image: torch.Tensor) -> bool:
         """Return whether masking changes the prepared image; False if every pixel has the masked
         value.
         """
-        hidden = self.mask_image(image, np.zeros((1, self.patches), dtype=bool))
-        visible = self.mask_image(image, np.ones((1, self.patches), dtype=bool))
+        hidden = self.mask_image(image, np.zeros((1, self.n_image_players), dtype=bool))
+        visible = self.mask_image(image, np.ones((1, self.n_image_players), dtype=bool))
         return not torch.equal(hidden, visible)
 
 
 def build_published_players(
     encoder: Encoder, text: TokenizedText, image: torch.Tensor, grid: int | None = None
-) -> Players:
+) -> EncoderPlayers:
     """Return the players of the published code: all ids, and patches of `side // p` pixels; other
     pixels stay visible.
 
@@ -113,7 +113,7 @@ def build_published_players(
     # Rounded down: pixels at the right and lower edge lie in no patch.
     edges = [length // grid * np.arange(grid + 1) for length in image.shape[-2:]]
     cells = _number_patches(edges, image, grid)
-    return Players(
+    return EncoderPlayers(
         text_input=text,
         positions=tuple(range(n_ids)),
         masked_id=PUBLISHED_MASK,
@@ -125,7 +125,7 @@ def build_published_players(
 
 def build_equations_players(
     encoder: Encoder, text: TokenizedText, image: torch.Tensor, grid: int | None = None
-) -> Players:
+) -> EncoderPlayers:
     """Return the players of the thesis's definitions: no special tokens, every pixel in some patch.
 
     Args:
@@ -145,7 +145,7 @@ def build_equations_players(
         np.round(np.linspace(0, length, grid + 1)).astype(int)
         for length in image.shape[-2:]
     ]
-    return Players(
+    return EncoderPlayers(
         text_input=text,
         positions=positions,
         masked_id=encoder.masked_id,
@@ -208,7 +208,7 @@ class _NewCoalitions:
         )
 
 
-class Coalitions(CoalitionValues[Players]):
+class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
     """The games of one image with its texts (caption, foil), and the values that are known so far.
 
     The inputs that are computed together depend on the requested coalitions only. So the first of
@@ -228,7 +228,7 @@ class Coalitions(CoalitionValues[Players]):
         self,
         encoder: Encoder,
         image: torch.Tensor,
-        players: Sequence[Players],
+        players: Sequence[EncoderPlayers],
         outcome: Outcome,
     ) -> None:
         """Prepare the games, with no values known."""
@@ -254,7 +254,7 @@ class Coalitions(CoalitionValues[Players]):
         """Add the values of new coalitions of the games with one grid."""
         coalitions = []
         for game, keys in enumerate(new):
-            n_text = self.players[game].text_players
+            n_text = self.players[game].n_text_players
             # The key of a coalition is its text players, then its image players.
             text_rows = self._encode_texts(game, [key[:n_text] for key in keys])
             coalitions.append(
@@ -318,7 +318,7 @@ class Coalitions(CoalitionValues[Players]):
     def _encode_images(self, grid: int, images: Sequence[bytes]) -> States:
         """Return the states of some masked images."""
         players = next(players for players in self.players if players.grid == grid)
-        masks = join_rows(images, players.patches)
+        masks = join_rows(images, players.n_image_players)
         self.image_count += len(images)
 
         def encode(first: int, last: int) -> States:
@@ -336,7 +336,7 @@ class Coalitions(CoalitionValues[Players]):
         # Many coalitions share a masked text: each distinct text is encoded once in all rounds.
         missing = text_states.list_missing(list(dict.fromkeys(texts)))
         for batch in cut_evenly(missing, self.encoder.texts_per_batch):
-            ids = players.mask_text(join_rows(batch, players.text_players)).to(
+            ids = players.mask_text(join_rows(batch, players.n_text_players)).to(
                 self.encoder.device
             )
 

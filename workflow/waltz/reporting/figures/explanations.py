@@ -28,7 +28,7 @@ from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.core.text_diff import Span
 from waltz.models.decoders.coalitions import (
-    Players,
+    DecoderPlayers,
     build_equations_players,
     build_published_players,
 )
@@ -376,7 +376,7 @@ without an image.
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
 EXPLAINED = ("answer", "explanation")
 """Generated texts that are explained, in their order from top to bottom."""
-PLAYERS: Mapping[str, Callable[..., Players]] = {
+PLAYERS: Mapping[str, Callable[..., DecoderPlayers]] = {
     "equations": build_equations_players,
     "published": build_published_players,
 }
