@@ -135,20 +135,16 @@ def test_the_resource_has_swigs_verbs(shared_data: Path) -> None:
 
 def test_relations_of_the_resource_hold_both_ways() -> None:
     verbs = read_verbs()
-    back = {
-        "synonym": "synonyms",
-        "antonym": "antonyms",
-        "hypernym": "hyponyms",
-        "hyponym": "hypernyms",
+    inverses = {
+        "synonym": "synonym",
+        "antonym": "antonym",
+        "hypernym": "hyponym",
+        "hyponym": "hypernym",
     }
     for verb in verbs.values():
-        for name, inverse in back.items():
-            for other in getattr(verb, f"{name}s"):
-                assert verb.name in getattr(verbs[other], inverse), (
-                    verb.name,
-                    name,
-                    other,
-                )
+        for relation, inverse in inverses.items():
+            for name in verb.related[relation]:
+                assert verb.name in verbs[name].related[inverse]
     assert verbs["buying"].find_relation("selling") == "antonym"
     assert verbs["educating"].find_relation("teaching") == "hypernym"
     assert verbs["peeing"].find_relation("urinating") == "synonym"

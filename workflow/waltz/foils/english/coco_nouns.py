@@ -14,9 +14,13 @@ import yaml
 from spacy.tokens import Doc, Token
 
 from waltz.foils.english.nouns import pluralize, singularize
+from waltz.foils.english.patterns import TokenPattern
 
 MENTIONS = 2
 """Number of captions of an image that must mention a noun; FOIL-it takes such a noun as salient."""
+NOUN = TokenPattern(tags=("NN", "NNS"))
+COMPOUND = TokenPattern(relations=("compound",))
+HYPHEN = TokenPattern(words=("-",))
 NO_NOUN = "the caption has no noun of a category of COCO with others of its kind"
 NOT_SALIENT = "no other caption of the image mentions the noun"
 
@@ -64,10 +68,10 @@ def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
     Args:
         captions: Lower-cased words of each caption of the image.
     """
+    words = set().union(*captions)
     absent_nouns = []
     for category in read_categories()[noun]:
-        is_mentioned = any(_mentions(words, category) for words in captions)
-        if category != noun and not is_mentioned:
+        if category != noun and not _mentions(words, category):
             absent_nouns.append(category)
     return absent_nouns
 
@@ -78,13 +82,11 @@ def _mentions(words: set[str], noun: str) -> bool:
 
 def _is_noun_alone(token: Token) -> bool:
     """Return True for a noun that is part of neither a compound nor a hyphened word."""
-    if token.tag_ not in ("NN", "NNS") or token.dep_ == "compound":
-        return False
-    if any(child.dep_ == "compound" for child in token.children):
+    if not NOUN.matches(token) or COMPOUND.matches_any((token, *token.children)):
         return False
     # The parser splits hyphened words at their hyphens.
     neighbors = token.doc[max(token.i - 1, 0) : token.i + 2]
-    return all(neighbor.text != "-" for neighbor in neighbors)
+    return not HYPHEN.matches_any(neighbors)
 
 
 def _read_singular(token: Token) -> str:

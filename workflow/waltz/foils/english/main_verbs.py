@@ -1,24 +1,23 @@
 """The main verb of an English caption, also where the parser takes the verb for a noun."""
 
+from itertools import chain, takewhile
+
 from lemminflect import getAllLemmas
 from spacy.tokens import Doc, Token
 
+from waltz.foils.english.patterns import TokenPattern
+
 VERB_TAGS = frozenset({"VB", "VBZ", "VBP", "VBD", "VBG", "VBN"})
-SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
-QUANTITIES = frozenset(
-    {
-        "couple",
-        "dozen",
-        "few",
-        "hundred",
-        "lot",
-        "many",
-        "million",
-        "number",
-        "pair",
-        "thousand",
+SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass", "expl", "csubj"})
+ROOT = TokenPattern(relations={"ROOT"})
+PLURAL_NOUN = TokenPattern(tags={"NNS", "NNPS"})
+BEFORE_NOUN = TokenPattern(tags={"JJ", "NN", "NNP"})
+INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
+QUANTITY = TokenPattern(
+    words={
+        "couple", "dozen", "few", "hundred", "lot", "many", "million", "number", "pair", "thousand",
     }
-)
+)  # fmt: skip
 """Words after `a` that a plural noun can follow ("a few dogs")."""
 
 
@@ -29,37 +28,30 @@ def find_main_verb(doc: Doc) -> Token | None:
     form of `be` where there is no lexical verb ("A boy is in the snow."). The main verb of a
     caption that is not a sentence is its first verb ("A man riding a wave").
     """
-    root = next((token for token in doc if token.dep_ == "ROOT"), None)
+    root = next(filter(ROOT.matches, doc), None)
     if root is not None and _is_predicate(root):
         return root
-
     # The root is no verb: either the parser took the verb for a noun, or the caption is no
     # sentence.
-    for token in doc:
-        if _is_mistaken_noun(token):
-            return token
-    for token in doc:
-        is_verb = token.tag_ in VERB_TAGS and token.dep_ not in ("amod", "aux")
-        if is_verb and _can_be_verb(token):
-            return token
-    return None
+    mistaken_nouns = filter(_is_mistaken_noun, doc)
+    return next(chain(mistaken_nouns, filter(_is_verb, doc)), None)
 
 
 def find_subjects(verb: Token) -> list[Token]:
     """Return the heads of the subjects of a verb in a parse, in the order of the text."""
-    return [child for child in verb.children if child.dep_ in SUBJECTS]
+    return SUBJECT.select(verb.children)
 
 
 def _is_predicate(root: Token) -> bool:
+    """Return True for a root that is the main verb, also where the parser takes it for a noun."""
     subjects = find_subjects(root)
     # "a girl wrings": the parser takes subject and verb together for the subject of another word.
-    if any(_is_singular_with_verb(subject) for subject in subjects):
+    if any(map(_is_singular_with_verb, subjects)):
         return False
-    if root.pos_ in ("VERB", "AUX"):
-        return True
+    if root.pos_ != "NOUN":
+        return root.pos_ in ("VERB", "AUX")
     # A verb that the parser took for a noun still has a subject before it.
-    has_subject_before = any(subject.i < root.i for subject in subjects)
-    return root.pos_ == "NOUN" and has_subject_before
+    return SUBJECT.matches_any(root.lefts)
 
 
 def _is_mistaken_noun(token: Token) -> bool:
@@ -69,13 +61,9 @@ def _is_mistaken_noun(token: Token) -> bool:
     if _is_singular_with_verb(token):
         return True
     # A singular noun cannot follow a plural one: in "men surf" the second word is a verb.
-    follows_plural = token.nbor(-1).tag_ in ("NNS", "NNPS")
-    is_singular = token.tag_ == "NN"
-    return (
-        follows_plural
-        and is_singular
-        and token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
-    )
+    if token.tag_ != "NN" or not PLURAL_NOUN.matches(token.nbor(-1)):
+        return False
+    return token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
 
 
 def _is_singular_with_verb(token: Token) -> bool:
@@ -86,16 +74,18 @@ def _is_singular_with_verb(token: Token) -> bool:
         return False
 
     # Go left over the nouns and adjectives between the article and the word.
-    start = token.i
-    while start > 0 and token.doc[start - 1].tag_ in ("JJ", "NN", "NNP"):
-        start -= 1
-    if start == 0 or token.doc[start - 1].lower_ not in ("a", "an"):
+    words_before = reversed(token.doc[: token.i])
+    words = list(takewhile(BEFORE_NOUN.matches, words_before))
+    start = token.i - len(words)
+    follows_article = start > 0 and INDEFINITE_ARTICLE.matches(token.doc[start - 1])
+    is_quantity = QUANTITY.matches_any(words)  # "a couple dogs" has a plural noun
+    return bool(words) and follows_article and not is_quantity
+
+
+def _is_verb(token: Token) -> bool:
+    """Return True for a verb that is neither an auxiliary nor a modifier of a noun ("running
+    water").
+    """
+    if token.tag_ not in VERB_TAGS or token.dep_ in ("amod", "aux"):
         return False
-
-    words = {word.lower_ for word in token.doc[start : token.i]}
-    is_quantity = bool(words & QUANTITIES)  # "a couple dogs" has a plural noun
-    return bool(words) and not is_quantity
-
-
-def _can_be_verb(token: Token) -> bool:
-    return bool(getAllLemmas(token.lower_).keys() & {"VERB", "AUX"})
+    return not getAllLemmas(token.lower_).keys().isdisjoint({"VERB", "AUX"})

@@ -4,6 +4,7 @@ other number.
 The functions correct known mistakes of the parser on captions.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from waltz.foils.english.nouns import (
     Number,
     singularize,
 )
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
 
 DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
 LEFT_OF_NOUN = {
@@ -33,13 +35,37 @@ LEFT_OF_NOUN = {
 NEGATED = "the caption says that there is none"
 EACH_ONE = "the caption speaks of each one"
 IN_PREPOSITION = "the noun is part of a preposition"
-PLACE_NOUNS = {"back", "front", "side", "top"}
+PLACE_PREPOSITION = re.compile("(in|on) (back|front|side|top) of")
 PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "nearby"}
 """Adverbs that the parser tags as nouns."""
 HYPHENS = {"-", "/", "–"}
 
 SUBJECTS = {"nsubj", "nsubjpass"}
-RELATIVE_PRONOUNS = {"who", "that", "which"}
+VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
+AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
+CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
+RELATIVE_SUBJECT = TokenPattern(words={"who", "that", "which"}, relations=SUBJECTS)
+CONJUNCTION = TokenPattern(words={"and"}, parts_of_speech={"CCONJ"})
+CONJUNCT = TokenPattern(relations={"conj"})
+
+LISTED_NOUN = TokenPattern(
+    parts_of_speech={"NOUN"}, tags={"NN", "NNS"}, relations={"conj", "appos"}
+)
+"""Noun of a list or an apposition ("a cat" in "dogs, a cat")."""
+COMPOUND_SUBJECT = TokenPattern(
+    parts_of_speech={"NOUN"}, tags={"NNS"}, relations={"compound"}
+)
+"""Subject that the parser takes for a part of a compound ("dogs" in "dogs swim")."""
+NOUN_BEFORE_BREAK = TokenPattern(parts_of_speech={"NOUN", "PROPN", "ADJ"})
+
+SINGULAR_VERB = TokenPattern(tags={"VBZ", "NNS"})
+"""Verb in -s; the parser may take it for a plural noun."""
+PLURAL_VERBS = (
+    TokenPattern(tags={"VBP", "NN"}),
+    # As root or conjunct the tag of an infinitive is a mistake for the present.
+    TokenPattern(tags={"VB"}, relations={"ROOT", "conj"}),
+)
+"""Present tenses without -s; infinitives agree with no subject."""
 TO_PLURAL = {
     "is": "are",
     "was": "were",
@@ -49,6 +75,8 @@ TO_PLURAL = {
     "am": "are",
 }
 TO_SINGULAR = {"are": "is", "were": "was", "'re": " is", "have": "has", "do": "does"}
+IRREGULAR_FORMS: dict[Number, dict[str, str]] = {"pl": TO_PLURAL, "sg": TO_SINGULAR}
+"""Forms of irregular verbs in a number, by their form in the other number."""
 
 MALE = {
     "boy", "brother", "businessman", "dad", "father", "fireman", "gentleman", "grandfather", "groom", "guy", "husband",
@@ -77,6 +105,18 @@ SINGULAR_FORMS = {
 """Singular forms of each plural pronoun: for things and unknown gender, for male and for female
 nouns.
 """
+PRONOUN = TokenPattern(parts_of_speech={"PRON"}, words={*PLURAL_FORMS, *SINGULAR_FORMS})
+CHANGING_PRONOUNS: dict[Number, TokenPattern] = {
+    "pl": TokenPattern(words=PLURAL_FORMS),
+    "sg": TokenPattern(words=SINGULAR_FORMS),
+}
+"""Pronouns that have another form in a number."""
+EXCLUDED_NOUNS = {
+    **dict.fromkeys(("it", "its", "itself"), PEOPLE),
+    **dict.fromkeys(("she", "her", "herself"), MALE),
+    **dict.fromkeys(("he", "him", "his", "himself"), FEMALE),
+}
+"""Nouns to which a pronoun does not refer because of its gender; plurals show no gender."""
 ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
 """Countable nouns with one form for singular and plural."""
 
@@ -107,7 +147,7 @@ def find_noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
     inside_chunks: set[int] = set()
     # Phrases from the chunks of the parser, then nouns that it left outside its chunks.
     for chunk in doc.noun_chunks:
-        inside_chunks.update(token.i for token in chunk)
+        inside_chunks.update(range(chunk.start, chunk.end))
         phrases += _split_chunk(chunk)
     for token in doc:
         if token.i not in inside_chunks and _is_free_noun(token):
@@ -141,22 +181,21 @@ def _is_name(phrase: NounPhrase) -> bool:
         return False
     head = phrase.head
     # At the start of a text a capital says nothing.
-    if phrase.start > 0 and head.tag_ in {"NNP", "NNPS"} and head.is_title:
+    has_telling_capital = phrase.start > 0 and head.is_title
+    if has_telling_capital and head.tag_ in {"NNP", "NNPS"}:
         return True
     words = _get_words(phrase)
-    return len(words) > 1 and all(word.tag_ == "NNP" for word in words)
+    return len(words) > 1 and {word.tag_ for word in words} == {"NNP"}
 
 
 def _has_hyphen(phrase: NounPhrase) -> bool:
     """Return True where a hyphen or slash joins the phrase to the word before or after it."""
     doc = phrase.head.doc
-    if phrase.stem > 0:
-        before = doc[phrase.stem - 1]
-        if before.text in HYPHENS and not before.whitespace_:
-            return True
-    if phrase.head.whitespace_ or phrase.head.i + 1 == len(doc):
-        return False
-    return str(phrase.head.nbor(1).text) in HYPHENS
+    end = phrase.head.i + 1
+    # A space between the hyphen and the phrase separates them: "a dog - cat".
+    before = doc[max(phrase.stem - 1, 0) : phrase.stem].text_with_ws
+    after = doc[end - 1 : end + 1].text.removeprefix(phrase.head.text)
+    return before in HYPHENS or after in HYPHENS
 
 
 def explain_rejection(phrase: NounPhrase) -> str | None:
@@ -178,28 +217,19 @@ def explain_rejection(phrase: NounPhrase) -> str | None:
 def _is_in_preposition(phrase: NounPhrase) -> bool:
     """Return True for the noun of "in front of" or "on top of"."""
     head = phrase.head
-    if phrase.start != head.i or head.lower_ not in PLACE_NOUNS:
+    if phrase.start != head.i:
         return False
-    if head.i == 0 or head.i == len(head.doc) - 1:
-        return False
-    return head.nbor(-1).lower_ in {"in", "on"} and head.nbor(1).lower_ == "of"
+    words = head.doc[max(head.i - 1, 0) : head.i + 2]
+    return PLACE_PREPOSITION.fullmatch(words.text.lower()) is not None
 
 
 def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
     """Yield the noun phrases of a chunk of the parser, which may join several phrases."""
-    head = chunk.root
-    before = chunk.doc[max(head.i - 1, 0)]
-    # "a dog outdoors": the parser takes the adverb for the head of a compound.
-    if (
-        head.lower_ in PLACE_ADVERBS
-        and head.i > chunk.start
-        and before.dep_ in {"compound", "nmod"}
-    ):
-        head = before
-        before = chunk.doc[max(head.i - 1, 0)]
+    head = _find_head(chunk)
     if head.pos_ not in {"NOUN", "PROPN"} or head.lower_ in PLACE_ADVERBS:
         return
 
+    before = chunk.doc[max(head.i - 1, 0)]
     if _is_verb_after_subject(head, before, chunk):
         yield NounPhrase(
             before, chunk.start, _find_stem(chunk.start, before), verb=head
@@ -208,14 +238,23 @@ def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
 
     # "a bathtub, window and a sink" is one chunk of three phrases.
     start = chunk.start
-    for token in chunk[1:-1]:
-        if not _is_break(token):
-            continue
+    for token in filter(_is_break, chunk[1:-1]):
         noun = token.nbor(-1)
-        if noun.pos_ in {"NOUN", "PROPN", "ADJ"}:
+        if NOUN_BEFORE_BREAK.matches(noun):
             yield NounPhrase(noun, start, _find_stem(start, noun))
         start = token.i + 1
     yield NounPhrase(head, start, _find_stem(start, head))
+
+
+def _find_head(chunk: Span) -> Token:
+    """Return the head of a chunk, without an adverb that the parser takes for the head of a
+    compound ("a dog outdoors").
+    """
+    root = chunk.root
+    if root.lower_ not in PLACE_ADVERBS or root.i == chunk.start:
+        return root
+    before = root.nbor(-1)
+    return before if before.dep_ in {"compound", "nmod"} else root
 
 
 def _is_break(token: Token) -> bool:
@@ -256,13 +295,9 @@ def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
 
 def _is_free_noun(token: Token) -> bool:
     """Return True for a noun that is the head of a phrase although the parser has no chunk for it."""
-    if token.pos_ != "NOUN" or token.tag_ not in {"NN", "NNS"}:
-        return False
-    if token.dep_ == "compound":
-        # The subject of the verb.
-        return bool(token.tag_ == "NNS" and token.head.pos_ == "VERB")
-    is_listed = token.dep_ in {"conj", "appos"}
-    return is_listed and token.lower_ not in PLACE_ADVERBS
+    if COMPOUND_SUBJECT.matches(token):
+        return bool(token.head.pos_ == "VERB")
+    return LISTED_NOUN.matches(token) and token.lower_ not in PLACE_ADVERBS
 
 
 def _build_outside_chunks(head: Token) -> NounPhrase:
@@ -309,7 +344,7 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
     word = noun.lower_
     # One form for both numbers: only a determiner or numeral can decide.
     if word in ALIKE:
-        words_before = {child.lower_ for child in noun.children if child.i < noun.i}
+        words_before = {child.lower_ for child in noun.lefts}
         if words_before & PLURAL_QUANTITIES:
             return ("pl",)
         if words_before & SINGULAR_DETERMINERS:
@@ -358,33 +393,23 @@ def find_existential_verb(first: Token) -> Token | None:
 def inflect_verb(verb: Token, number: Number) -> str | None:
     """Return the form of a verb in a number; None where the verb needs no other form."""
     word = verb.lower_
-    irregular_forms = TO_PLURAL if number == "pl" else TO_SINGULAR
-    if word in irregular_forms:
-        return irregular_forms[word]
-    if word in TO_PLURAL or word in TO_SINGULAR:
-        return None  # it has the number already
-
+    if word in TO_PLURAL | TO_SINGULAR:
+        return IRREGULAR_FORMS[number].get(word)  # None: it has the number already
     if number == "pl":
-        # The parser may tag a verb in -s as a plural noun.
-        is_singular = verb.tag_ in {"VBZ", "NNS"} and word.endswith("s")
+        is_singular = SINGULAR_VERB.matches(verb) and word.endswith("s")
         return _inflect(word, "VBP") if is_singular else None
-
-    # Infinitives agree with no subject; as root or conjunct the tag VB is a mistake for the
-    # present.
-    is_infinitive = verb.tag_ == "VB" and verb.dep_ not in {"ROOT", "conj"}
-    if is_infinitive:
-        return None
-    is_present = verb.tag_ in {"VBP", "VB", "NN"} or (
-        verb.tag_ == "VBD" and _is_base_form(word)
-    )
-    return _inflect(word, "VBZ") if is_present else None
+    is_plural = matches_one_of(verb, PLURAL_VERBS) or _is_mistaken_past(verb)
+    return _inflect(word, "VBZ") if is_plural else None
 
 
-def _is_base_form(word: str) -> bool:
-    """Return True for a word that the parser took for a past tense although it can only be a
+def _is_mistaken_past(verb: Token) -> bool:
+    """Return True for a verb that the parser took for a past tense although it can only be a
     present tense ("pat").
     """
-    return getLemma(word, "VERB") == (word,) and word not in getInflection(word, "VBD")
+    word = verb.lower_
+    is_base_form = getLemma(word, "VERB") == (word,)
+    is_past_form = word in getInflection(word, "VBD")
+    return verb.tag_ == "VBD" and is_base_form and not is_past_form
 
 
 def _inflect(word: str, tag: str) -> str | None:
@@ -411,9 +436,8 @@ def _find_finite_verbs(subject: Token) -> Iterator[Token]:
     if is_subject and not _is_coordinated(subject, _get_finite(clause)):
         yield from _add_conjuncts(clause)
     # "a man who is surfing": the verb of the relative clause agrees with the noun.
-    for relative in subject.children:
-        if relative.dep_ == "relcl" and _has_relative_subject(relative):
-            yield from _add_conjuncts(relative)
+    for relative in filter(_is_clause_of_noun, subject.children):
+        yield from _add_conjuncts(relative)
 
 
 def _add_conjuncts(verb: Token) -> Iterator[Token]:
@@ -422,11 +446,9 @@ def _add_conjuncts(verb: Token) -> Iterator[Token]:
     """
     finite = _get_finite(verb)
     yield finite
-    for conjunct in verb.conjuncts:
-        if conjunct.i < verb.i or conjunct.pos_ not in {"VERB", "AUX"}:
-            continue
+    for conjunct in VERB.select(verb.conjuncts):
         # A clause with another subject agrees with that subject.
-        if any(child.dep_ in (*SUBJECTS, "expl") for child in conjunct.children):
+        if conjunct.i < verb.i or CLAUSE_SUBJECT.matches_any(conjunct.children):
             continue
         # In "is sitting and eating" the one auxiliary is the finite verb of both.
         shares_auxiliary = finite != verb and _get_finite(conjunct) == conjunct
@@ -436,16 +458,16 @@ def _add_conjuncts(verb: Token) -> Iterator[Token]:
 
 def _get_finite(verb: Token) -> Token:
     """Return the first auxiliary of a verb; the verb itself where it has no auxiliary."""
-    return next(
-        (child for child in verb.children if child.dep_ in {"aux", "auxpass"}), verb
-    )
+    return next(filter(AUXILIARY.matches, verb.children), verb)
 
 
 def _is_coordinated(subject: Token, verb: Token) -> bool:
     """Return True where a subject is part of a list, also where the parser does not mark the list."""
-    if any(child.dep_ == "conj" for child in subject.children):
-        return True
-    return _is_followed_by_and(subject, verb) or _is_preceded_by_and(subject)
+    return (
+        CONJUNCT.matches_any(subject.children)
+        or _is_followed_by_and(subject, verb)
+        or _is_preceded_by_and(subject)
+    )
 
 
 def _is_followed_by_and(subject: Token, verb: Token) -> bool:
@@ -453,8 +475,8 @@ def _is_followed_by_and(subject: Token, verb: Token) -> bool:
     and a bird sit".
     """
     between = subject.doc[subject.i + 1 : verb.i]
-    has_and = any(token.lower_ == "and" and token.pos_ == "CCONJ" for token in between)
-    if not has_and or any(token.pos_ == "VERB" for token in between):
+    parts_of_speech = {token.pos_ for token in between}
+    if "VERB" in parts_of_speech or not CONJUNCTION.matches_any(between):
         return False
     return between[0].text in {",", "and"} and between[-1].text != ","
 
@@ -464,14 +486,12 @@ def _is_preceded_by_and(subject: Token) -> bool:
     first = subject.left_edge.i
     if first < 2 or subject.doc[first - 1].lower_ != "and":
         return False
-    return not any(token.pos_ in {"VERB", "AUX"} for token in subject.doc[:first])
+    return not VERB.matches_any(subject.doc[:first])
 
 
-def _has_relative_subject(clause: Token) -> bool:
-    return any(
-        child.dep_ in SUBJECTS and child.lower_ in RELATIVE_PRONOUNS
-        for child in clause.children
-    )
+def _is_clause_of_noun(clause: Token) -> bool:
+    """Return True for a relative clause whose subject is the relative pronoun: "a man who surfs"."""
+    return clause.dep_ == "relcl" and RELATIVE_SUBJECT.matches_any(clause.children)
 
 
 def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
@@ -482,12 +502,11 @@ def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
     the phrase of the pronoun modifies.
     """
     antecedents = {}
-    for token in doc:
-        if token.pos_ != "PRON" or token.lower_ not in (PLURAL_FORMS | SINGULAR_FORMS):
-            continue
-        antecedent = _find_antecedent(token, nouns)
-        if antecedent is not None:
-            antecedents[token] = antecedent
+    for pronoun in PRONOUN.select(doc):
+        for noun in nouns:
+            if noun.i < pronoun.i and _can_refer(pronoun, noun):
+                antecedents[pronoun] = noun
+                break
     return antecedents
 
 
@@ -497,12 +516,12 @@ def find_anaphors(
     """Yield the pronouns that refer to a noun, each with its form in a number; pronouns of that
     number are skipped.
     """
-    for pronoun, antecedent in antecedents.items():
-        if antecedent != noun:
+    for pronoun in CHANGING_PRONOUNS[number].select(antecedents):
+        if antecedents[pronoun] != noun:
             continue
-        if number == "pl" and pronoun.lower_ in PLURAL_FORMS:
+        if number == "pl":
             yield pronoun, _pluralize(pronoun)
-        elif number == "sg" and pronoun.lower_ in SINGULAR_FORMS:
+        else:
             yield pronoun, _singularize(pronoun, noun)
 
 
@@ -525,13 +544,6 @@ def _singularize(pronoun: Token, noun: Token) -> str:
     return neuter
 
 
-def _find_antecedent(pronoun: Token, nouns: Sequence[Token]) -> Token | None:
-    return next(
-        (noun for noun in nouns if noun.i < pronoun.i and _can_refer(pronoun, noun)),
-        None,
-    )
-
-
 def _can_refer(pronoun: Token, noun: Token) -> bool:
     """Return True where number, position in the clause and gender allow that a pronoun refers to a
     noun.
@@ -540,20 +552,12 @@ def _can_refer(pronoun: Token, noun: Token) -> bool:
     number = "pl" if word in SINGULAR_FORMS else "sg"
     if number not in list_numbers(noun):
         return False
-    is_reflexive = word.endswith(("self", "selves"))
-    if (
-        pronoun.tag_ == "PRP"
-        and not is_reflexive
-        and _is_excluded_by_clause(pronoun, noun)
-    ):
+    if noun.lower_ in EXCLUDED_NOUNS.get(word, ()):
         return False
-    if word in SINGULAR_FORMS:
-        return True  # plural pronouns show no gender
-    if word in {"it", "its", "itself"}:
-        return noun.lower_ not in PEOPLE
-    if word in {"she", "her", "herself"}:
-        return noun.lower_ not in MALE
-    return noun.lower_ not in FEMALE
+    # The position in the clause restricts only personal pronouns that are not reflexive.
+    is_reflexive = word.endswith(("self", "selves"))
+    is_free = pronoun.tag_ != "PRP" or is_reflexive
+    return is_free or not _is_excluded_by_clause(pronoun, noun)
 
 
 def _is_excluded_by_clause(pronoun: Token, noun: Token) -> bool:

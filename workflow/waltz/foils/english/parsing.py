@@ -64,8 +64,8 @@ def normalize_caption(caption: str) -> str:
     lower case.
     """
     text = " ".join(caption.split())
-    letters = [letter for letter in text if letter.isalpha()]
-    n_capitals = sum(letter.isupper() for letter in letters)
+    letters = list(filter(str.isalpha, text))
+    n_capitals = sum(map(str.isupper, letters))
     is_mostly_capitals = n_capitals > len(letters) / 2
     if len(letters) > 1 and is_mostly_capitals:
         text = text.lower()

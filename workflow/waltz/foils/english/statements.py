@@ -6,8 +6,10 @@ dog(s) shown`. Source: thesis 3.3 and A.1, existence and counting.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, groupby, takewhile
+from operator import itemgetter
 
 from lemminflect import getInflection
 from spacy.tokens import Doc, Token
@@ -15,14 +17,19 @@ from spacy.tokens import Doc, Token
 from waltz.foils.candidates import Refusal, Row
 from waltz.foils.english.nouns import get_engine, pluralize, singularize
 from waltz.foils.english.parsing import parse
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
 
 IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
 """Plural verbs whose singular is irregular."""
 
 NOT_COUNTING = "the question asks for no number"
+NOTHING_COUNTED = "the question does not name what it counts"
+TWO_READINGS = "the question can be read in two ways"
 
 BE = ("is", "are", "was", "were")
-DO = ("do", "does", "did")
+DO_TAGS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
+"""Penn tag of each form of `do`, which the full verb of the statement takes over."""
+DO = tuple(DO_TAGS)
 HAVE = ("have", "has", "had")
 MODALS = ("can", "could", "will", "would", "may", "might", "must", "should")
 AUXILIARIES = frozenset((*BE, *DO, *HAVE, *MODALS))
@@ -33,7 +40,37 @@ PLURAL_TAGS = ("NN", "NNS", "NNP", "NNPS", "VBZ", "JJ", "VB", "FW")
 NOUN_TAGS = ("NN", "NNS", "NNP", "NNPS")
 RELATIVE_TAGS = ("WDT", "WP", "WRB")
 BELIEF_VERBS = ("think", "believe", "guess", "suppose", "say", "look")
-ESTIMATE_WORDS = ("approximately", "approx", "roughly", "estimate")
+ESTIMATE = TokenPattern(words=("approximately", "approx", "roughly", "estimate"))
+FINITE_VERB = TokenPattern(tags=FINITE_TAGS)
+ROOT = TokenPattern(relations=("ROOT",))
+ROOT_VERB = TokenPattern(tags=FINITE_TAGS, relations=("ROOT",))
+NOUN = TokenPattern(tags=NOUN_TAGS)
+SUBJECT_START = TokenPattern(tags=("PRP", "DT", "PRP$", *NOUN_TAGS))
+"""First word of a subject that is not the counted things ("you", "the man")."""
+EQUATED = TokenPattern(tags=(*NOUN_TAGS, "DT"))
+OBJECT = TokenPattern(relations=("pobj",))
+NOT = TokenPattern(words=("not", "n't"))
+
+CLAUSE_STARTS = (
+    TokenPattern(words=("?", ".", ";", ",")),
+    TokenPattern(tags=RELATIVE_TAGS, words=("how", "what", "why", "when")),
+)
+"""Words with which another question or clause begins."""
+CLAUSE_IN_NOUN = "a possessor or a relative clause stands by what the question counts"
+REFUSED_WORDS = (
+    (TokenPattern(tags=(*RELATIVE_TAGS, "POS")), CLAUSE_IN_NOUN),
+    (TokenPattern(words=("that",)), CLAUSE_IN_NOUN),
+    (TokenPattern(tags=("CC",)), "the question counts several things together"),
+)
+"""Words that must not be among the counted words, each with the reason for a refusal."""
+MAIN_VERB_TAGS = {
+    **dict.fromkeys(DO, ("VB", "VBP")),
+    **dict.fromkeys(MODALS, ("VB",)),
+    **dict.fromkeys(HAVE, ("VB", "VBN", "VBD")),
+}
+"""Tags of the full verb that an auxiliary precedes, with another subject between them."""
+STATE_TAGS = ("IN", "TO", "VBG", "VBN", "RP")
+"""Tags of the first word of a place or a participle after "There are dogs"."""
 TIME_UNITS = frozenset(
     ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "times")
 )
@@ -127,6 +164,24 @@ class Statement:
         return f"{text[0].upper()}{text[1:]}."
 
 
+@dataclass(frozen=True)
+class CountingQuestion:
+    """The parts of a question: `How many` + counted things + finite verb + tail.
+
+    Attributes:
+        counted: Words between "how many" and the verb.
+        noun: The counted noun among them; None where parts of something are counted ("of the dog's
+            legs").
+        verb: The finite verb.
+        tail: Words after the verb.
+    """
+
+    counted: list[Token]
+    noun: Token | None
+    verb: Token
+    tail: list[Token]
+
+
 def get_noun_forms(noun: str, tag: str) -> Forms:
     """Return singular and plural of a noun that may have either number: "cacti", "person", "sheep".
 
@@ -171,13 +226,10 @@ def parse_counting_questions(
     """Yield each row with the parse of its question, in order, or with a refusal where no "how
     many" begins it.
     """
-    counting_questions = [row["question"] for row in rows if _asks_how_many(row)]
-    docs = parse(counting_questions)
+    docs = parse(row["question"] for row in filter(_asks_how_many, rows))
     for row in rows:
-        if _asks_how_many(row):
-            yield row, next(docs)
-        else:
-            yield row, Refusal(NOT_COUNTING)
+        parsed = next(docs) if _asks_how_many(row) else Refusal(NOT_COUNTING)
+        yield row, parsed
 
 
 def _asks_how_many(row: Row) -> bool:
@@ -191,18 +243,14 @@ def convert_question(question: Doc) -> Statement | Refusal:
     are _ dogs shown.". In "How many cars are red?", "How many people wear hats?" and "How many dogs
     can be seen?" the counted things stay the subject.
     """
-    words = [token for token in question if not token.is_space]
-    # The parser makes tokens of punctuation and line breaks.
-    while words and words[-1].text in (".", "?", "!"):
-        words.pop()
+    words = _list_words(question)
     if [word.lower_ for word in words[:2]] != ["how", "many"]:
         return Refusal("the question does not begin with 'How many'")
-    if any(word.lower_ in ESTIMATE_WORDS for word in words):
+    if ESTIMATE.matches_any(words):
         return Refusal("the question asks for an estimate")
-    if any(_opens_question(word) for word in words[2:]):
+    if any(map(_opens_question, words[2:])):
         return Refusal("there is another question in it")
 
-    # "How many" + counted things + finite verb + the words after it.
     verb_index = _find_verb(words)
     counted = words[2:verb_index]  # all words where there is no verb
     noun = _find_noun(counted)
@@ -210,18 +258,24 @@ def convert_question(question: Doc) -> Statement | Refusal:
         return noun
     if verb_index is None:
         return _state_existence(counted, noun, IS_ARE, [])
-    return _convert_predicate(counted, noun, words[verb_index], words[verb_index + 1 :])
+    tail = words[verb_index + 1 :]
+    return _convert_predicate(CountingQuestion(counted, noun, words[verb_index], tail))
+
+
+def _list_words(question: Doc) -> list[Token]:
+    """Return the words of a question, without line breaks and the punctuation at its end."""
+    words = [token for token in question if not token.is_space]
+    while words and words[-1].text in (".", "?", "!"):
+        words.pop()
+    return words
 
 
 def _opens_question(word: Token) -> bool:
     """Return True where another question or clause begins at a word."""
-    if word.text in ("?", ".", ";", ","):
+    if matches_one_of(word, CLAUSE_STARTS):
         return True
-    if word.tag_ not in RELATIVE_TAGS:
-        return False
-    if word.lower_ in ("how", "what", "why", "when"):
-        return True
-    return word.i > 0 and word.nbor(-1).lower_ in ("and", ",")
+    # "and who is sitting": any relative word after a conjunction or comma.
+    return word.tag_ in RELATIVE_TAGS and word.nbor(-1).lower_ in ("and", ",")
 
 
 def _find_verb(words: list[Token]) -> int | None:
@@ -230,11 +284,9 @@ def _find_verb(words: list[Token]) -> int | None:
     It is the first auxiliary, or an earlier full verb that is the root of the parse.
     """
     for index, word in enumerate(words[2:], 2):
-        if word.lower_ in AUXILIARIES:
-            return index
         # The word directly after "how many" is counted, whatever the parser says.
-        is_full_verb = word.tag_ in FINITE_TAGS and word.dep_ == "ROOT"
-        if is_full_verb and index > 2:
+        is_full_verb = index > 2 and ROOT_VERB.matches(word)
+        if is_full_verb or word.lower_ in AUXILIARIES:
             return index
     return None
 
@@ -244,26 +296,16 @@ def _find_noun(counted: list[Token]) -> Token | Refusal | None:
     legs").
     """
     if not counted:
-        return Refusal("the question does not name what it counts")
+        return Refusal(NOTHING_COUNTED)
     if counted[0].lower_ == "of":
         return None
     if counted[0].lower_ in ("more", "less", "fewer"):
         return Refusal("the question compares")
-    if any(_belongs_to_clause(word) for word in counted):
-        return Refusal(
-            "a possessor or a relative clause stands by what the question counts"
-        )
-    if any(word.tag_ == "CC" for word in counted):
-        return Refusal("the question counts several things together")
+    for pattern, reason in REFUSED_WORDS:
+        if pattern.matches_any(counted):
+            return Refusal(reason)
     noun = find_counted_noun(counted)
-    if noun.tag_ in ("RB", "IN", "EX"):
-        return Refusal("the question does not name what it counts")
-    return noun
-
-
-def _belongs_to_clause(word: Token) -> bool:
-    """Return True for the sign of a possessor ('s), and for a word that begins a relative clause."""
-    return word.tag_ in (*RELATIVE_TAGS, "POS") or word.lower_ == "that"
+    return Refusal(NOTHING_COUNTED) if noun.tag_ in ("RB", "IN", "EX") else noun
 
 
 def find_counted_noun(words: list[Token], plural: bool = True) -> Token:
@@ -276,27 +318,34 @@ def find_counted_noun(words: list[Token], plural: bool = True) -> Token:
     phrase = _cut_phrase(words, plural)
     if plural:
         # The last of the first plurals in a row: "legs" in "table legs of the dogs".
-        plurals = [index for index, word in enumerate(phrase) if _is_plural(word)]
-        for index in plurals:
-            if index + 1 not in plurals:
-                return phrase[index]
+        plurals = _find_first_run(map(_is_plural, phrase))
+        if plurals:
+            return phrase[plurals[-1]]
 
     # The last of the first nouns in a row, but "people" in "people skiing".
-    nouns = [index for index, word in enumerate(phrase) if word.tag_ in NOUN_TAGS]
-    for index in nouns:
-        if index + 1 not in nouns or _names_action(phrase[index + 1]):
+    nouns = _find_first_run(map(NOUN.matches, phrase))
+    for index in nouns[:-1]:
+        if _names_action(phrase[index + 1]):
             return phrase[index]
+    if nouns:
+        return phrase[nouns[-1]]
     return phrase[-1] if plural else phrase[0]
+
+
+def _find_first_run(flags: Iterable[bool]) -> list[int]:
+    """Return the consecutive indices of the first True values; none where all are False."""
+    for flag, group in groupby(enumerate(flags), key=itemgetter(1)):
+        if flag:
+            return [index for index, _ in group]
+    return []
 
 
 def _cut_phrase(words: list[Token], plural: bool) -> list[Token]:
     """Return the words up to the first word that cannot precede the noun; the first of all words is
     always kept.
     """
-    for index, word in enumerate(words):
-        if index > 0 and _ends_phrase(word, plural):
-            return words[:index]
-    return words
+    rest = takewhile(lambda word: not _ends_phrase(word, plural), words[1:])
+    return [words[0], *rest]
 
 
 def _is_plural(word: Token) -> bool:
@@ -312,53 +361,47 @@ def _ends_phrase(word: Token, plural: bool) -> bool:
 
 
 def _names_action(word: Token) -> bool:
-    return bool(
-        word.lower_ == "present" or (word.tag_ == "NN" and word.lower_.endswith("ing"))
-    )
+    """Return True for a word that is an action of the noun before it: "skiing" in "people skiing"."""
+    is_gerund = word.tag_ == "NN" and word.lower_.endswith("ing")
+    return is_gerund or bool(word.lower_ == "present")
 
 
-def _convert_predicate(
-    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]
-) -> Statement | Refusal:
-    """Return the statement of a question, or a refusal, from its finite verb and the words after
-    it.
-
-    Args:
-        counted: Words between "how many" and the verb.
-        noun: The counted noun among them.
-        tail: Words after the verb.
-    """
-    auxiliary = verb.lower_
-    # "How many people swim?": nothing follows, so the counted things are the subject.
-    if not tail and auxiliary not in BE:
-        return _state_subject(counted, noun, verb, tail)
+def _convert_predicate(question: CountingQuestion) -> Statement | Refusal:
+    """Return the statement of a question that has a finite verb, or a refusal."""
+    auxiliary = question.verb.lower_
     if auxiliary in BE:
-        return _convert_be(counted, noun, verb, tail)
-    # "How many dogs do you see?" has another subject; "How many dogs do not sit?" has not.
+        return _convert_be(question)
+    if not _has_other_subject(question):
+        return _state_subject(question)
+
+    main = _find_main_verb(question.tail, MAIN_VERB_TAGS[auxiliary])
+    # "How many dogs has the man?": without a full verb, `have` may be the full verb.
+    if main is None and auxiliary in HAVE:
+        return Refusal(TWO_READINGS) if auxiliary == "has" else _state_subject(question)
+    return _invert(question, main)
+
+
+def _has_other_subject(question: CountingQuestion) -> bool:
+    """Return True where the subject follows an auxiliary, so that it is not the counted things.
+
+    "How many dogs can he see?" has another subject, "How many dogs can be seen?" and "How many
+    people swim?" have not.
+    """
+    auxiliary = question.verb.lower_
+    if not question.tail or auxiliary not in MAIN_VERB_TAGS:
+        return False
+    first = question.tail[0]
     if auxiliary in DO:
-        if tail[0].lower_ in ("not", "n't"):
-            return _state_subject(counted, noun, verb, tail)
-        return _invert(counted, noun, verb, tail, _find_main_verb(tail, ("VB", "VBP")))
-
-    # "How many dogs can he see?" has another subject; "How many dogs can be seen?" has not.
-    has_other_subject = auxiliary in (*HAVE, *MODALS) and _opens_subject(tail[0])
-    if not has_other_subject:
-        return _state_subject(counted, noun, verb, tail)
-    if auxiliary in MODALS:
-        return _invert(counted, noun, verb, tail, _find_main_verb(tail, ("VB",)))
-    main = _find_main_verb(tail, ("VB", "VBN", "VBD"))
-    if main is not None:
-        return _invert(counted, noun, verb, tail, main)
-    if auxiliary == "has":
-        return Refusal("the question can be read in two ways")
-    return _state_subject(counted, noun, verb, tail)
+        return not NOT.matches(first)  # "How many dogs do not sit?"
+    return SUBJECT_START.matches(first)
 
 
-def _convert_be(
-    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]
-) -> Statement | Refusal:
+def _convert_be(question: CountingQuestion) -> Statement | Refusal:
     """Return the statement of a question whose finite verb is a form of `be`, or a refusal."""
-    be = get_verb_forms(verb.text, verb.tag_, "be")
+    counted = question.counted
+    noun = question.noun
+    tail = question.tail
+    be = get_verb_forms(question.verb.text, question.verb.tag_, "be")
     if not tail:
         return _state_existence(counted, noun, be, [])  # "How many dogs are?"
     first = tail[0]
@@ -366,53 +409,62 @@ def _convert_be(
         return _state_existence(counted, noun, be, tail[1:])
 
     # "How many dogs is the man walking?": another subject and a participle follow.
-    main = _find_main_verb(tail, ("VBG", "VBN")) if _opens_subject(first) else None
-    if main is not None:
-        is_definite = first.tag_ in ("DT", "PRP$") and tail[main].tag_ == "VBG"
-        if is_definite or tail[main].dep_ == "ROOT":
-            return _invert(counted, noun, verb, tail, main)
-    if main is not None or first.tag_ == "PRP":
-        return Refusal("the question can be read in two ways")
+    if SUBJECT_START.matches(first):
+        main = _find_main_verb(tail, ("VBG", "VBN"))
+        if main is not None:
+            return _convert_participle(question, main)
+    if first.tag_ == "PRP":
+        return Refusal(TWO_READINGS)
 
     if _describes_state(tail):
         return _state_existence(counted, noun, be, tail)
-    if any(word.tag_ in (*NOUN_TAGS, "DT") for word in tail[:2]):
+    if EQUATED.matches_any(tail[:2]):
         return Refusal("the question equates what it counts with something")
-    return _state_subject(counted, noun, verb, tail)  # "How many cars are red?"
+    return _state_subject(question)  # "How many cars are red?"
 
 
-def _opens_subject(word: Token) -> bool:
-    return word.tag_ in ("PRP", "DT", "PRP$", *NOUN_TAGS)
+def _convert_participle(question: CountingQuestion, main: int) -> Statement | Refusal:
+    """Return the statement of "How many dogs is the man walking?", or a refusal.
+
+    Args:
+        main: Index of the participle in the tail.
+    """
+    participle = question.tail[main]
+    is_definite = question.tail[0].tag_ in ("DT", "PRP$")
+    is_active = is_definite and participle.tag_ == "VBG"
+    if is_active or participle.dep_ == "ROOT":
+        return _invert(question, main)
+    return Refusal(TWO_READINGS)
 
 
 def _find_main_verb(tail: list[Token], tags: tuple[str, ...]) -> int | None:
     """Return the index of the full verb after a subject: the root of the parse, else the first word
     with such a tag.
     """
-    indices = [
-        index for index, word in enumerate(tail) if index > 0 and word.tag_ in tags
-    ]
-    for index in indices:
-        if tail[index].dep_ == "ROOT":
-            return index
-    return indices[0] if indices else None
+    # The first word belongs to the subject.
+    verbs = TokenPattern(tags=tags).select(tail[1:])
+    if not verbs:
+        return None
+    main = next(filter(ROOT.matches, verbs), verbs[0])
+    return tail.index(main)
 
 
 def _describes_state(tail: list[Token]) -> bool:
     """Return True for words that may follow "There are dogs": a place, a participle, or a passing
     state.
     """
-    # Adverbs before the first word that counts are skipped, but for those that are a state
-    # themselves ("outside").
-    words = (
-        word
-        for word in tail
-        if word.tag_ != "RB" or PASSING_STATE.fullmatch(word.lower_)
-    )
+    # Adverbs come before it, but some are a state themselves ("outside").
+    words = dropwhile(_is_mere_adverb, tail)
     first = next(words, tail[-1])
-    if first.tag_ in ("IN", "TO", "VBG", "VBN", "RP"):
-        return True
-    return PASSING_STATE.fullmatch(first.lower_) is not None
+    return first.tag_ in STATE_TAGS or _is_passing_state(first)
+
+
+def _is_mere_adverb(word: Token) -> bool:
+    return word.tag_ == "RB" and not _is_passing_state(word)
+
+
+def _is_passing_state(word: Token) -> bool:
+    return PASSING_STATE.fullmatch(word.lower_) is not None
 
 
 def _state_existence(
@@ -423,23 +475,16 @@ def _state_existence(
     )
 
 
-def _state_subject(
-    counted: list[Token], noun: Token | None, verb: Token, tail: list[Token]
-) -> Statement:
+def _state_subject(question: CountingQuestion) -> Statement:
+    """Return the statement in which the counted things are the subject."""
+    verb = question.verb
     forms = get_verb_forms(verb.text, verb.tag_, verb.lemma_)
-    rest = join_tokens(tail)
-    if rest.startswith("n't"):
-        rest = "not" + rest[3:]
-    return Statement("", NO_FORMS, *_split_phrase(counted, noun), forms, rest)
+    rest = re.sub("^n't", "not", join_tokens(question.tail))
+    phrase = _split_phrase(question.counted, question.noun)
+    return Statement("", NO_FORMS, *phrase, forms, rest)
 
 
-def _invert(
-    counted: list[Token],
-    noun: Token | None,
-    verb: Token,
-    tail: list[Token],
-    main: int | None,
-) -> Statement | Refusal:
+def _invert(question: CountingQuestion, main: int | None) -> Statement | Refusal:
     """Return the statement of a question with another subject: "do you see" becomes "You see _
     dogs.".
 
@@ -447,49 +492,43 @@ def _invert(
     dogs.").
 
     Args:
-        tail: Words after the auxiliary `verb`: subject, full verb, all other words.
-        main: Index of the full verb in `tail`.
+        main: Index of the full verb in the tail, which is subject + full verb + all other words.
     """
-    if not main:
+    if main is None:
         return Refusal("the question has no full verb")
-    # tail = subject + full verb + rest
-    subject = tail[:main]
-    full_verb = tail[main]
-    rest = tail[main + 1 :]
+    full_verb = question.tail[main]
+    rest = question.tail[main + 1 :]
     # "How many dogs do you think are shown?" asks for a belief about the image.
-    has_second_verb = any(word.tag_ in FINITE_TAGS for word in rest)
-    if has_second_verb and full_verb.lemma_ in BELIEF_VERBS:
+    if full_verb.lemma_ in BELIEF_VERBS and FINITE_VERB.matches_any(rest):
         return Refusal("the question asks for a belief")
 
-    words = [join_tokens(subject), *_inflect_after(verb.lower_, full_verb)]
+    words = [join_tokens(question.tail[:main])]
+    words += _inflect_after(question.verb.lower_, full_verb)
     # "How many dogs does he play with?" becomes "He plays with _ dogs."
-    if full_verb.lemma_ != "have" and rest and _is_preposition_alone(rest[0]):
+    has_preposition = bool(rest) and _is_preposition_alone(rest[0])
+    if has_preposition and full_verb.lemma_ != "have":
         words.append(rest.pop(0).text)
     # "They have been open exactly 60 years.": measures of time stand at the end.
+    noun = question.noun
     if noun is not None and noun.lower_ in TIME_UNITS:
         words.append(join_tokens(rest))
         rest = []
-    opening = " ".join(words)
-    return Statement(
-        opening, NO_FORMS, *_split_phrase(counted, noun), NO_FORMS, join_tokens(rest)
-    )
+    phrase = _split_phrase(question.counted, noun)
+    return Statement(" ".join(words), NO_FORMS, *phrase, NO_FORMS, join_tokens(rest))
 
 
 def _is_preposition_alone(word: Token) -> bool:
     """Return True for a preposition or particle that no object follows."""
-    if word.tag_ not in ("IN", "RP", "TO"):
-        return False
-    return not any(child.dep_ == "pobj" and child.i > word.i for child in word.children)
+    return word.tag_ in ("IN", "RP", "TO") and not OBJECT.matches_any(word.rights)
 
 
 def _inflect_after(auxiliary: str, verb: Token) -> list[str]:
     """Return the verb of the statement: "do you see" gives `see`, "does he hold" `holds`, "can we
     see" `can see`.
     """
-    tag = {"do": "VBP", "does": "VBZ", "did": "VBD"}.get(auxiliary)
-    if tag is None:
+    if auxiliary not in DO_TAGS:
         return [auxiliary, verb.text]
-    return [inflect_verb(verb.lower_, tag)]
+    return [inflect_verb(verb.lower_, DO_TAGS[auxiliary])]
 
 
 def _split_phrase(counted: list[Token], noun: Token | None) -> tuple[str, Forms, str]:

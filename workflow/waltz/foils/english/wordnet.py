@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -32,10 +33,14 @@ COLUMNS = ("verb", "base", "synonyms", "antonyms", "hypernyms", "hyponyms")
 Relation = Literal["antonym", "synonym", "hypernym", "hyponym"]
 RELATIONS: tuple[Relation, ...] = ("synonym", "antonym", "hypernym", "hyponym")
 """The relations, in the order of their columns in `verbs.tsv`."""
+PRECEDENCE: tuple[Relation, ...] = ("antonym", "synonym", "hypernym", "hyponym")
+"""The relations; of several relations between two verbs the first one counts."""
 
 POINTERS: dict[str, Relation] = {"!": "antonym", "@": "hypernym", "~": "hyponym"}
 """Relation of each symbol in the data files of WordNet."""
 
+HEAD_START = "  "
+"""Beginning of the lines at the head of a file of WordNet, which contains the license."""
 SINGLE_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
@@ -46,30 +51,22 @@ class Verb:
     Attributes:
         name: The verb as an -ing form.
         base: Base form.
-        synonyms: Names of verbs that share a synset with the verb.
-        antonyms: Names of verbs with a contrary sense.
-        hypernyms: Names of verbs directly above one of its synsets.
-        hyponyms: Names of verbs directly below one of its synsets.
+        related: Names of verbs by relation: synonyms share a synset with the verb, antonyms have a
+            contrary sense, hypernyms are directly above one of its synsets, hyponyms directly below.
     """
 
     name: str
     base: str
-    synonyms: frozenset[str]
-    antonyms: frozenset[str]
-    hypernyms: frozenset[str]
-    hyponyms: frozenset[str]
+    related: Mapping[Relation, frozenset[str]]
 
     def find_relation(self, verb: str) -> Relation | None:
         """Return the first of four relations that a verb has to this verb in any sense; None
         without a relation.
         """
-        relations: tuple[tuple[Relation, frozenset[str]], ...] = (
-            ("antonym", self.antonyms),
-            ("synonym", self.synonyms),
-            ("hypernym", self.hypernyms),
-            ("hyponym", self.hyponyms),
-        )
-        return next((relation for relation, verbs in relations if verb in verbs), None)
+        for relation in PRECEDENCE:
+            if verb in self.related[relation]:
+                return relation
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
     """Return the 504 verbs of SWiG by name, with their relations."""
     path = Path(folder) / "verbs.tsv"
     lines = read_lines(path)
-    if not lines or tuple(lines[0].split("\t")) != COLUMNS:
+    if lines[:1] != ["\t".join(COLUMNS)]:
         raise UserError(
             f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it again"
         )
@@ -116,7 +113,8 @@ def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
                 f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it again"
             )
         name, base, *related = cells
-        verbs[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
+        names = (frozenset(cell.split()) for cell in related)
+        verbs[name] = Verb(name, base, dict(zip(RELATIONS, names, strict=True)))
     return verbs
 
 
@@ -188,12 +186,8 @@ def _list_verbs(root: Path, verbs: Sequence[str]) -> list[str]:
         related = _find_related(bases[verb], synsets, senses)
         cells = [verb, bases[verb]]
         for relation in RELATIONS:
-            names = [
-                name
-                for name in verbs
-                if name != verb and bases[name] in related[relation]
-            ]
-            cells.append(" ".join(sorted(names)))
+            names = {name for name in verbs if bases[name] in related[relation]}
+            cells.append(" ".join(sorted(names - {verb})))
         lines.append("\t".join(cells))
     return lines
 
@@ -216,17 +210,23 @@ def _find_related(
     for name in senses.get(base, ()):
         synset = synsets[name]
         related["synonym"].update(synset.words)
-        for pointer in synset.pointers:
-            if pointer.symbol not in POINTERS or pointer.part_of_speech != "v":
-                continue
+        for pointer in filter(_is_verb_relation, synset.pointers):
             # 0 stands for the whole synset: hypernymy is of synsets, antonymy of words, numbered from 1.
-            if pointer.source_word and synset.words[pointer.source_word - 1] != base:
-                continue
-            target_words = synsets[pointer.target].words
-            if pointer.target_word:
-                target_words = [target_words[pointer.target_word - 1]]
-            related[POINTERS[pointer.symbol]].update(target_words)
+            source_words = _select_words(synset, pointer.source_word)
+            target_words = _select_words(synsets[pointer.target], pointer.target_word)
+            if base in source_words:
+                related[POINTERS[pointer.symbol]].update(target_words)
     return related
+
+
+def _is_verb_relation(pointer: Pointer) -> bool:
+    """Return True for one of the relations `POINTERS` to a verb."""
+    return pointer.symbol in POINTERS and pointer.part_of_speech == "v"
+
+
+def _select_words(synset: Synset, number: int) -> list[str]:
+    """Return the word of a synset with a number from 1; all words for 0."""
+    return [synset.words[number - 1]] if number else synset.words
 
 
 def _list_hypernyms(root: Path, nouns: Sequence[str]) -> list[str]:
@@ -234,22 +234,20 @@ def _list_hypernyms(root: Path, nouns: Sequence[str]) -> list[str]:
     directly above.
     """
     hypernyms: dict[str, list[str]] = {}
-    parts = sorted(root.glob("data.noun*"))
-    if not parts:
-        parts = [root / "data.noun"]  # reading it raises the error that names it
+    # Without any file, reading data.noun raises the error that names it.
+    parts = sorted(root.glob("data.noun*")) or [root / "data.noun"]
     for part in parts:
         for name, synset in _read_synsets(part):
             above = filter(_is_hypernym, synset.pointers)
             hypernyms[f"n{name}"] = [f"n{pointer.target}" for pointer in above]
 
-    # Go up from the nouns; the queue grows while it is read.
-    queue = [noun for noun in nouns if noun in hypernyms]
-    reached = set(queue)
-    for noun in queue:
-        for parent in hypernyms[noun]:
-            if parent not in reached:
-                queue.append(parent)
-                reached.add(parent)
+    # Go up from the nouns, one level after another.
+    reached: set[str] = set()
+    level = hypernyms.keys() & set(nouns)
+    while level:
+        reached |= level
+        parents = chain.from_iterable(hypernyms[noun] for noun in level)
+        level = set(parents) - reached
     return [f"{noun}\t{' '.join(hypernyms[noun])}" for noun in sorted(reached)]
 
 
@@ -296,12 +294,12 @@ def read_entries(path: Path) -> list[str]:
     names.
     """
     lines = read_lines(path)
-    if not any(VERSION in line for line in lines if line.startswith("  ")):
+    head = [line for line in lines if line.startswith(HEAD_START)]
+    if VERSION not in "\n".join(head):
         raise UserError(
             f"{path}: its head does not say {VERSION}; give the folder of that version's dict files"
         )
-    # The lines of the head, with the license, begin with two spaces.
-    return [line for line in lines if not line.startswith("  ")]
+    return lines[len(head) :]
 
 
 def read_lines(path: Path) -> list[str]:
@@ -325,7 +323,7 @@ def main(arguments: Sequence[str]) -> None:
             "usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT"
         )
     dictionary, verb_file, noun_file, out = map(Path, arguments)
-    verbs = [line.strip() for line in read_lines(verb_file) if line.strip()]
+    verbs = "\n".join(read_lines(verb_file)).split()
     nouns = [line.split(",")[0] for line in read_lines(noun_file)]
     for name, text in extract_resource(dictionary, verbs, nouns).items():
         write_text(out / name, text)

@@ -1,0 +1,46 @@
+"""Patterns of single tokens of a parse, so that a linguistic rule is a table of patterns."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from spacy.tokens import Token
+
+
+@dataclass(frozen=True)
+class TokenPattern:
+    """Conditions on a token, which must all hold; None sets no condition.
+
+    Attributes:
+        words: Lower-cased words.
+        parts_of_speech: Universal parts of speech, such as "NOUN".
+        tags: Penn tags, such as "NNS".
+        relations: Dependency relations of the token to its head, such as "nsubj".
+    """
+
+    words: Collection[str] | None = None
+    parts_of_speech: Collection[str] | None = None
+    tags: Collection[str] | None = None
+    relations: Collection[str] | None = None
+
+    def matches(self, token: Token) -> bool:
+        """Return True for a token that meets all conditions."""
+        conditions = (
+            (self.words, token.lower_),
+            (self.parts_of_speech, token.pos_),
+            (self.tags, token.tag_),
+            (self.relations, token.dep_),
+        )
+        return all(allowed is None or value in allowed for allowed, value in conditions)
+
+    def matches_any(self, tokens: Iterable[Token]) -> bool:
+        """Return True where at least one token meets all conditions."""
+        return any(map(self.matches, tokens))
+
+    def select(self, tokens: Iterable[Token]) -> list[Token]:
+        """Return the tokens that meet all conditions, in their order."""
+        return list(filter(self.matches, tokens))
+
+
+def matches_one_of(token: Token, patterns: Iterable[TokenPattern]) -> bool:
+    """Return True for a token that at least one of several patterns matches."""
+    return any(pattern.matches(token) for pattern in patterns)
