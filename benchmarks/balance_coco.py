@@ -15,7 +15,7 @@ as --sizes says.
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,39 +25,37 @@ from waltz.benchmark.balance import BalanceLimits, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
 from waltz.core.records import to_row
 from waltz.core.sampling import rank, sample
-from waltz.foils.candidates import Candidate, build_candidate_row
+from waltz.foils.candidates import Candidate, build_candidate_record
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.plurality import build_plurality_foils
 from waltz.foils.relations import PrepositionSlot, build_attested_foils, find_slots
 from waltz.sources.formats.coco import read_captions
+from waltz.sources.records import CaptionRecord
 
 PAPER_VALUES = {"plurality": (1000, 0.742), "relations": (614, 0.083)}
 """Size and distance of thesis A.2."""
 
-Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
 
 def candidates(
-    rows: Sequence[Row], size: int, tries: int, seed: int
+    rows: Sequence[CaptionRecord], size: int, tries: int, seed: int
 ) -> dict[str, Rows]:
     """Candidates of some captions by instrument.
 
     Args:
-        rows: Rows of the layout of captions.
+        rows: Captions.
         size: Most captions of an instrument.
         tries: Most candidates of a caption.
         seed: Seed of what is drawn.
     """
     candidate_rows: dict[str, Rows] = {}
-    places: dict[str, tuple[Row, str, list[PrepositionSlot]]] = {}
-    source_ids = {row["source_id"] for row in _first(rows, "plurality", size, seed)}
-    for row, doc in zip(
-        rows, parse_captions(row["caption"] for row in rows), strict=True
-    ):
+    places: dict[str, tuple[CaptionRecord, str, list[PrepositionSlot]]] = {}
+    source_ids = {row.source_id for row in _first(rows, "plurality", size, seed)}
+    for row, doc in zip(rows, parse_captions(row.caption for row in rows), strict=True):
         if there := list(find_slots(doc)):
-            places[row["source_id"]] = (row, doc.text, there)
-        if row["source_id"] in source_ids:
+            places[row.source_id] = (row, doc.text, there)
+        if row.source_id in source_ids:
             usable = [
                 one
                 for one in build_plurality_foils(doc)
@@ -67,12 +65,12 @@ def candidates(
                 _rows(usable, row, "plurality", tries, seed)
             )
     chosen = _first([row for row, *_ in places.values()], "relations", size, seed)
-    texts = [slot.text for row in chosen for slot in places[row["source_id"]][2]]
+    texts = [slot.text for row in chosen for slot in places[row.source_id][2]]
     for row in chosen:
-        _, text, there = places[row["source_id"]]
+        _, text, there = places[row.source_id]
         drawn: dict[str, Candidate] = {}
         for number in range(tries):
-            lot = rank(f"relations:{row['source_id']}:{number}", seed)
+            lot = rank(f"relations:{row.source_id}:{number}", seed)
             slot, words = there[lot % len(there)], texts[lot // len(there) % len(texts)]
             drawn |= {
                 one.foil: one for one in build_attested_foils(text, slot, [words])
@@ -83,16 +81,22 @@ def candidates(
     return candidate_rows
 
 
-def _first(rows: Sequence[Row], instrument: str, size: int, seed: int) -> list[Row]:
-    named = {f"{instrument}:{row['source_id']}": row for row in rows}
+def _first(
+    rows: Sequence[CaptionRecord], instrument: str, size: int, seed: int
+) -> list[CaptionRecord]:
+    named = {f"{instrument}:{row.source_id}": row for row in rows}
     return [named[key] for key in sample(list(named), min(size, len(named)), seed)]
 
 
 def _rows(
-    generated: Iterable[Candidate], row: Row, instrument: str, tries: int, seed: int
+    generated: Iterable[Candidate],
+    row: CaptionRecord,
+    instrument: str,
+    tries: int,
+    seed: int,
 ) -> Rows:
     rows = [
-        build_candidate_row(one, row, number, instrument)
+        to_row(build_candidate_record(one, row, number, instrument))
         for number, one in enumerate(generated)
     ]
     return sorted(rows, key=lambda entry: rank(entry["item_id"], seed))[:tries]
@@ -144,14 +148,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1520)
     given = parser.parse_args()
     rows = [
-        row
-        for row in map(to_row, read_captions(given.path, "coco", None))
-        if row["rejected"] is None
+        row for row in read_captions(given.path, "coco", None) if row.rejected is None
     ]
-    ids = set(sample([row["source_id"] for row in rows], given.captions, given.seed))
+    ids = set(sample([row.source_id for row in rows], given.captions, given.seed))
     begin = time.perf_counter()
     candidate_rows = candidates(
-        [row for row in rows if row["source_id"] in ids],
+        [row for row in rows if row.source_id in ids],
         given.rows,
         given.tries,
         given.seed,

@@ -28,10 +28,15 @@ from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import to_row
-from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
+from waltz.core.records import to_row, write_records
+from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, ProbeCaptionRecord
 from waltz.filters.pipeline import READS_WORSE
-from waltz.foils.cv_probes import build_contextual_captions, select_images, select_verbs
+from waltz.foils.cv_probes import (
+    WrittenCaption,
+    build_contextual_captions,
+    select_images,
+    select_verbs,
+)
 from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers import annotations
@@ -42,16 +47,16 @@ SWIG = read_verbs()
 
 
 def build_contextual(image, number, caption, rejected=None):
-    return {
-        "caption_id": f"contextual:{image}#{number}",
-        "kind": "contextual",
-        "verb": "voting",
-        "image": image,
-        "writer": "rule",
-        "caption": caption,
-        "simplified": caption,
-        "rejected": rejected,
-    }
+    return ProbeCaptionRecord(
+        caption_id=f"contextual:{image}#{number}",
+        kind="contextual",
+        verb="voting",
+        image=image,
+        writer="rule",
+        caption=caption,
+        simplified=caption,
+        rejected=rejected,
+    )
 
 
 CONTEXTUAL_ROWS = [
@@ -67,24 +72,18 @@ CONTEXTUAL = select_contextual_captions(
 
 
 def build_written(image, caption, plain_image="p.jpg"):
-    return {
-        "image": image,
-        "verb": "voting",
-        "writer": "w",
-        "caption": caption,
-        "plain_image": plain_image,
-    }
+    return WrittenCaption(image, "voting", "w", caption, plain_image)
 
 
 def test_the_most_grammatical_caption_of_an_image_is_selected_once():
-    assert [row["rejected"] for row in CONTEXTUAL] == [
+    assert [row.rejected for row in CONTEXTUAL] == [
         READS_WORSE,
         None,
         SAME_CAPTION,
         "nobody fills the role before the verb",
         None,
     ]
-    assert [row["grammaticality"] for row in CONTEXTUAL] == [0.5, 0.9, 0.9, None, 0.5]
+    assert [row.grammaticality for row in CONTEXTUAL] == [0.5, 0.9, 0.9, None, 0.5]
 
 
 def test_every_plain_caption_is_used_or_has_a_reason():
@@ -96,19 +95,19 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         build_written("z.jpg", "A man waits."),
     ]
     plain_rows = review_plain_captions(rows, CONTEXTUAL, None)
-    assert [(row["image"], row["rejected"]) for row in plain_rows] == [
+    assert [(row.image, row.rejected) for row in plain_rows] == [
         ("a.jpg", None),
         ("a.jpg", "uses the contextual verb"),
         ("a.jpg", NO_PLAIN_IMAGE),
         ("b.jpg", NO_CONTEXTUAL_CAPTION),
         ("z.jpg", IMAGE_NOT_IN_STUDY),
     ]
-    assert [row["caption_id"] for row in plain_rows[:3]] == [
+    assert [row.caption_id for row in plain_rows[:3]] == [
         "plain:a.jpg#0",
         "plain:a.jpg#1",
         "plain:a.jpg#2",
     ]
-    parquet.build_table([*CONTEXTUAL, *plain_rows], PROBE_CAPTIONS)
+    parquet.build_table(map(to_row, [*CONTEXTUAL, *plain_rows]), PROBE_CAPTIONS)
     assert count_rejections(plain_rows[:2]) == {
         "plain": {"kept": 1, "uses the contextual verb": 1}
     }
@@ -131,7 +130,7 @@ def test_a_majority_of_checkers_decides_about_a_plain_image(plain, contextual, r
         ("p.jpg", "A man votes."),
     ]
     answers = {("p.jpg", "A man waits."): plain, ("p.jpg", "A man votes."): contextual}
-    assert review_plain_captions(rows, CONTEXTUAL, answers)[0]["rejected"] == reason
+    assert review_plain_captions(rows, CONTEXTUAL, answers)[0].rejected == reason
 
 
 def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
@@ -140,13 +139,13 @@ def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
         build_written("a.jpg", "Nice big hall", "q.jpg"),
     ]
     plain = review_plain_captions(rows, CONTEXTUAL, None)
-    assert plain[1]["not_simplified"] == "no main verb is found"
+    assert plain[1].not_simplified == "no main verb is found"
     items = build_conditions([*CONTEXTUAL, *plain])
-    parquet.build_table(items, CONDITIONS)
+    parquet.build_table(map(to_row, items), CONDITIONS)
     group_items = [
-        (row["form"], row["condition"], row["image"], row["caption"])
+        (row.form, row.condition, row.image, row.caption)
         for row in items
-        if row["group"] == "a.jpg"
+        if row.group == "a.jpg"
     ]
     assert [row for row in group_items if row[0] == "simplified"] == [
         ("simplified", "+img+cap", "a.jpg", "A man votes."),
@@ -155,7 +154,7 @@ def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
         ("simplified", "-img-cap", "p.jpg", "A man waits in a hall."),
     ]
     assert len(group_items) == 4 + 7
-    assert [row["condition"] for row in items if row["group"] == "c.jpg"] == [
+    assert [row.condition for row in items if row.group == "c.jpg"] == [
         "+img+cap",
         "+img+cap",
     ]
@@ -167,20 +166,8 @@ def test_files_of_written_captions_and_checks(tmp_path):
         'image,annotator,caption,plain_image\na.jpg,w1,"A man, waits.",\nz.jpg,w1,A man.,p.jpg\n'
     )
     assert read_written_captions(captions, {"a.jpg": "voting"}) == [
-        {
-            "image": "a.jpg",
-            "verb": "voting",
-            "writer": "w1",
-            "caption": "A man, waits.",
-            "plain_image": None,
-        },
-        {
-            "image": "z.jpg",
-            "verb": "",
-            "writer": "w1",
-            "caption": "A man.",
-            "plain_image": "p.jpg",
-        },
+        WrittenCaption("a.jpg", "voting", "w1", "A man, waits.", None),
+        WrittenCaption("z.jpg", "", "w1", "A man.", "p.jpg"),
     ]
     head = "image,caption,annotator,answer\np.jpg,A man.,w1,yes\n"
     checks.write_text(head + "p.jpg,A man.,w2,no\n")
@@ -205,12 +192,10 @@ def scene_files(tmp_path_factory):
         (folder / "frames.json").write_text(
             json.dumps(annotations.build_swig(graphs, 2026, split, False))
         )
-        frames += list(
-            map(to_row, read_frames(folder / "frames.json", space, "imsitu", split))
-        )
+        frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = select_verbs(frames, "all")
     rows = build_contextual_captions(frames, select_images(frames, 1, names))
-    parquet.write_rows(folder / "contextual.parquet", rows, PROBE_CAPTIONS)
+    write_records(folder / "contextual.parquet", rows, ProbeCaptionRecord)
     (folder / "descriptions.json").write_text(
         json.dumps(annotations.build_descriptions(graphs, 2026))
     )

@@ -21,6 +21,7 @@ from waltz.foils.swig import (
     parse_abstract,
     split_caption,
 )
+from waltz.sources.records import Filler, FrameRecord
 
 VERBS = read_verbs()
 
@@ -31,19 +32,21 @@ NO_AGENT = "its abstract is passive, and nobody fills the role of who acts"
 OTHER_VERB = "its abstract does not begin with a role and its verb"
 
 
-def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, Any]:
+def frame(verb: str, abstract: str | None, **glosses: str | None) -> FrameRecord:
     synsets = {"man": "n10287213", "person": "n00007846", "woman": "n10787470"}
     roles = [
-        {"role": role, "noun": synsets.get(gloss or ""), "gloss": gloss, "box": None}
+        Filler(role, synsets.get(gloss or ""), gloss, None)
         for role, gloss in glosses.items()
     ]
-    return {
-        "source_id": "x#0",
-        "verb": verb,
-        "abstract": abstract,
-        "roles": roles,
-        "rejected": None,
-    }
+    return FrameRecord(
+        source="swig",
+        source_id="x#0",
+        image="x",
+        verb=verb,
+        annotator=0,
+        abstract=abstract,
+        roles=roles,
+    )
 
 
 def captions(*arguments: Any, **glosses: str | None) -> list[ActionCaption]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 
 import pytest
@@ -16,7 +17,7 @@ from waltz.foils.candidates import (
     Proposal,
     Refusal,
     build_candidate,
-    build_candidate_row,
+    build_candidate_record,
     build_candidates,
     drop_duplicates,
     select_splits,
@@ -24,41 +25,53 @@ from waltz.foils.candidates import (
 from waltz.foils.english.statements import NOT_COUNTING
 from waltz.foils.relations import NO_PREPOSITION
 from waltz.instruments import INSTRUMENTS
+from waltz.sources.records import (
+    CaptionRecord,
+    Filler,
+    FoilPairRecord,
+    FrameRecord,
+    QuestionRecord,
+    TurnRecord,
+)
 
 
-def row(number, **payload):
+def row(number, record_type=CaptionRecord, **payload):
     first = {
         "source": "toy",
         "source_id": str(number),
         "split": "test",
         "image": f"{number}.png",
-        "rejected": None,
     }
-    return {**first, **payload}
+    return record_type(**first | payload)
+
+
+question = partial(row, record_type=QuestionRecord)
+turn = partial(row, record_type=TurnRecord, history=[])
+foil_pair = partial(row, record_type=FoilPairRecord, caption_id="1")
 
 
 def build_outcomes(instrument, rows, needs=None):
     """Source ids, each with the foil or the reason, in the order of the maker."""
     outcomes = build_candidates(instrument, rows, needs or MakerOptions())
     return [
-        (given["source_id"], case.reason if isinstance(case, Refusal) else case.foil)
+        (given.source_id, case.reason if isinstance(case, Refusal) else case.foil)
         for given, case in outcomes
     ]
 
 
 def of(instrument, rows, needs=None):
     return [
-        (given["source_id"], case)
+        (given.source_id, case)
         for given, case in build_candidates(instrument, rows, needs or MakerOptions())
     ]
 
 
 QUESTIONS = [
-    row(1, question="How many dogs are there?", answer="2."),
-    row(2, question="Who sits here?", answer="A man."),
-    row(3, question="How many cats are there?", answer=None),
-    row(4, question="How many birds are there?", answer="0."),
-    row(5, question="How many cars are there?", answer="Five."),
+    question(1, question="How many dogs are there?", answer="2."),
+    question(2, question="Who sits here?", answer="A man."),
+    question(3, question="How many cats are there?", answer=None),
+    question(4, question="How many birds are there?", answer="0."),
+    question(5, question="How many cars are there?", answer="Five."),
 ]
 
 
@@ -208,11 +221,12 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
 
 def frame(number, verb, agent, role, noun, abstract):
     roles = [
-        {"role": place, "noun": filler[0], "gloss": filler[1], "box": None}
+        Filler(place, filler[0], filler[1], None)
         for place, filler in (("agent", agent), (role, noun))
     ]
     return row(
         number,
+        FrameRecord,
         verb=verb,
         annotator=0,
         abstract=abstract,
@@ -274,21 +288,23 @@ def test_actant_swap():
 @pytest.mark.parametrize("instrument", ["coreference-standard", "coreference-clean"])
 def test_coreference(instrument):
     rows = [
-        row(
+        turn(
             1,
             caption="a dog on a bed",
             question="is it asleep?",
             answer="yes it is",
             round=1,
         ),
-        row(
+        turn(
             2,
             caption="a dog on a bed",
             question="is the sun out?",
             answer="no",
             round=1,
         ),
-        row(3, caption="a dog on a bed", question="is it black?", answer="no", round=2),
+        turn(
+            3, caption="a dog on a bed", question="is it black?", answer="no", round=2
+        ),
     ]
     assert build_outcomes(instrument, rows) == [
         ("1", "a dog on a bed. is it asleep? no."),
@@ -299,14 +315,14 @@ def test_coreference(instrument):
 
 def test_foil_it():
     rows = [
-        row(
+        foil_pair(
             1,
             caption="A dog sits.",
             foil="A cat sits.",
             target_word="dog",
             foil_word="cat",
         ),
-        row(
+        foil_pair(
             2,
             caption=None,
             foil="A cat.",
@@ -314,7 +330,7 @@ def test_foil_it():
             foil_word="ORIG",
             rejected="a correct caption, no foil",
         ),
-        row(
+        foil_pair(
             3,
             caption="A dog sits.",
             foil="A dog sits.",
@@ -330,8 +346,8 @@ def test_foil_it():
 
 
 def test_splits_are_chosen_or_refused():
-    rows = [row(1), row(2, split="train"), row(3)]
-    assert [case["source_id"] for case in select_splits(rows, ["test"], "x")] == [
+    rows = [row(1, caption=""), row(2, caption="", split="train"), row(3, caption="")]
+    assert [case.source_id for case in select_splits(rows, ["test"], "x")] == [
         "1",
         "3",
     ]
@@ -362,14 +378,14 @@ def test_repeated_candidates_of_a_row_are_dropped_and_ids_are_distinct():
         "x",
     )
     outcomes = [
-        (row(1), candidate),
-        (row(1), other),
-        (row(1), candidate),
-        (row(2), candidate),
-        (row(1), Refusal("why")),
+        (row(1, caption=""), candidate),
+        (row(1, caption=""), other),
+        (row(1, caption=""), candidate),
+        (row(2, caption=""), candidate),
+        (row(1, caption=""), Refusal("why")),
     ]
     remaining = [
-        (given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))
+        (given.source_id, case) for given, case in drop_duplicates(iter(outcomes))
     ]
     assert remaining == [
         ("1", candidate),
@@ -377,9 +393,9 @@ def test_repeated_candidates_of_a_row_are_dropped_and_ids_are_distinct():
         ("2", candidate),
         ("1", Refusal("why")),
     ]
-    written = build_candidate_row(other, row(1), 1, "foil-it")
-    assert written["item_id"] == "foil-it:toy:1:1"
-    assert written["caption_phrases"] == ("dog",)
+    written = build_candidate_record(other, row(1, caption=""), 1, "foil-it")
+    assert written.item_id == "foil-it:toy:1:1"
+    assert written.caption_phrases == ("dog",)
 
 
 def test_naming_the_instruments_loads_no_model_code():

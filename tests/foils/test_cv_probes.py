@@ -4,8 +4,8 @@ conditions.
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from waltz.benchmark.cv_probes import build_conditions, build_probe_captions
 from waltz.core.errors import UserError
-from waltz.core.records import to_row
-from waltz.core.text_diff import slice_span
+from waltz.core.schema import ProbeRecord
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import (
     CONDITIONS,
     REPAIR_PROMPT,
     VERBS,
     FilledAbstract,
-    build_condition_rows,
+    ImageCaption,
+    WrittenCaption,
+    build_condition_items,
     build_contextual_captions,
     build_study_captions,
     fill_abstract,
@@ -41,6 +42,7 @@ from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes, remove_action
 from waltz.scenes.writers import annotations as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
+from waltz.sources.records import Filler, FrameRecord
 
 SWIG = read_verbs()
 SEED = 2026
@@ -49,19 +51,16 @@ BAPTIZING = "an AGENT baptizes a BAPTIZED in a LIQUID with a TOOL at a PLACE"
 
 def frame(
     verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | None
-) -> dict[str, Any]:
-    roles = [
-        {"role": role, "noun": gloss, "gloss": gloss, "box": None}
-        for role, gloss in glosses.items()
-    ]
-    return {
-        "source_id": f"{image}#0",
-        "image": image,
-        "verb": verb,
-        "abstract": abstract,
-        "roles": roles,
-        "rejected": None,
-    }
+) -> FrameRecord:
+    return FrameRecord(
+        source="imsitu",
+        source_id=f"{image}#0",
+        image=image,
+        verb=verb,
+        annotator=0,
+        abstract=abstract,
+        roles=[Filler(role, gloss, gloss, None) for role, gloss in glosses.items()],
+    )
 
 
 def baptizing(**changes: str | None) -> FilledAbstract:
@@ -116,27 +115,25 @@ def test_a_frame_without_agent_gives_none() -> None:
     [
         (
             'Here are the sentences:\n1. "A priest baptizes a baby in a church with his hands."\n2. More',
-            ("A priest baptizes a baby in a church with his hands.", "model"),
+            "A priest baptizes a baby in a church with his hands.",
         ),
         (
             "The priest is baptizing the baby at church, with a hand",
-            ("The priest is baptizing the baby at church, with a hand.", "model"),
+            "The priest is baptizing the baby at church, with a hand.",
         ),
         (
             "A priest holds a baby with a hand in a church.",
-            (baptizing().caption, "rule"),
+            None,
         ),
-        ("A priest baptizes a baby in a church.", (baptizing().caption, "rule")),
+        ("A priest baptizes a baby in a church.", None),
         (
             "A woman baptizes a baby with a hand in a church.",
-            (baptizing().caption, "rule"),
+            None,
         ),
-        ("", (baptizing().caption, "rule")),
+        ("", None),
     ],
 )
-def test_a_models_repair_must_keep_the_words(
-    answer: str, expected: tuple[str, str]
-) -> None:
+def test_a_models_repair_must_keep_the_words(answer: str, expected: str | None) -> None:
     requests = []
 
     def generate(prompt: str) -> str:
@@ -172,28 +169,32 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
     glosses = {"agent": "priest", "baptized": "baby"}
     frames = [
         frame("baptizing", BAPTIZING, "x_1.jpg", **glosses),
-        frame("baptizing", BAPTIZING, "x_1.jpg", agent=None)
-        | {"source_id": "x_1.jpg#1"},
-        frame("baptizing", BAPTIZING, "x_1.jpg")
-        | {"source_id": "x_1.jpg#2", "rejected": "no role is filled"},
+        replace(
+            frame("baptizing", BAPTIZING, "x_1.jpg", agent=None), source_id="x_1.jpg#1"
+        ),
+        replace(
+            frame("baptizing", BAPTIZING, "x_1.jpg"),
+            source_id="x_1.jpg#2",
+            rejected="no role is filled",
+        ),
         frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
     ]
     images = {"baptizing": ["x_1.jpg"]}
     result = build_contextual_captions(frames, images)
-    assert [(row["caption_id"], row["caption"], row["rejected"]) for row in result] == [
+    assert [(row.caption_id, row.caption, row.rejected) for row in result] == [
         ("contextual:x_1.jpg#0", "A priest baptizes a baby.", None),
         ("contextual:x_1.jpg#1", None, "nobody fills the role before the verb"),
         ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
     ]
-    assert result[0]["writer"] == "rule"
+    assert result[0].writer == "rule"
     (first, *_) = build_contextual_captions(
         frames, images, lambda prompt: "The priest baptizes the baby.", "tiny"
     )
-    assert (first["caption"], first["writer"]) == (
+    assert (first.caption, first.writer) == (
         "The priest baptizes the baby.",
         "tiny",
     )
-    assert first["simplified"] == result[0]["simplified"]
+    assert first.simplified == result[0].simplified
 
 
 def test_verbs_of_a_study_are_named_or_all() -> None:
@@ -212,7 +213,7 @@ def test_images_are_chosen_by_seed_and_not_by_order() -> None:
         for verb in ("voting", "racing", "eating")
         for n in range(9)
     ]
-    frames[0]["rejected"] = "no role is filled"
+    frames[0] = replace(frames[0], rejected="no role is filled")
     chosen = select_images(frames, 1, ["voting", "racing", "hunting"])
     assert chosen == select_images(frames[::-1], 1, ["voting", "racing", "hunting"])
     assert {verb: len(images) for verb, images in chosen.items()} == {
@@ -234,13 +235,10 @@ def test_the_review_drops_contextual_verbs() -> None:
         "A man sits in a race car.": None,
         " \n": "empty",
     }
-    rows = [
-        {"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text}
-        for text in captions
-    ]
+    rows = [WrittenCaption("x.jpg", "educating", "a", text, None) for text in captions]
     result = review_captions(rows, VERBS)
-    assert [row["rejected"] for row in result] == list(captions.values())
-    assert result[1]["caption"] == "a man talks to two  women"
+    assert [row.rejected for row in result] == list(captions.values())
+    assert result[1].caption == "a man talks to two  women"
 
 
 @pytest.mark.parametrize(
@@ -287,9 +285,9 @@ def test_a_place_that_is_a_time_takes_at_without_article() -> None:
 
 
 def test_what_plain_captions_share_stands_once() -> None:
-    plain = [{**row, "plain_image": "p"} for row in PLAIN]
-    rows = build_condition_rows(CONTEXT, [*plain, plain[0]], "original")
-    assert [(row["condition"], row["item_id"][-1]) for row in rows] == [
+    plain = [replace(caption, plain_image="p") for caption in PLAIN]
+    rows = build_condition_items(CONTEXT, [*plain, plain[0]], "original")
+    assert [(row.condition, row.item_id[-1]) for row in rows] == [
         ("+img+cap", "0"),
         ("+img-cap", "0"),
         ("-img+cap", "0"),
@@ -299,18 +297,16 @@ def test_what_plain_captions_share_stands_once() -> None:
     ]
 
 
-CONTEXT = [{"image": "i", "verb": "voting", "caption": "A man votes."}]
+CONTEXT = [ImageCaption("i", "voting", "A man votes.")]
 PLAIN = [
-    {"image": "i", "verb": "voting", "caption": "A man stands.", "plain_image": "p"},
-    {"image": "i", "verb": "voting", "caption": "A man waits.", "plain_image": "q"},
+    ImageCaption("i", "voting", "A man stands.", "p"),
+    ImageCaption("i", "voting", "A man waits.", "q"),
 ]
 
 
 def test_each_plain_caption_gives_three_conditions_and_the_contextual_one() -> None:
-    rows = build_condition_rows(CONTEXT, PLAIN, "original")
-    assert [
-        (row["condition"], row["image"], row["caption"], row["match"]) for row in rows
-    ] == [
+    rows = build_condition_items(CONTEXT, PLAIN, "original")
+    assert [(row.condition, row.image, row.caption, row.match) for row in rows] == [
         ("+img+cap", "i", "A man votes.", True),
         ("+img-cap", "i", "A man stands.", True),
         ("-img+cap", "p", "A man votes.", False),
@@ -319,14 +315,19 @@ def test_each_plain_caption_gives_three_conditions_and_the_contextual_one() -> N
         ("-img+cap", "q", "A man votes.", False),
         ("-img-cap", "q", "A man waits.", True),
     ]
-    assert len({row["item_id"] for row in rows}) == 7
-    verbs = [slice_span(row["caption"], row["verb_span"]) for row in rows]
+    assert len({row.item_id for row in rows}) == 7
+    verbs = [slice_verb(row) for row in rows]
     assert verbs == ["votes", "stands", "votes", "stands", "waits", "votes", "waits"]
+
+
+def slice_verb(item: ProbeRecord) -> str:
+    assert item.verb_span is not None
+    return item.caption[item.verb_span.start : item.verb_span.end]
 
 
 def find_verb(caption: str, name: str) -> str | None:
     span = find_verb_span(next(parse([caption])), SWIG[name])
-    return None if span is None else slice_span(caption, span)
+    return None if span is None else caption[span.start : span.end]
 
 
 @settings(max_examples=40, deadline=None)
@@ -354,7 +355,7 @@ def test_the_span_is_the_verbs_and_not_the_same_nouns(
 ) -> None:
     span = find_verb_span(next(parse([caption])), SWIG[name])
     assert span is not None
-    assert span["start"] == start
+    assert span.start == start
 
 
 def test_a_caption_without_the_contextual_verb_has_its_own() -> None:
@@ -382,16 +383,14 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(
     tally: Counter[str] = Counter()
     for split in written.SWIG_SPLITS:
         path.write_text(json.dumps(written.build_swig(graphs, SEED, split, False)))
-        for row in map(
-            to_row, read_frames(path, read_situation_space(space), "imsitu", split)
-        ):
+        for row in read_frames(path, read_situation_space(space), "imsitu", split):
             result = fill_abstract(row)
             assert isinstance(result, FilledAbstract)
-            graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
+            graph = graphs[int(row.image.rsplit("_", 1)[1].removesuffix(".png")) - 1]
             for text in (result.caption, result.simplified):
                 assert decide_truth(graph, text) == "true", text
                 assert decide_truth(remove_action(graph), text) == "false", text
-                tally[row["verb"]] += 1
+                tally[row.verb] += 1
     assert len(tally) > 15
 
 
@@ -403,11 +402,11 @@ def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_do
     path.write_text(json.dumps(written.build_descriptions(graphs, SEED)))
     rows = read_scene_captions(path)
     assert len(rows) > 80
-    result = review_captions(rows, sorted({row["verb"] for row in rows}))
-    assert {row["rejected"] for row in result} == {None}
+    result = review_captions(rows, sorted({row.verb for row in rows}))
+    assert {row.rejected for row in result} == {None}
     verdicts: Counter[str] = Counter()
-    for row, doc in zip(result, parse(row["caption"] for row in result), strict=True):
-        graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
+    for row, doc in zip(result, parse(row.caption for row in result), strict=True):
+        graph = graphs[int(row.image.rsplit("_", 1)[1].removesuffix(".png")) - 1]
         short = simplify_caption(doc)
         assert isinstance(short, str)
         verdicts[decide_truth(graph, short)] += 1
@@ -429,28 +428,30 @@ CORRECTED = {
 """What the paper's ChatGPT made of them."""
 
 
-def begging_frames() -> list[dict[str, Any]]:
+def begging_frames() -> list[FrameRecord]:
     return [
-        frame("begging", BEGGING, "begging_17.jpg", **roles)
-        | {"source_id": f"begging_17.jpg#{number}"}
+        replace(
+            frame("begging", BEGGING, "begging_17.jpg", **roles),
+            source_id=f"begging_17.jpg#{number}",
+        )
         for number, roles in enumerate(TABLE_8)
     ]
 
 
 def test_table_8_goes_from_frames_to_items() -> None:
-    study = {"verbs": ["begging"], "images": 5}
-    by_rule, facts = build_study_captions(begging_frames(), study, SEED)
-    assert [row["caption"] for row in by_rule] == [
+    verbs = ["begging"]
+    by_rule, facts = build_study_captions(begging_frames(), SEED, verbs=verbs, images=5)
+    assert [row.caption for row in by_rule] == [
         "A woman begs for money in a street.",
         "A woman begs outdoors.",
         "A woman begs for money in a street.",
     ]
-    assert [row["simplified"] for row in by_rule] == [
+    assert [row.simplified for row in by_rule] == [
         "A woman begs for money.",
         "A woman begs.",
         "A woman begs for money.",
     ]
-    assert (facts["images"], facts["refused"], facts["unusable_images"]) == (1, {}, {})
+    assert (facts.images, facts.refused, facts.unusable_images) == (1, {}, {})
 
     asked = []
 
@@ -459,11 +460,11 @@ def test_table_8_goes_from_frames_to_items() -> None:
         return CORRECTED[asked[-1]]
 
     repaired, _ = build_study_captions(
-        begging_frames(), study, SEED, correct, "chat-gpt"
+        begging_frames(), SEED, correct, "chat-gpt", verbs=verbs, images=5
     )
     assert asked == [*CORRECTED, next(iter(CORRECTED))]
     # Food is in no annotation: the prompt forbids to add it.
-    assert [(row["caption"], row["writer"]) for row in repaired] == [
+    assert [(row.caption, row.writer) for row in repaired] == [
         ("A woman begs for money in the street.", "chat-gpt"),
         ("A woman begs outdoors.", "rule"),
         ("A woman begs for money in the street.", "chat-gpt"),
@@ -473,13 +474,7 @@ def test_table_8_goes_from_frames_to_items() -> None:
         "A woman begs outdoors.": 0.8,
     }
     written_rows = [
-        {
-            "image": "begging_17.jpg",
-            "verb": "begging",
-            "writer": "a",
-            "caption": text,
-            "plain_image": f"{number}.jpg",
-        }
+        WrittenCaption("begging_17.jpg", "begging", "a", text, f"{number}.jpg")
         for number, text in enumerate(
             (
                 "A woman holds a cup on the street.",
@@ -491,22 +486,15 @@ def test_table_8_goes_from_frames_to_items() -> None:
     captions, checker = build_probe_captions(repaired, written_rows, scores, None, None)
     assert checker is None
     items = build_conditions(captions)
-    assert Counter((item["form"], item["condition"]) for item in items) == {
+    assert Counter((item.form, item.condition) for item in items) == {
         (form, condition): 1 if condition == "+img+cap" else 3
         for form in ("original", "simplified")
         for condition in CONDITIONS
     }
-    contextual = {
-        item["form"]: item for item in items if item["condition"] == "+img+cap"
-    }
-    assert contextual["original"]["caption"] == "A woman begs for money in the street."
-    assert contextual["simplified"]["caption"] == "A woman begs for money."
-    assert (
-        slice_span(
-            contextual["original"]["caption"], contextual["original"]["verb_span"]
-        )
-        == "begs"
-    )
+    contextual = {item.form: item for item in items if item.condition == "+img+cap"}
+    assert contextual["original"].caption == "A woman begs for money in the street."
+    assert contextual["simplified"].caption == "A woman begs for money."
+    assert slice_verb(contextual["original"]) == "begs"
 
 
 @pytest.mark.parametrize(
@@ -545,10 +533,7 @@ def test_auxiliaries_and_passives_of_an_abstract(abstract: str, caption: str) ->
     filled = fill_abstract(frame("begging", abstract, **roles))
     assert isinstance(filled, FilledAbstract)
     assert filled.caption == caption
-    assert repair_caption(filled, SWIG["begging"], lambda _: caption) == (
-        caption,
-        "model",
-    )
+    assert repair_caption(filled, SWIG["begging"], lambda _: caption) == caption
 
 
 @pytest.mark.parametrize(
@@ -585,18 +570,16 @@ def test_images_are_chosen_among_those_that_give_a_caption() -> None:
         )
         for number in range(10)
     ]
-    rows, facts = build_study_captions(
-        frames, {"verbs": ["begging"], "images": 5}, SEED
-    )
+    rows, facts = build_study_captions(frames, SEED, verbs=["begging"], images=5)
     assert len(rows) == 5
-    assert all(row["caption"] for row in rows)
-    assert (facts["images"], facts["fewer_images"], facts["unusable_images"]) == (
+    assert all(row.caption for row in rows)
+    assert (facts.images, facts.fewer_images, facts.unusable_images) == (
         5,
         {},
         {"begging": 5},
     )
-    _, facts = build_study_captions(frames, {"verbs": ["begging"], "images": 7}, SEED)
-    assert (facts["fewer_images"], facts["unusable_images"]) == (
+    _, facts = build_study_captions(frames, SEED, verbs=["begging"], images=7)
+    assert (facts.fewer_images, facts.unusable_images) == (
         {"begging": 5},
         {"begging": 5},
     )

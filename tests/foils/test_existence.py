@@ -24,7 +24,8 @@ from waltz.foils.existence import (
     build_existence_foils,
     build_negation,
 )
-from waltz.foils.released_items import reproduce_existence
+from waltz.foils.released_items import ReleasedItem, reproduce_existence
+from waltz.sources.records import CaptionRecord
 
 
 def results(question: str, answer: str) -> Candidate | Refusal:
@@ -206,18 +207,21 @@ def test_negating_twice_gives_the_caption_back(
         == candidate.foil[after["end"] :].strip()
     )
     if there and modifiers != "other":
-        (again,) = reproduce_existence({"caption": candidate.foil})
+        item = ReleasedItem(item_id="x", caption=candidate.foil, foil="")
+        (again,) = reproduce_existence(item)
         assert again.foil == candidate.caption
 
 
 def build_of_captions(*captions: str) -> list[tuple[int, Candidate | Refusal]]:
     """Return the outcomes of COCO captions of one image, with the place of their caption."""
     rows = [
-        {"image": "1.jpg", "caption": caption, "place": place}
+        CaptionRecord(
+            source="coco", source_id=str(place), image="1.jpg", caption=caption
+        )
         for place, caption in enumerate(captions)
     ]
     return [
-        (row["place"], outcome)
+        (int(row.source_id), outcome)
         for row, outcome in build_candidates(rows, MakerOptions(), "existence")
     ]
 

@@ -11,6 +11,7 @@ from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal
 from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT, read_categories
 from waltz.foils.foil_it import build_candidates, build_noun_foil
+from waltz.sources.records import CaptionRecord
 
 
 def test_spans_are_where_the_word_was_replaced() -> None:
@@ -96,7 +97,10 @@ def test_the_released_pairs_are_pairs(shared_data: Path) -> None:
 
 def build_of(*captions: str) -> list[Candidate | Refusal]:
     """Return the outcomes of COCO captions of one image."""
-    rows = [{"image": "1.jpg", "caption": caption} for caption in captions]
+    rows = [
+        CaptionRecord(source="coco", source_id="1", image="1.jpg", caption=caption)
+        for caption in captions
+    ]
     return [outcome for _, outcome in build_candidates(rows, MakerOptions(), "foil-it")]
 
 

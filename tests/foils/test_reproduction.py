@@ -6,15 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from waltz.core.records import to_row
+from waltz.core.measure import Measure
+from waltz.core.schema import MissRecord, ReproductionRecord
 from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import list_replacement_verbs
 from waltz.foils.candidates import Refusal, replace_span
 from waltz.foils.english.parsing import normalize_caption
 from waltz.foils.english.wordnet import read_verbs
 from waltz.foils.released_items import (
+    ReleasedItem,
     explain_plurality,
     explain_relations,
+    read_released_items,
     reproduce_plurality,
     reproduce_relations,
 )
@@ -102,7 +105,7 @@ def captions(shared_data):
         )
     )
     items = [item for name in FROM_CAPTIONS for item in released(shared_data, name)]
-    used = {str(item["dataset_idx"]) for item in items}
+    used = {item.dataset_idx for item in items}
     rows = [(str(row["id"]), row["caption"]) for row in read["annotations"]]
     return {
         key: caption
@@ -113,10 +116,7 @@ def captions(shared_data):
 
 def released(shared_data, instrument):
     path = shared_data / "valse" / f"{FILES.get(instrument, instrument)}.json"
-    items = [
-        {"id": key, **item}
-        for key, item in json.loads(path.read_text(encoding="utf-8")).items()
-    ]
+    items = list(read_released_items(path))
     return items[::2] if instrument in FROM_CAPTIONS else items
 
 
@@ -139,19 +139,22 @@ def test_the_released_items_are_reproduced(shared_data, captions, instrument):
 
 def test_every_instrument_is_reproduced_or_has_a_reason():
     assert {*FUNCTIONS, *FROM_CAPTIONS, "foil-it"} == set(INSTRUMENTS)
-    share, missed = measure_reproduction("foil-it", [{"id": "0"}], {})
+    item = ReleasedItem(item_id="0", caption="a", foil="b")
+    share, missed = measure_reproduction("foil-it", [item], {})
     assert (share.value, share.n, share.reason, missed) == (None, 0, NO_INPUTS, [])
-    share, _ = measure_reproduction("relations", [{"id": "0"}], {})
+    share, _ = measure_reproduction("relations", [item], {})
     assert (share.value, share.reason) == (None, NO_CAPTIONS)
 
 
 def test_two_dialogues_worked_by_hand():
-    item = {
-        "only_caption": "a dog",
-        "caption": "a dog. is it wet? yes.",
-        "foil": "A dog.  is it wet?  no",
-    }
-    items = [{"id": "0", **item}, {"id": "1", **item, "foil": "a cat. is it wet? no."}]
+    item = ReleasedItem(
+        item_id="0",
+        only_caption="a dog",
+        caption="a dog. is it wet? yes.",
+        foil="A dog.  is it wet?  no",
+    )
+    changes = {"item_id": "1", "foil": "a cat. is it wet? no."}
+    items = [item, item.model_copy(update=changes)]
     share, (miss,) = measure_reproduction("coreference-clean", items, {})
     assert (share.value, share.n) == (50, 2)
     assert (miss.item_id, miss.foil) == ("1", "a cat. is it wet? no.")
@@ -159,17 +162,20 @@ def test_two_dialogues_worked_by_hand():
 
 def test_the_page_has_shares_and_causes():
     shares = [
-        {"instrument": "plurality", "value": 96.25, "n": 80, "reason": None},
-        {"instrument": "foil-it", "value": None, "n": 0, "reason": "no inputs"},
+        ReproductionRecord(instrument=instrument, metric="x", measure=measure)
+        for instrument, measure in (
+            ("plurality", Measure(96.25, 80)),
+            ("foil-it", Measure(None, 0, reason="no inputs")),
+        )
     ]
     missed = [
-        {
-            "instrument": "plurality",
-            "item_id": str(number),
-            "caption": f"c{number} \n",
-            "foil": "f",
-            "cause": cause,
-        }
+        MissRecord(
+            instrument="plurality",
+            item_id=str(number),
+            caption=f"c{number} \n",
+            foil="f",
+            cause=cause,
+        )
         for number, cause in enumerate(("rare", "often", "often"))
     ]
     page = render_markdown(shares, missed)
@@ -180,6 +186,7 @@ def test_the_page_has_shares_and_causes():
 
 
 STREET = {
+    "item_id": "0",
     "classes": "street",
     "classes_foil": "streets",
     "orig_caption": "A bus on the street.",
@@ -219,25 +226,28 @@ STREET = {
 def test_causes_of_plurality(caption: str, foil: str, cause: str):
     candidates = reproduce_plurality("A bus on the street.")
     assert (
-        explain_plurality({**STREET, "caption": caption, "foil": foil}, candidates)
+        explain_plurality(
+            ReleasedItem(**STREET, caption=caption, foil=foil), candidates
+        )
         == cause
     )
 
 
 def test_causes_of_relations():
-    item = {
-        "caption": "A bus on the street.",
-        "foil": "A bus amid the street.",
-        "classes": "on",
-        "classes_foil": "amid",
-    }
-    candidates = reproduce_relations(item["caption"], {"on", "in"})
+    item = ReleasedItem(
+        item_id="0",
+        caption="A bus on the street.",
+        foil="A bus amid the street.",
+        classes="on",
+        classes_foil="amid",
+    )
+    candidates = reproduce_relations(item.caption, {"on", "in"})
     assert explain_relations(item, candidates) == "not attested in the captions"
     assert (
-        explain_relations({**item, "classes": "bus"}, candidates)
+        explain_relations(item.model_copy(update={"classes": "bus"}), candidates)
         == "our parse has no such prepositions"
     )
-    other = {**item, "caption": "A bus on a street."}
+    other = item.model_copy(update={"caption": "A bus on a street."})
     assert (
         explain_relations(other, candidates)
         == "the released caption is no longer the COCO caption"
@@ -267,10 +277,8 @@ def drawn(
     for split in written.SWIG_SPLITS:
         path = folder / f"{split}.json"
         path.write_text(json.dumps(written.build_swig(graphs, SEED, split, True)))
-        for frame in map(
-            to_row, read_frames(path, read_situation_space(space), "swig", split)
-        ):
-            number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
+        for frame in read_frames(path, read_situation_space(space), "swig", split):
+            number = int(frame.image.rsplit("_", 1)[1].removesuffix(".png")) - 1
             for caption in build_action_captions(frame):
                 if not isinstance(caption, Refusal):
                     results[number, caption.text] = (graphs[number], caption)

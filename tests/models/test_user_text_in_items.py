@@ -40,6 +40,7 @@ from waltz.core.schema import (
     EDITED,
     EVALUATION,
     ConsistencyRecord,
+    ProbeCaptionRecord,
 )
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.decoder_rows import GenerationSettings
@@ -61,6 +62,7 @@ from waltz.models.decoders.language_model import reply_to
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.kinds.albef import _tokenize_answer
 from waltz.models.text.causal import wrap_causal_model
+from waltz.sources.records import CaptionRecord, FrameRecord
 
 RESAMPLING = Resampling(resamples=20, confidence=0.95, seed=0)
 PROFILES = ["equations", "published"]
@@ -422,10 +424,17 @@ def test_contextual_captions_of_cv_probes(judges, tmp_path):
         captions, judges, tmp_path / "cache.sqlite", lambda _: None
     )
     rows = [
-        {"caption": caption, "image": image, "rejected": None}
+        ProbeCaptionRecord(
+            caption_id=image,
+            kind="contextual",
+            verb="sitting",
+            image=image,
+            writer="rule",
+            caption=caption,
+        )
         for caption, image in captions.items()
     ]
-    assert [row["rejected"] for row in select_contextual_captions(rows, scores)] == [
+    assert [row.rejected for row in select_contextual_captions(rows, scores)] == [
         None,
         CONTROL_TOKEN,
     ]
@@ -437,7 +446,15 @@ def test_the_repair_of_cv_probes_abstracts(language_model, monkeypatch):
         "1", "a man rides a </s>", "A man rides a </s>.", "A man rides."
     )
     monkeypatch.setattr(cv_probes, "fill_abstract", lambda frame: filled)
-    frame = {"source_id": "1", "image": "1.png", "verb": "riding"}
+    frame = FrameRecord(
+        source="imsitu",
+        source_id="1",
+        image="1.png",
+        verb="riding",
+        annotator=0,
+        abstract=None,
+        roles=[],
+    )
 
     def repair(request):
         return reply_to(language_model, request)
@@ -445,9 +462,7 @@ def test_the_repair_of_cv_probes_abstracts(language_model, monkeypatch):
     rows = cv_probes.build_contextual_captions(
         [frame], {"riding": ["1.png"]}, repair, "m"
     )
-    assert [(row["caption"], row["rejected"]) for row in rows] == [
-        (None, CONTROL_TOKEN)
-    ]
+    assert [(row.caption, row.rejected) for row in rows] == [(None, CONTROL_TOKEN)]
 
 
 @pytest.fixture(scope="module")
@@ -476,7 +491,7 @@ def proposer(tmp_path_factory):
 @pytest.mark.parametrize("maker", [relations, plurality])
 def test_proposals_for_captions(proposer, maker):
     rows = [
-        {"caption": caption}
+        CaptionRecord(source="coco", source_id="1", image="1.png", caption=caption)
         for caption in ("a cat sits on a table", "a [MASK] sits on a table")
     ]
     outcomes = list(maker.build_candidates(rows, proposer, ""))
@@ -503,7 +518,7 @@ def test_proposals_for_the_captions_of_frames(monkeypatch):
     monkeypatch.setattr(
         action_replacement,
         "build_action_captions",
-        lambda row: [captions[row["number"]]],
+        lambda row: [captions[row.annotator]],
     )
     monkeypatch.setattr(action_replacement, "list_replacement_verbs", lambda *_: {})
     monkeypatch.setattr(
@@ -516,7 +531,18 @@ def test_proposals_for_the_captions_of_frames(monkeypatch):
         return {slot: [] for slot in words}
 
     options = MakerOptions(rank_words=rank, count_tokens=count)
-    rows = [{"number": number, "verb": "riding"} for number in range(2)]
+    rows = [
+        FrameRecord(
+            source="swig",
+            source_id=str(number),
+            image="1.png",
+            verb="riding",
+            annotator=number,
+            abstract=None,
+            roles=[],
+        )
+        for number in range(2)
+    ]
     outcomes = list(action_replacement.build_candidates(rows, options, ""))
     assert outcomes[0] == (rows[0], "a candidate")
     assert outcomes[1][1].reason == CONTROL_TOKEN

@@ -4,14 +4,15 @@ import time
 from collections import Counter
 
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files import parquet
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job, show_progress, write_record
-from waltz.core.schema import CANDIDATES
+from waltz.core.records import write_records
+from waltz.core.schema import CandidateRecord
 from waltz.foils.candidates import (
     MakerOptions,
-    build_candidate_rows,
+    build_candidate_records,
     build_candidates,
+    read_source_rows,
     select_splits,
 )
 
@@ -27,7 +28,7 @@ with (
 ):
     start = time.perf_counter()
     rows = select_splits(
-        parquet.read_table(snakemake.input.rows).to_pylist(),
+        read_source_rows(snakemake.input.rows),
         params.settings.get("splits"),
         instrument,
     )
@@ -51,10 +52,10 @@ with (
                 on_progress=bar.update,
                 **limits,
             )
-        candidates = build_candidate_rows(
+        candidates = build_candidate_records(
             build_candidates(instrument, rows, options), instrument, refusals
         )
-        count, rejected = parquet.write_rows(output.candidates, candidates, CANDIDATES)
+        count, rejected = write_records(output.candidates, candidates, CandidateRecord)
     facts = {
         "instrument": instrument,
         "rejected": rejected,

@@ -9,10 +9,10 @@ from waltz.benchmark.cv_probes import (
     read_plain_captions,
 )
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files import parquet
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job, show_progress, write_record
-from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import ProbeCaptionRecord, ProbeRecord
 from waltz.filters.pipeline import load_filter_models, score_grammaticality
 
 inputs, output, params = snakemake.input, snakemake.output, snakemake.params
@@ -22,9 +22,9 @@ with (
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
     start = time.perf_counter()
-    contextual = parquet.read_rows(inputs.contextual, PROBE_CAPTIONS)
+    contextual = list(read_records(inputs.contextual, ProbeCaptionRecord))
     written = read_plain_captions(inputs, contextual)
-    texts = {row["caption"] for row in contextual if row["caption"]}
+    texts = {caption.caption for caption in contextual if caption.caption}
     cache = get_cache_file(output.probes)
     with show_progress(2 * len(texts), "text", "cv-probes") as bar:
         scores = score_grammaticality(
@@ -33,9 +33,9 @@ with (
     captions, checker = build_probe_captions(
         contextual, written, scores, inputs.get("checks"), params.scenes
     )
-    rows = build_conditions(captions)
-    parquet.write_rows(output.captions, captions, PROBE_CAPTIONS)
-    parquet.write_rows(output.probes, rows, CONDITIONS)
+    items = build_conditions(captions)
+    write_records(output.captions, captions, ProbeCaptionRecord)
+    write_records(output.probes, items, ProbeRecord)
     facts = {
         "instrument": "cv-probes",
         "captions": count_rejections(captions),
@@ -44,5 +44,5 @@ with (
     seconds = round(time.perf_counter() - start, 3)
     facts |= {"models": params.models, **describe_device(device)}
     write_record(
-        output.run, rows_in=len(captions), rows_out=len(rows), seconds=seconds, **facts
+        output.run, rows_in=len(captions), rows_out=len(items), seconds=seconds, **facts
     )

@@ -4,17 +4,20 @@ review and checks.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from waltz.benchmark.oracle import answer_checks
 from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import CONTROL_TOKEN, UserError
+from waltz.core.schema import ProbeCaptionRecord, ProbeRecord
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import (
-    build_condition_rows,
+    ImageCaption,
+    WrittenCaption,
+    build_condition_items,
     read_scene_captions,
     review_captions,
     simplify_caption,
@@ -37,24 +40,23 @@ WRITTEN_COLUMNS = ("image", "annotator", "caption", "plain_image")
 CHECK_COLUMNS = ("image", "caption", "annotator", "answer")
 YES, NO = YES_NO
 
-Row = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 Answers = Mapping[tuple[str, str], Sequence[str]]
 """Answers `yes` or `no` by image and caption, one of each checker."""
 
 
-def read_plain_captions(inputs: Mapping[str, str], contextual: Sequence[Row]) -> Rows:
+def read_plain_captions(
+    inputs: Mapping[str, str], contextual: Sequence[ProbeCaptionRecord]
+) -> list[WrittenCaption]:
     """Read the plain captions that people wrote, or for scenes the plain descriptions of the
     scenes.
 
     Args:
         inputs: Files by name: `written` or `descriptions`; `contextual` for the error message.
-        contextual: Contextual rows of the layout `PROBE_CAPTIONS`.
+        contextual: The contextual captions.
     """
     if inputs.get("written"):
-        return read_written_captions(
-            inputs["written"], {row["image"]: row["verb"] for row in contextual}
-        )
+        verbs = {caption.image: caption.verb for caption in contextual}
+        return read_written_captions(inputs["written"], verbs)
     if inputs.get("descriptions"):
         return read_scene_captions(inputs["descriptions"])
     raise UserError(
@@ -64,28 +66,28 @@ def read_plain_captions(inputs: Mapping[str, str], contextual: Sequence[Row]) ->
 
 
 def build_probe_captions(
-    contextual_rows: Sequence[Row],
-    written_rows: Sequence[Row],
+    contextual_captions: Sequence[ProbeCaptionRecord],
+    written: Sequence[WrittenCaption],
     grammaticality: Mapping[str, float],
     checks: str | None,
     scenes: Mapping[str, int] | None,
-) -> tuple[Rows, str | None]:
+) -> tuple[list[ProbeCaptionRecord], str | None]:
     """Select the contextual captions and review the plain ones.
 
     Args:
-        contextual_rows: Contextual rows of the layout `PROBE_CAPTIONS`.
-        written_rows: Rows of image, verb, writer, caption and plain_image.
+        contextual_captions: All contextual captions.
+        written: All plain captions.
         grammaticality: Score of each contextual caption.
         checks: CSV file of people's checks; None where there is none.
         scenes: Count and seed of the scenes, whose oracle then answers the checks; None for real
             images.
     Returns:
-        Rows of the layout `PROBE_CAPTIONS`; and who checked the plain images: `people`, `oracle` or
-        None.
+        All captions, each with the reason why it is not used; and who checked the plain images:
+        `people`, `oracle` or None.
     """
     # Plain captions are checked against the contextual caption that was selected, so it comes
     # first.
-    contextual = select_contextual_captions(contextual_rows, grammaticality)
+    contextual = select_contextual_captions(contextual_captions, grammaticality)
     answers: Answers | None = None
     checker = None
     if checks:
@@ -96,30 +98,29 @@ def build_probe_captions(
         get_graph = partial(
             find_scene, graphs=draw_scenes(scenes["count"], scenes["seed"])
         )
-        answers = answer_checks(list_checks(written_rows, contextual), get_graph)
+        answers = answer_checks(list_checks(written, contextual), get_graph)
         checker = VOTER
-    plain = review_plain_captions(written_rows, contextual, answers)
+    plain = review_plain_captions(written, contextual, answers)
     return [*contextual, *plain], checker
 
 
-def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
+def read_written_captions(
+    path: str | Path, images: Mapping[str, str]
+) -> list[WrittenCaption]:
     """Read plain captions from a CSV file with the columns `WRITTEN_COLUMNS`; plain_image may be
     empty.
 
     Args:
         images: The verb of each image of the study.
-    Returns:
-        Rows of image, verb, writer, caption and plain_image; the verb is empty where the study
-        lacks the image.
     """
     return [
-        {
-            "image": record["image"],
-            "verb": images.get(record["image"], ""),
-            "writer": record["annotator"],
-            "caption": record["caption"],
-            "plain_image": record["plain_image"].strip() or None,
-        }
+        WrittenCaption(
+            image=record["image"],
+            verb=images.get(record["image"], ""),
+            writer=record["annotator"],
+            caption=record["caption"],
+            plain_image=record["plain_image"].strip() or None,
+        )
         for _, record in read_csv_records(path, required=WRITTEN_COLUMNS)
     ]
 
@@ -146,54 +147,54 @@ def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
 
 
 def select_contextual_captions(
-    rows: Sequence[Row], grammaticality: Mapping[str, float]
-) -> Rows:
+    captions: Sequence[ProbeCaptionRecord], grammaticality: Mapping[str, float]
+) -> list[ProbeCaptionRecord]:
     """Return all contextual captions with scores; for each image all but the most grammatical
     caption are rejected.
 
     Args:
-        rows: Contextual rows of the layout `PROBE_CAPTIONS`.
         grammaticality: Score of each caption; a caption that GRUEN's models cannot read has no
             score.
     """
-    scored_rows: Rows = []
-    usable_by_image: dict[str, Rows] = {}
-    for row in rows:
-        caption = row["caption"]
-        scored_row = {**row, "grammaticality": grammaticality.get(caption or "")}
-        # A row without caption was rejected before, with a reason that says more.
-        is_unreadable = bool(caption) and caption not in grammaticality
-        if is_unreadable and scored_row["rejected"] is None:
-            scored_row["rejected"] = CONTROL_TOKEN
-        if scored_row["rejected"] is None:
-            usable_by_image.setdefault(row["image"], []).append(scored_row)
-        scored_rows.append(scored_row)
-
-    for image_rows in usable_by_image.values():
-        _reject_all_but_best(image_rows, grammaticality)
-    return scored_rows
+    scored = [_add_score(caption, grammaticality) for caption in captions]
+    best_captions: dict[str, ProbeCaptionRecord] = {}
+    for caption in scored:
+        if caption.rejected is None:
+            best = best_captions.setdefault(caption.image, caption)
+            best_captions[caption.image] = max(best, caption, key=_get_score)
+    return [
+        _reject_all_but(best_captions.get(caption.image), caption) for caption in scored
+    ]
 
 
-def _reject_all_but_best(rows: Rows, grammaticality: Mapping[str, float]) -> None:
-    """Reject all captions of one image except the most grammatical caption; of equal texts the
-    first row is kept.
-    """
-    # `max` keeps the first of equally grammatical captions.
-    best_caption = max(
-        (row["caption"] for row in rows), key=lambda caption: grammaticality[caption]
-    )
-    is_selected = False
-    for row in rows:
-        if row["caption"] != best_caption:
-            row["rejected"] = READS_WORSE
-        elif is_selected:
-            row["rejected"] = SAME_CAPTION
-        else:
-            is_selected = True
+def _add_score(
+    caption: ProbeCaptionRecord, grammaticality: Mapping[str, float]
+) -> ProbeCaptionRecord:
+    """Return a caption with its score; a caption without score is rejected."""
+    score = grammaticality.get(caption.caption or "")
+    reason = caption.rejected
+    # An annotation without caption was rejected before, with a reason that says more.
+    if reason is None and score is None:
+        reason = CONTROL_TOKEN
+    return replace(caption, grammaticality=score, rejected=reason)
+
+
+def _get_score(caption: ProbeCaptionRecord) -> float:
+    return caption.grammaticality or 0.0
+
+
+def _reject_all_but(
+    best: ProbeCaptionRecord | None, caption: ProbeCaptionRecord
+) -> ProbeCaptionRecord:
+    """Reject a caption unless it is the best one of its image; None where no caption is usable."""
+    if best is None or caption.rejected is not None or caption is best:
+        return caption
+    is_same = caption.caption == best.caption
+    return replace(caption, rejected=SAME_CAPTION if is_same else READS_WORSE)
 
 
 def list_checks(
-    written_rows: Iterable[Row], contextual: Iterable[Row]
+    written: Iterable[WrittenCaption], contextual: Iterable[ProbeCaptionRecord]
 ) -> list[tuple[str, str]]:
     """Return the pairs of plain image and caption to check.
 
@@ -201,81 +202,81 @@ def list_checks(
     """
     contextual_captions = _index_captions(contextual)
     pairs: list[tuple[str, str]] = []
-    for row in written_rows:
-        plain_image = row["plain_image"]
-        if plain_image and row["image"] in contextual_captions:
-            pairs.append((plain_image, row["caption"]))
-            pairs.append((plain_image, contextual_captions[row["image"]]))
+    for plain in written:
+        if plain.plain_image and plain.image in contextual_captions:
+            pairs.append((plain.plain_image, plain.caption))
+            pairs.append((plain.plain_image, contextual_captions[plain.image]))
     return list(dict.fromkeys(pairs))
 
 
-def _index_captions(contextual: Iterable[Row]) -> dict[str, str]:
+def _index_captions(contextual: Iterable[ProbeCaptionRecord]) -> dict[str, str]:
     """Return the selected contextual caption of each image."""
-    return {
-        row["image"]: row["caption"] for row in contextual if row["rejected"] is None
-    }
+    captions: dict[str, str] = {}
+    for record in contextual:
+        if record.rejected is None and record.caption is not None:
+            captions[record.image] = record.caption
+    return captions
 
 
 def review_plain_captions(
-    written_rows: Sequence[Row],
-    contextual: Sequence[Row],
+    written: Sequence[WrittenCaption],
+    contextual: Sequence[ProbeCaptionRecord],
     answers: Answers | None,
-) -> Rows:
+) -> list[ProbeCaptionRecord]:
     """Review and simplify the written captions, and reject captions whose plain image does not fit.
 
     Args:
-        written_rows: Rows of image, verb, writer, caption and plain_image.
-        contextual: Contextual rows after selection.
+        contextual: Contextual captions after selection.
         answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption (plain
             or contextual); None where there are no checks.
     """
-    study_images = {row["image"] for row in contextual}
-    verbs = sorted({row["verb"] for row in contextual})
+    study_images = {caption.image for caption in contextual}
+    verbs = sorted({caption.verb for caption in contextual})
     contextual_captions = _index_captions(contextual)
 
-    study_rows = [row for row in written_rows if row["image"] in study_images]
-    # First the wording of the caption, then its plain image: the first fault is the reason.
-    reviewed_rows = review_captions(study_rows, verbs)
-    for row in reviewed_rows:
-        if not row["rejected"]:
-            row["rejected"] = _find_rejection(
-                row, contextual_captions.get(row["image"]), answers
-            )
+    study_captions = [plain for plain in written if plain.image in study_images]
+    reviewed: list[WrittenCaption] = []
+    for plain in review_captions(study_captions, verbs):
+        # First the wording of the caption, then its plain image: the first fault is the reason.
+        reason = plain.rejected or _find_rejection(
+            plain, contextual_captions.get(plain.image), answers
+        )
+        reviewed.append(replace(plain, rejected=reason))
     # Captions for other images stay in the output, with their reason.
-    unused_rows = [
-        {**row, "rejected": IMAGE_NOT_IN_STUDY}
-        for row in written_rows
-        if row["image"] not in study_images
-    ]
-    return _simplify_captions([*reviewed_rows, *unused_rows])
+    for plain in written:
+        if plain.image not in study_images:
+            reviewed.append(replace(plain, rejected=IMAGE_NOT_IN_STUDY))
+    return _simplify_captions(reviewed)
 
 
-def _simplify_captions(rows: Sequence[Row]) -> Rows:
+def _simplify_captions(captions: Sequence[WrittenCaption]) -> list[ProbeCaptionRecord]:
     """Return the plain captions with their ids and simplified forms."""
     numbers: Counter[str] = Counter()  # captions of each image so far
-    simplified_rows = []
-    docs = parse(row["caption"] for row in rows)
-    for row, doc in zip(rows, docs, strict=True):
-        image = row["image"]
-        short_caption = simplify_caption(doc)
-        is_refused = isinstance(short_caption, Refusal)
-        simplified_rows.append(
-            {
-                **row,
-                "caption_id": f"plain:{image}#{numbers[image]}",
-                "kind": "plain",
-                "simplified": None if is_refused else short_caption,
-                "not_simplified": short_caption.reason
-                if isinstance(short_caption, Refusal)
-                else None,
-            }
+    records: list[ProbeCaptionRecord] = []
+    docs = parse(caption.caption for caption in captions)
+    for caption, doc in zip(captions, docs, strict=True):
+        record = ProbeCaptionRecord(
+            caption_id=f"plain:{caption.image}#{numbers[caption.image]}",
+            kind="plain",
+            verb=caption.verb,
+            image=caption.image,
+            writer=caption.writer,
+            caption=caption.caption,
+            plain_image=caption.plain_image,
+            rejected=caption.rejected,
         )
-        numbers[image] += 1
-    return simplified_rows
+        simplified = simplify_caption(doc)
+        if isinstance(simplified, Refusal):
+            record = replace(record, not_simplified=simplified.reason)
+        else:
+            record = replace(record, simplified=simplified)
+        records.append(record)
+        numbers[caption.image] += 1
+    return records
 
 
 def _find_rejection(
-    row: Row, contextual: str | None, answers: Answers | None
+    plain: WrittenCaption, contextual: str | None, answers: Answers | None
 ) -> str | None:
     """Return why a plain caption cannot be used; None where it can.
 
@@ -283,14 +284,14 @@ def _find_rejection(
         contextual: The contextual caption of the image for which the plain caption was written.
         answers: Checks by image and caption, as of `review_plain_captions`.
     """
-    image = row["plain_image"]
+    image = plain.plain_image
     if contextual is None:
         return NO_CONTEXTUAL_CAPTION
     if image is None:
         return NO_PLAIN_IMAGE
     if answers is None:
         return None
-    plain_answers = answers.get((image, row["caption"]))
+    plain_answers = answers.get((image, plain.caption))
     contextual_answers = answers.get((image, contextual))
     # Both captions need an answer; the oracle gives none where the scene does not decide.
     if not plain_answers or not contextual_answers:
@@ -303,34 +304,36 @@ def _find_rejection(
     return None
 
 
-def build_conditions(captions: Iterable[Row]) -> Rows:
-    """Return rows of the layout `CONDITIONS` in original and simplified form; rejected captions
-    give none.
-    """
-    usable_rows = [row for row in captions if row["rejected"] is None]
-    condition_rows = []
-    # A caption that could not be simplified has only the original form.
-    for form, column in (("original", "caption"), ("simplified", "simplified")):
-        texts: dict[str, Rows] = {"contextual": [], "plain": []}
-        for row in usable_rows:
-            if row[column] is not None:
-                texts[row["kind"]].append({**row, "caption": row[column]})
-        condition_rows += build_condition_rows(
-            texts["contextual"], texts["plain"], form
-        )
-    return condition_rows
+def build_conditions(captions: Iterable[ProbeCaptionRecord]) -> list[ProbeRecord]:
+    """Return the items in original and simplified form; rejected captions give none."""
+    usable = [caption for caption in captions if caption.rejected is None]
+    items: list[ProbeRecord] = []
+    for form in ("original", "simplified"):
+        texts: dict[str, list[ImageCaption]] = {"contextual": [], "plain": []}
+        for record in usable:
+            text = record.caption if form == "original" else record.simplified
+            # A caption that could not be simplified has only the original form.
+            if text is not None:
+                plain_image = record.plain_image or ""
+                texts[record.kind].append(
+                    ImageCaption(record.image, record.verb, text, plain_image)
+                )
+        items += build_condition_items(texts["contextual"], texts["plain"], form)
+    return items
 
 
-def count_rejections(captions: Iterable[Row]) -> dict[str, dict[str, int]]:
+def count_rejections(
+    captions: Iterable[ProbeCaptionRecord],
+) -> dict[str, dict[str, int]]:
     """Return for each kind of caption the number of captions by reason of rejection, and of `kept`
     ones.
 
     The most frequent reason comes first.
     """
     counts: dict[str, Counter[str]] = {}
-    for row in captions:
-        reason = row["rejected"] or "kept"
-        counts.setdefault(row["kind"], Counter())[reason] += 1
+    for caption in captions:
+        reason = caption.rejected or "kept"
+        counts.setdefault(caption.kind, Counter())[reason] += 1
     return {kind: _sort_counts(reasons) for kind, reasons in counts.items()}
 
 

@@ -14,8 +14,8 @@ from waltz.foils.candidates import (
     Candidate,
     MakerOptions,
     Refusal,
-    Row,
     SourceOutcomes,
+    attach_row,
     build_candidate,
 )
 from waltz.foils.english.wordnet import is_kind_of, read_nouns, read_verbs
@@ -28,6 +28,7 @@ from waltz.foils.swig import (
     build_sentence,
     inflect_present,
 )
+from waltz.sources.records import FrameRecord
 
 RECIPROCAL_VERBS = frozenset(
     {
@@ -42,7 +43,9 @@ SAME_FILLER = "both roles have the same filler"
 RECIPROCAL = "the verb is true both ways"
 
 
-def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
+def build_candidates(
+    rows: Sequence[FrameRecord], _: MakerOptions, __: str
+) -> SourceOutcomes:
     """Yield for each caption of each SWiG frame every wording of the swapped sentence, in the order
     of the rows.
     """
@@ -50,9 +53,8 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
         for caption in build_action_captions(row):
             if isinstance(caption, Refusal):
                 yield row, caption
-                continue
-            for candidate in build_swaps(caption, ()):
-                yield row, candidate
+            else:
+                yield from attach_row(row, build_swaps(caption, ()))
 
 
 def build_swaps(

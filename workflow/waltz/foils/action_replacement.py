@@ -13,14 +13,15 @@ from waltz.foils.candidates import (
     MakerOptions,
     Proposal,
     Refusal,
-    Row,
     Slot,
     SourceOutcomes,
+    attach_row,
     check_readable,
     replace_span,
 )
 from waltz.foils.english.wordnet import Relation, Verb, read_verbs
 from waltz.foils.swig import ActionCaption, build_action_captions, inflect_present
+from waltz.sources.records import FrameRecord
 
 NO_VERB = "no form of another of SWiG's verbs that agrees with the subject"
 FORBIDDEN: dict[Relation, str] = {
@@ -34,7 +35,7 @@ verb may be too.
 
 
 def build_candidates(
-    rows: Sequence[Row], options: MakerOptions, _: str
+    rows: Sequence[FrameRecord], options: MakerOptions, _: str
 ) -> SourceOutcomes:
     """Yield for each caption of each frame foils with the verbs of the source that fit best, in the
     order of the rows.
@@ -42,11 +43,11 @@ def build_candidates(
     The masked language model `options.rank_words` must be set.
     """
     assert options.rank_words is not None
-    verb_names = {row["verb"] for row in rows}
+    verb_names = {row.verb for row in rows}
     verbs = {name: verb for name, verb in read_verbs().items() if name in verb_names}
 
     # All captions first, so that the model ranks the verbs of many captions together.
-    captions: list[tuple[Row, ActionCaption | Refusal]] = []
+    captions: list[tuple[FrameRecord, ActionCaption | Refusal]] = []
     forms: dict[Slot, tuple[str, ...]] = {}
     for row in rows:
         for caption in build_action_captions(row):
@@ -65,8 +66,7 @@ def build_candidates(
             continue
         # The study limits the number of verbs for each caption.
         proposals = rankings[_get_verb_slot(outcome)][: options.most_verbs]
-        for candidate in build_replacements(outcome, proposals, verbs):
-            yield row, candidate
+        yield from attach_row(row, build_replacements(outcome, proposals, verbs))
 
 
 def _check_caption(

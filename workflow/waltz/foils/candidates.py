@@ -6,11 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from itertools import repeat
+from pathlib import Path
+from typing import TypeVar
 
 from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
+from waltz.core.files import parquet
+from waltz.core.records import get_layout, read_records
+from waltz.core.schema import CandidateRecord, StoredSpan
 from waltz.core.text_diff import Span, are_same_text, find_changed_spans
 from waltz.instruments import INSTRUMENTS
+from waltz.sources.records import (
+    CaptionRecord,
+    FoilPairRecord,
+    FrameRecord,
+    QuestionRecord,
+    TurnRecord,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,18 @@ class Refusal:
 
 
 Outcome = Candidate | Refusal
-Row = Mapping[str, Any]
+Row = CaptionRecord | QuestionRecord | FrameRecord | TurnRecord | FoilPairRecord
+"""Row of a source with images."""
+AnyRow = TypeVar("AnyRow", bound=Row)
+ROW_TYPES: tuple[type[Row], ...] = (
+    CaptionRecord,
+    QuestionRecord,
+    FrameRecord,
+    TurnRecord,
+    FoilPairRecord,
+)
+WITH_CAPTION = (CaptionRecord, TurnRecord, FoilPairRecord)
+"""Rows that have a true caption of their image."""
 SourceOutcomes = Iterator[tuple[Row, Outcome]]
 """Pairs of a source row and one of its candidates, or a refusal; a row comes once for each of its
 candidates.
@@ -133,18 +156,27 @@ TRUE_FOIL = "the foil would be the caption itself"
 TOO_LONG = "the caption has more tokens than the study allows"
 
 
+def read_source_rows(path: str | Path) -> list[Row]:
+    """Read the rows of a source, whose columns tell the kind of row."""
+    names = parquet.read_schema(path).names
+    for row_type in ROW_TYPES:
+        if get_layout(row_type).schema.names == names:
+            return list(read_records(path, row_type))
+    raise UserError(
+        f"{path}: no instrument can be built from rows with the columns {', '.join(names)}; name another source"
+    )
+
+
 def split_readable(
-    rows: Sequence[Row], options: MakerOptions
-) -> tuple[list[Row], list[tuple[Row, Refusal]]]:
+    rows: Sequence[CaptionRecord], options: MakerOptions
+) -> tuple[list[CaptionRecord], list[tuple[CaptionRecord, Refusal]]]:
     """Return the rows whose captions the model of the study can read, and the other rows, each with
     its refusal.
     """
-    readable: list[Row] = []
-    refused: list[tuple[Row, Refusal]] = []
+    readable: list[CaptionRecord] = []
+    refused: list[tuple[CaptionRecord, Refusal]] = []
     for row in rows:
-        refusal = check_readable(
-            row["caption"], options.count_tokens, options.most_tokens
-        )
+        refusal = check_readable(row.caption, options.count_tokens, options.most_tokens)
         if refusal is None:
             readable.append(row)
         else:
@@ -173,6 +205,11 @@ def check_readable(
     if most_tokens is not None and n_tokens > most_tokens:
         return Refusal(TOO_LONG)
     return None
+
+
+def attach_row(row: Row, outcomes: Iterable[Outcome]) -> SourceOutcomes:
+    """Yield outcomes, each with the source row from which they are built."""
+    yield from zip(repeat(row), outcomes)
 
 
 def refuse_true_foils(
@@ -246,21 +283,21 @@ def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
 
 
 def select_splits(
-    rows: Sequence[Row], splits: Sequence[str] | None, instrument: str
-) -> Sequence[Row]:
+    rows: Sequence[AnyRow], splits: Sequence[str] | None, instrument: str
+) -> Sequence[AnyRow]:
     """Return the source rows of the splits that a study sets for an instrument; all rows where it
     sets no splits.
     """
     if splits is None:
         return rows
-    source_splits = sorted({str(row["split"]) for row in rows})
+    source_splits = {str(row.split) for row in rows}
     for split in splits:
         if split not in source_splits:
             raise UserError(
                 f"study file: instruments.{instrument}.splits: the source has no split {split!r};"
-                f" it has {', '.join(source_splits)}"
+                f" it has {', '.join(sorted(source_splits))}"
             )
-    return [row for row in rows if row["split"] in splits]
+    return [row for row in rows if row.split in splits]
 
 
 def build_candidates(
@@ -272,22 +309,22 @@ def build_candidates(
     """
     usable_rows: list[Row] = []
     for row in rows:
-        if row["rejected"] is None:
+        if row.rejected is None:
             usable_rows.append(row)
         else:
-            yield row, Refusal(f"the source's row: {row['rejected']}")
+            yield row, Refusal(f"the source's row: {row.rejected}")
     # Each instrument has a module of foils; only the module of this instrument is imported.
     maker = import_module(INSTRUMENTS[instrument].maker)
     for row, outcome in maker.build_candidates(usable_rows, options, instrument):
-        for checked in refuse_true_foils([outcome], row.get("caption")):
-            yield row, checked
+        source_text = row.caption if isinstance(row, WITH_CAPTION) else None
+        yield from attach_row(row, refuse_true_foils([outcome], source_text))
 
 
-def build_candidate_rows(
+def build_candidate_records(
     outcomes: SourceOutcomes, instrument: str, refusals: "Counter[str]"
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of the candidates layout; a candidate that repeats an earlier candidate of its
-    source row is dropped.
+) -> Iterator[CandidateRecord]:
+    """Yield records of candidates; a candidate that repeats an earlier candidate of its source row
+    is dropped.
 
     Args:
         outcomes: Outcomes of `build_candidates`.
@@ -299,27 +336,36 @@ def build_candidate_rows(
             refusals[outcome.reason] += 1
             continue
         # The number makes the id unique among the candidates of the source row.
-        source_id = row["source_id"]
-        yield build_candidate_row(outcome, row, numbers[source_id], instrument)
-        numbers[source_id] += 1
+        number = numbers[row.source_id]
+        yield build_candidate_record(outcome, row, number, instrument)
+        numbers[row.source_id] += 1
 
 
-def build_candidate_row(
+def build_candidate_record(
     candidate: Candidate, row: Row, number: int, instrument: str
-) -> dict[str, Any]:
-    """Return a row of the candidates layout; `number` is the index among the candidates of the
-    source row, from 0.
+) -> CandidateRecord:
+    """Return the record of a candidate; `number` is the index among the candidates of the source
+    row, from 0.
     """
-    return {
-        **vars(candidate),
-        "item_id": f"{instrument}:{row['source']}:{row['source_id']}:{number}",
-        "instrument": instrument,
-        "piece": INSTRUMENTS[instrument].piece,
-        "source": row["source"],
-        "source_id": row["source_id"],
-        "split": row["split"],
-        "image": row["image"],
-    }
+    return CandidateRecord(
+        item_id=f"{instrument}:{row.source}:{row.source_id}:{number}",
+        instrument=instrument,
+        piece=INSTRUMENTS[instrument].piece,
+        source=row.source,
+        source_id=row.source_id,
+        split=row.split,
+        image=row.image,
+        caption=candidate.caption,
+        foil=candidate.foil,
+        caption_span=StoredSpan(**candidate.caption_span),
+        foil_span=StoredSpan(**candidate.foil_span),
+        caption_phrases=candidate.caption_phrases,
+        foil_phrases=candidate.foil_phrases,
+        direction=candidate.direction,
+        proposal_rank=candidate.proposal_rank,
+        proposal_score=candidate.proposal_score,
+        rejected=candidate.rejected,
+    )
 
 
 def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
@@ -331,7 +377,7 @@ def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
         if isinstance(outcome, Refusal):
             yield row, outcome
             continue
-        key = (str(row["source_id"]), outcome.caption, outcome.foil)
+        key = (row.source_id, outcome.caption, outcome.foil)
         if key not in earlier:
             earlier.add(key)
             yield row, outcome

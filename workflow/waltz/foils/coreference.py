@@ -12,10 +12,10 @@ from waltz.foils.candidates import (
     MakerOptions,
     Outcome,
     Refusal,
-    Row,
     SourceOutcomes,
     build_candidate,
 )
+from waltz.sources.records import TurnRecord
 
 ROUNDS = 1
 """Number of rounds of a dialogue that give items, from the first."""
@@ -54,17 +54,18 @@ YES_OR_NO = re.compile(r"\b(?:yes|no)\b")
 CONTRARY = {"yes": "no", "no": "yes"}
 
 
-def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
+def build_candidates(
+    rows: Sequence[TurnRecord], _: MakerOptions, __: str
+) -> SourceOutcomes:
     """Yield for each round of a VisDial dialogue a candidate, or a refusal with the reason why
     there is none.
     """
     for row in rows:
-        yield (
-            row,
-            build_coreference_foil(
-                row["caption"], row["question"], row["answer"], row["round"]
-            ),
+        # Usable rows have a question and an answer.
+        outcome = build_coreference_foil(
+            row.caption, row.question or "", row.answer or "", row.round
         )
+        yield row, outcome
 
 
 def build_coreference_foil(

@@ -2,6 +2,7 @@
 (thesis 3.3, A.1).
 """
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ from waltz.foils.candidates import (
     MakerOptions,
     Outcome,
     Refusal,
-    Row,
     SourceOutcomes,
+    attach_row,
     build_candidate,
 )
 from waltz.foils.english.nouns import parse_number
@@ -22,30 +23,32 @@ from waltz.foils.english.statements import (
     convert_question,
     parse_counting_questions,
 )
+from waltz.sources.records import QuestionRecord
 
 
 @dataclass(frozen=True)
 class NumberRanges:
-    """Lowest and highest number, both included, of an instrument's captions and foils; None for no
-    highest.
-    """
+    """Numbers that an instrument's captions and foils may have."""
 
-    captions: tuple[int, int | None]
-    foils: tuple[int, int | None]
+    captions: range
+    foils: range
 
 
 # Small numbers are frequent in captions. In the adversarial instrument the captions have the large
 # numbers and the foils the small ones, so that a model that prefers small numbers fails (thesis
 # 3.3).
+ALL_NUMBERS = range(sys.maxsize)
+SMALL_NUMBERS = range(4)
+LARGE_NUMBERS = range(4, sys.maxsize)
 NUMBER_RANGES = {
-    "counting-balanced": NumberRanges((0, None), (0, None)),
-    "counting-small": NumberRanges((0, 3), (0, 3)),
-    "counting-adversarial": NumberRanges((4, None), (0, 3)),
+    "counting-balanced": NumberRanges(captions=ALL_NUMBERS, foils=ALL_NUMBERS),
+    "counting-small": NumberRanges(captions=SMALL_NUMBERS, foils=SMALL_NUMBERS),
+    "counting-adversarial": NumberRanges(captions=LARGE_NUMBERS, foils=SMALL_NUMBERS),
 }
 
 
 def build_candidates(
-    rows: Sequence[Row], _: MakerOptions, instrument: str
+    rows: Sequence[QuestionRecord], _: MakerOptions, instrument: str
 ) -> SourceOutcomes:
     """Yield candidates for each Visual7W question whose answer is a number, in the order of the
     rows.
@@ -57,8 +60,8 @@ def build_candidates(
     # Foils show numbers that captions show, so that no number tells that a text is a foil.
     foil_numbers: set[int] = set()
     for row, question in questions:
-        number = parse_number(row["answer"] or "")
-        if not isinstance(question, Refusal) and number is not None:
+        number = parse_number(row.answer or "")
+        if number is not None and not isinstance(question, Refusal):
             foil_numbers.add(number)
 
     ranges = NUMBER_RANGES[instrument]
@@ -66,10 +69,10 @@ def build_candidates(
         if isinstance(question, Refusal):
             yield row, question
             continue
-        for outcome in build_counting_foils(
-            question, row["answer"] or "", ranges, foil_numbers
-        ):
-            yield row, outcome
+        outcomes = build_counting_foils(
+            question, row.answer or "", ranges, foil_numbers
+        )
+        yield from attach_row(row, outcomes)
 
 
 def build_counting_foils(
@@ -97,12 +100,12 @@ def build_counting_foils(
     if isinstance(statement, Refusal):
         yield statement
         return
-    if not _is_in_range(number, ranges.captions):
+    if number not in ranges.captions:
         yield Refusal("its number is not among those of the captions")
         return
     # One candidate for each other number; balancing selects among them.
     for foil_number in sorted(set(foil_numbers) - {number}):
-        if _is_in_range(foil_number, ranges.foils):
+        if foil_number in ranges.foils:
             yield replace_number(statement, number, foil_number)
 
 
@@ -119,10 +122,3 @@ def replace_number(
         foil_phrase=str(foil_number),
         direction="more" if foil_number > number else "fewer",
     )
-
-
-def _is_in_range(number: int, bounds: tuple[int, int | None]) -> bool:
-    lowest, highest = bounds
-    if number < lowest:
-        return False
-    return highest is None or number <= highest

@@ -9,25 +9,28 @@ does not match a plain image. Source: CV-Probes, arXiv 2409.01389.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from lemminflect import getAllInflections, getLemma
 from spacy.tokens import Doc, Token
 
 from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
 from waltz.core.sampling import rank
-from waltz.core.text_diff import Span, are_same_text
+from waltz.core.schema import ProbeCaptionRecord, ProbeRecord, StoredSpan
+from waltz.core.text_diff import are_same_text
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.main_verbs import find_main_verb, find_subjects
 from waltz.foils.english.parsing import parse
+from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.wordnet import Verb, read_verbs
 from waltz.foils.swig import (
     AUXILIARIES,
     ROLE,
     Filler,
+    OrderedFrame,
     RolePosition,
     order_frame,
     render_complement,
@@ -37,6 +40,7 @@ from waltz.sources.raw_files import (
     join_lines,
     read_object_entries,
 )
+from waltz.sources.records import FrameRecord
 
 VERBS = (
     "admiring", "apprehending", "autographing", "baptizing", "begging", "browsing", "buying", "celebrating", "chasing",
@@ -68,14 +72,24 @@ MAY_CHANGE = frozenset({
 })  # fmt: skip
 """Words that the language model may add, remove or change when it repairs a sentence."""
 
-COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
-"""Dependency relations (spaCy) of the words that complete a verb, such as its object."""
-PREDICATIVES = frozenset({"acomp", "advmod"})
-WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
-"""Dependency relations of the words that belong to a verb: auxiliaries, negations, particles."""
-WITHIN_NOUN = frozenset(
-    {"det", "nummod", "compound", "poss", "case", "predet", "quantmod"}
+COMPLEMENT = TokenPattern(relations={"dobj", "attr", "acomp", "oprd"})
+"""Words that complete a verb, such as its object."""
+# "next" in "is next to a dog"
+PREDICATIVE = TokenPattern(relations={"acomp", "advmod"})
+PREPOSITION = TokenPattern(relations={"prep"})
+# "by" in "is held by a man" is an agent, "in" in "sits in a room" a preposition.
+VERB_PREPOSITION = TokenPattern(relations={"prep", "agent"})
+WITHIN_VERB = TokenPattern(relations={"aux", "auxpass", "neg", "prt"})
+"""Words that belong to a verb: auxiliaries, negations, particles."""
+WITHIN_NOUN = TokenPattern(
+    relations={"det", "nummod", "compound", "poss", "case", "predet", "quantmod"}
 )
+# "and" and "cow" in "a dog and a cow"
+CONJUNCT = TokenPattern(relations={"cc", "conj"})
+OF = TokenPattern(words={"of"}, relations={"prep"})
+NESTED_PHRASE = TokenPattern(relations={"prep", "pcomp"})
+"""Phrase with a preposition within a phrase with a preposition ("in front of a house")."""
+VERB = TokenPattern(parts_of_speech={"VERB"})
 
 CONDITIONS = {
     "+img+cap": ("contextual", "contextual"),
@@ -107,13 +121,73 @@ class FilledAbstract:
     simplified: str
 
 
+@dataclass(frozen=True)
+class WrittenCaption:
+    """A plain caption of an image with an action, as a person or the scenes wrote it.
+
+    Attributes:
+        image: Path of the image that shows the action.
+        verb: The contextual verb of the image; empty for an image that is not in the study.
+        writer: The annotator, or `scenes`.
+        caption: The caption.
+        plain_image: Path of the image that fits the caption and does not show the action; None
+            where none is named.
+        rejected: Reason why the caption cannot be used; None where it can.
+    """
+
+    image: str
+    verb: str
+    writer: str
+    caption: str
+    plain_image: str | None
+    rejected: str | None = None
+
+
+@dataclass(frozen=True)
+class ImageCaption:
+    """A usable caption of an image with an action, in one form.
+
+    Attributes:
+        image: Path of the image that shows the action.
+        verb: The contextual verb of the image.
+        caption: The caption, in its original or simplified form.
+        plain_image: As in `WrittenCaption`; empty for a contextual caption.
+    """
+
+    image: str
+    verb: str
+    caption: str
+    plain_image: str = ""
+
+
+@dataclass(frozen=True)
+class CaptionFacts:
+    """Facts about the contextual captions of a study, for its run record.
+
+    Attributes:
+        verbs: The contextual verbs.
+        images: Number of images.
+        fewer_images: Number of images of the verbs that have fewer than the study asks for.
+        unusable_images: Number of images without a usable annotation, by verb.
+        writers: Number of captions by writer.
+        refused: Number of annotations without a caption, by reason.
+    """
+
+    verbs: Sequence[str]
+    images: int
+    fewer_images: Mapping[str, int]
+    unusable_images: Mapping[str, int]
+    writers: Mapping[str, int]
+    refused: Mapping[str, int]
+
+
 def select_verbs(
-    frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str = VERBS
+    frames: Iterable[FrameRecord], names: Sequence[str] | str = VERBS
 ) -> list[str]:
     """Return the verbs of a study as -ing forms; `all` means every verb of its source."""
-    source_verbs = sorted({str(frame["verb"]) for frame in frames})
+    source_verbs = {frame.verb for frame in frames}
     if names == "all":
-        return source_verbs
+        return sorted(source_verbs)
     if names is VERBS:
         # The paper's verbs; a small source need not have images of each.
         return list(names)
@@ -126,7 +200,7 @@ def select_verbs(
 
 
 def select_images(
-    frames: Iterable[Mapping[str, Any]],
+    frames: Iterable[FrameRecord],
     seed: int,
     verbs: Sequence[str] = VERBS,
     count: int = IMAGES_PER_VERB,
@@ -135,13 +209,13 @@ def select_images(
     are fewer.
 
     Args:
-        frames: Rows of the layout `FRAMES`; rejected rows give no image.
+        frames: Annotations; rejected ones give no image.
         count: Number of images of each verb.
     """
     images_by_verb: dict[str, set[str]] = {verb: set() for verb in verbs}
     for frame in frames:
-        if frame["verb"] in images_by_verb and not frame["rejected"]:
-            images_by_verb[frame["verb"]].add(frame["image"])
+        if frame.verb in images_by_verb and not frame.rejected:
+            images_by_verb[frame.verb].add(frame.image)
 
     selected: dict[str, list[str]] = {}
     for verb, images in images_by_verb.items():
@@ -152,60 +226,56 @@ def select_images(
 
 
 def build_study_captions(
-    frames: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, Any],
+    frames: Sequence[FrameRecord],
     seed: int,
     generate: Callable[[str], str] | None = None,
     model: str = "",
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    *,
+    verbs: Sequence[str] | str = VERBS,
+    images: int = IMAGES_PER_VERB,
+) -> tuple[list[ProbeCaptionRecord], CaptionFacts]:
     """Return the contextual captions of a study, as `build_contextual_captions` does, and facts for
     its run record.
 
     Images are selected among the images with an annotation that fills its abstract, so that an
-    unusable image takes no position from an image that gives a caption. The facts count the
-    unusable images (`unusable_images`).
+    unusable image takes no position from an image that gives a caption.
 
     Args:
-        settings: The section `cv_probes` of the study, with `verbs` and the number of `images` for
-            each verb.
+        verbs: Contextual verbs, as in `select_verbs`.
+        images: Number of images of each verb.
     """
-    verbs = select_verbs(frames, settings.get("verbs", VERBS))
-    images_per_verb = settings.get("images", IMAGES_PER_VERB)
-    frames = [frame for frame in frames if frame["verb"] in set(verbs)]
+    selected_verbs = select_verbs(frames, verbs)
+    verb_names = set(selected_verbs)
+    frames = [frame for frame in frames if frame.verb in verb_names]
     usable_frames = [
         frame for frame in frames if isinstance(fill_abstract(frame), FilledAbstract)
     ]
-    images = select_images(usable_frames, seed, verbs, images_per_verb)
-    rows = build_contextual_captions(frames, images, generate, model)
+    selected_images = select_images(usable_frames, seed, selected_verbs, images)
+    captions = build_contextual_captions(frames, selected_images, generate, model)
 
-    # Counts for the run record, by verb or reason.
-    usable_images = {frame["image"] for frame in usable_frames}
-    unusable = {
-        (frame["verb"], frame["image"])
-        for frame in frames
-        if frame["image"] not in usable_images
-    }
-    facts = {
-        "verbs": verbs,
-        "images": sum(len(names) for names in images.values()),
-        "fewer_images": {
-            verb: len(names)
-            for verb, names in images.items()
-            if len(names) < images_per_verb
-        },
-        "unusable_images": Counter(verb for verb, _ in sorted(unusable)),
-        "writers": Counter(row["writer"] for row in rows if row["caption"]),
-        "refused": Counter(row["rejected"] for row in rows if row["rejected"]),
-    }
-    return rows, facts
+    all_images = {(frame.verb, frame.image) for frame in frames}
+    usable_names = {frame.image for frame in usable_frames}
+    unusable = [verb for verb, name in all_images if name not in usable_names]
+    n_images = {verb: len(names) for verb, names in selected_images.items()}
+    facts = CaptionFacts(
+        verbs=selected_verbs,
+        images=sum(n_images.values()),
+        fewer_images={verb: n for verb, n in n_images.items() if n < images},
+        unusable_images=Counter(sorted(unusable)),
+        writers=Counter(caption.writer for caption in captions if caption.caption),
+        refused=Counter(
+            caption.rejected for caption in captions if caption.rejected is not None
+        ),
+    )
+    return captions, facts
 
 
 def build_contextual_captions(
-    frames: Iterable[Mapping[str, Any]],
+    frames: Iterable[FrameRecord],
     images: Mapping[str, Sequence[str]],
     generate: Callable[[str], str] | None = None,
     model: str = "",
-) -> list[dict[str, Any]]:
+) -> list[ProbeCaptionRecord]:
     """Return one caption for each annotation of the selected images, in the order of the frames.
 
     Args:
@@ -214,87 +284,72 @@ def build_contextual_captions(
             rule only.
         model: Name of the language model, as the writer of the captions that it repairs.
     Returns:
-        Rows of the layout `PROBE_CAPTIONS` without scores; where an annotation gives no caption,
-        `rejected` says why.
+        Captions without scores; where an annotation gives no caption, `rejected` says why.
     """
-    selected: set[str] = set()
-    for names in images.values():
-        selected.update(names)
-    rows = []
-    for frame in frames:
-        if frame["image"] in selected:
-            rows.append(_build_contextual_row(frame, generate, model))
-    return rows
+    selected = set(chain.from_iterable(images.values()))
+    return [
+        _build_contextual_caption(frame, generate, model)
+        for frame in frames
+        if frame.image in selected
+    ]
 
 
-def _build_contextual_row(
-    frame: Mapping[str, Any], generate: Callable[[str], str] | None, model: str
-) -> dict[str, Any]:
-    """Return the row of one annotation: with a caption, or with the reason why there is none."""
-    row = {
-        "caption_id": f"contextual:{frame['source_id']}",
-        "kind": "contextual",
-        "verb": frame["verb"],
-        "image": frame["image"],
-        "writer": "rule",
-        "caption": None,
-        "simplified": None,
-        "rejected": None,
-    }
+def _build_contextual_caption(
+    frame: FrameRecord, generate: Callable[[str], str] | None, model: str
+) -> ProbeCaptionRecord:
+    """Return the caption of one annotation, or the reason why there is none."""
+    empty = ProbeCaptionRecord(
+        caption_id=f"contextual:{frame.source_id}",
+        kind="contextual",
+        verb=frame.verb,
+        image=frame.image,
+        writer="rule",
+    )
     filled = fill_abstract(frame)
     if isinstance(filled, Refusal):
-        return {**row, "rejected": filled.reason}
+        return replace(empty, rejected=filled.reason)
+    # The simplified caption is always the one by rule; only the full sentence is repaired by the
+    # model.
+    by_rule = replace(empty, caption=filled.caption, simplified=filled.simplified)
     if generate is None:
-        return {**row, "caption": filled.caption, "simplified": filled.simplified}
+        return by_rule
     try:
-        # The simplified caption is always the one by rule; only the full sentence is repaired by
-        # the model.
-        caption, repaired_by = repair_caption(
-            filled, read_verbs()[frame["verb"]], generate
-        )
+        caption = repair_caption(filled, read_verbs()[frame.verb], generate)
     except ItemError:  # the model cannot read the annotation
-        return {**row, "rejected": CONTROL_TOKEN}
-    writer = model if repaired_by == "model" else repaired_by
-    return {
-        **row,
-        "writer": writer,
-        "caption": caption,
-        "simplified": filled.simplified,
-    }
+        return replace(empty, rejected=CONTROL_TOKEN)
+    if caption is None:
+        return by_rule
+    return replace(by_rule, caption=caption, writer=model)
 
 
-def fill_abstract(frame: Mapping[str, Any]) -> FilledAbstract | Refusal:
+def fill_abstract(frame: FrameRecord) -> FilledAbstract | Refusal:
     """Fill the abstract of a verb with the annotation of a frame, or refuse the frame.
 
     In the captions, a role without filler is removed together with its preposition.
     """
-    if frame["rejected"]:
-        return Refusal(f"the source's row: {frame['rejected']}")
+    if frame.rejected:
+        return Refusal(f"the source's row: {frame.rejected}")
     ordered = order_frame(frame)
     if isinstance(ordered, Refusal):
         return ordered
-    # The repair by rule: agent, verb, and the filled roles in the order of the abstract.
+    # The repair by rule: agent, verb, and the filled roles in the order of the abstract; a
+    # simplified caption has only the first of them that is not the scene.
     start = [ordered.agent.subject, ordered.verb_phrase]
-    parts: list[str] = []
-    core: list[str] = []  # without the scene, which a simplified caption leaves out
-    for position, filler in ordered.complements:
-        part = _render_part(ordered.agent, position, filler)
-        parts.append(part)
-        if position.role != "place":
-            core.append(part)
     return FilledAbstract(
-        source_id=frame["source_id"],
+        source_id=frame.source_id,
         words=fill_roles(frame),
-        caption=_join_sentence(start + parts),
-        simplified=_join_sentence(start + core[:1]),
+        caption=_join_sentence(start + _render_parts(ordered, ordered.complements)),
+        simplified=_join_sentence(
+            start + _render_parts(ordered, ordered.list_core()[:1])
+        ),
     )
 
 
-def fill_roles(frame: Mapping[str, Any]) -> str:
+def fill_roles(frame: FrameRecord) -> str:
     """Return the abstract of a frame with each role replaced by its noun; an empty role is replaced
     by nothing.
     """
-    nouns = {entry["role"]: entry["gloss"] or "" for entry in frame["roles"]}
+    nouns = {entry.role: entry.gloss or "" for entry in frame.roles}
 
     def fill_word(match: re.Match[str]) -> str:
         word = match[0]
@@ -302,8 +357,16 @@ def fill_roles(frame: Mapping[str, Any]) -> str:
             return word
         return nouns.get(word.lower(), "")
 
-    text = re.sub(r"[\w-]+", fill_word, frame["abstract"])
+    text = re.sub(r"[\w-]+", fill_word, frame.abstract or "")
     return " ".join(text.split())
+
+
+def _render_parts(
+    frame: OrderedFrame, complements: Iterable[tuple[RolePosition, Filler]]
+) -> list[str]:
+    return [
+        _render_part(frame.agent, position, filler) for position, filler in complements
+    ]
 
 
 def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
@@ -317,21 +380,17 @@ def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
 
 
 def _join_sentence(parts: Iterable[str]) -> str:
-    text = " ".join(part for part in parts if part)
+    text = " ".join(filter(None, parts))
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def repair_caption(
     filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]
-) -> tuple[str, str]:
-    """Let a language model repair a filled abstract; where its answer changes too much, return the
-    repair by rule.
+) -> str | None:
+    """Let a language model repair a filled abstract; None where its answer changes too much.
 
     The first line of the answer is used that has a form of the verb and otherwise the same words,
     apart from their number and `MAY_CHANGE`. Models also add words, explain, or copy the request.
-
-    Returns:
-        The caption, and `model` or `rule` for the repair that it comes from.
     """
     answer = generate(f"{REPAIR_PROMPT}{filled.words}")
     for line in answer.splitlines():
@@ -341,8 +400,8 @@ def repair_caption(
         if not sentence.endswith("."):
             sentence = f"{sentence}."
         if _is_repair(sentence, filled.words, verb):
-            return f"{sentence[:1].upper()}{sentence[1:]}", "model"
-    return filled.caption, "rule"
+            return f"{sentence[:1].upper()}{sentence[1:]}"
+    return None
 
 
 def _is_repair(sentence: str, words: str, verb: Verb) -> bool:
@@ -360,14 +419,9 @@ def _split_words(text: str) -> list[str]:
 
 def _list_content_words(text: str, verb: Verb) -> set[str]:
     """Return the words of a text that a repair must keep; nouns are in the singular."""
-    forms = list_forms(verb)
-    content_words = set()
-    for word in _split_words(text):
-        if not word or word in forms or word in MAY_CHANGE:
-            continue
-        # The number of a noun may change, as articles may.
-        content_words.add(getLemma(word, upos="NOUN")[0])
-    return content_words
+    words = set(_split_words(text)) - list_forms(verb) - MAY_CHANGE - {""}
+    # The number of a noun may change, as articles may.
+    return {getLemma(word, upos="NOUN")[0] for word in words}
 
 
 def list_forms(verb: Verb) -> frozenset[str]:
@@ -378,52 +432,46 @@ def list_forms(verb: Verb) -> frozenset[str]:
     return frozenset(forms)
 
 
-def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
+def read_scene_captions(path: str | Path) -> list[WrittenCaption]:
     """Read the plain descriptions of the scenes (`descriptions.json`) as captions of the writer
     `scenes`.
 
     Their plain image is the same scene without the action, instead of an image from retrieval.
     """
-    rows = []
+    captions: list[WrittenCaption] = []
     for image, entry in read_object_entries(path, ""):
         scene = RawEntry(entry, f"{path}: image {image!r}")
         verb = scene.read("verb", str)
         plain_image = scene.read("still", str)
-        for caption in scene.read_strings("plain"):
-            rows.append(
-                {
-                    "image": image,
-                    "verb": verb,
-                    "writer": "scenes",
-                    "plain_image": plain_image,
-                    "caption": caption,
-                }
-            )
-    return rows
+        captions += [
+            WrittenCaption(image, verb, "scenes", caption, plain_image)
+            for caption in scene.read_strings("plain")
+        ]
+    return captions
 
 
 def review_captions(
-    captions: Iterable[Mapping[str, Any]], contextual: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return written captions with a column `rejected`, the reason why a caption cannot be used.
+    captions: Iterable[WrittenCaption], contextual: Sequence[str]
+) -> list[WrittenCaption]:
+    """Return written captions on one line with `rejected`, the reason why a caption cannot be used.
 
     A caption is rejected where it is empty, repeats a caption of its image, has any form of the
     verb of its image, or uses another contextual verb of the study as a verb (section 3.2:
     "annotations that used context-dependent verbs were removed").
     """
-    rows = [{**row, "caption": join_lines(row["caption"])} for row in captions]
-    docs = parse(row["caption"] for row in rows)
+    lines = [replace(row, caption=join_lines(row.caption)) for row in captions]
+    docs = parse(row.caption for row in lines)
+    reviewed: list[WrittenCaption] = []
     earlier: set[tuple[str, str]] = set()
-    for row, doc in zip(rows, docs, strict=True):
+    for row, doc in zip(lines, docs, strict=True):
         # Case, spaces and the full stop do not make another caption.
-        text = " ".join(row["caption"].lower().rstrip(". ").split())
-        key = (row["image"], text)
-        if key in earlier:
-            row["rejected"] = "written before for this image"
-        else:
-            row["rejected"] = _explain_rejection(doc, row["verb"], contextual)
-        earlier.add(key)
-    return rows
+        text = " ".join(row.caption.lower().rstrip(". ").split())
+        reason = _explain_rejection(doc, row.verb, contextual)
+        if (row.image, text) in earlier:
+            reason = "written before for this image"
+        earlier.add((row.image, text))
+        reviewed.append(replace(row, rejected=reason))
+    return reviewed
 
 
 def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | None:
@@ -438,7 +486,7 @@ def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | 
     if words & list_forms(verbs[name]):
         return "uses the contextual verb"
     # Nouns that look like a verb ("a race") are no action.
-    verb_words = {token.lower_ for token in doc if token.pos_ == "VERB"}
+    verb_words = {token.lower_ for token in VERB.select(doc)}
     for verb in contextual:
         if verb_words & list_forms(verbs[verb]):
             return "uses another contextual verb"
@@ -459,11 +507,9 @@ def simplify_caption(doc: Doc) -> str | Refusal:
         return Refusal("no subject is found")
 
     # Collect the words that stay; they are written in the order of the caption.
-    tokens = {verb, *_select_children(verb, WITHIN_VERB)}
-    for subject in subjects:
-        tokens |= _collect_noun(subject)
-    for complement in _find_complements(verb):
-        tokens |= _collect_noun(complement)
+    tokens = {verb, *WITHIN_VERB.select(verb.children)}
+    for noun in (*subjects, *_find_complements(verb)):
+        tokens |= _collect_noun(noun)
     preposition = _find_needed_preposition(verb)
     if preposition is not None:
         tokens |= _collect_phrase(preposition)
@@ -472,29 +518,16 @@ def simplify_caption(doc: Doc) -> str | Refusal:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _select_children(
-    verb: Token, relations: Collection[str], after: int = -1
-) -> list[Token]:
-    """Return the dependents of a word that have one of some relations and stand after a position,
-    in text order.
-    """
-    return [
-        child for child in verb.children if child.dep_ in relations and child.i > after
-    ]
-
-
 def _find_predicatives(verb: Token) -> list[Token]:
     """Return the adjectives and adverbs that follow a form of `be`, such as "next" in "is next to a
     dog".
     """
-    if verb.lemma_ != "be":
-        return []
-    return _select_children(verb, PREDICATIVES, verb.i)
+    return PREDICATIVE.select(verb.rights) if verb.lemma_ == "be" else []
 
 
 def _find_complements(verb: Token) -> list[Token]:
     """Return the objects and predicatives of a verb."""
-    return _select_children(verb, COMPLEMENTS, verb.i) + _find_predicatives(verb)
+    return COMPLEMENT.select(verb.rights) + _find_predicatives(verb)
 
 
 def _find_needed_preposition(verb: Token) -> Token | None:
@@ -503,15 +536,13 @@ def _find_needed_preposition(verb: Token) -> Token | None:
     """
     # "is next to a dog": the word after `be` carries the phrase that completes it.
     predicatives = _find_predicatives(verb)
+    prepositions: list[Token] = []
     for predicative in predicatives:
-        prepositions = _select_children(predicative, {"prep"})
-        if prepositions:
-            return prepositions[0]
-    has_object = bool(_select_children(verb, COMPLEMENTS, verb.i))
-    if has_object and not predicatives:
-        return None
-    prepositions = _select_children(verb, {"prep", "agent"}, verb.i)
-    return prepositions[0] if prepositions else None
+        prepositions += PREPOSITION.select(predicative.children)
+    has_object = COMPLEMENT.matches_any(verb.rights)
+    if predicatives or not has_object:
+        prepositions += VERB_PREPOSITION.select(verb.rights)
+    return next(iter(prepositions), None)
 
 
 def _collect_noun(head: Token) -> set[Token]:
@@ -519,12 +550,11 @@ def _collect_noun(head: Token) -> set[Token]:
     group of people").
     """
     # Other modifiers, such as adjectives and relative clauses, are dropped.
-    tokens = {head, *_select_children(head, WITHIN_NOUN)}
-    for child in head.children:
-        if child.dep_ in ("cc", "conj"):
-            tokens |= _collect_noun(child)
-        elif child.dep_ == "prep" and child.lower_ == "of":
-            tokens |= _collect_phrase(child)
+    tokens = {head, *WITHIN_NOUN.select(head.children)}
+    for conjunct in CONJUNCT.select(head.children):
+        tokens |= _collect_noun(conjunct)
+    for of in OF.select(head.children):
+        tokens |= _collect_phrase(of)
     return tokens
 
 
@@ -534,19 +564,19 @@ def _collect_phrase(preposition: Token) -> set[Token]:
     """
     tokens = {preposition}
     for child in preposition.children:
-        if child.dep_ in ("prep", "pcomp"):
+        if NESTED_PHRASE.matches(child):
             tokens |= _collect_phrase(child)
         else:
             tokens |= _collect_noun(child)
     return tokens
 
 
-def build_condition_rows(
-    contextual: Iterable[Mapping[str, Any]],
-    plain: Iterable[Mapping[str, Any]],
+def build_condition_items(
+    contextual: Iterable[ImageCaption],
+    plain: Iterable[ImageCaption],
     form: str,
-) -> list[dict[str, Any]]:
-    """Return the rows of all four conditions, in the order of the contextual captions.
+) -> list[ProbeRecord]:
+    """Return the items of all four conditions, in the order of the contextual captions.
 
     Each contextual caption occurs once with its image. Each plain caption gives the other three
     conditions: with the contextual image for which it was written, its plain image with the
@@ -554,71 +584,75 @@ def build_condition_rows(
     and condition occurs once, even if plain captions share an image.
 
     Args:
-        contextual: Rows of image, verb and caption, one for each image.
-        plain: Rows of image (the contextual image), verb, caption and plain_image; rows without
-            plain_image are skipped.
+        contextual: Captions, one for each image.
+        plain: Captions of the contextual images; captions without plain image are skipped.
         form: `original` or `simplified`.
     """
-    plain_by_image: dict[str, list[Mapping[str, Any]]] = {}
-    for row in plain:
-        if row["plain_image"]:
-            plain_by_image.setdefault(row["image"], []).append(row)
-    rows = []
+    plain_by_image: dict[str, list[ImageCaption]] = {}
+    for caption in plain:
+        if caption.plain_image:
+            plain_by_image.setdefault(caption.image, []).append(caption)
+    items: list[ProbeRecord] = []
     for context in contextual:
-        rows += _build_rows_of_image(
-            context, plain_by_image.get(context["image"], []), form
+        items += _build_items_of_image(
+            context, plain_by_image.get(context.image, []), form
         )
-    return rows
+    return items
 
 
-def _build_rows_of_image(
-    context: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], form: str
-) -> list[dict[str, Any]]:
-    """Return the rows of the four conditions of one contextual image."""
-    image = context["image"]
-    caption = context["caption"]
-    # Number of the plain caption, by condition, shown image and text; the first of equal
-    # combinations counts.
-    numbers = {("+img+cap", image, caption): 0}
-    for number, row in enumerate(plain):
-        plain_image = row["plain_image"]
-        plain_caption = row["caption"]
-        if are_same_text(plain_caption, caption):
-            continue  # the same text cannot match the plain image and not match it
-        numbers.setdefault(("+img-cap", image, plain_caption), number)
-        numbers.setdefault(("-img+cap", plain_image, caption), number)
-        numbers.setdefault(("-img-cap", plain_image, plain_caption), number)
+def _build_items_of_image(
+    context: ImageCaption, plain: Sequence[ImageCaption], form: str
+) -> list[ProbeRecord]:
+    """Return the items of the four conditions of one contextual image."""
+    # Number of the plain caption, by condition, shown image and text.
+    numbers = {("+img+cap", context.image, context.caption): 0}
+    for number, caption in enumerate(plain):
+        for combination in _list_combinations(context, caption):
+            numbers.setdefault(combination, number)  # the first of equal ones counts
 
-    verb = read_verbs()[context["verb"]]
+    verb = read_verbs()[context.verb]
     # Conditions share texts, so each text is parsed once.
     texts = dict.fromkeys(text for _, _, text in numbers)
-    verb_spans = {
+    spans = {
         text: find_verb_span(doc, verb)
         for text, doc in zip(texts, parse(texts), strict=True)
     }
-    rows = []
+    items: list[ProbeRecord] = []
     for (condition, shown_image, text), number in numbers.items():
         image_kind, caption_kind = CONDITIONS[condition]
-        rows.append(
-            {
-                "item_id": f"cv-probes:{form}:{condition}:{image}:{number}",
-                "form": form,
-                "condition": condition,
-                "verb": context["verb"],
-                "image": shown_image,
-                "image_kind": image_kind,
-                "caption": text,
-                "caption_kind": caption_kind,
-                "verb_span": verb_spans[text],
+        items.append(
+            ProbeRecord(
+                item_id=f"cv-probes:{form}:{condition}:{context.image}:{number}",
+                form=form,
+                condition=condition,
+                verb=context.verb,
+                image=shown_image,
+                image_kind=image_kind,
+                caption=text,
+                caption_kind=caption_kind,
+                verb_span=spans[text],
                 # Only the contextual caption with the plain image is false.
-                "match": condition != "-img+cap",
-                "group": image,
-            }
+                match=condition != "-img+cap",
+                group=context.image,
+            )
         )
-    return rows
+    return items
 
 
-def find_verb_span(caption: Doc, verb: Verb) -> Span | None:
+def _list_combinations(
+    context: ImageCaption, plain: ImageCaption
+) -> list[tuple[str, str, str]]:
+    """Return condition, shown image and text of the three conditions that a plain caption gives."""
+    if are_same_text(plain.caption, context.caption):
+        return []  # the same text cannot match the plain image and not match it
+    return [
+        ("+img-cap", context.image, plain.caption),
+        ("-img+cap", plain.plain_image, context.caption),
+        ("-img-cap", plain.plain_image, plain.caption),
+    ]
+
+
+def find_verb_span(caption: Doc, verb: Verb) -> StoredSpan | None:
     """Return the span of the contextual verb in a caption; without that verb, the span of the main
     verb.
 
@@ -633,4 +667,4 @@ def find_verb_span(caption: Doc, verb: Verb) -> Span | None:
         token = contextual[0]
     if token is None:
         return None
-    return Span(start=token.idx, end=token.idx + len(token))
+    return StoredSpan(start=token.idx, end=token.idx + len(token))

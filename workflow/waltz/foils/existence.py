@@ -16,6 +16,7 @@ from waltz.foils.candidates import (
     Refusal,
     Row,
     SourceOutcomes,
+    attach_row,
     build_candidate,
 )
 from waltz.foils.english.coco_nouns import (
@@ -37,6 +38,7 @@ from waltz.foils.english.statements import (
     convert_question,
     parse_counting_questions,
 )
+from waltz.sources.records import CaptionRecord, QuestionRecord
 
 STATED = "an earlier caption of the image mentions the noun"
 
@@ -45,30 +47,31 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
     """Yield a candidate for each Visual7W question whose answer is a number, or the candidates of
     each COCO caption.
     """
-    # The layout of the rows tells whether the source holds captions or questions.
-    if rows and "caption" in rows[0]:
-        yield from _build_from_captions(rows)
-        return
-    for row, question in parse_counting_questions(rows):
+    # A source has either captions or questions.
+    yield from _build_from_captions(
+        [row for row in rows if isinstance(row, CaptionRecord)]
+    )
+    questions = [row for row in rows if isinstance(row, QuestionRecord)]
+    for row, question in parse_counting_questions(questions):
         if isinstance(question, Refusal):
             yield row, question
-            continue
-        for outcome in build_existence_foils(question, row["answer"] or ""):
-            yield row, outcome
+        else:
+            outcomes = build_existence_foils(question, row.answer or "")
+            yield from attach_row(row, outcomes)
 
 
-def _build_from_captions(rows: Sequence[Row]) -> SourceOutcomes:
+def _build_from_captions(rows: Sequence[CaptionRecord]) -> SourceOutcomes:
     """Yield the statements that the captions of each image give, each statement once."""
-    images: dict[str, list[tuple[Row, Doc]]] = {}
-    docs = parse_captions(row["caption"] for row in rows)
+    images: dict[str, list[tuple[CaptionRecord, Doc]]] = {}
+    docs = parse_captions(row.caption for row in rows)
     for row, doc in zip(rows, docs, strict=True):
-        images.setdefault(row["image"], []).append((row, doc))
+        images.setdefault(row.image, []).append((row, doc))
     # Whether a thing is mentioned is decided by all captions of its image.
     for captions in images.values():
         yield from _build_for_image(captions)
 
 
-def _build_for_image(captions: Sequence[tuple[Row, Doc]]) -> SourceOutcomes:
+def _build_for_image(captions: Sequence[tuple[CaptionRecord, Doc]]) -> SourceOutcomes:
     """Yield the statements of the captions of one image.
 
     A thing that exists belongs to the first caption that mentions it. Things that do not exist are

@@ -19,6 +19,7 @@ from waltz.foils.candidates import (
     Refusal,
     Row,
     SourceOutcomes,
+    attach_row,
     build_candidate,
 )
 from waltz.foils.english.coco_nouns import (
@@ -31,6 +32,7 @@ from waltz.foils.english.coco_nouns import (
 )
 from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse_captions
+from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 AN = re.compile(r"\ban\b")
 VOWELS = "aeiou"
@@ -40,25 +42,31 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
     """Yield candidates, or refusals with their reasons, for each annotation of FOIL-it or each COCO
     caption.
     """
-    if not rows or "foil" in rows[0]:
-        for row in rows:
-            yield (
-                row,
-                build_noun_foil(
-                    row["caption"], row["foil"], row["target_word"], row["foil_word"]
-                ),
-            )
-        return
+    # A source has either annotations of FOIL-it or captions.
+    for row in rows:
+        if isinstance(row, FoilPairRecord):
+            yield row, _build_annotated_foil(row)
+    yield from _build_from_captions(
+        [row for row in rows if isinstance(row, CaptionRecord)]
+    )
 
+
+def _build_annotated_foil(row: FoilPairRecord) -> Outcome:
+    # A usable row has the caption of its annotation.
+    return build_noun_foil(row.caption or "", row.foil, row.target_word, row.foil_word)
+
+
+def _build_from_captions(rows: Sequence[CaptionRecord]) -> SourceOutcomes:
+    """Yield the candidates of captions, in the order of the rows."""
     # Salient and absent nouns depend on all captions of the image, so their words are collected
     # first.
-    docs = list(parse_captions(row["caption"] for row in rows))
+    docs = list(parse_captions(row.caption for row in rows))
     words_by_image: dict[str, list[set[str]]] = {}
     for row, doc in zip(rows, docs, strict=True):
-        words_by_image.setdefault(row["image"], []).append(list_words(doc))
+        words_by_image.setdefault(row.image, []).append(list_words(doc))
     for row, doc in zip(rows, docs, strict=True):
-        for outcome in build_category_foils(doc, words_by_image[row["image"]]):
-            yield row, outcome
+        outcomes = build_category_foils(doc, words_by_image[row.image])
+        yield from attach_row(row, outcomes)
 
 
 def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Outcome]:
@@ -97,9 +105,7 @@ def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:
         words[token.i] = noun + token.whitespace_
 
         # The article depends on the first letter of the new noun.
-        if token.i == 0:
-            continue
-        before = doc[token.i - 1]
+        before = doc[max(token.i - 1, 0)]
         if before.lower_ in ("a", "an"):
             ending = "n" if foil_noun[0] in VOWELS else ""
             words[before.i] = before.text[0] + ending + before.whitespace_

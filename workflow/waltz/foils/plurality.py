@@ -13,8 +13,8 @@ from waltz.foils.candidates import (
     MakerOptions,
     Outcome,
     Refusal,
-    Row,
     SourceOutcomes,
+    attach_row,
     build_candidate,
     split_readable,
 )
@@ -32,18 +32,20 @@ from waltz.foils.english.noun_phrases import (
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_captions
+from waltz.sources.records import CaptionRecord
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {
     "sg": ("exactly one", "a single"),
     "pl": ("some", "a number of"),
 }
 """Quantifiers that state the number of a noun phrase in captions and foils."""
+OTHER_NUMBER: dict[Number, Number] = {"sg": "pl", "pl": "sg"}
 UNCOUNTED = {"baggage", "hair", "luggage"}
 """Possessions that keep their number when their owners become more or fewer."""
 
 
 def build_candidates(
-    rows: Sequence[Row], options: MakerOptions, _: str
+    rows: Sequence[CaptionRecord], options: MakerOptions, _: str
 ) -> SourceOutcomes:
     """Yield candidates for each COCO caption that is short enough, in the order of the rows.
 
@@ -51,10 +53,9 @@ def build_candidates(
     """
     usable_rows, refused_rows = split_readable(rows, options)
     yield from refused_rows
-    docs = parse_captions(row["caption"] for row in usable_rows)
+    docs = parse_captions(row.caption for row in usable_rows)
     for row, doc in zip(usable_rows, docs, strict=True):
-        for outcome in build_plurality_foils(doc):
-            yield row, outcome
+        yield from attach_row(row, build_plurality_foils(doc))
 
 
 def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
@@ -89,7 +90,7 @@ def _change_number(
     Args:
         words: Words of the caption, each with the space behind it.
     """
-    new: Number = "pl" if old == "sg" else "sg"
+    new = OTHER_NUMBER[old]
     forms = _inflect_words(phrase, old, new, antecedents)
     rejected = explain_rejection(phrase)
     # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a

@@ -19,13 +19,15 @@ from waltz.foils.candidates import (
     MakerOptions,
     Proposal,
     Refusal,
-    Row,
     Slot,
     SourceOutcomes,
+    attach_row,
     replace_span,
     split_readable,
 )
 from waltz.foils.english.parsing import parse_captions
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.sources.records import CaptionRecord
 
 LONGEST = 3
 """Highest number of words of a slot."""
@@ -37,6 +39,10 @@ PLACE_WORDS = {
 """Words for places that count as prepositions even where the parser tags them as adverbs ("a horse
 stands outside").
 """
+PREPOSITIONS = (
+    TokenPattern(parts_of_speech={"ADP"}),
+    TokenPattern(parts_of_speech={"ADV", "SCONJ"}, words=PLACE_WORDS),
+)
 NO_PREPOSITION = "the caption has no preposition"
 NOT_ATTESTED = "not attested in the captions"
 SAME_WORDS = "the same words"
@@ -57,7 +63,7 @@ class PrepositionSlot:
 
 
 def build_candidates(
-    rows: Sequence[Row], options: MakerOptions, _: str
+    rows: Sequence[CaptionRecord], options: MakerOptions, _: str
 ) -> SourceOutcomes:
     """Yield candidates for each slot of each COCO caption that is short enough, in the order of the
     rows.
@@ -73,7 +79,7 @@ def build_candidates(
     captions: list[tuple[str, list[PrepositionSlot]]] = []
     all_slots: list[PrepositionSlot] = []
     masked_slots: set[Slot] = set()
-    for doc in parse_captions(row["caption"] for row in rows):
+    for doc in parse_captions(row.caption for row in rows):
         slots = list(find_slots(doc))
         captions.append((doc.text, slots))
         all_slots += slots
@@ -86,10 +92,8 @@ def build_candidates(
             yield row, Refusal(NO_PREPOSITION)
         for slot in slots:
             slot_proposals = proposals[Slot(text, **slot.span)]
-            for candidate in build_relation_foils(
-                text, slot, slot_proposals, sequences
-            ):
-                yield row, candidate
+            candidates = build_relation_foils(text, slot, slot_proposals, sequences)
+            yield from attach_row(row, candidates)
 
 
 def find_slots(doc: Doc) -> Iterator[PrepositionSlot]:
@@ -194,11 +198,5 @@ def _exchange(caption: str, slot: PrepositionSlot, words: str) -> Candidate:
 
 
 def _is_preposition(token: Token) -> bool:
-    """Return True for a word that the parser tags as a preposition, and for the words for places
-    with a similar tag.
-    """
-    if not token.is_alpha:
-        return False
-    if token.pos_ == "ADP":
-        return True
-    return token.lower_ in PLACE_WORDS and token.pos_ in {"ADV", "SCONJ"}
+    """Return True for a word of letters that is one of `PREPOSITIONS`."""
+    return bool(token.is_alpha) and matches_one_of(token, PREPOSITIONS)

@@ -6,10 +6,12 @@ because the questions are not known; for plurality and relations the input is th
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Annotated
 
+from pydantic import BaseModel, BeforeValidator
 from spacy.tokens import Doc, Token
 
 from waltz.core.text_diff import WORD
@@ -42,8 +44,10 @@ from waltz.foils.swig import (
     inflect_present,
     split_caption,
 )
+from waltz.sources.raw_files import read_object_entries
 
-Item = Mapping[str, Any]
+Text = Annotated[str, BeforeValidator(str)]
+"""Text that the release also stores as a number, a list or a truth value."""
 
 EXISTING = re.compile(
     r"(?P<opening>there\b|you see\b|)\s*(?P<be>\b(?:is|are)\b|)\s*(?P<quantity>\b(?:no|an?)\b|)\s*(?P<rest>.+?)\s*\.?",
@@ -76,6 +80,38 @@ NO_SLOT = "our parse has no such prepositions"
 OTHER_CAPTION = "the released caption is no longer the COCO caption"
 
 
+class ReleasedItem(BaseModel, frozen=True):
+    """An item of the released benchmark; an instrument has only some of the fields.
+
+    Attributes:
+        item_id: Name of the item.
+        caption: The caption.
+        foil: The foil.
+        classes: What the caption has in the exchanged position: a number, a word, or a filler.
+        classes_foil: What the foil has there.
+        orig_caption: The COCO caption of a plurality item.
+        only_caption: The caption that a dialogue is about.
+        dataset_idx: Id of the COCO caption.
+        image_file: Name of the image; for actions it begins with the verb.
+    """
+
+    item_id: str
+    caption: str
+    foil: str
+    classes: Text = ""
+    classes_foil: Text = ""
+    orig_caption: str = ""
+    only_caption: str = ""
+    dataset_idx: Text = ""
+    image_file: str = ""
+
+
+def read_released_items(path: str | Path) -> Iterator[ReleasedItem]:
+    """Yield the items of a file of the release, in order."""
+    for item_id, record in read_object_entries(path, ""):
+        yield ReleasedItem(item_id=item_id, **record)
+
+
 def texts_match(text: str, expected: str) -> bool:
     """Return True where two texts are equal apart from case, whitespace and the final full stop."""
     return _normalize(text) == _normalize(expected)
@@ -85,11 +121,11 @@ def _normalize(text: str) -> str:
     return "".join(text.lower().split()).rstrip(".")
 
 
-def reproduce_existence(item: Item) -> list[Candidate]:
+def reproduce_existence(item: ReleasedItem) -> list[Candidate]:
     """Return the candidate of a released existence caption and its negation; none for a caption of
     another form.
     """
-    match = EXISTING.fullmatch(item["caption"].strip())
+    match = EXISTING.fullmatch(item.caption.strip())
     if match is None:
         return []
     quantity = match["quantity"].lower()
@@ -102,23 +138,23 @@ def reproduce_existence(item: Item) -> list[Candidate]:
     return [build_negation(statement, number, exists=quantity != "no")]
 
 
-def explain_existence(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_existence(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released existence item is not among its candidates."""
-    if item["caption"] == item["foil"]:
+    if item.caption == item.foil:
         return "caption and foil of the release are alike"
-    if any(texts_match(item["foil"], candidate.foil) for candidate in candidates):
+    if any(texts_match(item.foil, candidate.foil) for candidate in candidates):
         return "the released caption has the wrong article"
     return "another form of the statement"
 
 
-def reproduce_counting(item: Item) -> list[Candidate]:
+def reproduce_counting(item: ReleasedItem) -> list[Candidate]:
     """Return the candidate of a released counting caption with the released number of its foil.
 
     Only the numeral changes where neither number is 1; else noun and verb change their number too.
     """
-    text = item["caption"].strip().rstrip(".")
-    number = item["classes"]
-    foil_number = item["classes_foil"]
+    text = item.caption.strip().rstrip(".")
+    number = int(item.classes)
+    foil_number = int(item.classes_foil)
     match = re.search(rf"(?P<adverb>\bexactly\s+)?\b{number}\b", text, re.I)
     if match is None or number == foil_number:
         return []
@@ -126,7 +162,7 @@ def reproduce_counting(item: Item) -> list[Candidate]:
     adverb = "exactly" if match["adverb"] else ""
     # A change between one and more needs the parts of the sentence that agree with the number.
     if 1 in (number, foil_number):
-        (caption,) = parse([item["caption"]])
+        (caption,) = parse([item.caption])
         statement = _build_statement(caption, match.start(), match.end(), number)
     else:
         before = text[: match.start()]
@@ -135,45 +171,41 @@ def reproduce_counting(item: Item) -> list[Candidate]:
     return [replace_number(statement, number, foil_number, adverb)]
 
 
-def explain_counting(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_counting(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released counting item is not among its candidates."""
-    if item["caption"] == item["foil"]:
+    if item.caption == item.foil:
         return "caption and foil of the release are alike"
     if not candidates:
         return "the numeral is not in the released caption"
     if any(
-        not texts_match(item["caption"], candidate.caption) for candidate in candidates
+        not texts_match(item.caption, candidate.caption) for candidate in candidates
     ):
         return "noun or verb of the released caption do not agree with its number"
 
     # Does the release change nothing but the numeral, or nothing but numeral and verb?
-    numbered = item["caption"].replace(
-        str(item["classes"]), str(item["classes_foil"]), 1
-    )
-    if texts_match(numbered, item["foil"]):
+    numbered = item.caption.replace(item.classes, item.classes_foil, 1)
+    if texts_match(numbered, item.foil):
         return (
             "the released foil only has the numeral replaced, so that it does not agree"
         )
-    if texts_match(IS.sub("are", numbered), IS.sub("are", item["foil"])):
+    if texts_match(IS.sub("are", numbered), IS.sub("are", item.foil)):
         return "the released foil leaves the noun as it is, so that it does not agree"
     return "the release has another form of the noun, of what refers to it, or takes another word for it"
 
 
-def reproduce_coreference(item: Item) -> list[Candidate]:
+def reproduce_coreference(item: ReleasedItem) -> list[Candidate]:
     """Return the candidate of a released dialogue of one round, whose foil has the contrary answer."""
-    dialogue = item["caption"].removeprefix(item["only_caption"]).removeprefix(". ")
+    dialogue = item.caption.removeprefix(item.only_caption).removeprefix(". ")
     question, _, answer = dialogue.rpartition("? ")
-    outcome = build_coreference_foil(item["only_caption"], question, answer, 1)
+    outcome = build_coreference_foil(item.only_caption, question, answer, 1)
     return [outcome] if isinstance(outcome, Candidate) else []
 
 
-def explain_coreference(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_coreference(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released coreference item is not among its candidates."""
-    return (
-        "the released text has another form"
-        if candidates
-        else "no pronoun that this rule knows"
-    )
+    if candidates:
+        return "the released text has another form"
+    return "no pronoun that this rule knows"
 
 
 def _build_statement(caption: Doc, start: int, end: int, number: int) -> Statement:
@@ -260,10 +292,10 @@ def reproduce_plurality(original: str) -> list[Candidate]:
     ]
 
 
-def explain_plurality(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_plurality(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released plurality item is not among its candidates."""
-    caption = _find_words(item["caption"])
-    foil = set(_find_words(item["foil"]))
+    caption = _find_words(item.caption)
+    foil = set(_find_words(item.foil))
     foils = [
         set(_find_words(candidate.foil))
         for candidate in candidates
@@ -278,18 +310,18 @@ def explain_plurality(item: Item, candidates: Sequence[Candidate]) -> str:
     words = nearest_foil ^ foil
     if words & PRONOUNS:
         return OTHER_ANAPHORS
-    if str(item["classes_foil"]).lower() in words:
+    if item.classes_foil.lower() in words:
         return OTHER_NOUNS
     return OTHER_VERBS
 
 
-def _explain_absent_phrase(item: Item) -> str:
+def _explain_absent_phrase(item: ReleasedItem) -> str:
     """Return the reason why no candidate changes the noun phrase of a released plurality item."""
-    caption = item["caption"].lower()
+    caption = item.caption.lower()
     for quantifier, noun in product(QUANTIFIERS["sg"], ("front", "top")):
         if f"{quantifier} {noun} of" in caption:
             return IN_PREPOSITION
-    if {"no", "without"} & set(_find_words(item["orig_caption"])):
+    if {"no", "without"} & set(_find_words(item.orig_caption)):
         return NEGATED
     return NO_PHRASE
 
@@ -305,16 +337,16 @@ def reproduce_relations(original: str, sequences: Collection[str]) -> list[Candi
     return candidates
 
 
-def explain_relations(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_relations(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released relations item is not among its candidates."""
     if not candidates:
         return NO_SLOT
     captions = {_find_words(candidate.caption) for candidate in candidates}
-    if _find_words(item["caption"]) not in captions:
+    if _find_words(item.caption) not in captions:
         return OTHER_CAPTION
     # `classes` of the release holds the prepositions of the caption.
     slot_texts = {candidate.caption_phrases for candidate in candidates}
-    if (item["classes"],) not in slot_texts:
+    if (item.classes,) not in slot_texts:
         return NO_SLOT
     return NOT_ATTESTED
 
@@ -324,10 +356,10 @@ def _find_words(text: str) -> tuple[str, ...]:
     return tuple(WORD.findall(text.lower().replace(" - ", "-").rstrip(" .")))
 
 
-def reproduce_action_replacement(item: Item) -> list[Candidate]:
+def reproduce_action_replacement(item: ReleasedItem) -> list[Candidate]:
     """Return the candidate with the verb of the released foil; none where SWiG lacks this verb."""
-    caption = split_caption(item["caption"], item["classes"], _read_verb(item))
-    name = _find_verb_by_form(item["classes_foil"])
+    caption = split_caption(item.caption, item.classes, _read_verb(item))
+    name = _find_verb_by_form(item.classes_foil)
     if caption is None or name is None:
         return []
     # The released verb in the form of our rules, as if a model had proposed it.
@@ -337,44 +369,44 @@ def reproduce_action_replacement(item: Item) -> list[Candidate]:
     )
 
 
-def explain_action_replacement(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_action_replacement(
+    item: ReleasedItem, candidates: Sequence[Candidate]
+) -> str:
     """Return the reason why a released action replacement is not among its candidates."""
-    if _find_verb_by_form(item["classes_foil"]) is None:
+    if _find_verb_by_form(item.classes_foil) is None:
         return "the release misspells the verb of the foil"
     if not candidates:
         return "the caption does not hold its verb"
     if candidates[0].rejected:
         return f"refused: {candidates[0].rejected}"
-    if len(_split_words(item["foil"])) != len(_split_words(item["caption"])):
+    if len(_split_words(item.foil)) != len(_split_words(item.caption)):
         return "the release changes the preposition as well"
     return "the verb of the release does not agree with its subject"
 
 
-def reproduce_actant_swap(item: Item) -> list[Candidate]:
+def reproduce_actant_swap(item: ReleasedItem) -> list[Candidate]:
     """Return all wordings of the swapped sentence, built from the released caption and its two
     fillers.
     """
-    agent = get_filler(item["classes"])
+    agent = get_filler(item.classes)
     # The verb is the word after the first filler; the release names the fillers but not the verb.
     match = re.fullmatch(
         rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*",
-        item["caption"].rstrip("."),
+        item.caption.rstrip("."),
         re.IGNORECASE,
     )
     if match is None:
         return []
-    caption = split_caption(
-        item["caption"], match[1], _read_verb(item), item["classes_foil"]
-    )
+    caption = split_caption(item.caption, match[1], _read_verb(item), item.classes_foil)
     if caption is None:
         return []
     return list(build_swaps(caption))
 
 
-def explain_actant_swap(item: Item, candidates: Sequence[Candidate]) -> str:
+def explain_actant_swap(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released actant swap is not among its candidates."""
-    foil = _split_words(item["foil"])
-    if foil == _split_words(item["caption"]):
+    foil = _split_words(item.foil)
+    if foil == _split_words(item.caption):
         return "the released foil is the caption"
     if not candidates:
         return "the caption does not begin with the one filler and end with the other"
@@ -383,12 +415,12 @@ def explain_actant_swap(item: Item, candidates: Sequence[Candidate]) -> str:
     return _explain_swap_wording(item, " ".join(foil))
 
 
-def _explain_swap_wording(item: Item, foil: str) -> str:
+def _explain_swap_wording(item: ReleasedItem, foil: str) -> str:
     """Return the part in which a released swapped sentence differs from all wordings that are
     tried.
     """
-    subject = re.escape(item["classes_foil"])
-    complement = re.escape(item["classes"])
+    subject = re.escape(item.classes_foil)
+    complement = re.escape(item.classes)
     match = re.fullmatch(
         rf"(?P<article>\w+) {subject} (?P<verb>\w+) (?:(?P<between>.*) )?{complement}",
         foil,
@@ -401,7 +433,7 @@ def _explain_swap_wording(item: Item, foil: str) -> str:
         return "the release misspells the verb"
     # Our rules give `the` to plural subjects, so the article shows the number of the released noun.
     is_definite = match["article"] == "the"
-    if is_definite != get_filler(item["classes_foil"]).plural:
+    if is_definite != get_filler(item.classes_foil).plural:
         return "the release treats the noun as a plural"
     words_between = (match["between"] or "").split()
     preposition = " ".join(word for word in words_between if word not in DETERMINERS)
@@ -410,9 +442,9 @@ def _explain_swap_wording(item: Item, foil: str) -> str:
     return "a preposition not tried"
 
 
-def _read_verb(item: Item) -> Verb:
+def _read_verb(item: ReleasedItem) -> Verb:
     """Return the verb of SWiG with which the name of the image begins ("admiring_12.jpg")."""
-    return read_verbs()[item["image_file"].rsplit("_", 1)[0]]
+    return read_verbs()[item.image_file.rsplit("_", 1)[0]]
 
 
 def _find_verb_by_form(form: str) -> str | None:

@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from waltz.core.measure import Measure
+from waltz.core.schema import MissRecord, ReproductionRecord
 from waltz.foils.candidates import Candidate
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.relations import count_attested, find_slots
 from waltz.foils.released_items import (
-    Item,
+    ReleasedItem,
     explain_actant_swap,
     explain_action_replacement,
     explain_coreference,
@@ -28,9 +27,9 @@ from waltz.foils.released_items import (
     texts_match,
 )
 
-Reproduce = Callable[[Item], Sequence[Candidate]]
+Reproduce = Callable[[ReleasedItem], Sequence[Candidate]]
 """Function that builds candidates from the inputs of a released item."""
-Explain = Callable[[Item, Sequence[Candidate]], str]
+Explain = Callable[[ReleasedItem, Sequence[Candidate]], str]
 """Function that returns the reason why a released item is not among its candidates."""
 
 NO_INPUTS = "made from FOIL-it's own annotations, which the release does not hold"
@@ -51,24 +50,14 @@ FUNCTIONS: dict[str, tuple[Reproduce, Explain]] = {
 """
 
 
-@dataclass(frozen=True)
-class Miss:
-    """A released item that is not among its candidates, with the cause."""
-
-    item_id: str
-    caption: str
-    foil: str
-    cause: str
-
-
 def measure_reproduction(
-    instrument: str, released: Sequence[Item], originals: Mapping[str, str]
-) -> tuple[Measure, list[Miss]]:
+    instrument: str, released: Sequence[ReleasedItem], originals: Mapping[str, str]
+) -> tuple[Measure, list[MissRecord]]:
     """Return the share in percent of an instrument's released items that are among our candidates,
     and all misses.
 
     Args:
-        released: Records of the release, each with its `id`.
+        released: The released items.
         originals: COCO captions by id, for plurality and relations.
     """
     if instrument in FROM_CAPTIONS:
@@ -84,8 +73,14 @@ def measure_reproduction(
     for item in released:
         candidates = reproduce(item)
         if not any(_is_released_pair(candidate, item) for candidate in candidates):
-            cause = explain(item, candidates)
-            misses.append(Miss(item["id"], item["caption"], item["foil"], cause))
+            miss = MissRecord(
+                instrument=instrument,
+                item_id=item.item_id,
+                caption=item.caption,
+                foil=item.foil,
+                cause=explain(item, candidates),
+            )
+            misses.append(miss)
     n_reproduced = len(released) - len(misses)
     return Measure(100 * n_reproduced / len(released), len(released)), misses
 
@@ -98,41 +93,37 @@ def _select_caption_functions(
     """
     if instrument == "plurality":
         return lambda item: reproduce_plurality(
-            originals[str(item["dataset_idx"])]
+            originals[item.dataset_idx]
         ), explain_plurality
     sequences = count_attested(
         slot for doc in parse_captions(originals.values()) for slot in find_slots(doc)
     )
     return lambda item: reproduce_relations(
-        originals[str(item["dataset_idx"])], sequences
+        originals[item.dataset_idx], sequences
     ), explain_relations
 
 
-def _is_released_pair(candidate: Candidate, item: Item) -> bool:
+def _is_released_pair(candidate: Candidate, item: ReleasedItem) -> bool:
     """Return True for a usable candidate whose texts match the texts of a released item."""
     if candidate.rejected is not None:
         return False
     # A candidate whose texts are equal reproduces no item.
     if texts_match(candidate.caption, candidate.foil):
         return False
-    return texts_match(candidate.caption, item["caption"]) and texts_match(
-        candidate.foil, item["foil"]
+    return texts_match(candidate.caption, item.caption) and texts_match(
+        candidate.foil, item.foil
     )
 
 
 def render_markdown(
-    shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]
+    shares: Sequence[ReproductionRecord], misses: Sequence[MissRecord]
 ) -> str:
     """Render the Markdown page with the reproduced share of each instrument, and each cause of
     misses with an example.
-
-    Args:
-        shares: Rows of the layout `REPRODUCTION`.
-        misses: Rows of the layout `MISSES`.
     """
-    misses_by_instrument: dict[str, list[Mapping[str, Any]]] = {}
+    misses_by_instrument: dict[str, list[MissRecord]] = {}
     for miss in misses:
-        misses_by_instrument.setdefault(miss["instrument"], []).append(miss)
+        misses_by_instrument.setdefault(miss.instrument, []).append(miss)
 
     lines = [
         "# How close the foiling functions come to the released benchmark",
@@ -144,35 +135,35 @@ def render_markdown(
         "| instrument | made again | items | not made |",
         "|---|---|---|---|",
     ]
-    for row in shares:
-        instrument = row["instrument"]
-        if row["value"] is None:
-            lines.append(f"| {instrument} | {row['reason']} | | |")
+    for share in shares:
+        measure = share.measure
+        if measure.value is None:
+            lines.append(f"| {share.instrument} | {measure.reason} | | |")
         else:
-            n_misses = len(misses_by_instrument.get(instrument, []))
+            n_misses = len(misses_by_instrument.get(share.instrument, []))
             lines.append(
-                f"| {instrument} | {row['value']:.1f} % | {row['n']} | {n_misses} |"
+                f"| {share.instrument} | {measure.value:.1f} % | {measure.n} | {n_misses} |"
             )
     # One section for each instrument with misses.
-    for row in shares:
-        instrument = row["instrument"]
-        if instrument in misses_by_instrument:
-            causes = _list_causes(misses_by_instrument[instrument])
-            lines += ["", f"## {instrument}: why the others are not", "", *causes]
+    for share in shares:
+        if share.instrument in misses_by_instrument:
+            causes = _list_causes(misses_by_instrument[share.instrument])
+            heading = f"## {share.instrument}: why the others are not"
+            lines += ["", heading, "", *causes]
     return "\n".join([*lines, ""])
 
 
-def _list_causes(misses: Sequence[Mapping[str, Any]]) -> list[str]:
+def _list_causes(misses: Sequence[MissRecord]) -> list[str]:
     """Return a line for each cause of misses, the most frequent first, with its number of items and
     its first item.
     """
-    counts = Counter(miss["cause"] for miss in misses)
-    examples: dict[str, Mapping[str, Any]] = {}
+    counts = Counter(miss.cause for miss in misses)
+    examples: dict[str, MissRecord] = {}
     for miss in misses:
-        examples.setdefault(miss["cause"], miss)
+        examples.setdefault(miss.cause, miss)
     lines = []
     for cause, number in counts.most_common():
-        caption = " ".join(examples[cause]["caption"].split())
-        foil = " ".join(examples[cause]["foil"].split())
+        caption = " ".join(examples[cause].caption.split())
+        foil = " ".join(examples[cause].foil.split())
         lines.append(f"- {number}: {cause}. “{caption}” / “{foil}”")
     return lines

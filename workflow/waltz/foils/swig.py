@@ -7,11 +7,11 @@ abstract of the verb orders the roles.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from itertools import dropwhile, takewhile
 
 import yaml
 from lemminflect import getAllLemmas, getInflection
@@ -20,6 +20,7 @@ from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.nouns import get_engine
 from waltz.foils.english.wordnet import Verb, read_verbs
+from waltz.sources.records import FrameRecord
 
 ARTICLES = frozenset({"a", "an", "the", "some"})
 POSSESSIVES = frozenset({"his", "her", "its", "their"})
@@ -52,6 +53,8 @@ BODY_ROLES = frozenset({"agentpart"})
 """Roles that name a part of the body of the agent, so that a possessive precedes the filler ("his
 back").
 """
+ABSTRACT_WORD = re.compile(r"[\w-]+n't|[\w-]+")
+"""Word of an abstract; a contraction such as "isn't" is one word."""
 ROLE = re.compile(r"[A-Z][A-Z0-9-]*")
 """Role in an abstract, such as AGENT."""
 
@@ -136,11 +139,7 @@ class Filler:
             return "their"
         if self.noun.startswith("female"):
             return "her"
-        nouns = {self.noun, get_head(self.noun)}
-        for possessive in ("her", "his"):
-            if nouns & _read_nouns()[possessive]:
-                return possessive
-        return None
+        return _find_list({self.noun, get_head(self.noun)}, "her", "his")
 
     @property
     def adverbial(self) -> str:
@@ -152,13 +151,7 @@ class Filler:
             return self.noun
         if self.noun in nouns["times"]:
             return f"at {self.noun}"
-        head = get_head(self.noun)
-        # "at" unless the lists of `swig_nouns.yaml` name another preposition for the head.
-        preposition = "at"
-        if head in nouns["on"]:
-            preposition = "on"
-        elif head in nouns["in"]:
-            preposition = "in"
+        preposition = _find_list({get_head(self.noun)}, "on", "in") or "at"
         phrase = self.definite if self.bare else self.subject
         return f"{preposition} {phrase}"
 
@@ -167,9 +160,7 @@ class Filler:
         """Return True where the adverbial does not take the preposition of an abstract: "outdoors",
         "at night".
         """
-        return (
-            self.noun in _read_nouns()["adverbs"] or self.noun in _read_nouns()["times"]
-        )
+        return _find_list({self.noun}, "adverbs", "times") is not None
 
 
 @cache
@@ -191,11 +182,10 @@ def is_name(noun: str) -> bool:
 
 def get_head(noun: str) -> str:
     """Return the head of a gloss, with which a verb agrees: "body" in "body of water"."""
-    words = noun.split()
-    for index, word in enumerate(words):
-        if index > 0 and word in WORDS_AFTER_HEAD:
-            return words[index - 1]
-    return words[-1] if words else ""
+    first, *rest = noun.split() or [""]
+    # The head ends before the first of these words, which cannot begin a gloss.
+    words = [first, *takewhile(lambda word: word not in WORDS_AFTER_HEAD, rest)]
+    return words[-1]
 
 
 @cache
@@ -218,6 +208,16 @@ def _is_plural(head: str) -> bool:
 def _read_nouns() -> Mapping[str, frozenset[str]]:
     text = files("waltz.foils").joinpath("swig_nouns.yaml").read_text(encoding="utf-8")
     return {name: frozenset(words) for name, words in yaml.safe_load(text).items()}
+
+
+def _find_list(nouns: Collection[str], *names: str) -> str | None:
+    """Return the first of some lists of `swig_nouns.yaml` that has one of several nouns; None where
+    none of them has.
+    """
+    for name in names:
+        if not _read_nouns()[name].isdisjoint(nouns):
+            return name
+    return None
 
 
 @dataclass(frozen=True)
@@ -270,6 +270,10 @@ class OrderedFrame:
     complements: tuple[tuple[RolePosition, Filler], ...]
     is_passive: bool
 
+    def list_core(self) -> list[tuple[RolePosition, Filler]]:
+        """Return the filled roles after the verb except the place."""
+        return [entry for entry in self.complements if entry[0].role != "place"]
+
     @property
     def verb_phrase(self) -> str:
         """Return the verb in the present tense, in agreement with the role before it: "begs", "is
@@ -282,38 +286,48 @@ class OrderedFrame:
         return f"{auxiliary} {participle}"
 
 
-def order_frame(frame: Mapping[str, Any]) -> OrderedFrame | Refusal:
+def order_frame(frame: FrameRecord) -> OrderedFrame | Refusal:
     """Return a frame in the order of the abstract of its verb, or a refusal with the reason why it
     has no order.
     """
-    verb = read_verbs().get(frame["verb"])
+    verb = read_verbs().get(frame.verb)
     if verb is None:
         return Refusal("its verb is none of SWiG's")
-    abstract = parse_abstract(frame["abstract"] or "")
+    abstract = parse_abstract(frame.abstract or "")
     if abstract is None or not _is_form(abstract.verb, verb.base):
         return Refusal("its abstract does not begin with a role and its verb")
 
-    fillers: dict[str, Filler] = {}
-    for entry in frame["roles"]:
-        if entry["gloss"]:
-            fillers[entry["role"]] = get_filler(entry["gloss"], entry["noun"])
-    # A passive becomes active where its agent is filled, so that the agent stands before the verb.
-    if abstract.is_passive:
-        active = _turn_active(abstract)
-        if active is not None and active.subject in fillers:
-            abstract = active
+    fillers = _read_fillers(frame)
+    abstract = _choose_voice(abstract, fillers)
     if abstract.subject not in fillers:
         return Refusal("nobody fills the role before the verb")
-
-    filled_positions = [
-        position for position in abstract.positions if position.role in fillers
+    complements = [
+        (position, fillers[position.role])
+        for position in abstract.positions
+        if position.role in fillers
     ]
-    complements = tuple(
-        (position, fillers[position.role]) for position in filled_positions
-    )
     return OrderedFrame(
-        verb, fillers[abstract.subject], complements, abstract.is_passive
+        verb, fillers[abstract.subject], tuple(complements), abstract.is_passive
     )
+
+
+def _read_fillers(frame: FrameRecord) -> dict[str, Filler]:
+    """Return the fillers of a frame by role, without the empty roles."""
+    fillers: dict[str, Filler] = {}
+    for entry in frame.roles:
+        if entry.gloss:
+            fillers[entry.role] = get_filler(entry.gloss, entry.noun)
+    return fillers
+
+
+def _choose_voice(abstract: Abstract, fillers: Collection[str]) -> Abstract:
+    """Turn a passive abstract active where its agent is filled, so that the agent stands before the
+    verb.
+    """
+    active = _turn_active(abstract) if abstract.is_passive else None
+    if active is not None and active.subject in fillers:
+        return active
+    return abstract
 
 
 def _turn_active(abstract: Abstract) -> Abstract | None:
@@ -361,16 +375,11 @@ def parse_abstract(text: str) -> Abstract | None:
     "begging". An abstract with a negated verb is None too, because it names an action that does not
     happen.
     """
-    # Words, with contractions such as "isn't" as one word.
-    tokens = re.findall(r"[\w-]+n't|[\w-]+", text.replace("’", "'"))
-    while tokens and tokens[0].lower() in ARTICLES:
-        tokens.pop(0)
-    if not tokens or not ROLE.fullmatch(tokens[0]):
-        return None
     # article* ROLE (auxiliary or adverb)* verb (word* ROLE)*
-    subject = tokens[0].lower()
-    rest = tokens[1:]
-    if _is_negated(rest):
+    tokens = dropwhile(_is_article, ABSTRACT_WORD.findall(text.replace("’", "'")))
+    subject = next(tokens, "")
+    rest = list(tokens)
+    if not ROLE.fullmatch(subject) or _is_negated(rest):
         return None
     auxiliary = _pop_auxiliaries(rest)
     if not rest or ROLE.fullmatch(rest[0]):
@@ -378,7 +387,11 @@ def parse_abstract(text: str) -> Abstract | None:
     verb = rest.pop(0).lower()
     # "is begging" is active, "is begged" and "is being begged" are passive, "has begged" is active.
     is_passive = auxiliary in PASSIVE_AUXILIARIES and not verb.endswith("ing")
-    return Abstract(subject, verb, _split_at_roles(rest), is_passive)
+    return Abstract(subject.lower(), verb, _split_at_roles(rest), is_passive)
+
+
+def _is_article(word: str) -> bool:
+    return word.lower() in ARTICLES
 
 
 def _is_before_verb(words: Sequence[str]) -> bool:
@@ -394,10 +407,9 @@ def _is_before_verb(words: Sequence[str]) -> bool:
 def _is_negated(words: Sequence[str]) -> bool:
     """Return True where one of the auxiliaries and adverbs before the verb is a negation."""
     for index, word in enumerate(words):
-        if word.lower() in NEGATIONS or word.lower().endswith("n't"):
-            return True
-        if not _is_before_verb(words[index:]):
-            return False
+        is_negation = word.lower() in NEGATIONS or word.lower().endswith("n't")
+        if is_negation or not _is_before_verb(words[index:]):
+            return is_negation
     return False
 
 
@@ -460,7 +472,7 @@ class ActionCaption:
 
 
 def build_action_captions(
-    frame: Mapping[str, Any],
+    frame: FrameRecord,
 ) -> Iterator[ActionCaption | Refusal]:
     """Yield the captions of the frame of one annotator: one for each filled role except agent and
     place.
@@ -472,11 +484,8 @@ def build_action_captions(
     if ordered.is_passive:
         yield Refusal("its abstract is passive, and nobody fills the role of who acts")
         return
-    complements = [
-        (position, filler)
-        for position, filler in ordered.complements
-        if position.role != "place"
-    ]
+    # A place alone does not say what happens.
+    complements = ordered.list_core()
     if not complements:
         yield Refusal("no role but agent and place is filled")
     for position, filler in complements:
@@ -556,13 +565,14 @@ def _split_predicate(words: Sequence[str]) -> tuple[list[str], str]:
     """Split the words after a verb: the words up to the last preposition or determiner, and the
     noun after them.
     """
-    # From the right: the last word that can precede a noun ends the preposition.
-    for end in range(len(words), 0, -1):
+    # The last word that can precede a noun ends the preposition.
+    end = 0
+    for index, word in enumerate(words):
         # "of the" is part of a noun: "body of the water".
-        follows_of = "of" in words[:end][-2:-1]
-        if words[end - 1] in BEFORE_NOUNS and not follows_of:
-            return list(words[:end]), " ".join(words[end:])
-    return [], " ".join(words)
+        follows_of = index > 0 and words[index - 1] == "of"
+        if word in BEFORE_NOUNS and not follows_of:
+            end = index + 1
+    return list(words[:end]), " ".join(words[end:])
 
 
 def _strip_subject(words: Sequence[str]) -> str:

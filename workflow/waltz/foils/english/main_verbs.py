@@ -11,6 +11,7 @@ VERB_TAGS = frozenset({"VB", "VBZ", "VBP", "VBD", "VBG", "VBN"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass", "expl", "csubj"})
 ROOT = TokenPattern(relations={"ROOT"})
 PLURAL_NOUN = TokenPattern(tags={"NNS", "NNPS"})
+# Words between an article and its noun: "young" in "a young girl".
 BEFORE_NOUN = TokenPattern(tags={"JJ", "NN", "NNP"})
 INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
 QUANTITY = TokenPattern(

@@ -42,8 +42,10 @@ HYPHENS = {"-", "/", "–"}
 
 SUBJECTS = {"nsubj", "nsubjpass"}
 VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
+# "is" in "a dog is running", "has" and "been" in "has been seen".
 AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
 CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
+# "who" in "a man who surfs": the verb of the clause agrees with "man".
 RELATIVE_SUBJECT = TokenPattern(words={"who", "that", "which"}, relations=SUBJECTS)
 CONJUNCTION = TokenPattern(words={"and"}, parts_of_speech={"CCONJ"})
 CONJUNCT = TokenPattern(relations={"conj"})
@@ -56,8 +58,10 @@ COMPOUND_SUBJECT = TokenPattern(
     parts_of_speech={"NOUN"}, tags={"NNS"}, relations={"compound"}
 )
 """Subject that the parser takes for a part of a compound ("dogs" in "dogs swim")."""
+# "bathtub" in "a bathtub, window and a sink"; the parser takes some such nouns for adjectives.
 NOUN_BEFORE_BREAK = TokenPattern(parts_of_speech={"NOUN", "PROPN", "ADJ"})
 
+PRESENT_TAGS: dict[Number, str] = {"sg": "VBZ", "pl": "VBP"}
 SINGULAR_VERB = TokenPattern(tags={"VBZ", "NNS"})
 """Verb in -s; the parser may take it for a plural noun."""
 PLURAL_VERBS = (
@@ -396,10 +400,12 @@ def inflect_verb(verb: Token, number: Number) -> str | None:
     if word in TO_PLURAL | TO_SINGULAR:
         return IRREGULAR_FORMS[number].get(word)  # None: it has the number already
     if number == "pl":
-        is_singular = SINGULAR_VERB.matches(verb) and word.endswith("s")
-        return _inflect(word, "VBP") if is_singular else None
-    is_plural = matches_one_of(verb, PLURAL_VERBS) or _is_mistaken_past(verb)
-    return _inflect(word, "VBZ") if is_plural else None
+        has_other_number = SINGULAR_VERB.matches(verb) and word.endswith("s")
+    else:
+        has_other_number = matches_one_of(verb, PLURAL_VERBS) or _is_mistaken_past(verb)
+    if not has_other_number:
+        return None
+    return _inflect(word, PRESENT_TAGS[number])
 
 
 def _is_mistaken_past(verb: Token) -> bool:

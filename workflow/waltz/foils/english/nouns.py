@@ -111,10 +111,11 @@ TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 # Numerals in letters from zero to ninety-nine.
 NUMBERS = {
     **{word: number for number, word in enumerate(UNITS)},
+    **{ten: 10 * number for number, ten in enumerate(TENS, 2)},
     **{
-        f"{ten}-{UNITS[unit]}" if unit else ten: 10 * tens + unit
-        for tens, ten in enumerate(TENS, 2)
-        for unit in range(10)
+        f"{ten}-{UNITS[unit]}": 10 * number + unit
+        for number, ten in enumerate(TENS, 2)
+        for unit in range(1, 10)
     },
     "none": 0,
 }

@@ -14,10 +14,11 @@ from operator import itemgetter
 from lemminflect import getInflection
 from spacy.tokens import Doc, Token
 
-from waltz.foils.candidates import Refusal, Row
+from waltz.foils.candidates import Refusal
 from waltz.foils.english.nouns import get_engine, pluralize, singularize
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.sources.records import QuestionRecord
 
 IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
 """Plural verbs whose singular is irregular."""
@@ -40,14 +41,18 @@ PLURAL_TAGS = ("NN", "NNS", "NNP", "NNPS", "VBZ", "JJ", "VB", "FW")
 NOUN_TAGS = ("NN", "NNS", "NNP", "NNPS")
 RELATIVE_TAGS = ("WDT", "WP", "WRB")
 BELIEF_VERBS = ("think", "believe", "guess", "suppose", "say", "look")
+# "Approximately how many people are there?" has no exact answer.
 ESTIMATE = TokenPattern(words=("approximately", "approx", "roughly", "estimate"))
 FINITE_VERB = TokenPattern(tags=FINITE_TAGS)
 ROOT = TokenPattern(relations=("ROOT",))
+# Full verb of the main clause: "wear" in "How many people wear hats?".
 ROOT_VERB = TokenPattern(tags=FINITE_TAGS, relations=("ROOT",))
 NOUN = TokenPattern(tags=NOUN_TAGS)
 SUBJECT_START = TokenPattern(tags=("PRP", "DT", "PRP$", *NOUN_TAGS))
 """First word of a subject that is not the counted things ("you", "the man")."""
+# "How many dogs are the animals?" equates two things.
 EQUATED = TokenPattern(tags=(*NOUN_TAGS, "DT"))
+# Object of a preposition: "man" in "with the man".
 OBJECT = TokenPattern(relations=("pobj",))
 NOT = TokenPattern(words=("not", "n't"))
 
@@ -221,19 +226,19 @@ def inflect_verb(verb: str, tag: str) -> str:
 
 
 def parse_counting_questions(
-    rows: Sequence[Row],
-) -> Iterator[tuple[Row, Doc | Refusal]]:
+    rows: Sequence[QuestionRecord],
+) -> Iterator[tuple[QuestionRecord, Doc | Refusal]]:
     """Yield each row with the parse of its question, in order, or with a refusal where no "how
     many" begins it.
     """
-    docs = parse(row["question"] for row in filter(_asks_how_many, rows))
+    docs = parse(row.question for row in filter(_asks_how_many, rows))
     for row in rows:
         parsed = next(docs) if _asks_how_many(row) else Refusal(NOT_COUNTING)
         yield row, parsed
 
 
-def _asks_how_many(row: Row) -> bool:
-    return str(row["question"]).lower().startswith("how many")
+def _asks_how_many(row: QuestionRecord) -> bool:
+    return row.question.lower().startswith("how many")
 
 
 def convert_question(question: Doc) -> Statement | Refusal:
@@ -305,7 +310,9 @@ def _find_noun(counted: list[Token]) -> Token | Refusal | None:
         if pattern.matches_any(counted):
             return Refusal(reason)
     noun = find_counted_noun(counted)
-    return Refusal(NOTHING_COUNTED) if noun.tag_ in ("RB", "IN", "EX") else noun
+    if noun.tag_ in ("RB", "IN", "EX"):
+        return Refusal(NOTHING_COUNTED)
+    return noun
 
 
 def find_counted_noun(words: list[Token], plural: bool = True) -> Token:
