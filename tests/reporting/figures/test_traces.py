@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
-import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from waltz.core.files import parquet
+from waltz.core.records import to_row
+from waltz.core.schema import CONSISTENCY, ConsistencyRecord
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.traces import (
     HEADING,
@@ -12,37 +16,27 @@ from waltz.reporting.figures.traces import (
     list_entries,
 )
 
-ROW = {
-    "item_id": "i",
-    "profile": "equations",
-    "test": "counterfactual_edits",
-    "seed": 3,
-    "image": None,
-    "text": "A $5 dog.",
-    "verdict": 0,
-    "answer": "A",
-    "edited_answer": "B",
-    "reason": None,
-    "explanation": None,
-    "edited_input": "A $5 brown dog.",
-    "edited_explanation": "",
-    "inserted": "brown",
-    "error": None,
-}
-THOUGHT = {
-    **ROW,
-    "verdict": 1,
-    "edited_input": None,
-    "inserted": None,
-    "explanation": "so it is",
-}
-EARLY = {**THOUGHT, "test": "early_answering", "edited_explanation": "so"}
-FILLERS = {
-    **THOUGHT,
-    "test": "filler_tokens",
-    "edited_explanation": "... ...",
-    "edited_answer": "A",
-}
+ROW = ConsistencyRecord(
+    item_id="i",
+    profile="equations",
+    setting="pairwise",
+    test="counterfactual_edits",
+    seed=3,
+    text="A $5 dog.",
+    verdict=0,
+    answer="A",
+    edited_answer="B",
+    edited_input="A $5 brown dog.",
+    edited_explanation="",
+    inserted="brown",
+)
+THOUGHT = replace(
+    ROW, verdict=1, edited_input=None, inserted=None, explanation="so it is"
+)
+EARLY = replace(THOUGHT, test="early_answering", edited_explanation="so")
+FILLERS = replace(
+    THOUGHT, test="filler_tokens", edited_explanation="... ...", edited_answer="A"
+)
 
 
 def texts(figure):
@@ -75,7 +69,7 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
         ("reasoning, edited", "... ...", None),
         ("answer after that", "A", None),
     ]
-    suggested = {**EARLY, "test": "biasing_features", "inserted": "B"}
+    suggested = replace(EARLY, test="biasing_features", inserted="B")
     assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(
         summarize_entries([suggested])
     )
@@ -83,7 +77,7 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     prompt = "A $5 dog with $6_x$.\n" + "one two three " * 300
-    figure = draw_trace([{**ROW, "text": prompt}], "model, data")
+    figure = draw_trace([replace(ROW, text=prompt)], "model, data")
     shown_texts = texts(figure)
     assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(
         shown_texts
@@ -98,7 +92,7 @@ def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
 
 
 def test_headings_end_before_the_texts_begin():
-    figure = draw_trace([ROW, EARLY, {**EARLY, "test": "biasing_features"}], "t")
+    figure = draw_trace([ROW, EARLY, replace(EARLY, test="biasing_features")], "t")
     canvas = FigureCanvasAgg(figure)
     begin = HEADING / WIDTH * figure.bbox.width
     headings = [
@@ -113,7 +107,7 @@ def test_headings_end_before_the_texts_begin():
 
 
 def test_no_verdict_is_shown():
-    row = {**ROW, "verdict": None, "reason": "no word could be inserted"}
+    row = replace(ROW, verdict=None, reason="no word could be inserted")
     assert {"no verdict", "no word could be inserted"} <= set(
         texts(draw_trace([row], "t"))
     )
@@ -131,21 +125,22 @@ def test_an_image_stands_above_all_and_covers_no_text():
 
 
 def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
-    rows = [{**FILLERS, "seed": seed} for seed in (3, 4)] + [
-        {**ROW, "seed": seed} for seed in (3, 4)
+    rows = [replace(FILLERS, seed=seed) for seed in (3, 4)] + [
+        replace(ROW, seed=seed) for seed in (3, 4)
     ]
     failed = [
-        {**ROW, "item_id": "j", "error": "too long"},
-        {**ROW, "item_id": "j", "test": "paraphrasing"},
+        replace(ROW, item_id="j", error="too long"),
+        replace(ROW, item_id="j", test="paraphrasing"),
     ]
-    pictured = [{**ROW, "item_id": "k", "image": "k.png", "profile": "published"}]
+    pictured = [replace(ROW, item_id="k", image="k.png", profile="published")]
     loaded = []
 
     def load(dataset, name):
         loaded.append((dataset, name))
         return np.zeros((4, 4, 3), dtype=np.uint8)
 
-    tables = {"d": pa.Table.from_pylist([*rows, *failed, *pictured])}
+    records = [*rows, *failed, *pictured]
+    tables = {"d": parquet.build_table(list(map(to_row, records)), CONSISTENCY)}
     ((name, title, figure),) = draw_traces(tables, "m", ["equations"], 5, 0, load)
     assert (name, title) == (
         "d-equations-1",

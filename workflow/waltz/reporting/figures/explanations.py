@@ -5,6 +5,7 @@ Encoders: thesis 4.1, B.1 to B.10. Decoders: thesis 5.6, C.5, C.6, C.9, C.10, C.
 C.32; before and after a counterfactual edit: thesis 5.3, 5.4, C.13 to C.22.
 """
 
+import itertools
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,19 +95,16 @@ def draw_encoder_examples(
         seed: Seed of the sample of items.
         load_image: Function that returns an image by the names of its data set and the image.
     """
-    for dataset, table in tables.items():
-        rows_by_profile: dict[str, list[Row]] = {}
-        for row in table.to_pylist():
-            rows_by_profile.setdefault(row["profile"], []).append(row)
-        for profile in profiles:
-            rows = rows_by_profile.get(profile, [])
-            for number, item_id in enumerate(select_example_items(rows, n, seed), 1):
-                # All texts of an item are drawn in one figure: caption and foil.
-                item_rows = [row for row in rows if row["item_id"] == item_id]
-                image = load_image(dataset, item_rows[0]["image"])
-                title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
-                figure = draw_encoder_example(encoder, item_rows, image, title)
-                yield f"{dataset}-{profile}-{number}", title, figure
+    for (dataset, table), profile in itertools.product(tables.items(), profiles):
+        columns = table.select(["item_id", "profile", "error"])
+        rows = columns.filter(pc.field("profile") == profile).to_pylist()
+        for number, item_id in enumerate(select_example_items(rows, n, seed), 1):
+            # All texts of an item are drawn in one figure: caption and foil.
+            item_rows = _select_rows(table, item_id, profile)
+            image = load_image(dataset, item_rows[0]["image"])
+            title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
+            figure = draw_encoder_example(encoder, item_rows, image, title)
+            yield f"{dataset}-{profile}-{number}", title, figure
 
 
 def draw_encoder_example(
@@ -136,11 +134,18 @@ def draw_encoder_example(
                 cells=players.cells.cpu().numpy(),
                 phi=np.array(row["phi"], dtype=np.float64)[:, 0],
                 score=row["score"],
-                t_shap=math.nan if row["t_shap"] is None else row["t_shap"],
-                t_shap_se=math.nan if row["t_shap_se"] is None else row["t_shap_se"],
+                t_shap=_replace_none(row["t_shap"]),
+                t_shap_se=_replace_none(row["t_shap_se"]),
             )
         )
     return draw_heatmaps(render_encoder_view(encoder, image), panels, title)
+
+
+def _replace_none(value: float | None) -> float:
+    """Return a number; NaN if it is undefined."""
+    if value is None:
+        return math.nan
+    return value
 
 
 COLUMN = 5.6
@@ -234,14 +239,19 @@ class _Band:
         caption: Lines of text above the prompt.
         boxes: Boxes of the prompt's tokens.
         image: The image as the model sees it; None if it is not drawn.
-        image_height: Height of the image and the space below it; 0 without an image.
     """
 
     panel: HeatmapPanel
     caption: Sequence[str]
     boxes: Sequence[TokenBox]
     image: np.ndarray | None
-    image_height: float
+
+    @property
+    def image_height(self) -> float:
+        """Height of the image and the space below it; 0 without an image."""
+        if self.image is None:
+            return 0.0
+        return IMAGE + GAP
 
     @property
     def height(self) -> float:
@@ -258,13 +268,13 @@ class _Band:
 
 def _lay_out_band(text: ExplainedText, width: float, image: np.ndarray | None) -> _Band:
     """Return the layout of an answer or explanation on a page with a width in inches."""
-    has_image = text.cells is not None and image is not None
+    if text.cells is None:
+        image = None
     return _Band(
         panel=_make_panel(text),
         caption=_format_caption(text, width),
         boxes=lay_out_tokens(text.prompt, text.tokens, text.spans, COLUMN),
-        image=image if has_image else None,
-        image_height=IMAGE + GAP if has_image else 0.0,
+        image=image,
     )
 
 
@@ -280,8 +290,9 @@ def _draw_band(
         band: Layout of the answer or explanation.
         peak: Magnitude that gets the full color in the first layer.
     """
-    for number, line in enumerate(band.caption):
-        weight = "normal" if number else "bold"
+    # The first line names the text, the other lines are the text itself.
+    weights = itertools.chain(["bold"], itertools.repeat("normal"))
+    for number, (line, weight) in enumerate(zip(band.caption, weights, strict=False)):
         write_text_at(
             page,
             GAP,
@@ -329,11 +340,13 @@ def _format_caption(text: ExplainedText, width: float) -> list[str]:
     if len(lines) > MAX_LINES:
         # A text that is too long ends with an ellipsis in its last line.
         lines = [*lines[: MAX_LINES - 1], f"{lines[MAX_LINES - 1][:-1]}…"]
-    share = ""
+    heading = text.name
     if text.t_shap is not None:
-        error = "" if text.t_shap_se is None else f" ± {100 * text.t_shap_se:.1f}"
-        share = f", T-SHAP {100 * text.t_shap:.1f}{error} %"
-    return [f"{text.name}{share}", *lines]
+        heading += f", T-SHAP {100 * text.t_shap:.1f}"
+        if text.t_shap_se is not None:
+            heading += f" ± {100 * text.t_shap_se:.1f}"
+        heading += " %"
+    return [heading, *lines]
 
 
 def _make_panel(text: ExplainedText) -> HeatmapPanel:
@@ -351,7 +364,9 @@ def _make_panel(text: ExplainedText) -> HeatmapPanel:
         means = 100 * compute_contribution_ratios(text.phi[:, contributing]).mean(
             axis=1
         )
-    cells = np.zeros((0, 0), dtype=np.int64) if text.cells is None else text.cells
+    cells = np.zeros((0, 0), dtype=np.int64)
+    if text.cells is not None:
+        cells = text.cells
     return HeatmapPanel(
         text.name,
         text.prompt,
@@ -575,10 +590,12 @@ def _draw_item(
     image = None
     for suffix, rows, generated_texts in parts:
         for name, row in zip(EXPLAINED, rows, strict=True):
-            cells = None
+            cells = t_shap = t_shap_se = None
             view = render_image(dataset, row)
+            # Without an image all players are text players, so T-SHAP says nothing.
             if view is not None:
                 image, cells = view
+                t_shap, t_shap_se = row["t_shap"], row["t_shap_se"]
             text = ExplainedText(
                 name=name + suffix,
                 generated_text=generated_texts[name] or UNRECORDED_TEXT,
@@ -587,9 +604,8 @@ def _draw_item(
                 spans=row["spans"],
                 phi=np.array(row["phi"], dtype=np.float64),
                 cells=cells,
-                # Without an image all players are text players, so T-SHAP says nothing.
-                t_shap=None if cells is None else row["t_shap"],
-                t_shap_se=None if cells is None else row["t_shap_se"],
+                t_shap=t_shap,
+                t_shap_se=t_shap_se,
                 is_ratio=row["explained"] == CONTRIBUTION_RATIO,
             )
             texts.append(text)
@@ -612,13 +628,13 @@ def _index_by_setting(
 def _format_cc_shap(row: Row) -> str:
     if row["value"] is None:
         return f"CC-SHAP not defined ({row['reason']})"
-    error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
-    return f"CC-SHAP {_format_number(row['value'])}{error}"
+    text = f"CC-SHAP {_format_number(row['value'])}"
+    if row["standard_error"] is not None:
+        text += f" ± {row['standard_error']:.3f}"
+    return text
 
 
 def _format_number(value: float | None) -> str:
-    return (
-        "not defined"
-        if value is None or math.isnan(value)
-        else f"{value:.3f}".replace("-", "−")
-    )
+    if value is None or math.isnan(value):
+        return "not defined"
+    return f"{value:.3f}".replace("-", "−")

@@ -86,9 +86,13 @@ def save_figure(
     """
     for path in map(Path, paths):
         form = path.suffix.removeprefix(".")
-        # A date would change the bytes of an SVG although its numbers are the same.
-        metadata = {"Date": None} if form == "svg" else {}
-        options = {"savefig.bbox": "standard"} if full_page else {}
+        metadata: dict[str, None] = {}
+        if form == "svg":
+            # A date would change the bytes of an SVG although its numbers are the same.
+            metadata["Date"] = None
+        options = {}
+        if full_page:
+            options["savefig.bbox"] = "standard"
         with replace_file(path) as temporary, use_style(**options):
             figure.savefig(temporary, format=form, metadata=metadata)
 

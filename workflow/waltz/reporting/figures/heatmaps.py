@@ -76,8 +76,9 @@ def lay_out_tokens(
     for token, (full_label, joined) in enumerate(_label_tokens(text, tokens, spans)):
         label, size = _fit_label(full_label, width)
         label_width = min(width, _measure_width(label, size) + 0.1)
-        needs_space = not joined and right > 0
-        left = right + 0.06 if needs_space else right
+        left = right
+        if right > 0 and not joined:
+            left += 0.06
         if right and left + label_width > width:
             line += 1
             left = 0.0
@@ -124,11 +125,9 @@ def _fit_label(label: str, width: float) -> tuple[str, float]:
     A label that is too wide gets a smaller font; if it is still too wide, it is cut and ends with
     an ellipsis.
     """
-    size = (
-        FONT_SIZE if _measure_width(label, FONT_SIZE) + 0.1 <= width else FONT_SIZE - 2
-    )
-    if _measure_width(label, size) + 0.1 <= width:
-        return label, size
+    for size in (FONT_SIZE, FONT_SIZE - 2):
+        if _measure_width(label, size) + 0.1 <= width:
+            return label, size
     # Letters in proportion to the width, less 0.3 inches for the ellipsis and margins.
     n_letters = int(len(label) * (width - 0.3) / _measure_width(label, size))
     return f"{label[:n_letters]}…", size
@@ -171,6 +170,8 @@ INTERACTION_COLUMNS, MAX_INTERACTING = 4, 12
 """Largest number of images in a row, and in a whole figure of interactions."""
 NOTEBOOK_DPI = 80
 """Resolution of a figure in a notebook, in dots per inch."""
+FEW_PATCHES = 5**2
+"""Largest number of patches of an image whose values are written in a larger font."""
 MAX_LABELED_PATCHES = 8**2
 """Largest number of patches of an image whose values are written into the patches."""
 
@@ -371,7 +372,9 @@ def draw_interactions(
 
     # An upright image is narrower than it is high.
     image_height, image_width = image.shape[:2]
-    cell = IMAGE * image_width / image_height if image_width < image_height else IMAGE
+    cell = IMAGE
+    if image_width < image_height:
+        cell = IMAGE * image_width / image_height
     columns = max(1, min(INTERACTION_COLUMNS, len(players)))
     rows = max(1, math.ceil(len(players) / columns))
     width = max(columns * (cell + GAP) + GAP, WIDTH)
@@ -382,7 +385,7 @@ def draw_interactions(
         # Labels of all pairs, one text player after another; n_regions of them belong to each
         # player.
         values, factor = _format_values(pairs.ravel(), peak)
-        heading = f"{title}, interactions{factor}" if title else f"interactions{factor}"
+        heading = ", ".join(filter(None, (title, f"interactions{factor}")))
         write_text_at(
             page,
             GAP,
@@ -575,6 +578,9 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, n_patches: int) -> 
         fill=False,
         edgecolor="0.35",
     )
+    font_size = DIGITS - 0.5
+    if n_patches <= FEW_PATCHES:
+        font_size = DIGITS + 1
     if n_patches <= MAX_LABELED_PATCHES:
         write_text_at(
             panel,
@@ -583,7 +589,7 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, n_patches: int) -> 
             label,
             ha="center",
             va="center",
-            fontsize=DIGITS + 1 if n_patches <= 25 else DIGITS - 0.5,
+            fontsize=font_size,
             bbox={
                 "boxstyle": "square,pad=0.12",
                 "facecolor": "white",
@@ -616,11 +622,13 @@ def draw_tokens(
             edgecolor="0.6",
         )
         # Texts have a background where hatching would cross their letters.
-        background = (
-            {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0}
-            if is_hatched
-            else None
-        )
+        background = None
+        if is_hatched:
+            background = {
+                "boxstyle": "square,pad=0.05",
+                "facecolor": face,
+                "linewidth": 0,
+            }
         middle = box_left + box.width / 2
         centered = {"ha": "center", "va": "center", "bbox": background}
         write_text_at(
@@ -704,12 +712,9 @@ def _blend_colors(layer: Layer, strength: np.ndarray) -> np.ndarray:
     """Return the RGB colors of strengths in a layer; the result has a further last axis of 3."""
     # Undefined values have no color.
     values = np.nan_to_num(strength)
-    colors = (
-        map_to_colors(values)
-        if layer.signed
-        else matplotlib.colormaps["Purples"](0.6 * values)
-    )
-    return np.asarray(colors)[..., :3]
+    if layer.signed:
+        return map_to_colors(values)[..., :3]
+    return np.asarray(matplotlib.colormaps["Purples"](0.6 * values))[..., :3]
 
 
 def map_to_colors(strength: np.ndarray) -> np.ndarray:
@@ -727,7 +732,9 @@ def _format_heading(panel: HeatmapPanel) -> str:
 
 def _format_share(panel: HeatmapPanel) -> str:
     """Return T-SHAP of a panel with its standard error, in percent."""
-    error = "" if math.isnan(panel.t_shap_se) else f" ± {100 * panel.t_shap_se:.1f}"
+    error = ""
+    if not math.isnan(panel.t_shap_se):
+        error = f" ± {100 * panel.t_shap_se:.1f}"
     if math.isnan(panel.t_shap):
         return f"not defined{error}"
     return f"{100 * panel.t_shap:.1f}{error} %"
@@ -742,15 +749,17 @@ def _format_values(phi: np.ndarray, peak: float) -> tuple[list[str], str]:
         phi: The numbers.
         peak: Largest magnitude of the numbers, and of other numbers with the same scale.
     """
-    is_measurable = peak > 0 and math.isfinite(peak)
     # The largest magnitude is 10**power times a number from 1 to 10.
-    power = math.floor(math.log10(peak)) if is_measurable else 0
+    power = 0
+    if peak > 0 and math.isfinite(peak):
+        power = math.floor(math.log10(peak))
+    exponent, factor = 0, ""
     is_readable = -2 <= power <= 3
-    exponent = 0 if is_readable else power
+    if not is_readable:
+        exponent, factor = power, f" (× 1e{power})"
     decimals = max(0, 1 - (power - exponent))
     # phi is divided by the common power of ten, which the heading names.
     labels = [_format_signed(value / 10.0**exponent, decimals) for value in phi]
-    factor = f" (× 1e{exponent})" if exponent else ""
     return labels, factor
 
 
@@ -763,7 +772,9 @@ def _format_signed(value: float, decimals: int) -> str:
     if math.isnan(value):
         return "NaN"
     rounded = f"{value:+.{decimals}f}"
-    return "0" if float(rounded) == 0 else rounded.replace("-", "−")
+    if float(rounded) == 0:
+        return "0"
+    return rounded.replace("-", "−")
 
 
 def _is_negative_label(label: str) -> bool:

@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.metrics import COT, SETTING_OF_TEST
+from waltz.core.records import build_records
+from waltz.core.schema import ConsistencyRecord
 from waltz.reporting.figures.figure_files import (
     LoadImage,
     NamedFigure,
@@ -37,8 +39,8 @@ VERDICTS = {
     0: ("not consistent", "#b24a00"),
     None: ("no verdict", "#555555"),
 }
-
-Row = Mapping[str, Any]
+EXPLANATIONS = ("explanation", "reasoning")
+"""Headings of texts that several tests may share."""
 
 
 @dataclass(frozen=True)
@@ -56,69 +58,68 @@ class TraceEntry:
     verdict: tuple[str, str] | None = None
 
 
-def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
+def list_entries(records: Sequence[ConsistencyRecord]) -> list[TraceEntry]:
     """Return the entries of a trace in their order, without missing texts and repeated
     explanations.
 
     Args:
-        rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
+        records: Tests of one item and seed.
     """
-    entries = [TraceEntry("item", rows[0]["text"])]
-    earlier: set[tuple[str, str]] = set()
-    for row in rows:
-        entries.append(
-            TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]])
-        )
-        for heading, text in _list_exchanges(row):
+    entries = [TraceEntry("item", records[0].text)]
+    explanations: set[tuple[str, str]] = set()
+    for record in records:
+        verdict = VERDICTS[record.verdict]
+        entries.append(TraceEntry(record.test.replace("_", " "), "", verdict))
+        for heading, text in _list_texts(record):
             # Several tests start from the same explanation, which is shown once.
-            if (
-                heading not in ("explanation", "reasoning")
-                or (heading, text) not in earlier
-            ):
-                entries.append(TraceEntry(heading, text))
-            earlier.add((heading, text))
+            if (heading, text) in explanations:
+                continue
+            entries.append(TraceEntry(heading, text))
+            if heading in EXPLANATIONS:
+                explanations.add((heading, text))
     return entries
 
 
-def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
+def _list_texts(record: ConsistencyRecord) -> Iterator[tuple[str, str]]:
     """Yield each text of one test with its heading, without the texts that the test does not have."""
-    is_after_cot = SETTING_OF_TEST[row["test"]] == COT
-    is_biased = row["test"] == "biasing_features"
-    explanation = "reasoning" if is_after_cot else "explanation"
+    explanation = "explanation"
+    if SETTING_OF_TEST[record.test] == COT:
+        explanation = "reasoning"
+    inserted, edited_explanation = "inserted", f"{explanation}, edited"
+    if record.test == "biasing_features":
+        inserted, edited_explanation = "suggested", f"{explanation} then"
     # In the order of the test: answer, explanation, edit, answer after the edit, reason of the
     # verdict.
     texts = {
-        "answer": row["answer"],
-        explanation: row["explanation"],
-        "suggested" if is_biased else "inserted": row["inserted"],
-        "item, edited": row["edited_input"],
-        f"{explanation} then" if is_biased else f"{explanation}, edited": row[
-            "edited_explanation"
-        ],
-        "answer after that": row["edited_answer"],
-        "reason": row["reason"] or row["error"],
+        "answer": record.answer,
+        explanation: record.explanation,
+        inserted: record.inserted,
+        "item, edited": record.edited_input,
+        edited_explanation: record.edited_explanation,
+        "answer after that": record.edited_answer,
+        "reason": record.reason or record.error,
     }
     for heading, text in texts.items():
         if text is not None:
-            yield heading, str(text)
+            yield heading, text
 
 
 def draw_trace(
-    rows: Sequence[Row], title: str, image: np.ndarray | None = None
+    records: Sequence[ConsistencyRecord], title: str, image: np.ndarray | None = None
 ) -> Figure:
     """Return the figure of the tests of one item, one below the other.
 
     Args:
-        rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
+        records: Tests of one item and seed.
         title: Title of the figure.
         image: The item's image, RGB of shape (height, width, 3).
     """
     # Lines come first, since their number decides the height of the figure.
-    blocks = [(entry, _list_lines(entry)) for entry in list_entries(rows)]
-    image_height = 0.0 if image is None else IMAGE + GAP
-    height = (
-        TOP + image_height + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
-    )
+    blocks = [(entry, _list_lines(entry)) for entry in list_entries(records)]
+    blocks_height = sum(LINE * len(lines) + GAP for _, lines in blocks)
+    height = TOP + blocks_height + GAP
+    if image is not None:
+        height += IMAGE + GAP
     with use_style():
         figure = Figure(figsize=(WIDTH, height))
         _write(
@@ -140,7 +141,7 @@ def draw_trace(
             panel.imshow(image)
             panel.set(anchor="NW")
             panel.set_axis_off()
-            top -= image_height
+            top -= IMAGE + GAP
         for entry, lines in blocks:
             block_height = LINE * len(lines) + GAP
             _draw_entry(figure, entry, lines, top, height)
@@ -150,7 +151,9 @@ def draw_trace(
 
 def _list_lines(entry: TraceEntry) -> list[str]:
     """Return the lines of an entry; an entry with a verdict has one empty line."""
-    return [""] if entry.verdict else _wrap_text(entry.text)
+    if entry.verdict:
+        return [""]
+    return _wrap_text(entry.text)
 
 
 def _draw_entry(
@@ -220,13 +223,13 @@ def draw_traces(
         tables, profiles, n, seed
     ):
         is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-        rows = tables[dataset].filter(is_of_item).to_pylist()
+        table = tables[dataset].filter(is_of_item)
+        records = list(build_records(table, ConsistencyRecord))
         # A trace shows one run of the tests.
-        first_seed = rows[0]["seed"]
-        shown = [row for row in rows if row["seed"] == first_seed]
-        shown.sort(key=lambda row: order.index(row["test"]))
+        shown = [record for record in records if record.seed == records[0].seed]
+        shown.sort(key=lambda record: order.index(record.test))
         image = None
-        image_name = shown[0]["image"]
+        image_name = shown[0].image
         if image_name is not None and load_image is not None:
             image = np.asarray(load_image(dataset, image_name))
         title = f"{model}, {dataset}, {profile}: {item_id}"
