@@ -50,8 +50,8 @@ rule scene_model_scores:
     threads: MODEL_THREADS
     params:
         models=MEASURED,
-        seed=SCENES.get("seed"),
-        held_out=SCENES.get("held_out"),
+        seed=STUDY.scenes.seed if STUDY.scenes else None,
+        held_out=STUDY.scenes.held_out if STUDY.scenes else None,
         code=code("scene_model_scores.py"),
     script:
         "../workflow/scripts/scene_model_scores.py"

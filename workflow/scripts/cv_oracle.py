@@ -13,7 +13,7 @@ from waltz.scenes.writers.files import find_scene
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
+    graphs = draw_scenes(**params.scenes)
     rows = compute_condition_shares(
         parquet.read_rows(snakemake.input.probes, CONDITIONS),
         partial(find_scene, graphs=graphs),

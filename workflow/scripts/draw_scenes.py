@@ -6,10 +6,10 @@ from waltz.core.job_records import log_job
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.files import draw_contact_sheet, write_sources
 
-wanted = snakemake.params.scenes
+output, scenes = snakemake.output, snakemake.params.scenes
 
 with log_job(snakemake.log[0]):
-    graphs = draw_scenes(wanted["count"], wanted["seed"])
-    folder = Path(snakemake.output.sheet).parents[2] / "sources" / "drawn"
-    write_sources(folder, graphs, wanted["seed"])
-    draw_contact_sheet(graphs, wanted["seed"]).save(snakemake.output.sheet)
+    graphs = draw_scenes(**scenes)
+    folder = Path(output.sheet).parents[2] / "sources" / "drawn"
+    write_sources(folder, graphs, scenes["seed"])
+    draw_contact_sheet(graphs, scenes["seed"]).save(output.sheet)

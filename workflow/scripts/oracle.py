@@ -16,7 +16,7 @@ with (
     log_job(snakemake.log[0]),
     show_progress(len(params.instruments), "instrument", "oracle") as bar,
 ):
-    graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
+    graphs = draw_scenes(**params.scenes)
     rows = []
     for instrument, candidates_file in zip(
         params.instruments, snakemake.input.balanced, strict=True

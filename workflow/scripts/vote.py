@@ -24,7 +24,7 @@ with log_job(snakemake.log[0]):
         )
         votes, voter = count_votes(answers, params.valid_votes), "people"
     elif params.scenes:
-        graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
+        graphs = draw_scenes(**params.scenes)
         voted_rows = cast_votes(
             candidates,
             {row["image"]: find_scene(row["image"], graphs) for row in candidates},

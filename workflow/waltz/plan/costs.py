@@ -217,14 +217,10 @@ def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
     """Return each model that works on a run, with its work in all profiles: the run's model and the
     tests' helper.
     """
-    items, profiles = count_items(plan, step, run), plan.study.profiles
-    consistency = plan.study.consistency
-    run_profiles = plan.datasets[run.dataset].entry.get("profiles", profiles)
-    # Some data sets, such as released draws, exist in one profile only.
+    items, consistency = count_items(plan, step, run), plan.study.consistency
+    profiles = plan.datasets[run.dataset].select_profiles(plan.study.profiles)
     work: list[tuple[str, Work]] = []
     for profile in profiles:
-        if profile not in run_profiles:
-            continue
         # Stage consistency repeats its work for each seed.
         repeats = items
         if step in STAGES["consistency"]:

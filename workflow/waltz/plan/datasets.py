@@ -1,5 +1,6 @@
 """Data sets of a study on which models can be run, with the form and source of each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from waltz.core.errors import UserError
@@ -31,6 +32,15 @@ class Dataset:
     def settings(self) -> Settings:
         """Return form and entry in one mapping, as jobs read them."""
         return {"form": self.form, **self.entry}
+
+    def select_profiles(self, profiles: Sequence[str]) -> list[str]:
+        """Return those of some profiles in which the data set exists: all of them, unless its entry
+        names profiles.
+        """
+        # Draws of the published runs exist in profile `published` only.
+        return [
+            name for name in profiles if name in self.entry.get("profiles", profiles)
+        ]
 
 
 def build_datasets(study: Study) -> dict[str, Dataset]:

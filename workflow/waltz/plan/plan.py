@@ -282,7 +282,7 @@ class Plan:
         the set.
         """
         # Each set of open questions that no group names becomes a group.
-        grouped = {name for names in self.study.groups.values() for name in names}
+        grouped = set().union(*self.study.groups.values())
         groups = {}
         for question_set in self.study.answering:
             if question_set not in grouped:
@@ -309,15 +309,10 @@ class Plan:
         """Return the data sets of a group that have one of the forms and exist in a profile of the
         study.
         """
-        # A data set without an entry for profiles exists in all of them.
-        profiles = set(self.study.profiles)
         names = []
         for name in self.groups[group]:
             dataset = self.datasets[name]
-            dataset_profiles = dataset.entry.get("profiles", profiles)
-            # Draws of the published runs exist in profile `published` only, so other studies do not
-            # run them.
-            if dataset.form in forms and not profiles.isdisjoint(dataset_profiles):
+            if dataset.form in forms and dataset.select_profiles(self.study.profiles):
                 names.append(name)
         return names
 

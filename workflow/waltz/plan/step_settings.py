@@ -145,8 +145,8 @@ def _resampling(study: Study) -> Settings:
 
 
 def _scenes(study: Study) -> Settings:
-    """Return the settings of the embedded world; empty if the study draws no scenes."""
-    return to_settings(study.scenes)
+    """Return the settings that decide the drawn scenes; empty if the study draws none."""
+    return to_settings(study.scenes, "count", "seed")
 
 
 STEPS: dict[str, Callable[[Study], Settings]] = {
