@@ -115,7 +115,7 @@ rule benchmark:
     """The items of all data sets, with the funnel, the oracle, the audit and the validation statistics."""
     input:
         BUILD.built_files,
-        PLAN.list_rows_files([*PLAN.item_sets, *STUDY.alignment]),
+        rows_of([*PLAN.item_sets, *STUDY.alignment]),
         REPORT.benchmark_files,
 
 

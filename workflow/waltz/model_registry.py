@@ -719,9 +719,9 @@ def list_weight_files(spec: ModelSpec) -> list[str]:
     if not path.is_file():
         return []
     # Settings and tokenizer next to a checkpoint file decide its numbers as well.
-    adjacent_names = (f"{path.stem}.json", "config.json", *TOKENIZER_FILES)
-    adjacent = (path.with_name(name) for name in adjacent_names)
-    return [str(path), *(str(file) for file in adjacent if file.is_file())]
+    return _list_with_adjacent(
+        path, (f"{path.stem}.json", "config.json", *TOKENIZER_FILES)
+    )
 
 
 def list_detector_files(spec: ModelSpec) -> list[str]:
@@ -731,8 +731,13 @@ def list_detector_files(spec: ModelSpec) -> list[str]:
     path = Path(spec.detector)
     if not path.is_file():
         return list_weight_files(replace(spec, weights=spec.detector))
-    configs = (path.with_name(name) for name in DETECTOR_CONFIGS.values())
-    return [str(path), *(str(file) for file in configs if file.is_file())]
+    return _list_with_adjacent(path, DETECTOR_CONFIGS.values())
+
+
+def _list_with_adjacent(file: Path, names: Iterable[str]) -> list[str]:
+    """Return a file and, of the named files next to it, those that exist."""
+    adjacent = map(file.with_name, names)
+    return [str(path) for path in (file, *filter(Path.is_file, adjacent))]
 
 
 @functools.cache

@@ -213,13 +213,13 @@ def can_fork(script: Any) -> bool:
     (libraries read the number of threads when they are imported), or a GPU (CUDA does not survive a
     fork).
     """
-    has_environment = (
-        script.conda_env
-        or script.container_img
-        or script.env_modules
-        or script.shadow_dir
+    environments = (
+        script.conda_env,
+        script.container_img,
+        script.env_modules,
+        script.shadow_dir,
     )
-    if has_environment or script.bench_record or script.threads > 1:
+    if any(environments) or script.bench_record or script.threads > 1:
         return False
     # A job that requests a GPU on a machine without GPUs runs on the CPU and can be forked.
     uses_gpu = script.resources.get("gpu", 0) and has_gpu_driver()

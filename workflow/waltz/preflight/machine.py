@@ -75,21 +75,15 @@ def _judge_disk(folder: Path, sizes: Mapping[str, int], n_unknown: int) -> Check
         )
     finding = f"{amount} are needed besides results, {free / GB:.1f} GB are free"
     # A failure, an incomplete estimate, and little space for results, in this order.
+    state = State.OK
     if total > free:
-        return Check(
-            "disk",
-            str(folder),
-            State.FAILURE,
-            f"{finding}; make room, or name other folders",
-        )
-    if n_unknown:
-        advice = "run again when all servers answer, and see docs/how-to/running-the-thesis.md for sizes"
-        return Check("disk", str(folder), State.WARNING, f"{finding}; {advice}")
-    if total > (1 - SPARE_SHARE) * free:
-        return Check(
-            "disk", str(folder), State.WARNING, f"{finding}; make room for results"
-        )
-    return Check("disk", str(folder), State.OK, finding)
+        state, finding = State.FAILURE, f"{finding}; make room, or name other folders"
+    elif n_unknown:
+        state = State.WARNING
+        finding += "; run again when all servers answer, and see docs/how-to/running-the-thesis.md for sizes"
+    elif total > (1 - SPARE_SHARE) * free:
+        state, finding = State.WARNING, f"{finding}; make room for results"
+    return Check("disk", str(folder), state, finding)
 
 
 def list_gpus() -> list[float]:

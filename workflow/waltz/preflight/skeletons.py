@@ -126,21 +126,29 @@ def _read_index(files: Files, names: list[str]) -> Mapping[str, str]:
     """Return for each key in the index the file that contains it; empty without index, or if one
     file has all keys.
     """
-    stems = set()
-    for name in names:
-        suffix = Path(name).suffix
-        # model.safetensors of model-1-of-2.safetensors.
-        stems.add(name.partition("-")[0].removesuffix(suffix) + suffix)
-    indices = [f"{stem}{INDEX}" for stem in stems if f"{stem}{INDEX}" in files.sizes]
-    has_single_file = any(Path(name).name in stems for name in names)
-    if not indices or has_single_file:
+    has_single_file = any("-" not in name for name in names)
+    if has_single_file:
         return {}
-    with files.open(indices[0]) as opened:
+    for name in names:
+        # model.safetensors.index.json belongs to model-1-of-2.safetensors.
+        index = f"{name.partition('-')[0]}{Path(name).suffix}{INDEX}"
+        if index in files.sizes:
+            return _read_weight_map(files, index)
+    return {}
+
+
+def _read_weight_map(files: Files, index: str) -> Mapping[str, str]:
+    """Return for each key in an index the file that contains it.
+
+    Raises:
+        UserError: The file is no index.
+    """
+    with files.open(index) as opened:
         try:
             return dict(json.loads(opened.read())["weight_map"])
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
-                f"{indices[0]}: is no index ({get_first_line(error)}); see its page"
+                f"{index}: is no index ({get_first_line(error)}); see its page"
             ) from None
 
 
