@@ -209,14 +209,13 @@ def rows_of(names):
 
 def images(group, *forms, prompted=None):
     """Return the images of a group's data sets; none for a language model that is prompted."""
-    names = select(group, *forms, prompted=prompted)
+    return images_of(select(group, *forms, prompted=prompted), prompted)
+
+
+def images_of(names, prompted=None):
+    """Return the images of some data sets; none for a language model that is prompted."""
     if prompted:
         return ask(PLAN.list_images_for, prompted, names)
-    return images_of(names)
-
-
-def images_of(names):
-    """Return the images of some data sets."""
     return ask(PLAN.list_image_files, names)
 
 

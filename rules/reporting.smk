@@ -203,7 +203,7 @@ rule explanation_figures:
     input:
         contributions=results_of("contributions", DRAWN_RUNS),
         cc_shap=results_of("cc-shap", DRAWN_RUNS),
-        images=ask(PLAN.list_images_for, "{decoder}", DRAWN_DATASETS),
+        images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),
         style=STYLE,
     output:
@@ -243,7 +243,7 @@ use rule explanation_figures as edit_figures with:
         cc_shap=results_of("cc-shap", DRAWN_RUNS),
         edited=results_of("edited", DRAWN_RUNS),
         edited_contributions=results_of("edited-contributions", DRAWN_RUNS),
-        images=ask(PLAN.list_images_for, "{decoder}", DRAWN_DATASETS),
+        images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),
         style=STYLE,
     output:
@@ -263,7 +263,7 @@ rule trace_figures:
     """Traces of the self-consistency tests of a few items of one decoder."""
     input:
         tests=results_of("tests", DRAWN_RUNS),
-        images=ask(PLAN.list_images_for, "{decoder}", DRAWN_DATASETS),
+        images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
         style=STYLE,
     output:
         traces=report(

@@ -639,6 +639,15 @@ def test_instruments_need_their_models(key, fault):
         read_study(study)
 
 
+def test_a_comparison_of_meanings_by_a_classifier_needs_the_filters():
+    study = yaml.safe_load((ROOT / "config" / "recorded.yaml").read_text())
+    study["consistency"]["meaning"] = "nli"
+    with pytest.raises(
+        UserError, match=r"filters is missing: consistency\.meaning asks filters\.nli"
+    ):
+        read_study(study)
+
+
 def test_an_oracle_needs_scenes(study):
     study["benchmark"]["oracle"] = True
     with pytest.raises(

@@ -441,9 +441,9 @@ class Plan:
         does.
         """
         filters = self.study.filters
-        return (
-            [filters.nli] if filters and self.study.consistency.meaning == "nli" else []
-        )
+        if filters is None or self.study.consistency.meaning != "nli":
+            return []
+        return [filters.nli]
 
     def get_helper_settings(self, decoder: str) -> Settings | None:
         """Return the settings of the helper of a decoder's tests; None if the decoder helps itself."""

@@ -224,8 +224,8 @@ def _list_world_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
 
 
 def _list_benchmark_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
-    """Yield the sections `benchmark` and `filters`, each with a reason why data sets or CV-Probes
-    need it.
+    """Yield the sections `benchmark` and `filters`, each with a reason why data sets, CV-Probes or
+    the self-consistency tests need it.
     """
     sources = _get_map(config, "sources")
     has_items = any(
@@ -237,6 +237,8 @@ def _list_benchmark_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
         yield "filters", "cv_probes chooses the most grammatical captions"
     if _get_map(config, "benchmark").get("audit") is not None:
         yield "filters", "benchmark.audit asks its models"
+    if _get_map(config, "consistency").get("meaning") == "nli":
+        yield "filters", "consistency.meaning asks filters.nli"
 
 
 def _list_instrument_needs(config: StudyContent) -> Iterator[tuple[str, str]]:
