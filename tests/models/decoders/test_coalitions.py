@@ -96,7 +96,9 @@ def test_published_players_are_patches_first_then_all_ids_and_leave_the_rest_of_
     assert not seen[..., :20, :20].any()  # 24 // 5 = 4 pixels a patch
     torch.testing.assert_close(seen[..., 20:, :], picture.pixels[..., 20:, :])
     assert (
-        coalitions.build_published_players(decoder, prompt, picture, grid=2).patches
+        coalitions.build_published_players(
+            decoder, prompt, picture, grid=2
+        ).n_image_players
         == 4
     )
 

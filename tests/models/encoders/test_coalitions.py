@@ -44,7 +44,7 @@ def test_equations_cover_every_pixel_once(tokens):
     players = build_equations_players(Toy(), text(2, *range(3, 3 + tokens), 99), image)
     assert players.n_text_players == tokens
     assert players.grid == int(np.ceil(np.sqrt(tokens)))
-    alone = np.eye(players.patches, dtype=bool)
+    alone = np.eye(players.n_image_players, dtype=bool)
     assert (players.mask_image(image, alone).sum(dim=0) == 1).all()
     assert not players.mask_image(image, none(players)[:, tokens:]).any()
 
@@ -79,7 +79,9 @@ def test_hidden_patches_by_hand():
 def test_a_thin_image_has_as_many_players(height, profile):
     image = torch.ones(3, height, 30)
     players = game(Toy(), image, *range(2, 9), profile=profile)
-    shown = players.mask_image(image, np.zeros((1, players.patches), dtype=bool))
+    shown = players.mask_image(
+        image, np.zeros((1, players.n_image_players), dtype=bool)
+    )
     assert len(players) == players.n_text_players + 9
     if profile == "equations":
         assert not shown.any()
@@ -91,7 +93,7 @@ def test_a_thin_image_has_as_many_players(height, profile):
 def test_a_text_of_special_tokens_alone(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3, profile=profile)
-    assert (players.n_text_players, players.patches) == (
+    assert (players.n_text_players, players.n_image_players) == (
         (2, 4) if profile == "published" else (0, 1)
     )
     (values,) = EncoderCoalitions(
