@@ -103,9 +103,9 @@ def test_a_source_says_where_it_is_from_and_how_many_rows_it_has(tmp_path):
     drawn, listed = describe_sources(sources, records, tmp_path / "no.lock")
     assert [file.origin for file in drawn.files] == ["drawn: train.json"]
     assert drawn.licence == "drawn by this package, sprites CC-BY 4.0"
-    assert (drawn.rows, drawn.rejected) == (None, None)
+    assert drawn.record is None
     assert [file.origin for file in listed.files] == ["a.csv", "b.tsv"]
-    assert (listed.licence, listed.rows, listed.rejected) == ("not stated", 9, 2)
+    assert (listed.licence, listed.record) == ("not stated", records[0])
 
 
 def test_a_study_that_fetched_nothing_has_no_lock_file(tmp_path):

@@ -4,8 +4,9 @@ run or failed.
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -88,84 +89,81 @@ def find_progress(
     """
     # The summary has one line for each file, with tabs between its columns.
     rows = list(csv.DictReader(summary.splitlines(), delimiter="\t"))
+    pending_rows = [row for row in rows if _is_pending(row)]
     goes_on = run is not None and run.may_go_on
     running = []
     failed = []
-    for log, name, pending in _list_pending_logs(rows, logs):
-        content = log.read_text(encoding="utf-8", errors="replace")
-        line = _get_last_line(content)
+    for log in sorted(logs.rglob("*.log")):
+        # The folder of a log is the rule, and its name consists of the job's wildcards.
+        rule, *wildcards = log.relative_to(logs).with_suffix("").parts
+        pending = [row for row in pending_rows if _is_file_of_job(row, rule, wildcards)]
         # Logs of earlier runs stay where they are; the time of their last change tells them apart.
-        is_of_this_run = (
-            run is not None and datetime.fromtimestamp(log.stat().st_mtime) >= run.since
-        )
-        has_fault = FAULT in content
-        # While a run goes on, only its own faults count: it may run earlier failed jobs again.
-        if has_fault and (is_of_this_run or not goes_on):
-            failed.append(Job(name, log, line))
-        elif goes_on and is_of_this_run:
-            running.append(Job(name, log, line))
-        elif not goes_on and all(row["status"] == "missing" for row in pending):
+        # While a run goes on, only its own logs count: it may run earlier failed jobs again.
+        is_earlier = run is None or _read_time(log) < run.since
+        if not pending or (goes_on and is_earlier):
+            continue
+        content = log.read_text(encoding="utf-8", errors="replace")
+        name = f"{rule} {'/'.join(wildcards)}".rstrip()
+        job = Job(name, log, _get_last_line(content))
+        if FAULT in content:
+            failed.append(job)
+        elif goes_on:
+            running.append(job)
+        elif all(row["status"] == "missing" for row in pending):
             # The job began, has no file and no fault, and nothing goes on.
-            failed.append(Job(name, log, f"{NOT_ENDED}; {line}" if line else NOT_ENDED))
+            line = "; ".join(filter(None, (NOT_ENDED, job.line)))
+            failed.append(replace(job, line=line))
     return Progress(tuple(_count_files(rows, results)), tuple(running), tuple(failed))
+
+
+def _read_time(file: Path) -> datetime:
+    """Return the time of the last change of a file."""
+    return datetime.fromtimestamp(file.stat().st_mtime)
 
 
 def _count_files(rows: Sequence[Row], results: Path) -> Iterator[StageProgress]:
     """Yield the progress of each stage: stages of unknown name first, then those of `STAGES` in
     their order.
     """
-    stages: dict[str, list[bool]] = {}
+    files: Counter[str] = Counter()
+    done: Counter[str] = Counter()
     for row in rows:
-        file = Path(row["output_file"])
-        # Files outside the results are weights of models, in a folder that studies share.
-        stage = (
-            file.relative_to(results).parts[0]
-            if file.is_relative_to(results)
-            else "weights"
-        )
-        stages.setdefault(stage, []).append(not _is_pending(row))
-    unknown = [stage for stage in stages if stage not in STAGES]
-    known = [stage for stage in STAGES if stage in stages]
-    for stage in (*unknown, *known):
-        yield StageProgress(stage, sum(stages[stage]), len(stages[stage]))
+        stage = _find_stage(Path(row["output_file"]), results)
+        files[stage] += 1
+        done[stage] += not _is_pending(row)
+    ranks = {stage: rank for rank, stage in enumerate(STAGES)}
+    for stage in sorted(files, key=lambda stage: ranks.get(stage, -1)):
+        yield StageProgress(stage, done[stage], files[stage])
+
+
+def _find_stage(file: Path, results: Path) -> str:
+    """Return the stage that makes a file, which is its folder in the results."""
+    if file.is_relative_to(results):
+        return file.relative_to(results).parts[0]
+    # Files outside the results are weights of models, in a folder that studies share.
+    return "weights"
 
 
 def _is_pending(row: Row) -> bool:
     return row["plan"] == "update pending"
 
 
-def _list_pending_logs(
-    rows: Sequence[Row], logs: Path
-) -> Iterator[tuple[Path, str, list[Row]]]:
-    """Yield each job that began and is not done: its log, its name, and its files in the summary.
-
-    The log of a job lies in the folder of its rule. Its name consists of the job's wildcards, which
-    also occur in the names of the job's files.
-    """
-    pending = [row for row in rows if _is_pending(row)]
-    for log in sorted(logs.rglob("*.log")):
-        rule, *wildcards = log.relative_to(logs).with_suffix("").parts
-        job_rows = [row for row in pending if _is_file_of_job(row, rule, wildcards)]
-        if job_rows:
-            name = f"{rule} {'/'.join(wildcards)}" if wildcards else rule
-            yield log, name, job_rows
-
-
 def _is_file_of_job(row: Row, rule: str, wildcards: Sequence[str]) -> bool:
     """Return whether a job makes a file: the rule is the same, and all wildcards occur in the
     file's path.
     """
+    if not wildcards:
+        return row["rule"] == rule
     # Where there are wildcards, the folder of logs may be named after the beginning of the rule's
     # name.
-    is_of_rule = row["rule"].startswith(rule) if wildcards else row["rule"] == rule
     parts = Path(row["output_file"]).parts
-    stems = [Path(part).stem for part in parts]
-    return is_of_rule and {*wildcards} <= {*parts, *stems}
+    names = {*parts, *(Path(part).stem for part in parts)}
+    return row["rule"].startswith(rule) and names.issuperset(wildcards)
 
 
 def _get_last_line(content: str) -> str:
     """Return the last line of a log that is not empty, without time, level and logger; an empty
     text without a line.
     """
-    lines = [line for line in content.splitlines() if line.strip()]
-    return LOG_HEAD.sub("", lines[-1]).strip() if lines else ""
+    *_, last = ("", *filter(str.strip, content.splitlines()))
+    return LOG_HEAD.sub("", last).strip()

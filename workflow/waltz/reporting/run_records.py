@@ -3,7 +3,7 @@ compatible.
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -76,6 +76,11 @@ class RunModel(BaseModel):
     server: Text = ""
 
 
+def _names_model(entry: object) -> bool:
+    """Return whether an entry of a record describes a model."""
+    return isinstance(entry, Mapping) and "name" in entry
+
+
 class RunRecord(BaseModel):
     """Run record: the facts that a job wrote about itself next to its output.
 
@@ -133,10 +138,9 @@ class RunRecord(BaseModel):
         A record has one `model`, several `models` by their role in the run, or both.
         """
         entries = [facts.get("model"), *(facts.get("models") or {}).values()]
-        models = [entry for entry in entries if isinstance(entry, Mapping)]
         return {
             **facts,
-            "models": [model for model in models if "name" in model],
+            "models": [entry for entry in entries if _names_model(entry)],
             "warnings": {key: facts[key] for key in WARNINGS if facts.get(key)},
         }
 
@@ -144,6 +148,11 @@ class RunRecord(BaseModel):
     def stage(self) -> str:
         """Stage that the run belongs to, which is the first part of the name."""
         return self.name.partition("/")[0]
+
+    @property
+    def model(self) -> RunModel:
+        """First model of the run; a run without models has a model without any facts."""
+        return self.models[0] if self.models else RunModel(name="")
 
 
 _RECORDS = TypeAdapter(list[RunRecord])
@@ -259,7 +268,7 @@ def list_cropping_models(records: Iterable[RunRecord]) -> list[str]:
     """Return the names of the models that see only the square in the middle of an image, in
     alphabetical order.
     """
-    return sorted({record.models[0].name for record in records if record.middle_square})
+    return sorted({record.model.name for record in records if record.middle_square})
 
 
 def list_warnings(record: RunRecord) -> Iterator[tuple[str, int, str]]:
@@ -267,15 +276,17 @@ def list_warnings(record: RunRecord) -> Iterator[tuple[str, int, str]]:
     of each reason.
     """
     for key, cases in record.warnings.items():
-        reasons: dict[str, int] = {}
-        if isinstance(cases, dict):
-            reasons = cases
-            count = sum(reasons.values())
-        else:
-            count = len(cases) if isinstance(cases, list) else cases
-        if count:
-            texts = [f"{reason}: {number:,}" for reason, number in reasons.items()]
+        reasons = cases if isinstance(cases, dict) else {}
+        texts = [f"{reason}: {number:,}" for reason, number in reasons.items()]
+        if count := _count_cases(cases):
             yield WARNINGS[key], count, "; ".join(texts)
+
+
+def _count_cases(cases: Cases) -> int:
+    """Return the number of cases of a warning."""
+    if isinstance(cases, dict):
+        return sum(cases.values())
+    return len(cases) if isinstance(cases, list) else cases
 
 
 def _summarize_models(records: Sequence[RunRecord]) -> list[ModelRuns]:
@@ -315,7 +326,7 @@ def _summarize_stages(records: Sequence[RunRecord]) -> list[StageRuns]:
 
 def _collect_settings(records: Sequence[RunRecord]) -> dict[str, list[str]]:
     """Return the values of each setting, the most frequent first."""
-    counts: dict[str, Counter[str]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
         # Versions of packages are listed like settings.
         settings = {name: getattr(record, name) for name in SETTINGS} | record.packages
@@ -323,9 +334,9 @@ def _collect_settings(records: Sequence[RunRecord]) -> dict[str, list[str]]:
             settings["device"] = f"{record.device} ({record.device_choice})"
         for name, value in settings.items():
             if value is not None:
-                counts.setdefault(name, Counter())[str(value)] += 1
+                counts[name][str(value)] += 1
     return {
-        name: [value for value, _ in counter.most_common()]
+        name: sorted(counter, key=counter.__getitem__, reverse=True)
         for name, counter in counts.items()
     }
 
@@ -395,7 +406,7 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     runs = []
     for path in map(Path, paths):
         for record in _read_file(path):
-            model = record.models[0].name if record.models else path.parent.name
+            model = record.model.name or path.parent.name
             dataset = record.dataset or path.name.removesuffix(SUFFIX)
             runs.append(RunFacts(str(path), model, dataset, _extract_facts(record)))
     return runs
@@ -483,13 +494,11 @@ def _extract_facts(record: RunRecord) -> dict[str, str]:
     profiles = record.profiles or [name for name in PROFILES if name in settings]
     facts = {
         "profiles": ", ".join(profiles) or UNSTATED,
-        "dtype": UNSTATED,
+        "dtype": record.model.dtype or UNSTATED,
         "package versions": describe_model_packages(record.packages) or UNSTATED,
         "data digest": record.data or UNSTATED,
     }
-    if record.models:
-        facts["dtype"] = record.models[0].dtype or UNSTATED
-    if record.models and record.models[0].recorded:
+    if record.model.recorded:
         # Packages of a run elsewhere are not known, and its records are no items.
         facts |= {"package versions": UNSTATED, "data digest": UNSTATED}
     return facts

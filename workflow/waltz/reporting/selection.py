@@ -4,15 +4,23 @@ instruments and tables.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from waltz.core.errors import UserError, suggest_name
 from waltz.plan.plan import Plan
 from waltz.plan.run_table import Run
-from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Study
+from waltz.plan.study import (
+    CV_PROBES,
+    ITEM_FORMATS,
+    Attribution,
+    Consistency,
+    Evaluation,
+    Study,
+)
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.tables.declarations import TABLES
 
+AnyStage = TypeVar("AnyStage", Evaluation, Attribution, Consistency)
 STAGES = ("evaluation", "attribution", "consistency")
 STAGE_OF_KIND = {"shares": "attribution", "correlations": "consistency"}
 """Stage that makes a kind of numbers, for the kinds that are not named after their stage."""
@@ -50,23 +58,19 @@ def select_only(plan: Plan) -> Plan:
     study = _cut_study(plan.study, selection, runs, datasets)
 
     # Models that are run, those that help them, and the detectors of both.
-    specs = plan.models.resolved
     needed = {*run_models, *_list_helper_models(study)}
-    needed |= {specs[name].detector for name in needed if name in specs}
+    for spec in _select_entries(plan.models.resolved, needed).values():
+        needed.add(spec.detector)
     models = replace(
-        plan.models,
-        resolved={name: spec for name, spec in specs.items() if name in needed},
+        plan.models, resolved=_select_entries(plan.models.resolved, needed)
     )
     study = study.model_copy(update={"models": _select_entries(study.models, needed)})
 
     reason = f"left out by only: {', '.join(plan.study.only)}"
-    planned_models = dict.fromkeys(
-        run.model for run in [*plan.scored, *plan.attributed, *plan.tested]
-    )
-    skipped = dict(plan.skipped)
-    for name in (*planned_models, *plan.datasets):
-        if name not in run_models and name not in datasets:
-            skipped[name] = reason
+    planned_runs = [*plan.scored, *plan.attributed, *plan.tested]
+    names = dict.fromkeys([*(run.model for run in planned_runs), *plan.datasets])
+    left_out = [name for name in names if name not in run_models | datasets]
+    skipped = dict(plan.skipped) | dict.fromkeys(left_out, reason)
     return replace(plan, study=study, models=models, skipped=skipped)
 
 
@@ -97,18 +101,20 @@ def _sort_names(plan: Plan) -> Selection:
 
 def _select_runs(plan: Plan, selection: Selection) -> dict[str, list[Run]]:
     """Return the selected runs of each stage, by stage."""
-    runs = {
+    planned: dict[str, Collection[Run]] = {
         "evaluation": plan.scored,
         "attribution": plan.attributed,
         "consistency": plan.tested,
     }
     # Without a table in `only`, models and data sets alone decide.
-    shown = _select_shown_runs(plan, selection) if selection.tables else None
+    shown: Mapping[str, Collection[Run]] = planned
+    if selection.tables:
+        shown = _select_shown_runs(plan, selection)
     selected = {}
-    for stage, stage_runs in runs.items():
-        is_shown = set(stage_runs) if shown is None else shown[stage]
+    for stage, runs in planned.items():
+        shown_runs = set(shown[stage])
         selected[stage] = [
-            run for run in stage_runs if run in is_shown and selection.includes(run)
+            run for run in runs if run in shown_runs and selection.includes(run)
         ]
     return selected
 
@@ -159,50 +165,45 @@ def _cut_study(
     datasets: Collection[str],
 ) -> Study:
     """Return a study with only some runs and data sets, and with the sources that these need."""
-    groups = {
-        group: [name for name in names if name in datasets]
-        for group, names in study.groups.items()
-    }
-    # A group that has lost all its data sets is removed.
-    groups = {group: names for group, names in groups.items() if names}
+    groups = {}
+    for group, names in study.groups.items():
+        # A group that has lost all its data sets is removed.
+        if selected := _select_names(names, datasets):
+            groups[group] = selected
+    pronouns = _select_names(study.reporting.pronouns, datasets)
+    tables = sorted(selection.tables) or study.reporting.tables
     changes: dict[str, Any] = {
         "groups": groups,
         "instruments": _select_entries(study.instruments, datasets),
-        "cv_probes": study.cv_probes if CV_PROBES in datasets else None,
         "alignment": _select_entries(study.alignment, datasets),
         "answering": _select_entries(study.answering, datasets),
         "texts": _select_entries(study.texts, datasets),
         "reporting": study.reporting.model_copy(
-            update={
-                "tables": sorted(selection.tables) or study.reporting.tables,
-                "pronouns": [
-                    name for name in study.reporting.pronouns if name in datasets
-                ],
-            }
+            update={"tables": tables, "pronouns": pronouns}
         ),
     }
-    for stage in STAGES:
-        entry = getattr(study, stage)
-        # A stage that the study does not set keeps its defaults.
-        if stage in study.model_fields_set:
-            models, stage_datasets = (
-                {run.model for run in runs[stage]},
-                {run.dataset for run in runs[stage]},
-            )
-            used = [
-                name
-                for name in entry.groups
-                if stage_datasets.intersection(groups.get(name, ()))
-            ]
-            changes[stage] = entry.model_copy(
-                update={
-                    "models": [name for name in entry.models if name in models],
-                    "groups": used,
-                }
-            )
+    if CV_PROBES not in datasets:
+        changes["cv_probes"] = None
+    # A stage that the study does not set keeps its defaults.
+    for stage in study.model_fields_set.intersection(STAGES):
+        changes[stage] = _cut_stage(getattr(study, stage), runs[stage], groups)
     # Sources are chosen last, since they depend on the instruments and models that are left.
     cut = study.model_copy(update=changes)
     return cut.model_copy(update={"sources": _select_sources(cut, datasets)})
+
+
+def _cut_stage(
+    entry: AnyStage, runs: Collection[Run], groups: Mapping[str, Collection[str]]
+) -> AnyStage:
+    """Return the entry of a stage with only the models and groups of data sets of some runs."""
+    datasets = {run.dataset for run in runs}
+    models = _select_names(entry.models, {run.model for run in runs})
+    used = [
+        group
+        for group in entry.groups
+        if not datasets.isdisjoint(groups.get(group, ()))
+    ]
+    return entry.model_copy(update={"models": models, "groups": used})
 
 
 def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
@@ -215,43 +216,38 @@ def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
         *study.answering.values(),
         *study.texts.values(),
     ]
-    used = {
-        entry.source
-        for entry in [*entries, *([study.cv_probes] if study.cv_probes else [])]
-    }
-    run_models = [*study.evaluation.models, *study.consistency.models]
-    # Recorded models take their results from a source.
-    used |= {
-        study.models[name].recorded
-        for name in run_models
-        if study.models[name].recorded
-    }
+    if study.cv_probes:
+        entries.append(study.cv_probes)
+    used = {entry.source for entry in entries}
+    # Recorded models take their results from a source; for other models `recorded` is None.
+    for name in (*study.evaluation.models, *study.consistency.models):
+        used.add(study.models[name].recorded)
     sources = {}
     for name, entry in study.sources.items():
         # A used source stays as it is; finished items are a source of many data sets, each with a
         # file.
+        files = _select_entries(entry.files, datasets)
         if name in used:
             sources[name] = entry
-        elif entry.format in ITEM_FORMATS and (
-            files := _select_entries(entry.files, datasets)
-        ):
+        elif entry.format in ITEM_FORMATS and files:
             sources[name] = entry.model_copy(update={"files": files})
     return sources
 
 
 def _list_helper_models(study: Study) -> list[str]:
     """Return the names of the models that build data sets or help with tests."""
-    proposals, probes = study.proposals, study.cv_probes
-    helpers = [study.consistency.helper, probes.repair if probes else None]
-    helpers += [proposals.spans, proposals.verbs] if proposals else []
-    return [
-        name
-        for name in [
-            *helpers,
-            *(study.filters.models.values() if study.filters else []),
-        ]
-        if name
-    ]
+    helpers = [study.consistency.helper]
+    if study.cv_probes:
+        helpers.append(study.cv_probes.repair)
+    if study.proposals:
+        helpers += [study.proposals.spans, study.proposals.verbs]
+    if study.filters:
+        helpers += study.filters.models.values()
+    return [name for name in helpers if name]
+
+
+def _select_names(names: Iterable[str], selected: Collection[str]) -> list[str]:
+    return [name for name in names if name in selected]
 
 
 def _select_entries(

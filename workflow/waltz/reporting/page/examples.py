@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -104,7 +105,9 @@ IMAGES_BYTES, BYTES_PER_PIXEL = 1_500_000, 0.1
 """Number of bytes that all images of examples may have, and estimated bytes of a pixel of a
 photograph.
 """
-SETTINGS = (PAIRWISE, PERPLEXITY, ALIGNMENT, SINGLE)
+SCORED_SETTINGS = (PERPLEXITY, ALIGNMENT, SINGLE)
+"""Settings in which each of two texts has a score."""
+SETTINGS = (PAIRWISE, *SCORED_SETTINGS)
 """Settings of pairs and single texts, in the order in which they decide about an outcome."""
 PAIR = {"caption", "foil"}
 """Roles of the two texts of a pair."""
@@ -263,7 +266,7 @@ def read_browser_data(
     examples, runs = read_examples(items, files, n, seed)
     sizes = {name: len(members) for name, members in items.items()}
     # Images are as large as their number allows, so they are counted before one is loaded.
-    shown = [item for members in examples.values() for item in members]
+    shown = chain.from_iterable(examples.values())
     side = compute_side(sum(bool(item.image) for item in shown))
     with open_thumbnails(images, side) as load_thumbnail:
         return make_browser_data(examples, runs, load_thumbnail, sizes, middle_square)
@@ -291,23 +294,34 @@ def read_examples(
         scored = _read_ids(files.get("evaluation", ()), dataset)
         shown_ids[dataset] = select_examples(explained, scored, n, seed)
         items_by_id = {item.id: item for item in members}
-        shown = map(items_by_id.get, shown_ids[dataset])
-        examples[dataset] = [item for item in shown if item is not None]
+        shown = list(filter(None, map(items_by_id.get, shown_ids[dataset])))
+        if shown:
+            examples[dataset] = shown
+    return examples, _read_runs(files, shown_ids)
 
-    # Rows of results are read only for the chosen items.
+
+def _read_runs(
+    files: ResultFiles, shown_ids: Mapping[str, Sequence[str]]
+) -> list[ModelRun]:
+    """Return the results of each model on some items of each data set.
+
+    Args:
+        files: Files of results.
+        shown_ids: Ids of the items by data set; results on other data sets are skipped.
+    """
     results: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for kind, record_type in RESULTS.items():
         for model, dataset, file in files.get(kind, ()):
-            if dataset in items:
-                table = _read_dataset(file, dataset)
-                chosen = table.filter(pc.field("item_id").isin(shown_ids[dataset]))
+            if dataset in shown_ids:
+                # Rows of results are converted only for the chosen items.
+                is_shown = pc.field("item_id").isin(shown_ids[dataset])
+                rows = _read_dataset(file, dataset).filter(is_shown)
                 records = results.setdefault((model, dataset), {})
-                records[kind] = list(build_records(chosen, record_type))
-    runs = [
+                records[kind] = list(build_records(rows, record_type))
+    return [
         ModelRun(model, dataset, **records)
         for (model, dataset), records in results.items()
     ]
-    return {dataset: shown for dataset, shown in examples.items() if shown}, runs
 
 
 def compute_side(images: int) -> int:
@@ -408,20 +422,17 @@ def make_browser_data(
     models = list(dict.fromkeys(run.model for run in runs))
     players: dict[str, int] = {}
     images: dict[str, int] = {}
+    results_by_item = _group_by_item(runs)
     for dataset, members in items.items():
-        runs_of_dataset = [run for run in runs if run.dataset == dataset]
-        results_of_runs = list(map(_group_by_item, runs_of_dataset))
         for number, item in enumerate(members):
             uri, fault = None, ""
             if item.image:
                 uri, fault = load_thumbnail(dataset, item.image)
-            results: list[Result] = []
-            for run, results_by_item in zip(
-                runs_of_dataset, results_of_runs, strict=True
-            ):
-                model = models.index(run.model)
-                for profile, part in results_by_item.get(item.id, {}).items():
-                    results.append(_pack_results(model, profile, part, players))
+            results = []
+            parts = results_by_item.get((dataset, item.id), {})
+            for (model, profile), part in parts.items():
+                model_number = models.index(model)
+                results.append(_pack_results(model_number, profile, part, players))
             examples.append(
                 Example(
                     dataset=dataset,
@@ -490,11 +501,17 @@ def _list_captions(
                 continue
             is_right = result.get("outcome") == "right"
             for part_number, part in enumerate(result.get("contributions", ())):
-                facts = dict(zip(SHARES, part["is"], strict=False))
-                t_shap = facts.get("t_shap")
-                is_shown_caption = "columns" in part and facts["role"] == "caption"
-                if is_shown_caption and isinstance(t_shap, float):
+                t_shap = _get_t_shap(part)
+                if t_shap is not None:
                     yield (item_number, result_number, part_number), is_right, t_shap
+
+
+def _get_t_shap(part: Contributions) -> float | None:
+    """Return the T-SHAP of contributions that the page shows; None unless they are a caption's."""
+    facts = dict(zip(SHARES, part["is"], strict=False))
+    t_shap = facts.get("t_shap")
+    is_shown_caption = "columns" in part and facts["role"] == "caption"
+    return t_shap if is_shown_caption and isinstance(t_shap, float) else None
 
 
 def describe_outcome(scores: Sequence[EvaluationRecord]) -> str:
@@ -507,17 +524,14 @@ def describe_outcome(scores: Sequence[EvaluationRecord]) -> str:
     Args:
         scores: Scores of one item in one profile.
     """
-    settings = {score.setting for score in scores}
+    scores_by_setting: dict[str, dict[str, EvaluationRecord]] = {}
+    for score in scores:
+        # Foils and mismatched captions of other images are the wrong text alike.
+        role = "foil" if score.role in FOILS else score.role
+        scores_by_setting.setdefault(score.setting, {})[role] = score
     # The first setting with an outcome decides.
-    for setting in sorted(settings, key=rank_setting):
-        scores_by_role = {}
-        for score in scores:
-            if score.setting == setting:
-                # Foils and mismatched captions of other images are the wrong text alike.
-                role = "foil" if score.role in FOILS else score.role
-                scores_by_role[role] = score
-        outcome = _describe_setting(setting, scores_by_role)
-        if outcome:
+    for setting in sorted(scores_by_setting, key=rank_setting):
+        if outcome := _describe_setting(setting, scores_by_setting[setting]):
             return outcome
     return ""
 
@@ -532,7 +546,7 @@ def _describe_setting(
         scores_by_role: Score of each role in this setting; any kind of foil has the role `foil`.
     """
     # Both texts have a score: the higher one wins.
-    if setting != PAIRWISE and setting in SETTINGS and scores_by_role.keys() >= PAIR:
+    if setting in SCORED_SETTINGS and scores_by_role.keys() >= PAIR:
         return _compare_scores(scores_by_role["caption"], scores_by_role["foil"])
     caption = scores_by_role.get("caption")
     # One prompt shows both texts: the model chooses between them.
@@ -565,15 +579,18 @@ def rank_setting(setting: str) -> tuple[int, str]:
     return position, setting
 
 
-def _group_by_item(run: ModelRun) -> dict[str, dict[str, ItemResults]]:
-    """Return the results of a run by item and profile."""
-    results: dict[str, dict[str, ItemResults]] = {}
-    for kind in RESULTS:
-        for record in getattr(run, kind):
-            by_profile = results.setdefault(record.item_id, {})
-            part = by_profile.setdefault(record.profile, ItemResults())
-            getattr(part, kind).append(record)
-    return results
+def _group_by_item(
+    runs: Sequence[ModelRun],
+) -> dict[tuple[str, str], dict[tuple[str, str], ItemResults]]:
+    """Return the results of runs by data set and id of the item, then by model and profile."""
+    grouped: dict[tuple[str, str], dict[tuple[str, str], ItemResults]] = {}
+    for run in runs:
+        for kind in RESULTS:
+            for record in getattr(run, kind):
+                parts = grouped.setdefault((run.dataset, record.item_id), {})
+                part = parts.setdefault((run.model, record.profile), ItemResults())
+                getattr(part, kind).append(record)
+    return grouped
 
 
 def _pack_results(

@@ -254,8 +254,10 @@ def _summarize_model(
     metric, setting, accuracies = _select_accuracies(scored)
     # T-SHAP on pairs of captions and foils, as the accuracies; on captions alone if there are no
     # pairs.
-    of_pairs = captions[captions["dataset"].isin(pair_datasets)]
-    shares = _select_shares(captions if of_pairs.empty else of_pairs, setting)
+    is_pair = captions["dataset"].isin(pair_datasets)
+    if is_pair.any():
+        captions = captions[is_pair]
+    shares = _select_shares(captions, setting)
     cc_shap = _select_cc_shap(tested)
     return ModelFinding(
         name=name,
@@ -281,7 +283,9 @@ def _classify_model(name: str, settings: set[str], rulers: Mapping[str, float]) 
     # are prompted.
     if ALIGNMENT in settings:
         return ENCODER
-    return TEXT_ONLY if settings == {PERPLEXITY} else DECODER
+    if settings == {PERPLEXITY}:
+        return TEXT_ONLY
+    return DECODER
 
 
 def _select_accuracies(rows: pd.DataFrame) -> tuple[str, str, pd.DataFrame]:
@@ -297,8 +301,10 @@ def _select_accuracies(rows: pd.DataFrame) -> tuple[str, str, pd.DataFrame]:
         # Pairs before single texts before others, as the papers compare models.
         setting = min(of_metric["setting"], key=rank_setting)
         of_setting = of_metric[of_metric["setting"] == setting]
-        averages = of_setting[of_setting["dataset"] == AVERAGE]
-        return metric, setting, of_setting if averages.empty else averages
+        is_average = of_setting["dataset"] == AVERAGE
+        if is_average.any():
+            of_setting = of_setting[is_average]
+        return metric, setting, of_setting
     return "", "", rows.iloc[:0]
 
 
@@ -343,8 +349,9 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     if any(model.reliance in RELIANCES for model in models):
         sentences = [*reliances, *_describe_accuracy(accurate, "They")]
     else:
-        are_blind = all(model.kind == TEXT_ONLY for model in models)
-        subject = "Models that do not see the image" if are_blind else "The models"
+        subject = "The models"
+        if {model.kind for model in models} <= {TEXT_ONLY}:
+            subject = "Models that do not see the image"
         sentences = [*_describe_accuracy(accurate, subject), *reliances]
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
     sentences += _describe_cc_shap(select_measured(models, "cc_shap"))
@@ -420,11 +427,10 @@ def _split_by_size(
     models: Sequence[ModelFinding], mean: str
 ) -> tuple[list[ModelFinding], list[ModelFinding]]:
     """Return the models whose mean is over enough items, and the models whose mean is not."""
-    large: list[ModelFinding] = []
-    small: list[ModelFinding] = []
+    groups: dict[bool, list[ModelFinding]] = {False: [], True: []}
     for model in models:
-        (small if is_small_measure(getattr(model, mean)) else large).append(model)
-    return large, small
+        groups[is_small_measure(getattr(model, mean))].append(model)
+    return groups[False], groups[True]
 
 
 def _name_location(models: Sequence[ModelFinding], mean: str, n_groups: int) -> str:

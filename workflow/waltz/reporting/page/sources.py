@@ -71,8 +71,7 @@ class SourceSection:
         format: Format of its files.
         licence: Licence of its data.
         citation: Citation in one line; empty if none is stated.
-        rows: Number of its rows; None if the source was not read.
-        rejected: Number of rows that cannot be used.
+        record: Record of the run that read it, with numbers of rows; None without one.
         files: Its files and images.
     """
 
@@ -80,8 +79,7 @@ class SourceSection:
     format: str
     licence: str
     citation: str
-    rows: int | None
-    rejected: int | dict[str, int] | None
+    record: RunRecord | None
     files: tuple[ListedFile, ...]
 
 
@@ -99,19 +97,19 @@ def describe_sources(
     described = []
     for name, settings in sources.items():
         entry = SourceEntry.model_validate(settings)
-        record = records_by_name.get(f"sources/{name}")
         files = name_files(entry.files, entry.images)
-        # Drawn scenes need no licence of others: the package draws them itself.
-        is_drawn = all(file.drawn for file in files.values())
-        default = SYNTHETIC_LICENCE if is_drawn else "not stated"
+        licence = entry.licence
+        if licence is None:
+            # Drawn scenes need no licence of others: the package draws them itself.
+            is_drawn = all(file.drawn for file in files.values())
+            licence = SYNTHETIC_LICENCE if is_drawn else "not stated"
         described.append(
             SourceSection(
                 name=name,
                 format=entry.format,
-                licence=default if entry.licence is None else entry.licence,
+                licence=licence,
                 citation=entry.citation,
-                rows=record.rows_in if record else None,
-                rejected=record.rejected if record else None,
+                record=records_by_name.get(f"sources/{name}"),
                 files=tuple(
                     ListedFile(part, file.describe_origin(), file.read_checksum(lock))
                     for part, file in files.items()
