@@ -71,7 +71,7 @@ def folder(tmp_path):
 def test_a_local_copy_lies_below_its_folder(folder, monkeypatch, name):
     monkeypatch.setenv("WALTZ_DATA", str(folder))
     with pytest.raises(UserError, match="leads out of the folder WALTZ_DATA"):
-        find_local_copy({"local": name})
+        find_local_copy(name)
 
 
 @pytest.mark.parametrize("name", ["../decoy", "a\0b", "a" * 256, "\ud800"])

@@ -661,13 +661,11 @@ def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     (tmp_path / "valse").mkdir()
     (tmp_path / "valse" / "a.json").write_text("{}")
     monkeypatch.setenv("WALTZ_DATA", str(tmp_path))
-    assert (
-        find_local_copy({"url": "https://x/a.json", "local": "valse/a.json"})
-        == tmp_path / "valse" / "a.json"
-    )
-    assert find_local_copy({"url": "https://x/b.json", "local": "valse/b.json"}) is None
+    assert find_local_copy("valse/a.json") == tmp_path / "valse" / "a.json"
+    assert find_local_copy("valse/b.json") is None
+    assert find_local_copy(None) is None
     monkeypatch.delenv("WALTZ_DATA")
-    assert find_local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) is None
+    assert find_local_copy("valse/a.json") is None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ from waltz.core.errors import convert_to_user_error
 from waltz.core.files.atomic import write_text
 from waltz.core.redaction import RedactingFormatter, hide_secrets
 
+Facts = Mapping[str, Any]
+"""Entries of a run record by name: JSON values that each stage chooses."""
+
 
 @contextmanager
 def log_job(log: str | Path) -> Iterator[None]:
@@ -132,9 +135,7 @@ def write_record(
     write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def build_record(
-    *, rows_in: int, rows_out: int, seconds: float, **facts: Any
-) -> dict[str, Any]:
+def build_record(*, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> Facts:
     """Return one run record: rows read and written, wall time, facts of the stage, and the
     environment.
 

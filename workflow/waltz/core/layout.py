@@ -1,8 +1,13 @@
 """Layout of a kind of Parquet file: the columns, their types, and the key that identifies a row."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+
+Row = Mapping[str, Any]
+"""A row of a Parquet file as Arrow reads and writes it: value by column, of the types of a layout."""
 
 POSITION = "position"
 """Name of the column of a shard that holds the position of each row in the merged file."""

@@ -44,8 +44,9 @@ dictionaries, and `to_row` converts a record. A record holds data and computes n
 import inspect
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import (
     Annotated,
@@ -62,7 +63,7 @@ import pandas as pd
 import pyarrow as pa
 
 from waltz.core.files import parquet
-from waltz.core.layout import Layout
+from waltz.core.layout import Layout, Row
 
 INLINE = "inline"
 """Marker of a field whose value is a dataclass: each field of that dataclass is a column of the
@@ -112,25 +113,28 @@ class RecordField:
     Attributes:
         name: Name of the field, and of its column unless it is inlined.
         columns: The column of the field; the columns of an inlined dataclass.
-        nested: The dataclass of an inlined field, a struct, or a list of structs; None for other
-            fields.
-        is_inline: Whether the fields of `nested` are columns.
-        is_list: Whether the field is a list.
+        inlined: The dataclass of an inlined field, whose fields are columns; None for other fields.
+        nested: The dataclass of a struct, or of a list of structs; None for other fields.
     """
 
     name: str
     columns: tuple[pa.Field, ...]
-    nested: type | None
-    is_inline: bool
-    is_list: bool
+    inlined: type | None = None
+    nested: type | None = None
 
 
 def get_layout(record_type: type[Record]) -> Layout:
     """Return the layout of the files that contain records of a type."""
-    columns = [
-        column for field in _list_fields(record_type) for column in field.columns
-    ]
-    return Layout(record_type.LAYOUT_NAME, pa.schema(columns), record_type.KEY)
+    schema = pa.schema(_list_columns(record_type))
+    return Layout(record_type.LAYOUT_NAME, schema, record_type.KEY)
+
+
+def _list_columns(record_type: type) -> tuple[pa.Field, ...]:
+    """Return the columns that the fields of a dataclass are stored in, in order."""
+    columns: list[pa.Field] = []
+    for field in _list_fields(record_type):
+        columns += field.columns
+    return tuple(columns)
 
 
 def describe_columns(record_type: type) -> dict[str, str]:
@@ -148,8 +152,8 @@ def describe_columns(record_type: type) -> dict[str, str]:
     descriptions: dict[str, str] = {}
     for field in _list_fields(record_type):
         # The columns of an inlined dataclass are described in its docstring.
-        if field.is_inline and field.nested is not None:
-            descriptions |= describe_columns(field.nested)
+        if field.inlined is not None:
+            descriptions |= describe_columns(field.inlined)
         elif field.name in texts:
             descriptions[field.name] = texts[field.name]
         else:
@@ -172,9 +176,7 @@ def _read_attributes(documented: type) -> dict[str, str]:
 
 def build_struct(nested: type) -> pa.DataType:
     """Return the Arrow type of a struct with the fields of a dataclass."""
-    return pa.struct(
-        [column for field in _list_fields(nested) for column in field.columns]
-    )
+    return pa.struct(_list_columns(nested))
 
 
 def read_records(path: str | Path, record_type: type[AnyRecord]) -> Iterator[AnyRecord]:
@@ -216,54 +218,48 @@ def write_records(
     )
 
 
-def to_row(record: object) -> dict[str, Any]:
+def to_row(record: object) -> Row:
     """Return a record, or a nested dataclass, as a dictionary from column to value; a dictionary
     stays as it is.
     """
     if isinstance(record, Mapping):
         return dict(record)
-    row: dict[str, Any] = {}
+    row: dict[str, object] = {}
     for field in _list_fields(type(record)):
         value = getattr(record, field.name)
-        if field.is_inline:
-            row |= to_row(value)
+        if field.inlined is not None:
+            row.update(to_row(value))
+        elif field.nested is not None:
+            row[field.name] = _convert_nested(value, to_row)
         else:
-            row[field.name] = _to_value(value, field)
+            row[field.name] = value
     return row
 
 
-def _to_value(value: Any, field: RecordField) -> Any:
-    """Return the value of a field as it is stored: a nested dataclass becomes a dictionary."""
-    if value is None or field.nested is None:
-        return value
-    if field.is_list:
-        return [to_row(element) for element in value]
-    return to_row(value)
+def _convert_nested(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert a dataclass or its dictionary, or each one in a list; return None unchanged."""
+    if isinstance(value, Sequence):
+        return [convert(element) for element in value]
+    return None if value is None else convert(value)
 
 
 NestedRecord = TypeVar("NestedRecord")
 
 
-def from_row(row: Mapping[str, Any], record_type: type[NestedRecord]) -> NestedRecord:
+def from_row(row: Row, record_type: type[NestedRecord]) -> NestedRecord:
     """Return the record, or nested dataclass, of a dictionary from column to value."""
     # An inlined dataclass takes its columns from the row itself, a struct from a dictionary in its
     # column.
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for field in _list_fields(record_type):
-        if field.is_inline and field.nested is not None:
-            values[field.name] = from_row(row, field.nested)
+        if field.inlined is not None:
+            values[field.name] = from_row(row, field.inlined)
+        elif field.nested is not None:
+            convert = partial(from_row, record_type=field.nested)
+            values[field.name] = _convert_nested(row[field.name], convert)
         else:
-            values[field.name] = _from_value(row[field.name], field)
+            values[field.name] = row[field.name]
     return record_type(**values)
-
-
-def _from_value(value: Any, field: RecordField) -> Any:
-    """Return the field's value of a stored value: a dictionary becomes a nested dataclass."""
-    if value is None or field.nested is None:
-        return value
-    if field.is_list:
-        return [from_row(element, field.nested) for element in value]
-    return from_row(value, field.nested)
 
 
 def _list_fields(record_type: type) -> tuple[RecordField, ...]:
@@ -288,18 +284,14 @@ def _build_field(name: str, annotation: Any) -> RecordField:
     inner, markers = _strip_markers(annotation)
     if INLINE in markers:
         # The columns of the file are those of the dataclass itself.
-        columns = tuple(
-            column for field in _list_fields(inner) for column in field.columns
-        )
-        return RecordField(name, columns, nested=inner, is_inline=True, is_list=False)
+        return RecordField(name, _list_columns(inner), inlined=inner)
 
-    is_list = get_origin(inner) is Sequence
-    element = get_args(inner)[0] if is_list else inner
-    nested: type | None = element if _is_dataclass(element) else None
+    element = get_args(inner)[0] if get_origin(inner) is Sequence else inner
+    nested = element if _is_dataclass(element) else None
     is_nullable = is_optional or STORED_AS_NULLABLE in markers
     # The markers tell int32 from int64, so the type is read from the whole annotation.
     column = pa.field(name, _get_arrow_type(annotation), nullable=is_nullable)
-    return RecordField(name, (column,), nested, is_inline=False, is_list=is_list)
+    return RecordField(name, (column,), nested=nested)
 
 
 def _strip_none(annotation: Any) -> tuple[Any, bool]:

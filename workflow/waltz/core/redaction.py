@@ -171,12 +171,8 @@ def hide_known_secrets(data: Any) -> Any:
 def hold_known_secret(content: bytes) -> bool:
     """Return whether the bytes of a reply contain a known secret in any usual encoding."""
     # Short secrets would occur in ordinary bytes by chance.
-    for value in list_secrets():
-        if len(value) < SHORTEST_IN_DATA:
-            continue
-        if any(form.encode() in content for form in list_encoded_forms(value)):
-            return True
-    return False
+    forms = _list_forms(list_secrets(), SHORTEST_IN_DATA)
+    return any(form.encode() in content for form, _ in forms)
 
 
 def describe_value(value: object) -> str:
@@ -186,7 +182,7 @@ def describe_value(value: object) -> str:
     return hide_secrets(repr(_hide_named_values(value)))
 
 
-def redact_urls(config: MutableMapping[str, Any]) -> None:
+def redact_urls(config: MutableMapping[str, object]) -> None:
     """Replace each url in a study by its name (`name_url`), in place, so that copies of the study
     show no secret.
     """
@@ -227,12 +223,19 @@ def _replace_secrets(text: str, secrets: Mapping[str, str], shortest: int) -> st
         secrets: Label of each secret by its value.
         shortest: Smallest length of a secret that is replaced.
     """
-    for value in sorted(secrets, key=len, reverse=True):
-        if len(value) < shortest:
-            break  # so are all that follow
-        for form in list_encoded_forms(value):
-            text = text.replace(form, secrets[value])
+    for form, label in _list_forms(secrets, shortest):
+        text = text.replace(form, label)
     return text
+
+
+def _list_forms(secrets: Mapping[str, str], shortest: int) -> Iterator[tuple[str, str]]:
+    """Yield the encoded forms of each secret that is long enough, with its label; the longest
+    secret comes first.
+    """
+    for value in sorted(secrets, key=len, reverse=True):
+        if len(value) >= shortest:
+            for form in list_encoded_forms(value):
+                yield form, secrets[value]
 
 
 def list_secrets() -> dict[str, str]:
@@ -279,11 +282,12 @@ def list_url_secrets(url: str) -> list[str]:
     user = re.sub("(@|%40)$", "", user)
     password = user.partition(":")[2]
     values = [value for _, value in parse_qsl(query)]
-    secrets: list[str] = []
+    secrets: dict[str, None] = {}
     for part in (user, password, query, *values):
-        forms = dict.fromkeys((part, unquote(part)))  # as they are, and without escapes
-        secrets += [form for form in forms if len(form) >= SHORTEST_SECRET]
-    return secrets
+        secrets |= dict.fromkeys(
+            (part, unquote(part))
+        )  # as they are, and without escapes
+    return [secret for secret in secrets if len(secret) >= SHORTEST_SECRET]
 
 
 def find_netrc() -> Path:

@@ -8,7 +8,6 @@ ended if it holds no lock and its process (by number and start time) no longer e
 machine, the process cannot be checked.
 """
 
-import json
 import os
 import shlex
 import socket
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import psutil
 from filelock import BaseFileLock, Timeout
+from pydantic import BaseModel, ConfigDict
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
@@ -36,6 +36,31 @@ from its clock.
 """
 POLL_SECONDS = 1.0
 """Seconds between two attempts of a waiting run to take the lock of a study."""
+
+
+class RunRecord(BaseModel):
+    """Record of a study's last run, as its JSON file holds it.
+
+    Attributes:
+        pid: Number of the process.
+        host: Name of the machine.
+        since: Start time, in local time and `TIME_FORMAT`.
+        process_start: Start of the process in seconds since 1970.
+        files: Study files that the run read.
+        targets: Requested files and rules.
+        locks: For each lock file of Snakemake that the run holds, by its name, the time (ns) of its
+            last change.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    pid: int
+    host: str
+    since: str
+    process_start: float = 0.0
+    files: tuple[str, ...]
+    targets: tuple[str, ...]
+    locks: dict[str, int] = {}
+
 
 _locks: list[BaseFileLock] = []
 """Locks of this process; the list keeps them alive until the process ends."""
@@ -108,15 +133,15 @@ def hold_study(
     record_file.parent.mkdir(parents=True, exist_ok=True)
     # The lock of the system ends with this process, however it ends; the record says whose it was.
     lock = _create_lock(study, folder)
-    record = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "since": f"{datetime.now():{TIME_FORMAT}}",
-        "process_start": psutil.Process().create_time(),
-        "files": list(files),
-        "targets": list(targets),
-        "locks": _read_times(map(Path, locks)),
-    }
+    record = RunRecord(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        since=f"{datetime.now():{TIME_FORMAT}}",
+        process_start=psutil.Process().create_time(),
+        files=tuple(files),
+        targets=tuple(targets),
+        locks=_read_times(map(Path, locks)),
+    )
 
     def take(timeout: float) -> None:
         """Acquire the lock and record this run as its owner; a negative timeout waits without
@@ -124,7 +149,7 @@ def hold_study(
         """
         lock.acquire(timeout=timeout, poll_interval=POLL_SECONDS)
         _locks.append(lock)
-        write_text(record_file, json.dumps(record))
+        write_text(record_file, record.model_dump_json())
 
     try:
         take(timeout=0)
@@ -153,27 +178,33 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         return None
     try:
         # Any fault of the record means that nothing is known about the run.
-        record = json.loads(record_file.read_text(encoding="utf-8"))
-        owner = f"process {record['pid']} on {record['host']}, since {record['since']}"
-        since = datetime.strptime(record["since"], TIME_FORMAT)
-        files, targets = tuple(record["files"]), tuple(record["targets"])
-        locks = tuple(_select_present(dict(record.get("locks", {})), folder))
-
-        # A run goes on if its lock is held, or if its process exists on this machine (where locks
-        # are not visible).
-        is_here = record["host"] == socket.gethostname()
-        is_held = _is_held(study, folder)
-        goes_on = bool(is_held)
-        if is_here and not goes_on:
-            goes_on = _is_process(record["pid"], record.get("process_start", 0.0))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        record = RunRecord.model_validate_json(record_file.read_bytes())
+        since = datetime.strptime(record.since, TIME_FORMAT)
+    except (OSError, ValueError):
         return None
+
+    # A run goes on if its lock is held, or if its process exists on this machine (where locks are
+    # not visible).
+    is_here = record.host == socket.gethostname()
+    is_held = _is_held(study, folder)
+    goes_on = bool(is_held)
+    if is_here and not goes_on:
+        goes_on = _is_process(record.pid, record.process_start)
 
     # This machine sees the end of its own runs only. A run without lock files ended normally, on
     # any machine.
+    locks = tuple(_select_present(record.locks, folder))
     is_end_visible = is_here and is_held is not None
-    is_visible = goes_on or is_end_visible or not locks
-    return StudyRun(owner, since, files, targets, goes_on, study, is_visible, locks)
+    return StudyRun(
+        owner=f"process {record.pid} on {record.host}, since {record.since}",
+        since=since,
+        files=record.files,
+        targets=record.targets,
+        goes_on=goes_on,
+        study=study,
+        is_visible=goes_on or is_end_visible or not locks,
+        locks=locks,
+    )
 
 
 def list_runs(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:

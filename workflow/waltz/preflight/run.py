@@ -266,7 +266,7 @@ def list_web_files(plan: Plan, specs: Mapping[str, ModelSpec]) -> list[WebFile]:
         target = Path(plan.raw.get_path(source, name))
         if get_archive_member(entry.address):
             target = Path(str(plan.raw.get_archive(source, name)))
-        is_local = _is_here(target, str(entry.sha256), entry.to_dict())
+        is_local = _is_here(target, str(entry.sha256), entry.local)
         size = _find_size(plan, url, entry.size)
         files[url] = WebFile(
             f"sources.{source}.{name}", url, target, "sources", size, is_local
@@ -295,8 +295,8 @@ def _list_listed_images(
     target = Path(plan.raw.get_path(source, name))
     files = {}
     for image in read_image_list(Path(str(plan.raw.get_listed_images(source)))):
-        copy = {"local": f"{entry.local}/{image.file}"} if entry.local else {}
-        is_local = _is_here(target, image.sha256, copy)
+        local = f"{entry.local}/{image.file}" if entry.local else None
+        is_local = _is_here(target, image.sha256, local)
         files[image.url] = WebFile(
             f"sources.{source}.{name}",
             image.url,
@@ -308,10 +308,10 @@ def _list_listed_images(
     return files
 
 
-def _is_here(target: Path, sha256: str, entry: Mapping[str, Any]) -> bool:
+def _is_here(target: Path, sha256: str, local: str | None) -> bool:
     """Return whether a file is already fetched, or the user has a copy of it."""
     is_fetched = target.exists() or (DOWNLOADS / sha256).exists()
-    return is_fetched or find_local_copy(entry) is not None
+    return is_fetched or find_local_copy(local) is not None
 
 
 def _find_size(plan: Plan, url: str, size: int | None) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from waltz.core.downloads.secret_url import SecretUrl
-from waltz.core.downloads.transfer import provide_raw_file
+from waltz.core.downloads.transfer import RawFileEntry, provide_raw_file
 from waltz.core.downloads.urls import check_user, is_url
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
@@ -127,7 +127,7 @@ def fetch_listed_images(
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         for image in read_image_list(listed):
-            entry: dict[str, Any] = {
+            entry: RawFileEntry = {
                 "url": SecretUrl(image.url),
                 "sha256": image.sha256,
                 "size": image.size,

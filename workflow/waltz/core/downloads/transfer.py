@@ -7,10 +7,10 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, TypedDict
 from urllib.parse import urlsplit
 
 from waltz.core.downloads.checksums import CHECKSUM, LOCK_ON_DOWNLOAD, compute_sha256
@@ -21,6 +21,7 @@ from waltz.core.downloads.http_limits import (
     read_retry_after,
 )
 from waltz.core.downloads.lock_file import read_recorded, record_download, record_file
+from waltz.core.downloads.secret_url import SecretUrl
 from waltz.core.downloads.urls import MIRROR_VARIABLE, apply_mirror, get_file_name
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
@@ -50,6 +51,16 @@ PAGE_TYPES = ("text/html", "application/xhtml")
 """Media types of web pages."""
 PERMANENT_STATUSES = {400, 401, 403, 404, 410, 451}
 """HTTP statuses that a further attempt does not change."""
+
+
+class RawFileEntry(TypedDict, total=False):
+    """Entry of a raw file in a study: `plan.study.File` says what each key means."""
+
+    url: SecretUrl
+    sha256: str
+    size: int | None
+    local: str
+    path: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class DownloadRequest:
 
 
 def provide_raw_file(
-    file: Mapping[str, Any],
+    file: RawFileEntry,
     target: Path,
     lock_file: Path,
     cache: Path,
@@ -94,7 +105,7 @@ def provide_raw_file(
     or from the network.
 
     Args:
-        file: The study's entry of the file, its `url` as a `SecretUrl`.
+        file: The study's entry of the file.
         target: Path of the file.
         lock_file: The download lock file.
         cache: Folder of all fetched files, named by checksum.
@@ -104,12 +115,12 @@ def provide_raw_file(
             fetched.
     """
     expected = file.get("sha256")
-    source = Path(file["path"]) if "path" in file else find_local_copy(file)
+    local = file.get("local")
+    source = Path(file["path"]) if "path" in file else find_local_copy(local)
     # Neither the study nor WALTZ_DATA has the file: fetch it.
     if source is None:
-        name = file.get("local", target.name)
         advice = (
-            f"put a copy into a folder as {name} and set WALTZ_DATA to the folder, "
+            f"put a copy into a folder as {local or target.name} and set WALTZ_DATA to the folder, "
             "or name it as `path` in the study"
         )
         url = file["url"].get_secret_value()
@@ -127,18 +138,17 @@ def provide_raw_file(
     copy_checked(source, target, expected)
 
 
-def find_local_copy(file: Mapping[str, Any]) -> Path | None:
+def find_local_copy(name: str | None) -> Path | None:
     """Return the path of a raw file's copy in the folder `$WALTZ_DATA`; None if there is no copy.
 
     Args:
-        file: Entry of the file in the study, with the path of its copy as `local`.
+        name: Path of the copy in that folder, the key `local` of a study; None if it names no copy.
     Raises:
         UserError: The path leads out of the folder.
     """
     folder = os.environ.get("WALTZ_DATA")
-    if not folder or "local" not in file:
+    if not folder or name is None:
         return None
-    name = str(file["local"])
     if not is_safe_name(name):
         raise UserError(
             f"local: {name[:80]!r} leads out of the folder WALTZ_DATA, or no file has such a name; correct it"

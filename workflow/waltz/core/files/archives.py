@@ -86,37 +86,41 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 def _list_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
     """Return an open zip as an archive."""
-    members = [
-        member
-        for member in archive.infolist()
-        if is_regular(member) and is_safe_name(member.filename)
-    ]
-    _check_names(path, [member.filename for member in members])
-    return Archive(
-        path, {member.filename: member.file_size for member in members}, archive.open
-    )
+    members = filter(is_regular, archive.infolist())
+    files = [(member.filename, member.file_size) for member in members]
+    return _build_archive(path, files, archive.open)
 
 
 def _list_tar(path: Path, tar: tarfile.TarFile) -> Archive:
     """Return an open tar as an archive."""
-    members = [
-        member
-        for member in tar.getmembers()
-        if member.isreg() and is_safe_name(member.name)
-    ]
-    _check_names(path, [member.name for member in members])
+    members = [member for member in tar.getmembers() if member.isreg()]
     entries = {member.name: member for member in members}
 
     def open_member(name: str) -> IO[bytes]:
         """Open a file of the tar."""
         file = tar.extractfile(entries[name])
-        if file is None:
-            raise tarfile.ReadError(f"{name} is not a file")
+        assert file is not None  # only folders and devices have no content
         return file
 
-    return Archive(
-        path, {name: member.size for name, member in entries.items()}, open_member
-    )
+    files = [(member.name, member.size) for member in members]
+    return _build_archive(path, files, open_member)
+
+
+def _build_archive(
+    path: Path, files: Iterable[tuple[str, int]], open_file: Callable[[str], IO[bytes]]
+) -> Archive:
+    """Return an open archive without the files that have unsafe names.
+
+    Args:
+        path: Path of the archive.
+        files: Name and size in bytes of each regular file.
+        open_file: Function that opens a file of the archive by its name.
+    Raises:
+        UserError: Two files have the same name.
+    """
+    safe_files = [(name, size) for name, size in files if is_safe_name(name)]
+    _check_names(path, [name for name, _ in safe_files])
+    return Archive(path, dict(safe_files), open_file)
 
 
 def extract_member(path: Path, member: str, target: Path) -> None:

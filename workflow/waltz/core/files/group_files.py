@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -17,13 +17,32 @@ from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import build_record
-from waltz.core.layout import POSITION, Layout
+from waltz.core.job_records import Facts, build_record
+from waltz.core.layout import POSITION, Layout, Row
 from waltz.core.records import AnyRecord, Record, build_records, get_layout, to_row
 
 ProfileName = TypeVar("ProfileName", bound=str)
 Run = tuple[str, str]
 """Names of a model and a data set."""
+
+
+class DatasetSettings(TypedDict, total=False):
+    """Settings of a data set: its form, and keys of the study's entry for questions, text tasks and
+    mismatched texts.
+
+    Attributes:
+        form: `pairs`, `probes`, `open`, `choice` or `recorded`, as `plan.datasets.Dataset` explains.
+        source: Source that the data set is built from.
+        size: Number of questions or items; None takes all.
+        choice: Rule that selects the items of a published sample.
+        profiles: Fidelities in which models run on the data set.
+    """
+
+    form: str
+    source: str
+    size: int | None
+    choice: str
+    profiles: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -34,14 +53,13 @@ class DatasetFiles:
         name: Name of the data set.
         rows: Parquet file of its items, or of the rows that its items are made of.
         images: Folder, archive or list of its images; empty for a model that reads no images.
-        settings: Settings of the data set: its form, and the study's entry for questions, text
-            tasks and mismatched texts.
+        settings: Settings of the data set.
     """
 
     name: str
     rows: str
     images: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: DatasetSettings = field(default_factory=DatasetSettings)
 
     def select_profiles(self, profiles: Iterable[ProfileName]) -> list[ProfileName]:
         """Return those of the fidelities in which the study runs models on the data set."""
@@ -63,13 +81,13 @@ class DatasetResult:
     """
 
     dataset: DatasetFiles
-    tables: Mapping[str, Sequence[Record | Mapping[str, Any]]]
+    tables: Mapping[str, Sequence[Record | Row]]
     rows_in: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
 
 def list_dataset_files(
-    datasets: Mapping[str, Mapping[str, Any]],
+    datasets: Mapping[str, DatasetSettings],
     rows: Sequence[str],
     images: Sequence[str] | None = None,
 ) -> list[DatasetFiles]:
@@ -141,7 +159,7 @@ def write_results(
     _write_records(record, records)
 
 
-def _write_records(path: str, records: Sequence[Mapping[str, Any]]) -> None:
+def _write_records(path: str, records: Sequence[Facts]) -> None:
     """Write run records of several data sets."""
     write_text(path, json.dumps(records, indent=1, sort_keys=True) + "\n")
 
@@ -299,17 +317,10 @@ def _restore_order(table: pa.Table) -> pa.Table:
     """Return rows sorted by data set, in the order of appearance, and by the column `position`,
     which is dropped.
     """
-    datasets = table.column("dataset").to_pylist()
-    dataset_positions = {
-        name: index for index, name in enumerate(dict.fromkeys(datasets))
-    }
-    # Sort key of each row: position of its data set, then its value in the column `position`, a
-    # list of numbers.
-    keys = []
-    for dataset, position in zip(
-        datasets, table.column(POSITION).to_pylist(), strict=True
-    ):
-        keys.append((dataset_positions[dataset], position))
-    return table.take(sorted(range(len(keys)), key=keys.__getitem__)).drop_columns(
-        POSITION
-    )
+    # Each data set as a number, from 0 in the order of appearance: int64 of shape (rows,).
+    datasets, _ = pd.factorize(table.column("dataset").to_pandas())
+    positions = table.column(POSITION).to_pylist()
+    # Arrow cannot sort by the column `position`, whose values are lists of numbers.
+    keys = list(zip(datasets, positions, strict=True))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return table.take(order).drop_columns(POSITION)

@@ -4,6 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+JsonObject = dict[str, Any]
+"""Object of a JSON text: value by key."""
+
 
 class RepeatedKeyError(ValueError):
     """Error about an object in a JSON text that contains a key twice."""
@@ -19,9 +22,9 @@ def parse_json(text: str | bytes) -> Any:
     return json.loads(text, object_pairs_hook=_build_object)
 
 
-def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
     """Return the dictionary of an object's pairs; raise a RepeatedKeyError for a repeated key."""
-    content: dict[str, Any] = {}
+    content: JsonObject = {}
     for key, value in pairs:
         if key in content:
             raise RepeatedKeyError(f"key {key!r} stands twice")
@@ -29,7 +32,7 @@ def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def build_object_type(repeated: list[str]) -> type[dict[str, Any]]:
+def build_object_type(repeated: list[str]) -> type[JsonObject]:
     """Return a dictionary type for the argument `map_type` of `ijson` that collects repeated keys.
 
     `ijson` does not permit that the type raises errors.
@@ -38,7 +41,7 @@ def build_object_type(repeated: list[str]) -> type[dict[str, Any]]:
         repeated: List to which the type adds each repeated key.
     """
 
-    class Object(dict[str, Any]):
+    class Object(JsonObject):
         def __setitem__(self, key: str, value: Any) -> None:
             if key in self:
                 repeated.append(key)

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
-from waltz.core.layout import Layout
+from waltz.core.layout import Layout, Row
 
-STORAGE: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+STORAGE = {"compression": "zstd", "write_page_checksum": True}
 """Options of `pyarrow` for writing; checksums turn a changed bit into an error instead of a wrong
 value.
 """
@@ -123,7 +123,7 @@ def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) ->
 
 def write_rows(
     path: str | Path,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Row],
     layout: Layout,
     batch: int = 10_000,
     metadata: Mapping[str, str] | None = None,
@@ -159,7 +159,7 @@ def write_rows(
     return total, rejected
 
 
-def build_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+def build_table(rows: Sequence[Row], layout: Layout) -> pa.Table:
     """Build a checked table from rows.
 
     Raises:
@@ -176,15 +176,13 @@ def check(table: pa.Table, layout: Layout) -> None:
     _check_keys(table, layout)
 
 
-def _build_unchecked_table(
-    rows: Sequence[Mapping[str, Any]], layout: Layout
-) -> pa.Table:
+def _build_unchecked_table(rows: Sequence[Row], layout: Layout) -> pa.Table:
     """Return the table of rows, which need not satisfy the layout except for the names of columns."""
     # Arrow would drop a misspelt key silently.
-    unknown = {key for row in rows for key in row} - set(layout.schema.names)
+    unknown = set().union(*rows) - set(layout.schema.names)
     if unknown:
         raise ValueError(f"{layout.name}: undeclared columns {sorted(unknown)}")
-    return pa.Table.from_pylist([dict(row) for row in rows], schema=layout.schema)
+    return pa.Table.from_pylist(rows, schema=layout.schema)
 
 
 def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:

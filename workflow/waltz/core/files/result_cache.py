@@ -103,7 +103,7 @@ def save(file: Path, key: str, array: np.ndarray) -> None:
 
 
 def load_or_compute(
-    file: Path | None, content: Mapping[str, Any], compute: Callable[[], np.ndarray]
+    file: Path | None, content: Mapping[str, object], compute: Callable[[], np.ndarray]
 ) -> np.ndarray:
     """Return the stored array of some content, or compute and store it.
 
@@ -123,7 +123,7 @@ def load_or_compute(
 
 
 def load_or_compute_json(
-    file: Path, content: Mapping[str, Any], compute: Callable[[], Any]
+    file: Path, content: Mapping[str, object], compute: Callable[[], Any]
 ) -> Any:
     """Return the stored JSON value of some content, or compute and store it; numbers are restored
     exactly.
