@@ -6,10 +6,10 @@ texts a caller passes together.
 """
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -65,7 +65,7 @@ def compute_in_batches(
     length: Callable[[Row], int],
     compute: Callable[[list[Row]], np.ndarray],
     *,
-    content: dict[str, Any],
+    content: Mapping[str, str],
     cache_file: Path | None,
     on_progress: ProgressCallback,
 ) -> dict[Row, np.ndarray]:

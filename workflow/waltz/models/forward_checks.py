@@ -238,7 +238,7 @@ def find_lengths(config: Any) -> list[int]:
     return sorted(set(_list_lengths(config.get_text_config(decoder=True).to_dict())))
 
 
-def _list_lengths(settings: Mapping[str, Any]) -> Iterator[int]:
+def _list_lengths(settings: Mapping[str, object]) -> Iterator[int]:
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _list_lengths(value)
@@ -275,7 +275,7 @@ def find_checked_length(config: Any) -> int | None:
 
 
 def call_with_accepted(
-    function: Callable[..., Any], inputs: Mapping[str, Any]
+    function: Callable[..., Any], inputs: Mapping[str, object]
 ) -> tuple[Any, frozenset[str]]:
     """Call a function of another package with the arguments that it does not refuse as unknown.
 

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import huggingface_hub
 from huggingface_hub.errors import (
@@ -48,7 +48,23 @@ HUB_CACHE_FOLDER = ".cache"
 log = logging.getLogger(__name__)
 
 
-def build_options(revision: str) -> dict[str, Any]:
+class LoaderOptions(TypedDict, total=False):
+    """Keyword arguments of the `from_pretrained` of transformers that say what is loaded.
+
+    Attributes:
+        revision: Commit, branch or tag of a hub id.
+        local_files_only: Whether only the hub's cache is used.
+        gguf_file: Name of the GGUF file in a folder.
+        trust_remote_code: Whether code of the repository may run.
+    """
+
+    revision: str
+    local_files_only: bool
+    gguf_file: str
+    trust_remote_code: bool
+
+
+def build_options(revision: str) -> LoaderOptions:
     """Return the options of a loader for a hub id: the revision, and the cache alone if the hub is
     not reached.
 

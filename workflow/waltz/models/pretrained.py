@@ -7,10 +7,10 @@ import json
 import logging
 import pickle
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import huggingface_hub
 import safetensors
@@ -29,15 +29,9 @@ from waltz.model_registry import (
     list_packages,
 )
 from waltz.models.checkpoint_file import format_keys, is_allowed, read_shard_names
-from waltz.models.hub import build_options, is_reached
+from waltz.models.hub import LoaderOptions, build_options, is_reached
 from waltz.models.implied_size import check_implied_size
 
-LoaderOptions = dict[str, Any]
-"""Keyword arguments of the `from_pretrained` of transformers."""
-LoadingReport = Mapping[str, Any]
-"""Keys that transformers reports: `missing_keys`, `unexpected_keys` and, with both shapes,
-`mismatched_keys`.
-"""
 META = "meta"
 """The device of tensors that have a shape and no values."""
 log = logging.getLogger(__name__)
@@ -461,6 +455,20 @@ def _is_inside(network: Any, parts: list[str]) -> bool:
     if not is_head:
         return True
     return next(last_module.parameters(recurse=False), None) is not None
+
+
+class LoadingReport(TypedDict):
+    """Report of transformers about the weights of a checkpoint.
+
+    Attributes:
+        missing_keys: Keys of the network that the checkpoint lacks.
+        unexpected_keys: Keys of the checkpoint that the network lacks.
+        mismatched_keys: Keys with two shapes: in the checkpoint, and in the network.
+    """
+
+    missing_keys: Collection[str]
+    unexpected_keys: Collection[str]
+    mismatched_keys: Collection[tuple[str, Sequence[int], Sequence[int]]]
 
 
 def _check_loading_report(

@@ -27,7 +27,7 @@ from waltz.model_registry import (
     load_registry,
 )
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
-from waltz.models.hub import build_options
+from waltz.models.hub import LoaderOptions, build_options
 from waltz.models.pretrained import (
     OPEN_CLIP_CONFIG,
     LoadedSpec,
@@ -284,7 +284,7 @@ def _check_processor(processor: Any, class_name: str, is_language_model: bool) -
             )
 
 
-def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
+def _find_masked_token(weights: str, options: LoaderOptions) -> str:
     """Return the token that replaces a masked one in the `equations` profile of an unregistered
     model.
 
@@ -341,9 +341,16 @@ def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str
     return kind
 
 
+def _build_source_options(weights: str, revision: str) -> LoaderOptions:
+    """Return the options of a loader: none for a folder; an empty revision is the newest state."""
+    if Path(weights).is_dir():
+        return {}
+    return build_options(revision or "main")
+
+
 def _is_open_clip(weights: str, revision: str) -> bool:
     """Return whether a hub id or folder has the settings of a checkpoint of open_clip."""
-    options = {} if Path(weights).is_dir() else build_options(revision or "main")
+    options = _build_source_options(weights, revision)
     try:
         return bool(
             transformers.utils.cached_file(weights, OPEN_CLIP_CONFIG, **options)
@@ -372,7 +379,7 @@ def _read_config(weights: str, revision: str) -> Any:
     """
     # It shows each of five attempts to reach the hub.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
-    options = {} if Path(weights).is_dir() else build_options(revision or "main")
+    options = _build_source_options(weights, revision)
     try:
         return transformers.AutoConfig.from_pretrained(
             weights, trust_remote_code=False, **options

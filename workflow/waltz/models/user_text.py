@@ -151,7 +151,7 @@ def _strip_tag(token: str) -> str:
     return token.strip("</>").lower()
 
 
-def list_message_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def list_message_texts(messages: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield the texts of a conversation as transformers takes it: all but the types of parts, which
     are no text.
     """
@@ -159,7 +159,7 @@ def list_message_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from _list_texts(message)
 
 
-def _list_texts(content: Any) -> Iterator[str]:
+def _list_texts(content: object) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):

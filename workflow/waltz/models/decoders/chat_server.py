@@ -10,7 +10,7 @@ tokens if the server returns them.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
@@ -39,6 +39,39 @@ UNCHANGED = (
 """Chat template of vLLM that joins the parts of messages, with a placeholder for an image."""
 PromptEntry = dict[int, PromptToken] | None
 """Log-probabilities of some tokens at a position of a prompt, by id; None at the first position."""
+
+
+class ImageUrl(TypedDict):
+    """Address of an image in a message, here a data url."""
+
+    url: str
+
+
+class MessagePart(TypedDict, total=False):
+    """Part of a message: a text of type `text`, or an image of type `image_url`."""
+
+    type: str
+    text: str
+    image_url: ImageUrl
+
+
+class Message(TypedDict):
+    """Message of a chat, as OpenAI's API takes it."""
+
+    role: str
+    content: str | list[MessagePart]
+
+
+class ChatRequest(TypedDict, total=False):
+    """Fields of a request that decide the prompt; the flags exist only for vLLM and llama.cpp."""
+
+    messages: list[Message]
+    chat_template: str
+    add_generation_prompt: bool
+    continue_final_message: bool
+    add_special_tokens: bool
+
+
 SENTINELS = ("first words", "second words", "third words")
 """Texts of turns by which the text between turns is found."""
 
@@ -191,7 +224,7 @@ class ChatServer(Server):
             )
         return scores.content
 
-    def _build_request(self, prompt: ServedPrompt) -> dict[str, Any]:
+    def _build_request(self, prompt: ServedPrompt) -> ChatRequest:
         """Return the fields of a request whose chat is rendered to the prompt.
 
         Raises:
@@ -233,7 +266,7 @@ class ChatServer(Server):
             f" token ids; name a special token under masked_token{further_advice}"
         )
 
-    def _build_unchanged(self, text: str, image: str) -> dict[str, Any]:
+    def _build_unchanged(self, text: str, image: str) -> ChatRequest:
         """Return one message with the prompt itself, and a chat template that renders it unchanged."""
         parts = [_build_text(text)]
         if image:
@@ -245,11 +278,11 @@ class ChatServer(Server):
             "chat_template": template,
         }
 
-    def _build_messages(self, turns: Sequence[str], image: str) -> dict[str, Any]:
+    def _build_messages(self, turns: Sequence[str], image: str) -> ChatRequest:
         """Return the messages of turns; the last turn is the assistant's, and the server continues
         it.
         """
-        messages: list[dict[str, Any]] = [
+        messages: list[Message] = [
             {"role": turn.speaker, "content": turn.text}
             for turn in _build_turns(turns, False)
         ]
@@ -330,9 +363,9 @@ def _build_turns(texts: Sequence[str], has_image: bool) -> list[Turn]:
     ]
 
 
-def _build_text(text: str) -> dict[str, Any]:
+def _build_text(text: str) -> MessagePart:
     return {"type": "text", "text": text}
 
 
-def _build_image(image: str) -> dict[str, Any]:
+def _build_image(image: str) -> MessagePart:
     return {"type": "image_url", "image_url": {"url": image}}

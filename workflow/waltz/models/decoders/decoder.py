@@ -273,7 +273,7 @@ class Decoder(ABC):
         ]
         return self.render_messages(messages) + ending
 
-    def render_messages(self, messages: Sequence[Mapping[str, Any]]) -> str:
+    def render_messages(self, messages: Sequence[Mapping[str, object]]) -> str:
         """Render messages of transformers with the model's own chat template, ready for the
         assistant to reply.
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 import transformers
@@ -134,13 +134,25 @@ def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(end_ids)
 
 
-def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
+class LargeModelOptions(TypedDict, total=False):
+    """Keyword arguments of `from_pretrained` for a large model.
+
+    Attributes:
+        quantization_config: How weights become four-bit numbers.
+        device_map: Rule by which accelerate spreads the layers over devices.
+    """
+
+    quantization_config: transformers.BitsAndBytesConfig
+    device_map: str
+
+
+def build_loading_arguments(spec: ModelSpec) -> LargeModelOptions:
     """Return the keyword arguments of `from_pretrained` that a large model needs.
 
     Raises:
         UserError: A required package is not installed.
     """
-    arguments: dict[str, Any] = {}
+    arguments: LargeModelOptions = {}
     if spec.four_bit:
         # Weights become NF4 while they are loaded; products are computed in the entry's precision.
         _require_package("bitsandbytes", "four_bit", spec)

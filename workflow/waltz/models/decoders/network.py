@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
@@ -13,6 +13,7 @@ from waltz.models.batches import run_in_halves
 
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """Keys and values of each layer, of shape (rows, heads, positions, width)."""
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class Network:
             not used again.
         """
         # Rows with an image are passed as embeddings, of which some are the image's; others as ids.
-        inputs: dict[str, Any] = {}
+        inputs: dict[str, object] = {}
         if any(request.images):
             inputs["inputs_embeds"] = self.embed(request.ids, request.images)
         else:
@@ -147,7 +148,7 @@ class Network:
         states = tuple((layer.keys, layer.values) for layer in cache.layers)
         return logits[:, -request.last_count :], states
 
-    def _select_accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _select_accepted(self, options: Mapping[str, Value]) -> dict[str, Value]:
         """Return the options that the forward pass takes."""
         return {
             name: value
@@ -216,7 +217,7 @@ class OwnForward(Network):
         """Return the last logits of rows whose arguments have one shape: (last - first, last_count,
         vocabulary).
         """
-        inputs: dict[str, Any] = {}
+        inputs: dict[str, object] = {}
         for name in rows[first]:
             inputs[name] = _join([row[name] for row in rows[first:last]])
         inputs |= self._select_accepted(

@@ -138,7 +138,7 @@ def build_probe(model: Any, device: str) -> ProbeRows:
     )
 
 
-def find_options(model: Any, inputs: Mapping[str, Any]) -> frozenset[str]:
+def find_options(model: Any, inputs: Mapping[str, torch.Tensor]) -> frozenset[str]:
     """Return the options that a forward pass takes; each option is tried alone."""
     ids = inputs["input_ids"]
     values = {
@@ -154,7 +154,7 @@ def find_options(model: Any, inputs: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def _is_taken(model: Any, inputs: Mapping[str, Any]) -> bool:
+def _is_taken(model: Any, inputs: Mapping[str, object]) -> bool:
     try:
         model(**inputs)
     except torch.OutOfMemoryError:

@@ -351,7 +351,7 @@ class Server(Endpoint):
     ) -> tuple[list[int], bool]:
         """Return generated tokens without the end token, and whether the end was generated."""
         # Seeds of requests have 63 bits, of which the server gets 31.
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "temperature": 0.0,
             "seed": seed % 2**31,
             "stream": False,

@@ -2,9 +2,11 @@
 are read.
 """
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from waltz.core.files.json_objects import JsonObject
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 LogProbability = Annotated[float, Field(le=0.01)]
@@ -27,7 +29,7 @@ class ModelEntry(Reply):
     aliases: list[str] = []
     owned_by: str | None = None
     root: str | None = None
-    meta: dict[str, Any] | None = None
+    meta: JsonObject | None = None
     max_model_len: Annotated[int, Field(ge=0)] | None = None
 
 

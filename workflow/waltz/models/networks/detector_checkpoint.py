@@ -20,6 +20,7 @@ from waltz.core.files.bounded_yaml import read_yaml
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, ModelSpec
 from waltz.models.array_pickle import read_array_pickle
 from waltz.models.checkpoint_file import (
+    Settings,
     find_checkpoint_file,
     get_shape,
     list_layers,
@@ -42,8 +43,6 @@ COUNTER_SUFFIX = "num_batches_tracked"
 """End of the keys of counters of the training."""
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest in a detector's name."""
-FileSettings = Mapping[str, Any]
-"""Values of a configuration file by key, as they were read: not checked."""
 STAGE_PREFIXES = {
     "res2": "backbone.res2.",
     "res3": "backbone.res3.",
@@ -70,7 +69,7 @@ CONFIG_KEYS = {
 }
 """Setting of each key of the configuration."""
 
-FIXED_VALUES: dict[str, Any] = {
+FIXED_VALUES: Settings = {
     "input.format": "BGR",
     "model.max_pool": True,
     "model.load_proposals": False,
@@ -230,14 +229,14 @@ def read_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
     return settings
 
 
-def log_unread_keys(file: Path, values: FileSettings, known: Set[str]) -> None:
+def log_unread_keys(file: Path, values: Settings, known: Set[str]) -> None:
     """List the keys of a configuration that are not used in the log."""
     unread = sorted(values.keys() - known)
     if unread:
         log.info("%s: not read: %s", file, ", ".join(unread))
 
 
-def read_config_values(file: Path) -> FileSettings:
+def read_config_values(file: Path) -> Settings:
     """Return the values of a YAML or JSON file by the keys of all levels, joined by full stops and
     in lower case.
 
@@ -257,7 +256,7 @@ def read_config_values(file: Path) -> FileSettings:
     return dict(_flatten(content))
 
 
-def check_fixed_values(file: Path, values: FileSettings, fixed: FileSettings) -> None:
+def check_fixed_values(file: Path, values: Settings, fixed: Settings) -> None:
     """Refuse values of a configuration that are not supported.
 
     Raises:
@@ -346,7 +345,7 @@ HIDDEN_KEY = "proposal_generator.hidden_channels"
 """Key of the channels inside the proposal head; -1 for as many as its input has."""
 
 
-def _check_sizes(file: Path, values: FileSettings, sizes: DetectorSizes) -> set[str]:
+def _check_sizes(file: Path, values: Settings, sizes: DetectorSizes) -> set[str]:
     """Refuse a configuration of another network than the weights, and return the keys that state
     sizes.
     """
@@ -375,7 +374,7 @@ def _check_sizes(file: Path, values: FileSettings, sizes: DetectorSizes) -> set[
     return {*actual, *ANCHOR_KEYS}
 
 
-def _count_anchors(file: Path, values: FileSettings) -> int | None:
+def _count_anchors(file: Path, values: Settings) -> int | None:
     """Return the number of anchors of a cell that a configuration states; None if it does not."""
     counts = []
     for key in ANCHOR_KEYS:
@@ -393,7 +392,7 @@ def _count_anchors(file: Path, values: FileSettings) -> int | None:
 
 
 def check_stated_sizes(
-    file: Path, stated: FileSettings, actual: Mapping[str, int], advice: str
+    file: Path, stated: Settings, actual: Mapping[str, int], advice: str
 ) -> None:
     """Refuse sizes of a configuration that are not the sizes of the weights.
 

@@ -79,7 +79,7 @@ class VilbertConfig:
             "intermediate_size",
             "hidden_act",
         )
-        sizes: dict[str, Any] = {name: getattr(self, stream + name) for name in names}
+        sizes = {name: getattr(self, stream + name) for name in names}
         return BertConfig(**sizes, layer_norm_eps=EPSILON, attn_implementation="sdpa")
 
 

@@ -12,10 +12,14 @@ import torch
 
 from waltz.core.errors import UserError
 from waltz.model_registry import VILBERT_DETECTOR_KIND
-from waltz.models.checkpoint_file import get_shape, load_weights, read_checkpoint
+from waltz.models.checkpoint_file import (
+    Settings,
+    get_shape,
+    load_weights,
+    read_checkpoint,
+)
 from waltz.models.networks.detector_checkpoint import (
     COUNTER_SUFFIX,
-    FileSettings,
     check_fixed_values,
     check_stated_sizes,
     find_adjacent_config,
@@ -58,7 +62,7 @@ CONFIG_KEYS = {
 """Setting of each key of the configuration, without its level `model`."""
 SCRIPT_KEYS = ("min_size", "max_size", "num_features")
 """Keys that are names of the script, at any level."""
-FIXED_VALUES: FileSettings = {
+FIXED_VALUES: Settings = {
     "input.to_bgr255": True,
     "resnets.stride_in_1x1": False,
     "rpn.anchor_stride": [4, 8, 16, 32, 64],

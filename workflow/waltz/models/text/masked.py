@@ -4,7 +4,7 @@ SpanBERT's own head.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -348,7 +348,7 @@ def _compute_logits(model: MaskedModel, ids: torch.Tensor) -> torch.Tensor:
     return logits
 
 
-def _build_cache_content(model: MaskedModel, task: str) -> dict[str, Any]:
+def _build_cache_content(model: MaskedModel, task: str) -> dict[str, str]:
     return {**model.build_cache_content(digest(__file__)), "task": task}
 
 
@@ -390,7 +390,7 @@ def convert_spanbert(with_head: Path, with_config: Path, folder: Path) -> list[s
 
 
 def select_masked_lm_weights(
-    state: dict[str, Any],
+    state: Mapping[str, torch.Tensor],
 ) -> tuple[dict[str, torch.Tensor], list[str]]:
     """Return the weights of `BertForMaskedLM` from a fairseq checkpoint, and the names of all other
     weights.
@@ -419,7 +419,7 @@ def _is_masked_lm_weight(name: str) -> bool:
     return name.startswith(USED_PREFIXES) and not name.endswith("position_ids")
 
 
-def _read_state(file: Path, archive: Path) -> dict[str, Any]:
+def _read_state(file: Path, archive: Path) -> dict[str, torch.Tensor]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can raise anything
