@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from stand_ins import annotation_platforms as platforms
 from waltz.benchmark.votes import read_annotations
-from waltz.cli.people import app
+from waltz.cli.app import app
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 
@@ -31,7 +31,7 @@ ITEMS = [
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["people", *map(str, arguments)])
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import errno
 import importlib
 import logging
 import re
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -111,9 +110,9 @@ class LazyGroup(TyperGroup):
 def show_errors() -> Iterator[None]:
     """Show errors of the block as the user should see them, and exit.
 
-    A wrong option or argument is shown in one line, with exit status 2. An error of the system is
-    shown in one line, with exit status 1. Any other error is shown with its traceback, without
-    secrets, and with exit status 1.
+    A wrong option or argument is shown in one line, with exit status 2. A UserError or an error of
+    the system is shown in one line, with exit status 1. Any other error is shown with its
+    traceback, without secrets, and with exit status 1.
     """
     try:
         yield
@@ -124,24 +123,17 @@ def show_errors() -> Iterator[None]:
         command = error.ctx.command_path if error.ctx else "waltz"
         typer.echo(f"waltz: {message.rstrip('.')}; see: {command} --help", err=True)
         raise typer.Exit(2) from None
-    except OSError as error:
-        # The reader has ended, as `head` does; click ends without a word.
-        if error.errno == errno.EPIPE:
-            raise
-        # Imported here, so that a command without an error starts faster.
-        from waltz.cli.output import describe_system_error
-
-        typer.echo(f"waltz: {describe_system_error(error)}", err=True)
-        raise typer.Exit(1) from None
     # Errors and exits of click itself are handled by click.
     except (UsageError.__base__, typer.Exit, typer.Abort):
         raise
-    except Exception as error:  # a fault of the program
-        from waltz.core.redaction import hide_secrets
+    except Exception as error:
+        # The reader has ended, as `head` does; click ends without a word.
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            raise
+        # Imported here, so that a command without an error starts faster.
+        from waltz.cli.output import describe_error
 
-        typer.echo(
-            hide_secrets("".join(traceback.format_exception(error))).rstrip(), err=True
-        )
+        typer.echo(describe_error(error), err=True)
         raise typer.Exit(1) from None
 
 

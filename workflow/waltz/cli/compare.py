@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console, report_errors, write_csv
+from waltz.cli.output import create_console, write_csv
 from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
 
 if TYPE_CHECKING:
@@ -49,13 +49,12 @@ def compare_command(
         read_run,
     )
 
-    with report_errors():
-        folder = find_results(results)
-        # Both runs are read and compared before anything is printed, so that an error comes alone.
-        runs = [read_run(_get_folder(name, folder)) for name in (first, second)]
-        all_changes = compare_cells(runs[0].cells, runs[1].cells)
-        if as_csv:
-            _write_changes(as_csv, all_changes)
+    folder = find_results(results)
+    # Both runs are read and compared before anything is printed, so that an error comes alone.
+    runs = [read_run(_get_folder(name, folder)) for name in (first, second)]
+    all_changes = compare_cells(runs[0].cells, runs[1].cells)
+    if as_csv:
+        _write_changes(as_csv, all_changes)
     for name, run in zip((first, second), runs, strict=True):
         typer.echo(f"{name}: {len(run.cells)} cells; {_render_commits(run)}")
     # Equal cells are listed only on request.

@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,13 +21,15 @@ from waltz.cli.eval_results import (
     read_results,
     write_results,
 )
-from waltz.cli.output import check_outputs, report_errors
+from waltz.cli.output import check_outputs
 from waltz.cli.run.checkout import find_checkout, start_snakemake
-from waltz.core.errors import UserError, build_name_error
+from waltz.core.errors import UserError, build_name_error, check_name
+from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
     from waltz.plan.plan import Plan
+    from waltz.plan.study import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 PAIR_FORMATS = (".csv", ".json", ".parquet")
@@ -97,80 +99,75 @@ def eval_command(
     """Score models on foils: write a study, run it with Snakemake, and print accuracy and T-SHAP by
     data set.
     """
-    with report_errors():
-        # First everything that can be wrong without importing torch or finding a model.
-        _check_options(model, on, images, profile, output)
-        variables = _choose_device(device)
-        checkout = find_checkout()
-        from waltz.plan.foil_study import (
-            build_study,
-            choose_model_names,
-            render_study,
-            write_study,
-        )
-        from waltz.plan.read_study import load_yaml
+    # First everything that can be wrong without importing torch or finding a model.
+    _check_options(model, on, images, profile, output)
+    variables = _choose_device(device)
+    checkout = find_checkout()
+    from waltz.plan.foil_study import (
+        build_study,
+        choose_model_names,
+        render_study,
+        write_study,
+    )
+    from waltz.plan.read_study import load_yaml
 
-        # Then the models, the data and the study made from them, still without writing anything.
-        specs = [_resolve_model(model_name, checkout) for model_name in model]
-        if attribute and all(spec.kind == "text" for spec in specs):
-            raise UserError(
-                "--attribute: T-SHAP needs a model that reads images; leave it out, or name one"
-            )
-        data_name, data = _choose_data(on, images, specs, checkout)
-        taken = ()
-        # A study that extends another one has its models as well, so new models need other names.
-        if "extends" in data:
-            taken = load_yaml(checkout / "config" / f"{data['extends']}.yaml")["models"]
-        models = choose_model_names(specs, taken)
-        if not name:
-            model_part = "-".join(models).replace(".", "-")
-            name = f"eval-{model_part}-{data_name}"
-        study = build_study(
-            name, models, data, profile=profile, limit=limit, attribute=attribute
+    # Then the models, the data and the study made from them, still without writing anything.
+    specs = [_resolve_model(model_name, checkout) for model_name in model]
+    if attribute and all(spec.kind == "text" for spec in specs):
+        raise UserError(
+            "--attribute: T-SHAP needs a model that reads images; leave it out, or name one"
         )
-        _check_study(study, checkout)
-        cost = _describe_cost(study, on, checkout) if "attribution" in study else ""
-        # A run in progress must keep the file that it was started with.
-        if not dry_run:
-            _check_lock(name, checkout)
-        text = render_study(study, shlex.join(["waltz", *sys.argv[1:]]))
-        file = checkout / "config" / f"{name}.yaml"
-        verdict = "not written" if dry_run else write_study(file, text)
-        targets = _choose_targets(report, attribute)
-        # The same command is shown and run, so that the user can repeat it.
-        arguments = [
-            "--cores",
-            str(cores or "all"),
-            "--config",
-            f"study={name}",
-            "--",
-            *targets,
-        ]
-        typer.echo(f"study:   {file} ({verdict})", err=True)
-        command = [
-            *(f"{key}={value}" for key, value in variables.items()),
-            "snakemake",
-            *arguments,
-        ]
-        typer.echo(f"command: {' '.join(command)}", err=True)
-        if cost:
-            typer.echo(
-                f"cost:    {cost}; for the time left: waltz status {name}", err=True
-            )
-        if dry_run:
-            typer.echo(f"\n{text}", nl=False)
-            return
-        if start_snakemake(arguments, checkout, variables).returncode:
-            raise UserError(
-                f"study {name} did not end: {file}; see: waltz status {name}"
-            )
-        # The results are read from the study's files, as those of any other study.
-        results = checkout / "results" / name
-        rows = read_results(results, list(models), attribute)
-        print_results(rows)
-        print_warnings(results)
-        if output:
-            write_results(output, rows)
+    data_name, data = _choose_data(on, images, specs, checkout)
+    taken = ()
+    # A study that extends another one has its models as well, so new models need other names.
+    if "extends" in data:
+        taken = load_yaml(checkout / "config" / f"{data['extends']}.yaml")["models"]
+    models = choose_model_names(specs, taken)
+    if not name:
+        model_part = "-".join(models).replace(".", "-")
+        name = f"eval-{model_part}-{data_name}"
+    study = build_study(
+        name, models, data, profile=profile, limit=limit, attribute=attribute
+    )
+    _check_study(study, checkout)
+    cost = _describe_cost(study, on, checkout) if "attribution" in study else ""
+    # A run in progress must keep the file that it was started with.
+    if not dry_run:
+        _check_lock(name, checkout)
+    text = render_study(study, shlex.join(["waltz", *sys.argv[1:]]))
+    file = checkout / "config" / f"{name}.yaml"
+    verdict = "not written" if dry_run else write_study(file, text)
+    targets = _choose_targets(report, attribute)
+    # The same command is shown and run, so that the user can repeat it.
+    arguments = [
+        "--cores",
+        str(cores or "all"),
+        "--config",
+        f"study={name}",
+        "--",
+        *targets,
+    ]
+    typer.echo(f"study:   {file} ({verdict})", err=True)
+    command = [
+        *(f"{key}={value}" for key, value in variables.items()),
+        "snakemake",
+        *arguments,
+    ]
+    typer.echo(f"command: {' '.join(command)}", err=True)
+    if cost:
+        typer.echo(f"cost:    {cost}; for the time left: waltz status {name}", err=True)
+    if dry_run:
+        typer.echo(f"\n{text}", nl=False)
+        return
+    if start_snakemake(arguments, checkout, variables).returncode:
+        raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
+    # The results are read from the study's files, as those of any other study.
+    results = checkout / "results" / name
+    rows = read_results(results, list(models), attribute)
+    print_results(rows)
+    print_warnings(results)
+    if output:
+        write_results(output, rows)
 
 
 def _choose_targets(report: bool, attribute: bool) -> list[str]:
@@ -200,14 +197,9 @@ def _check_options(
 
     for name in models:
         check_model_name(name)
-    if profile not in ("equations", "published"):
-        raise build_name_error(
-            "--profile", "profile", profile, ("equations", "published")
-        )
-    if output and output.suffix not in (".csv", ".json"):
-        raise build_name_error(
-            f"--output {output}", "format", output.suffix, (".csv", ".json")
-        )
+    check_name("--profile", "profile", profile, ("equations", "published"))
+    if output:
+        check_name(f"--output {output}", "format", output.suffix, (".csv", ".json"))
     check_outputs(output=output)
     if images and not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")
@@ -272,13 +264,12 @@ def _shorten(path: Path, checkout: Path) -> str:
     """Return a path as a study of the checkout names it: relative if it lies in the checkout, else
     absolute.
     """
-    path = path.resolve()
-    return str(path.relative_to(checkout) if path.is_relative_to(checkout) else path)
+    return str(shorten_path(path.resolve(), checkout))
 
 
 def _choose_data(
     on: str, images: Path | None, specs: Sequence[ModelSpec], checkout: Path
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, Settings]:
     """Return a short name of the data, and the keys of the study that describe them.
 
     Args:
@@ -312,7 +303,7 @@ def _choose_data(
 
 def _describe_file(
     file: Path, images: Path | None, checkout: Path, reads_images: bool
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, Settings]:
     """Return the name of a file of pairs, and its keys of the study; without `images`, they are
     next to the file.
     """
@@ -351,14 +342,14 @@ def _check_pairs(file: Path, images: Path | None) -> None:
                 ) from None
 
 
-def _plan_study(study: Mapping[str, Any]) -> Plan:
+def _plan_study(study: Settings) -> Plan:
     from waltz.plan.plan import Plan
     from waltz.plan.read_study import merge_study, read_study
 
     return Plan.from_study(read_study(merge_study(study, Path("config"))))
 
 
-def _check_study(study: Mapping[str, Any], checkout: Path) -> None:
+def _check_study(study: Settings, checkout: Path) -> None:
     """Refuse a study that Snakemake would refuse, before it is written."""
     from waltz.evaluation.prompting.prompt_files import check_prompts
 
@@ -369,7 +360,7 @@ def _check_study(study: Mapping[str, Any], checkout: Path) -> None:
             check_prompts(plan.models[model], plan.study.profiles)
 
 
-def _describe_cost(study: Mapping[str, Any], on: str, checkout: Path) -> str:
+def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
     """Return a sentence with the number of forward passes that each model needs at most for T-SHAP."""
     from waltz.plan.costs import compute_costs
     from waltz.sources.formats.pairs import read_pairs

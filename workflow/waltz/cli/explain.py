@@ -2,8 +2,10 @@
 explanation.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,12 +27,12 @@ from waltz.cli.explanations import (
     report_options,
     show_explanation,
 )
-from waltz.cli.output import check_outputs, report_errors
+from waltz.cli.output import check_outputs
 from waltz.core.errors import UserError
 from waltz.core.memory import check_address_space
 
 if TYPE_CHECKING:
-    from waltz.explainer.request import Request
+    from waltz.explainer.request import ExplainOptions, Request
     from waltz.model_registry import ModelSpec
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -108,81 +110,77 @@ def explain_command(
     An encoder takes --image and --text. A decoder takes --question, or --image and --text. Ready
     prompts, and the switches of the released code, are for: waltz explain-prompts.
     """
-    with report_errors():
-        check_address_space()
-        # Output files are checked first: a wrong path must not end a computation of minutes.
-        figure_files = list_figure_files(figure)
-        check_outputs(json=as_json, figure=next(iter(figure_files), None))
-        _check_inputs(model, image, text, question)
-        if profile is not None:
-            check_profile(profile)
-        arguments: dict[str, Any] = {
-            "foil": foil,
-            "question": None
-            if question is None
-            else read_text_option("question", question),
-            "labels": None
-            if labels is None
-            else [label.strip() for label in labels.split(",")],
-            "explanation": explanation,
-            "family": family,
-            "prompts": prompts,
-            "max_new_tokens": max_new_tokens,
-            "players": check_players(players),
-            "grid": read_grid(grid),
-            "interactions": interactions,
-            "budget": evaluations,
-        }
-        from waltz.models.resolve_name import (  # torch and transformers take seconds to import
-            resolve_decoder,
-            resolve_encoder,
+    check_address_space()
+    # Output files are checked first: a wrong path must not end a computation of minutes.
+    figure_files = list_figure_files(figure)
+    check_outputs(json=as_json, figure=next(iter(figure_files), None))
+    _check_inputs(model, image, text, question)
+    if profile is not None:
+        check_profile(profile)
+    arguments: ExplainOptions = {
+        "foil": foil,
+        "explanation": explanation,
+        "family": family,
+        "prompts": prompts,
+        "max_new_tokens": max_new_tokens,
+        "interactions": interactions,
+        "budget": evaluations,
+    }
+    if question is not None:
+        arguments["question"] = read_text_option("question", question)
+    if labels is not None:
+        arguments["labels"] = [label.strip() for label in labels.split(",")]
+    arguments["players"] = check_players(players)
+    arguments["grid"] = read_grid(grid)
+    from waltz.models.resolve_name import (  # torch and transformers take seconds to import
+        resolve_decoder,
+        resolve_encoder,
+    )
+
+    # A name that is no decoder's is an encoder's, or unknown.
+    decoder = resolve_decoder(model, tokenizer)
+    spec = decoder or resolve_encoder(model)
+    announce_packages(spec)
+    # A decoder explains its answer after it unless something else is asked; an encoder has no
+    # explanation.
+    if decoder is not None and explanation is None:
+        arguments["explanation"] = "post-hoc"
+    # The default of the profile depends on the model, so options of a profile are checked only
+    # now.
+    if profile is None:
+        profile = _choose_profile(
+            is_decoder=decoder is not None, family=family, interactions=interactions
+        )
+    check_interactions(interactions, profile)
+    if family is not None and profile == "equations":
+        raise UserError(
+            "--family: belongs to --profile published; leave it out, or take that profile"
         )
 
-        # A name that is no decoder's is an encoder's, or unknown.
-        decoder = resolve_decoder(model, tokenizer)
-        spec = decoder or resolve_encoder(model)
-        announce_packages(spec)
-        # A decoder explains its answer after it unless something else is asked; an encoder has no
-        # explanation.
-        if decoder is not None and explanation is None:
-            arguments["explanation"] = "post-hoc"
-        # The default of the profile depends on the model, so options of a profile are checked only
-        # now.
-        if profile is None:
-            profile = _choose_profile(
-                is_decoder=decoder is not None, family=family, interactions=interactions
-            )
-        if interactions:
-            check_interactions(profile)
-        if family is not None and profile == "equations":
-            raise UserError(
-                "--family: belongs to --profile published; leave it out, or take that profile"
-            )
+    import torch
 
-        import torch
+    from waltz.core.devices import lease_device
+    from waltz.explainer.arguments import read_image
+    from waltz.explainer.explainer import Explainer
+    from waltz.explainer.request import Request
 
-        from waltz.core.devices import lease_device
-        from waltz.explainer.arguments import read_image
-        from waltz.explainer.explainer import Explainer
-        from waltz.explainer.request import Request
-
-        with report_options():
-            # Image and arguments are checked before the model, whose loading takes longer.
-            picture = None if image is None else read_image(image)
-            _check_request(Request(picture, text, **arguments), spec)
-        with (
-            lease_device(spec.gpus, torch.get_num_threads()) as device,
-            report_options(),
-        ):
-            explainer = Explainer(
-                spec,
-                device=device.name,
-                profile=profile,
-                estimator=estimator,
-                seed=seed,
-            )
-            result = explainer.explain(picture, text, **arguments)
-        show_explanation(result, as_json, figure_files)
+    with report_options():
+        # Image and arguments are checked before the model, whose loading takes longer.
+        picture = None if image is None else read_image(image)
+        _check_request(Request(picture, text, **arguments), spec)
+    with (
+        lease_device(spec.gpus, torch.get_num_threads()) as device,
+        report_options(),
+    ):
+        explainer = Explainer(
+            spec,
+            device=device.name,
+            profile=profile,
+            estimator=estimator,
+            seed=seed,
+        )
+        result = explainer.explain(picture, text, **arguments)
+    show_explanation(result, as_json, figure_files)
 
 
 def _check_inputs(
@@ -222,7 +220,7 @@ def _choose_profile(is_decoder: bool, family: str | None, interactions: bool) ->
     return "published"
 
 
-def _check_request(request: "Request", spec: "ModelSpec") -> None:
+def _check_request(request: Request, spec: ModelSpec) -> None:
     """Refuse arguments that do not fit the kind of the model.
 
     Raises:

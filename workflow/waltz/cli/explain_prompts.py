@@ -2,7 +2,7 @@
 released code.
 """
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,8 +25,8 @@ from waltz.cli.explanations import (
     report_options,
     show_explanation,
 )
-from waltz.cli.output import check_outputs, report_errors
-from waltz.core.errors import UserError, build_name_error
+from waltz.cli.output import check_outputs
+from waltz.core.errors import UserError, check_name
 from waltz.core.memory import check_address_space
 
 if TYPE_CHECKING:
@@ -34,15 +34,50 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 OPTION_PROFILES = {
-    "max-evals": "published",
-    "mask-id": "published",
-    "keep-ids": "published",
+    "max_evals": "published",
+    "mask_id": "published",
+    "keep_ids": "published",
     "family": "published",
     "estimator": "equations",
     "evaluations": "equations",
     "value": "equations",
 }
-"""Options that exist in only one profile, with that profile."""
+"""Profile of each option in `ProfileOptions`."""
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """Options that exist in only one profile, as the command line holds them; None if absent.
+
+    Attributes:
+        max_evals: Budgets, such as 600,700.
+        mask_id: Id of a masked token.
+        keep_ids: Ids that are never masked, such as 1,32000.
+        family: Family of prompts whose rules hold.
+        estimator: Estimator of the Shapley values.
+        evaluations: Largest number of coalitions per prompt.
+        value: What is explained of a token.
+    """
+
+    max_evals: str | None
+    mask_id: int | None
+    keep_ids: str | None
+    family: str | None
+    estimator: str | None
+    evaluations: int | None
+    value: str | None
+
+    def check(self, profile: str) -> None:
+        """Refuse options that belong to the other profile.
+
+        Raises:
+            UserError: Such an option is present.
+        """
+        for name, option_profile in OPTION_PROFILES.items():
+            if getattr(self, name) is not None and option_profile != profile:
+                raise UserError(
+                    f"--{name.replace('_', '-')}: belongs to --profile {option_profile} (got {profile}); leave it out"
+                )
 
 
 # Typer declares options as parameters.
@@ -138,82 +173,62 @@ def explain_prompts_command(
     The profile published has the switches of the released code of CC-SHAP. A question without
     prompts of one's own is for: waltz explain.
     """
-    with report_errors():
-        check_address_space()
-        figure_files = list_figure_files(figure)
-        # Everything that needs no model is checked before torch is imported and a model is loaded.
-        check_outputs(json=as_json, figure=next(iter(figure_files), None))
-        check_profile(profile)
-        if interactions:
-            check_interactions(profile)
-        # Options of one profile alone, by their names on the command line.
-        settings_options = {
-            "max-evals": max_evals,
-            "mask-id": mask_id,
-            "keep-ids": keep_ids,
-            "family": family,
-            "estimator": estimator,
-            "evaluations": evaluations,
-            "value": value,
-        }
-        _check_profile_options(profile, settings_options)
-        answer_text = read_text_option("prompt-answer", prompt_answer)
-        explanation_text = read_text_option("prompt-explanation", prompt_explanation)
-        text_players, patch_grid = check_players(players), read_grid(grid)
-        # Torch and transformers take seconds to import.
-        from waltz.models.resolve_name import (
-            resolve_decoder,
+    check_address_space()
+    figure_files = list_figure_files(figure)
+    # Everything that needs no model is checked before torch is imported and a model is loaded.
+    check_outputs(json=as_json, figure=next(iter(figure_files), None))
+    check_profile(profile)
+    check_interactions(interactions, profile)
+    options = ProfileOptions(
+        max_evals, mask_id, keep_ids, family, estimator, evaluations, value
+    )
+    options.check(profile)
+    answer_text = read_text_option("prompt-answer", prompt_answer)
+    explanation_text = read_text_option("prompt-explanation", prompt_explanation)
+    text_players, patch_grid = check_players(players), read_grid(grid)
+    # Torch and transformers take seconds to import.
+    from waltz.models.resolve_name import resolve_decoder
+
+    # Only decoders read prompts.
+    spec = resolve_decoder(model, tokenizer)
+    if spec is None:
+        raise UserError(
+            f"--model: {model} is no decoder (expected a model that generates text); name another"
         )
+    announce_packages(spec)
+    settings = _build_settings(profile, seed, interactions, options)
 
-        # Only decoders read prompts.
-        spec = resolve_decoder(model, tokenizer)
-        if spec is None:
-            raise UserError(
-                f"--model: {model} is no decoder (expected a model that generates text); name another"
-            )
-        announce_packages(spec)
-        settings = _build_settings(profile, seed, interactions, settings_options)
+    import torch
 
-        import torch
+    from waltz.core.devices import lease_device
+    from waltz.explainer.explainer import Explainer
+    from waltz.explainer.queries import ReadyPrompts
 
-        from waltz.core.devices import lease_device
-        from waltz.explainer.explainer import Explainer
-        from waltz.explainer.queries import ReadyPrompts
-
-        query = ReadyPrompts(
-            answer_text,
-            suffix_answer,
-            explanation_text,
-            suffix_explanation,
-            greedy=greedy_target,
-            family=family,
+    query = ReadyPrompts(
+        answer_text,
+        suffix_answer,
+        explanation_text,
+        suffix_explanation,
+        greedy=greedy_target,
+        family=family,
+    )
+    with (
+        lease_device(spec.gpus, torch.get_num_threads()) as device,
+        report_options(),
+    ):
+        result = Explainer(spec, device=device.name).explain_query(
+            query,
+            settings,
+            image=image,
+            max_new_tokens=max_new_tokens,
+            players=text_players,
+            grid=patch_grid,
         )
-        with (
-            lease_device(spec.gpus, torch.get_num_threads()) as device,
-            report_options(),
-        ):
-            result = Explainer(spec, device=device.name).explain_query(
-                query,
-                settings,
-                image=image,
-                max_new_tokens=max_new_tokens,
-                players=text_players,
-                grid=patch_grid,
-            )
-        show_explanation(result, as_json, figure_files)
-
-
-def _check_profile_options(profile: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that belong to the other profile."""
-    for option, option_profile in OPTION_PROFILES.items():
-        if options[option] is not None and option_profile != profile:
-            raise UserError(
-                f"--{option}: belongs to --profile {option_profile} (got {profile}); leave it out"
-            )
+    show_explanation(result, as_json, figure_files)
 
 
 def _build_settings(
-    profile: str, seed: int, interactions: bool, options: Mapping[str, Any]
+    profile: str, seed: int, interactions: bool, options: ProfileOptions
 ) -> "PromptSettings":
     """Return the settings of the attribution; an absent option keeps the default of
     `PromptSettings`.
@@ -232,20 +247,18 @@ def _build_settings(
             f"--seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another"
         )
     # Names are checked here: the error shall name the option, not the argument.
-    for option, known in (
-        ("estimator", ("auto", *COALITION_ESTIMATORS)),
-        ("value", tuple(OUTCOMES)),
-    ):
-        name = options[option]
-        if name is not None and name not in known:
-            raise build_name_error(f"--{option}", option, name, known)
+    if options.estimator is not None:
+        estimators = ("auto", *COALITION_ESTIMATORS)
+        check_name("--estimator", "estimator", options.estimator, estimators)
+    if options.value is not None:
+        check_name("--value", "value", options.value, tuple(OUTCOMES))
     settings: dict[str, Any] = {
-        "estimator": options["estimator"],
-        "evaluations": options["evaluations"],
-        "value": options["value"],
-        "masked_id": options["mask-id"],
-        "budgets": _read_numbers("max-evals", options["max-evals"]),
-        "unmasked_ids": _read_numbers("keep-ids", options["keep-ids"]),
+        "estimator": options.estimator,
+        "evaluations": options.evaluations,
+        "value": options.value,
+        "masked_id": options.mask_id,
+        "budgets": _read_numbers("max-evals", options.max_evals),
+        "unmasked_ids": _read_numbers("keep-ids", options.keep_ids),
     }
     # Absent options are left out, so that the defaults of the dataclass hold.
     named_settings = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.core.errors import UserError, build_name_error
+from waltz.core.errors import UserError, check_name
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -94,13 +94,12 @@ def report_options() -> Iterator[None]:
 
 def check_profile(name: str) -> None:
     """Refuse an unknown profile before torch is imported, which takes seconds."""
-    if name not in PROFILES:
-        raise build_name_error("--profile", "profile", name, PROFILES)
+    check_name("--profile", "profile", name, PROFILES)
 
 
-def check_interactions(profile: str) -> None:
+def check_interactions(interactions: bool, profile: str) -> None:
     """Refuse interactions in a profile that does not define them, before a model is loaded."""
-    if profile == "published":
+    if interactions and profile == "published":
         raise UserError(
             f"--interactions: profile {profile} defines none; take --profile equations"
         )
@@ -177,10 +176,7 @@ def check_players(players: str) -> str:
     """
     from waltz.attribution.own_players import TOKEN, WORDS
 
-    if players not in (TOKEN, WORDS):
-        raise build_name_error(
-            "--players", "kind of text player", players, (TOKEN, WORDS)
-        )
+    check_name("--players", "kind of text player", players, (TOKEN, WORDS))
     return players
 
 
@@ -195,10 +191,7 @@ def list_figure_files(path: Path | None) -> list[Path]:
         return []
     if not path.suffix:
         return [path.with_suffix(form) for form in FIGURE_FORMATS]
-    if path.suffix not in FIGURE_FORMATS:
-        raise build_name_error(
-            f"--figure {path}", "format", path.suffix, FIGURE_FORMATS
-        )
+    check_name(f"--figure {path}", "format", path.suffix, FIGURE_FORMATS)
     return [path]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from waltz.cli.output import report_errors, show_error
+from waltz.cli.output import show_error
 from waltz.core.errors import UserError
 from waltz.core.memory import check_address_space
 from waltz.core.text_diff import Span, fold_text, slice_span
@@ -43,18 +43,15 @@ def foil_command(
     """
     # Bytes are read and decoded line by line, so that an error can name its line.
     texts = _read_lines(sys.stdin.buffer) if text == "-" else [text]
-    with report_errors():
-        if not fold_text(text):
-            raise UserError(f"text: empty (got {text!r}, expected words); write a text")
-        check_address_space()
-        # spaCy takes seconds to import.
-        from waltz.foils.single_text import (
-            build_from_texts,
-        )
+    if not fold_text(text):
+        raise UserError(f"text: empty (got {text!r}, expected words); write a text")
+    check_address_space()
+    # spaCy takes seconds to import.
+    from waltz.foils.single_text import build_from_texts
 
-        for source_text, candidates in build_from_texts(instrument, texts):
-            for candidate in candidates:
-                _print_candidate(source_text, candidate, as_json)
+    for source_text, candidates in build_from_texts(instrument, texts):
+        for candidate in candidates:
+            _print_candidate(source_text, candidate, as_json)
 
 
 def _print_candidate(
@@ -74,12 +71,9 @@ def _print_candidate(
         )
         return
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"source_text": source_text, **_get_fields(candidate)},
-                ensure_ascii=False,
-            )
-        )
+        fields = {name: getattr(candidate, name) for name in FIELDS}
+        content = {"source_text": source_text, **fields}
+        typer.echo(json.dumps(content, ensure_ascii=False))
         return
     caption = _mark(candidate.caption, candidate.caption_span)
     typer.echo(f"{caption}\n{_mark(candidate.foil, candidate.foil_span)}\n")
@@ -101,10 +95,6 @@ def _read_lines(file: BinaryIO) -> Iterator[str]:
             ) from None
         if text:
             yield text
-
-
-def _get_fields(candidate: Candidate) -> dict[str, Any]:
-    return {name: getattr(candidate, name) for name in FIELDS}
 
 
 def _mark(text: str, span: Span) -> str:

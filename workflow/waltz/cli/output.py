@@ -4,6 +4,7 @@ import csv
 import errno
 import io
 import os
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from waltz.core.errors import UserError, find_closest, get_first_line, list_names
+from waltz.core.errors import (
+    UserError,
+    find_closest,
+    get_first_line,
+    list_names,
+    suggest_name,
+)
 from waltz.core.files.atomic import write_text
+from waltz.core.redaction import hide_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,31 +31,29 @@ WIDTH = 240
 """Number of characters in a line if the output is not a terminal."""
 
 
-@contextmanager
-def report_errors(output: str | Path = "standard output") -> Iterator[None]:
-    """Show a UserError or an error of the system in one line, and exit with status 1.
+def describe_error(error: Exception) -> str:
+    """Return one line about an error that the user can correct, or about an error of the system;
+    the traceback of any other error, without secrets.
+    """
+    if isinstance(error, UserError):
+        return f"waltz: {error}"
+    if isinstance(error, OSError):
+        return f"waltz: {_describe_system_error(error, 'standard output')}"
+    return hide_secrets("".join(traceback.format_exception(error))).rstrip()
 
-    Args:
-        output: Name of the output, for errors that do not name a file.
-    Raises:
-        typer.Exit: The block raised such an error.
+
+@contextmanager
+def name_output(output: Path) -> Iterator[None]:
+    """Turn an error of the system in the block into a UserError, which names the output if the
+    error names no file.
     """
     try:
         yield
-    except UserError as error:
-        show_error(error)
-        raise typer.Exit(1) from None
     except OSError as error:
-        # The reader has ended, as `head` does; click ends without a word.
-        if error.errno == errno.EPIPE:
-            raise
-        show_error(describe_system_error(error, output))
-        raise typer.Exit(1) from None
+        raise UserError(_describe_system_error(error, output)) from None
 
 
-def describe_system_error(
-    error: OSError, output: str | Path = "standard output"
-) -> str:
+def _describe_system_error(error: OSError, output: str | Path) -> str:
     """Return one line about an error of the system.
 
     Args:
@@ -55,24 +61,24 @@ def describe_system_error(
         output: Name of the command's output, for an error of writing that does not name a file.
     """
     if error.filename is not None:
-        name = (
-            os.fsdecode(error.filename)
-            if isinstance(error.filename, bytes)
-            else error.filename
-        )
+        name = error.filename
+        if isinstance(name, bytes):
+            name = os.fsdecode(name)
         return f"{name}: cannot be read or written: {error.strerror}; check the path, its permissions and its disk"
     if error.errno in WRITING_ERRORS:
         return f"{output}: cannot be written: {error.strerror}; write to another place"
     return f"{type(error).__name__}: {get_first_line(error)}"
 
 
-def check_inputs(*files: Path) -> None:
+def check_inputs(*files: Path | None) -> None:
     """Refuse files and folders that do not exist, before torch is imported, which takes seconds.
 
+    Args:
+        *files: Files and folders; None for an absent option.
     Raises:
         UserError: A file or folder does not exist.
     """
-    for file in files:
+    for file in filter(None, files):
         if not file.exists():
             raise UserError(f"{file}: no such file or folder; correct the path")
 
@@ -139,11 +145,10 @@ def suggest_run(study: str, results: Path, built: str = "tables") -> str:
     closest, hint = study, ""
     if study not in known:
         closest = find_closest(study, sorted(known))
-        if closest:
-            hint = f" (did you mean {closest!r}?)"
+        hint = suggest_name(study, sorted(known))
     # Four endings: the study meant has the result, it is to be run, others have the result, none
     # has.
-    if closest and closest in with_result:
+    if closest in with_result:
         return hint
     if closest:
         return f"{hint}; run: snakemake --cores 2 --config study={closest}"

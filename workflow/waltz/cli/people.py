@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.output import report_errors, write_csv
+from waltz.cli.output import write_csv
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
     from waltz.benchmark.people.writing import Rows
     from waltz.benchmark.votes import AnnotatorQuality
-    from waltz.core.layout import Layout
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -76,12 +75,9 @@ def export_command(
     """Write the task files of a benchmark's kept items."""
     from waltz.benchmark.people.platforms import export_tasks
 
-    with report_errors():
-        # Rejected candidates are in the file as well; people see only items.
-        kept_items = [item for item in _read_benchmark(items) if item["kept"]]
-        files = export_tasks(
-            kept_items, platform, folder, image_prefix, seed, annotators
-        )
+    # Rejected candidates are in the file as well; people see only items.
+    kept_items = [item for item in _read_benchmark(items) if item["kept"]]
+    files = export_tasks(kept_items, platform, folder, image_prefix, seed, annotators)
     _list_files(files)
 
 
@@ -113,18 +109,15 @@ def import_command(
     from waltz.benchmark import votes
     from waltz.benchmark.people.platforms import import_annotations
 
-    with report_errors():
-        if drop_poor and gold is None:
-            raise UserError(
-                "--drop-poor needs --gold, the ids of items whose caption is known to be right"
-            )
-        benchmark = _read_benchmark(items)
-        imported = import_annotations(results, platform, benchmark, seed)
-        gold_ids = (
-            _read_gold_ids(gold, {item["item_id"] for item in benchmark})
-            if gold
-            else set()
+    if drop_poor and gold is None:
+        raise UserError(
+            "--drop-poor needs --gold, the ids of items whose caption is known to be right"
         )
+    benchmark = _read_benchmark(items)
+    imported = import_annotations(results, platform, benchmark, seed)
+    gold_ids: set[str] = set()
+    if gold:
+        gold_ids = _read_gold_ids(gold, {item["item_id"] for item in benchmark})
     annotations: Sequence[Mapping[str, str]] = imported.annotations
     # Answers may be skipped by the import, and below because their annotator is unreliable.
     skipped = list(imported.skipped)
@@ -149,14 +142,11 @@ def import_command(
     kept_ids = {item["item_id"] for item in benchmark if item["kept"]}
     incomplete = votes.count_missing_answers(annotations, kept_ids, annotators)
     agreement = votes.compute_agreement(annotations)
-    alpha = (
-        f"no alpha: {agreement.reason}"
-        if agreement.alpha is None
-        else f"alpha {agreement.alpha:.3f}"
-    )
-    valid = sum(
-        vote["valid"] for vote in votes.count_votes(annotations, valid_votes).values()
-    )
+    alpha = f"no alpha: {agreement.reason}"
+    if agreement.alpha is not None:
+        alpha = f"alpha {agreement.alpha:.3f}"
+    counted_votes = votes.count_votes(annotations, valid_votes).values()
+    valid = sum(vote["valid"] for vote in counted_votes)
     typer.echo(
         f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}"
     )
@@ -194,10 +184,9 @@ def export_captions_command(
     """Write doccano's task: describe the images of CV-Probes without their verbs."""
     from waltz.benchmark.people.writing import export_caption_tasks
 
-    with report_errors():
-        files = export_caption_tasks(
-            _read_images_to_describe(captions), folder, image_prefix, seed, annotators
-        )
+    files = export_caption_tasks(
+        _read_images_to_describe(captions), folder, image_prefix, seed, annotators
+    )
     _list_files(files)
 
 
@@ -209,8 +198,7 @@ def import_captions_command(
     from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
     from waltz.benchmark.people.writing import import_captions
 
-    with report_errors():
-        imported = import_captions(results, _read_images_to_describe(captions), seed)
+    imported = import_captions(results, _read_images_to_describe(captions), seed)
     # plain_image stays empty here; people or `find-images` fill it in.
     rows = [
         {
@@ -259,9 +247,8 @@ def find_images_command(
     """
     from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
 
-    with report_errors():
-        rows = _read_written_captions(written)
-        _fill_in_images(rows, images, model, revision)
+    rows = _read_written_captions(written)
+    _fill_in_images(rows, images, model, revision)
     write_csv(written, WRITTEN_COLUMNS, rows)
     typer.echo(f"{len(rows)} captions with a plain image: {written}")
 
@@ -279,10 +266,9 @@ def export_checks_command(
     """
     from waltz.benchmark.people.writing import export_checks
 
-    with report_errors():
-        files = export_checks(
-            _read_images_to_check(items), folder, image_prefix, seed, annotators
-        )
+    files = export_checks(
+        _read_images_to_check(items), folder, image_prefix, seed, annotators
+    )
     _list_files(files)
 
 
@@ -294,8 +280,7 @@ def import_checks_command(
     from waltz.benchmark.cv_probes import CHECK_COLUMNS
     from waltz.benchmark.people.writing import import_checks
 
-    with report_errors():
-        imported = import_checks(results, _read_images_to_check(items), seed)
+    imported = import_checks(results, _read_images_to_check(items), seed)
     columns = ("image", "caption", "annotator", "reason")
     _write_answers(output, CHECK_COLUMNS, imported.rows, columns, imported.skipped)
     typer.echo(f"{len(imported.rows)} answers: {output}")
@@ -307,20 +292,14 @@ def _list_files(files: Sequence[Path]) -> None:
 
 
 def _read_benchmark(path: Path) -> list[dict[str, Any]]:
+    from waltz.core.files import parquet
     from waltz.core.schema import BENCHMARK
 
     if not path.is_file():
         raise UserError(
             f"{path}: no such file; build the benchmark, or name one of results/<study>/benchmark"
         )
-    return _read_rows(path, BENCHMARK)
-
-
-def _read_rows(path: Path, layout: Layout) -> list[dict[str, Any]]:
-    from waltz.core.files import parquet
-
-    rows: list[dict[str, Any]] = parquet.read_rows(path, layout)
-    return rows
+    return parquet.read_rows(path, BENCHMARK)
 
 
 def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
@@ -345,16 +324,17 @@ def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
 
 
 def _read_images_to_describe(path: Path) -> Rows:
-    from waltz.core.schema import PROBE_CAPTIONS
+    from waltz.core.records import read_records
+    from waltz.core.schema import ProbeCaptionRecord
     from waltz.foils.english.wordnet import read_verbs
 
     verbs = read_verbs()
     captions_by_image: dict[tuple[str, str], dict[str, None]] = {}
-    for row in _read_rows(path, PROBE_CAPTIONS):
+    for record in read_records(path, ProbeCaptionRecord):
         # A dict instead of a list: each caption of an image is shown once, in order.
-        captions = captions_by_image.setdefault((row["image"], row["verb"]), {})
-        if row["caption"]:
-            captions[row["caption"]] = None
+        captions = captions_by_image.setdefault((record.image, record.verb), {})
+        if record.caption:
+            captions[record.caption] = None
     return [
         {"image": image, "verb": verbs[verb].base, "captions": "\n".join(captions)}
         for (image, verb), captions in captions_by_image.items()
@@ -363,14 +343,14 @@ def _read_images_to_describe(path: Path) -> Rows:
 
 def _read_images_to_check(path: Path) -> Rows:
     """Return each pair of a plain image and an original caption once."""
-    from waltz.core.schema import CONDITIONS
+    from waltz.core.records import read_records
+    from waltz.core.schema import ProbeRecord
 
-    # Simplified captions are derived from original ones, so only the latter are checked.
-    pairs = dict.fromkeys(
-        (row["image"], row["caption"])
-        for row in _read_rows(path, CONDITIONS)
-        if row["image_kind"] == "plain" and row["form"] == "original"
-    )
+    pairs: dict[tuple[str, str], None] = {}
+    for record in read_records(path, ProbeRecord):
+        # Simplified captions are derived from original ones, so only the latter are checked.
+        if record.image_kind == "plain" and record.form == "original":
+            pairs[record.image, record.caption] = None
     return [{"image": image, "caption": caption} for image, caption in pairs]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console, report_errors
+from waltz.cli.output import create_console
 from waltz.cli.run.checkout import (
     CONFIG,
     find_checkout,
@@ -36,12 +36,11 @@ def plan_command(
     """Print each model run that a study plans: its stage, data set, shards and file, or why it is
     skipped.
     """
-    with report_errors():
-        # A file is relative to the current folder, so its path is made absolute before the folder
-        # changes.
-        located = locate_study(study)
-        with chdir(find_checkout()):
-            rows, jobs = _build_rows(located)
+    # A file is relative to the current folder, so its path is made absolute before the folder
+    # changes.
+    located = locate_study(study)
+    with chdir(find_checkout()):
+        rows, jobs = _build_rows(located)
     if as_json:
         typer.echo(json.dumps(list(map(asdict, rows)), indent=2, ensure_ascii=False))
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import check_outputs, create_console, report_errors
+from waltz.cli.output import check_outputs, create_console
 from waltz.cli.run.checkout import (
     CONFIG,
     find_checkout,
@@ -55,15 +55,14 @@ def preflight_command(
     """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if
     something would fail.
     """
-    with report_errors():
-        check_outputs(json=output)
-        # Paths are made absolute before the folder changes to the checkout.
-        target = output.resolve() if output else None
-        located = [locate_study(study) for study in studies or []]
-        with chdir(find_checkout()):
-            checks = _check(located, profile, timeout)
-        if target:
-            _write_json(target, checks)
+    check_outputs(json=output)
+    # Paths are made absolute before the folder changes to the checkout.
+    target = output.resolve() if output else None
+    located = list(map(locate_study, studies or []))
+    with chdir(find_checkout()):
+        checks = _check(located, profile, timeout)
+    if target:
+        _write_json(target, checks)
     _print_checks(checks)
     if any(check.state == "failure" for check in checks):
         raise typer.Exit(1)
@@ -137,11 +136,10 @@ def _print_checks(checks: Sequence[Check]) -> None:
     from waltz.preflight.checks import State
 
     table = Table("state", "what", "name", "found; what to do")
-    # States are declared from the best to the worst.
-    for state in State:
-        for check in checks:
-            if check.state is state:
-                table.add_row(state.value, check.subject, check.name, check.finding)
+    # States are declared from the best to the worst; checks of one state keep their order.
+    states = list(State)
+    for check in sorted(checks, key=lambda check: states.index(check.state)):
+        table.add_row(check.state.value, check.subject, check.name, check.finding)
     create_console().print(table)
     n_checks = Counter(check.state for check in checks)
     counts = [f"{n_checks[state]} {state.value}" for state in State]

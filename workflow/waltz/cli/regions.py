@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import check_inputs, report_errors, show_error
+from waltz.cli.output import check_inputs, show_error
 from waltz.core.errors import UserError
 from waltz.core.memory import check_address_space
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, VILBERT_DETECTOR_KIND
@@ -56,15 +56,14 @@ def regions_command(
     ] = DETECTOR_KIND,
 ) -> None:
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
-    with report_errors():
-        check_address_space()
-        # Options and files are checked before torch is imported, which takes seconds.
-        if kind not in DETECTOR_CONFIGS:
-            raise UserError(
-                f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}"
-            )
-        check_inputs(model, *image, *([config] if config else []))
-        complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
+    check_address_space()
+    # Options and files are checked before torch is imported, which takes seconds.
+    if kind not in DETECTOR_CONFIGS:
+        raise UserError(
+            f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}"
+        )
+    check_inputs(model, *image, config)
+    complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
     if not complete:
         raise typer.Exit(1)
 

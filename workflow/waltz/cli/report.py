@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from waltz.cli.output import find_newest_study, report_errors, suggest_run
+from waltz.cli.output import find_newest_study, suggest_run
 from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
 from waltz.core.errors import UserError
 
@@ -29,14 +29,11 @@ def report_command(
     ] = None,
 ) -> None:
     """Print the path of a study's page, or open it."""
-    with report_errors():
-        folder = find_results(results)
-        study = study or find_newest_study(folder)
-        page = folder / study / "reporting" / "report.html"
-        if not page.is_file():
-            raise UserError(
-                f"{page}: no such page{suggest_run(study, folder, page.name)}"
-            )
+    folder = find_results(results)
+    study = study or find_newest_study(folder)
+    page = folder / study / "reporting" / "report.html"
+    if not page.is_file():
+        raise UserError(f"{page}: no such page{suggest_run(study, folder, page.name)}")
     typer.echo(page)
     # A browser opens the page by its URL, which needs the absolute path.
     if show:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import check_inputs, check_outputs, report_errors
+from waltz.cli.output import check_inputs, check_outputs, name_output
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 from waltz.core.memory import check_address_space
@@ -44,19 +44,22 @@ def score_command(
     """
     import numpy as np
 
-    with report_errors(out):
-        check_address_space()
-        if kind not in KINDS:
-            raise UserError(
-                f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}"
-            )
-        check_outputs(out=out)
-        check_inputs(model, *([config] if config else []))
-        arrays = _read_arrays(inputs)
-        logits = _compute_logits(model, kind, config, arrays)
-        # The file appears only when it is complete.
-        with replace_file(out) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **logits)
+    check_address_space()
+    if kind not in KINDS:
+        raise UserError(
+            f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}"
+        )
+    check_outputs(out=out)
+    check_inputs(model, config)
+    arrays = _read_arrays(inputs)
+    logits = _compute_logits(model, kind, config, arrays)
+    # The file appears only when it is complete.
+    with (
+        name_output(out),
+        replace_file(out) as temporary,
+        temporary.open("wb") as file,
+    ):
+        np.savez(file, allow_pickle=False, **logits)
     shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in logits.items())
     typer.echo(f"{out}: {shapes}")
 
@@ -68,15 +71,11 @@ def _compute_logits(
     from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
     from waltz.models.networks.array_inputs import compute_logits
 
-    settings: Mapping[str, Any] | None = (
-        None if config is None else read_settings(config)
-    )
+    settings = None if config is None else read_settings(config)
     # A language model is one .gguf file; other kinds may be given as a folder with the checkpoint.
-    file = (
-        model
-        if kind == "text"
-        else find_checkpoint_file(ModelSpec("", kind, str(model)))
-    )
+    file = model
+    if kind != "text":
+        file = find_checkpoint_file(ModelSpec("", kind, str(model)))
     return compute_logits(file, settings, inputs, kind)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console, find_newest_study, report_errors
+from waltz.cli.output import create_console, find_newest_study
 from waltz.cli.run.checkout import (
     CONFIG,
     find_checkout,
@@ -20,6 +20,7 @@ from waltz.cli.run.checkout import (
     start_snakemake,
 )
 from waltz.core.errors import UserError, suggest_or_list
+from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.core.run_lock import StudyRun
@@ -43,7 +44,7 @@ def status_command(
     """
     if study:
         study = locate_study(study)
-    with report_errors(), chdir(find_checkout()):
+    with chdir(find_checkout()):
         from waltz.core.run_lock import read_last_run
         from waltz.plan.plan import Plan
         from waltz.plan.read_study import read_study_files
@@ -59,7 +60,8 @@ def status_command(
         # Snakemake decides which files are up to date; the logs say which jobs run or failed.
         summary = _read_summary([*options, "--summary", "--", *targets])
         progress = find_progress(summary, Path(plan.results), Path("logs") / name, run)
-        _print_run(f"{name} ({', '.join([*map(str, files), *targets])})", progress, run)
+        origin = ", ".join([*map(str, files), *targets])
+        typer.echo(f"study {name} ({origin}): {_describe_state(progress, run)}")
         _print_progress(progress, plan.skipped)
         _print_advice(
             name,
@@ -87,11 +89,10 @@ def _find_files(study: str | None) -> list[Path]:
         return [Path(study)]
     name = study or find_last_study() or find_newest_study(RESULTS)
     run = read_last_run(name)
-    if run:
-        run_files = [Path(file) for file in run.files]
-        # Files of the last run may have been deleted or moved since.
-        if run_files and all(file.is_file() for file in run_files):
-            return [_shorten(file) for file in run_files]
+    run_files = [] if run is None else [Path(file) for file in run.files]
+    # Files of the last run may have been deleted or moved since.
+    if run_files and all(map(Path.is_file, run_files)):
+        return [shorten_path(file, Path.cwd()) for file in run_files]
     named_file = CONFIG / f"{name}.yaml"
     if named_file.is_file():
         return [named_file]
@@ -101,24 +102,13 @@ def _find_files(study: str | None) -> list[Path]:
     )
 
 
-def _shorten(file: Path) -> Path:
-    """Return a path relative to the current folder if the file lies in that folder; else the path
-    as it is.
-    """
-    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-
-
 def _name_study(name: str, files: list[Path]) -> list[str]:
     """Return the options that name a study to Snakemake."""
     # A study with its own file in config/ can be named; others are passed as files.
-    is_named = [file.resolve() for file in files] == [
-        (CONFIG / f"{name}.yaml").resolve()
-    ]
-    return (
-        ["--config", f"study={name}"]
-        if is_named
-        else ["--configfile", *map(str, files)]
-    )
+    named_file = CONFIG / f"{name}.yaml"
+    if list(map(Path.resolve, files)) == [named_file.resolve()]:
+        return ["--config", f"study={name}"]
+    return ["--configfile", *map(str, files)]
 
 
 def _read_summary(arguments: list[str]) -> str:
@@ -135,22 +125,17 @@ def _read_summary(arguments: list[str]) -> str:
     return result.stdout
 
 
-def _print_run(title: str, progress: Progress, run: StudyRun | None) -> None:
-    typer.echo(f"study {title}: {_describe_state(progress, run)}")
-
-
 def _describe_state(progress: Progress, run: StudyRun | None) -> str:
-    # The lock of a run on another machine cannot be checked, so such a run may go on or have been
-    # killed.
-    if run and run.goes_on:
+    if run is None:
+        return "done" if _is_done(progress) else "not run yet"
+    if run.goes_on:
         return f"running ({run.owner})"
-    if run and run.may_go_on:
+    # The lock of a run on another machine cannot be checked.
+    if run.may_go_on:
         return f"running, or killed on its machine, which cannot be seen from here ({run.owner})"
     if _is_done(progress):
         return "done"
-    if run:
-        return f"not done; its last run ended ({run.owner})"
-    return "not run yet"
+    return f"not done; its last run ended ({run.owner})"
 
 
 def _is_done(progress: Progress) -> bool:
@@ -195,10 +180,10 @@ def _print_advice(
                 f"next     waltz report {name} --open; waltz tables --study {name}"
             )
         return
-    # A run that goes on needs no command; one that may have been killed needs its description.
+    if run and run.goes_on:
+        return  # it needs no command
     if run and run.may_go_on:
-        if not run.goes_on:
-            typer.echo(f"next     {run.describe()}")
+        typer.echo(f"next     {run.describe()}")
         return
     if targets:
         command = " ".join([command, "--", *targets])

@@ -13,11 +13,10 @@ import typer
 from waltz.cli.output import (
     create_console,
     find_newest_study,
-    report_errors,
     suggest_run,
 )
 from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
-from waltz.core.errors import UserError, build_name_error, find_closest
+from waltz.core.errors import UserError, check_name, suggest_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,21 +63,21 @@ def tables_command(
     """List the tables that a study built and print its headline table, or print the tables that are
     named.
     """
-    with report_errors():
-        folder = find_results(results)
-        study = study or find_newest_study(folder)
-        tables = find_tables(folder, study)
-        if not tables:
-            raise UserError(
-                f"{folder / study / 'reporting' / 'tables'} holds no tables{suggest_run(study, folder)}"
-            )
-        chosen = [_choose_table(name, list(tables)) for name in ids or ()]
-        profile = choose_profile(profile, tables, study)
+    folder = find_results(results)
+    study = study or find_newest_study(folder)
+    tables = find_tables(folder, study)
+    if not tables:
+        raise UserError(
+            f"{folder / study / 'reporting' / 'tables'} holds no tables{suggest_run(study, folder)}"
+        )
+    chosen = [_choose_table(name, list(tables)) for name in ids or ()]
+    profile = choose_profile(profile, tables, study)
+    tables = select_profile(tables, profile)
     if chosen:
-        _print_tables(chosen, tables, profile, why)
+        _print_tables(chosen, tables, why)
     else:
         _list_tables(tables, study, profile)
-        print_headline(tables, profile, create_console())
+        print_headline(tables, create_console())
 
 
 def find_tables(results: Path, study: str) -> dict[str, list[Cell]]:
@@ -107,12 +106,9 @@ def _choose_table(name: str, tables: Sequence[str]) -> str:
     matches = [table for table in tables if name == table or table.endswith(f"-{name}")]
     if len(matches) == 1:
         return matches[0]
-    advice = ""
-    closest = find_closest(name, tables)
+    advice = suggest_name(name, tables)
     if matches:
         advice = f" (it fits {' and '.join(matches)})"
-    elif closest:
-        advice = f" (did you mean {closest!r}?)"
     raise UserError(f"{name}: no such table{advice}; `waltz tables` lists them")
 
 
@@ -128,26 +124,22 @@ def choose_profile(
     profiles = list(dict.fromkeys(cell.profile for cell in all_cells))
     if profile is None:
         return profiles[0]
-    if profile not in profiles:
-        raise build_name_error(
-            "--profile", f"profile of study {study}", profile, profiles
-        )
+    check_name("--profile", f"profile of study {study}", profile, profiles)
     return profile
 
 
-def _count_values(cells: Sequence[Cell], profile: str) -> tuple[int, int]:
-    """Return the number of a profile's cells that have a value or a text, and the number of all its
-    cells.
-    """
-    filled = total = 0
-    for cell in cells:
-        if cell.profile == profile:
-            total += 1
-            filled += cell.value is not None or bool(cell.text)
-    return filled, total
+def select_profile(
+    tables: dict[str, list[Cell]], profile: str
+) -> dict[str, list[Cell]]:
+    """Return each table with its cells of one profile; a table may have none."""
+    selected = {}
+    for name, cells in tables.items():
+        selected[name] = [cell for cell in cells if cell.profile == profile]
+    return selected
 
 
 def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> None:
+    """Print the id and title of each table, and how many of its cells have a value or a text."""
     from rich.table import Table
 
     from waltz.reporting.tables.declarations import TABLES
@@ -160,33 +152,34 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
         title_justify="left",
     )
     for name, cells in tables.items():
-        values, total = _count_values(cells, profile)
         # A table may lack cells in the profile that is shown.
-        if total:
-            listing.add_row(name, TABLES[name].title, f"{values} of {total}")
+        if cells:
+            filled = sum(cell.value is not None or bool(cell.text) for cell in cells)
+            listing.add_row(name, TABLES[name].title, f"{filled} of {len(cells)}")
     create_console().print(listing)
     typer.echo("print one with: waltz tables ID\n")
 
 
-def print_headline(
-    tables: dict[str, list[Cell]], profile: str, console: Console
-) -> None:
+def print_headline(tables: dict[str, list[Cell]], console: Console) -> None:
     """Print the averages over data sets of the first headline table that has them, with one row for
     each model.
+
+    Args:
+        tables: Cells of one profile by the id of their table.
+        console: The console.
     """
     for name in HEADLINES:
-        averages = _find_averages(tables.get(name, []), profile)
+        averages = _find_averages(tables.get(name, []))
         if averages:
             _print_averages(name, averages, console)
             return
 
 
-def _find_averages(cells: Sequence[Cell], profile: str) -> dict[tuple[str, str], Cell]:
-    """Return the averages over data sets that have a value in a profile, by model and metric."""
+def _find_averages(cells: Sequence[Cell]) -> dict[tuple[str, str], Cell]:
+    """Return the averages over data sets that have a value, by model and metric."""
     averages = {}
     for cell in cells:
-        is_average = (cell.profile, cell.dataset) == (profile, "average")
-        if is_average and cell.value is not None:
+        if cell.dataset == "average" and cell.value is not None:
             averages[cell.model, cell.metric] = cell
     return averages
 
@@ -199,9 +192,9 @@ def _print_averages(
     from waltz.reporting.tables.declarations import TABLES, get_style
     from waltz.reporting.tables.formats import format_cell
 
-    shown_metrics = {metric for _, metric in averages}
+    models, measured_metrics = zip(*averages, strict=True)
     # Metrics in the order of the declaration; those without an average have no column.
-    metrics = [metric for metric in TABLES[name].sources if metric in shown_metrics]
+    metrics = [metric for metric in TABLES[name].sources if metric in measured_metrics]
     headings = [get_style(metric).heading for metric in metrics]
     headline = Table(
         "model",
@@ -209,7 +202,7 @@ def _print_averages(
         title=f"{name}: averages over data sets",
         title_justify="left",
     )
-    for model in dict.fromkeys(model for model, _ in averages):
+    for model in dict.fromkeys(models):
         texts = []
         for metric in metrics:
             cell = averages.get((model, metric))
@@ -219,14 +212,13 @@ def _print_averages(
 
 
 def _print_tables(
-    names: Sequence[str], tables: dict[str, list[Cell]], profile: str, why: bool
+    names: Sequence[str], tables: dict[str, list[Cell]], why: bool
 ) -> None:
     from waltz.reporting.tables.declarations import TABLES
     from waltz.reporting.tables.formats import LEGEND
 
     for name in names:
-        cells = [cell for cell in tables[name] if cell.profile == profile]
-        _print_table(TABLES[name], cells, why)
+        _print_table(TABLES[name], tables[name], why)
     typer.echo(LEGEND)
 
 
@@ -267,13 +259,10 @@ def _print_metric(declaration: Declaration, metric: str, cells: list[Cell]) -> N
         side_metrics=(),
     )
     measured = {cell.model for cell in cells if cell.value is not None}
-    if measured:
-        measured_cells = [cell for cell in cells if cell.model in measured]
-        _print_grid(
-            by_dataset,
-            measured_cells,
-            f"{declaration.title}: {get_style(metric).heading}",
-        )
+    measured_cells = [cell for cell in cells if cell.model in measured]
+    if measured_cells:
+        title = f"{declaration.title}: {get_style(metric).heading}"
+        _print_grid(by_dataset, measured_cells, title)
 
 
 def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None:

@@ -3,7 +3,7 @@
 import difflib
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from waltz.core.redaction import hide_secrets
 
@@ -147,6 +147,16 @@ def build_name_error(
     return UserError(
         f"{location}: unknown {kind} (got {name!r}, expected {list_names(known)}); {advice}"
     )
+
+
+def check_name(location: str, kind: str, name: str, names: Collection[str]) -> None:
+    """Refuse a name that is not among the known names; arguments as of `build_name_error`.
+
+    Raises:
+        UserError: The name is unknown.
+    """
+    if name not in names:
+        raise build_name_error(location, kind, name, names)
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

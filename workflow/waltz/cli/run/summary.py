@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from waltz.cli.output import create_console
-from waltz.cli.tables import choose_profile, print_headline
+from waltz.cli.tables import choose_profile, print_headline, select_profile
 from waltz.reporting.tables.cells import read_cells
 from waltz.reporting.tables.declarations import TABLES
 
@@ -30,14 +30,15 @@ def print_run_summary(
         files: Files that the run was asked for, and files that these needed. Files of earlier runs
             are not shown.
     """
-    csvs, page = _find_tables_and_page(Path(file) for file in files)
+    csvs, page = _find_tables_and_page(map(Path, files))
     # In the order of the report, whatever order the run had.
     tables = {name: read_cells([csvs[name]]) for name in TABLES if name in csvs}
     if not tables and page is None:
         return
     console = create_console(stderr=True)
     if any(tables.values()):
-        print_headline(tables, choose_profile(None, tables, study), console)
+        profile = choose_profile(None, tables, study)
+        print_headline(select_profile(tables, profile), console)
     for line in _describe_tables([csvs[name] for name in tables]):
         console.print(line)
     if page is not None:
@@ -72,11 +73,13 @@ def _describe_tables(csvs: Sequence[Path]) -> list[str]:
 
 def _suggest_commands(study: str, tables: Sequence[str], has_page: bool) -> str:
     """Return the commands that show the results of the run."""
-    commands = [f"waltz report {study} --open"] if has_page else []
-    if tables:
-        # Without ids, `waltz tables` lists all tables.
-        names = [] if len(tables) > SHOWN_TABLES else tables
-        commands.append(" ".join(["waltz tables", *names, f"--study {study}"]))
+    commands = []
+    if has_page:
+        commands.append(f"waltz report {study} --open")
+    if len(tables) > SHOWN_TABLES:
+        commands.append(f"waltz tables --study {study}")  # lists all tables
+    elif tables:
+        commands.append(f"waltz tables {' '.join(tables)} --study {study}")
     return "; ".join(commands)
 
 

@@ -16,11 +16,12 @@ def locate_in_package(path: str) -> str:
     """Return the path of a package file for rules: relative if the file is inside the working
     directory.
     """
-    file = PACKAGE / path
-    folder = Path.cwd()
-    if file.is_relative_to(folder):
-        return str(file.relative_to(folder))
-    return str(file)
+    return str(shorten_path(PACKAGE / path, Path.cwd()))
+
+
+def shorten_path(path: Path, folder: Path) -> Path:
+    """Return a path relative to a folder if it lies in that folder; else the path as it is."""
+    return path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
 def find_in_checkout(path: str) -> str:
