@@ -130,7 +130,7 @@ class ModelSpec:
             file, or `lock` for the commit that the study's lock file records on the first download.
         dtype: Precision of weights and activations.
         parameters: Number of parameters; 0 if unknown.
-        licence: Licence of the weights.
+        licence: License of the weights.
         note: Remark for users.
         recorded: Source with the results of a decoder that was run elsewhere; empty for a model
             that jobs run.
@@ -169,7 +169,7 @@ class ModelSpec:
         gpu_gb: GPU memory that a job needs, in GB; 0 for the estimate of `estimate_gpu_memory`.
         gpus: GPUs that a job requests; more than one for `device_map`, which spreads the weights
             over them.
-        gated: Whether the hub requires a token and an accepted licence.
+        gated: Whether the hub requires a token and an accepted license.
     """
 
     name: str

@@ -97,10 +97,8 @@ def find_closest(name: str, names: Iterable[str]) -> str:
 def _compute_likeness(name: str, candidate: str) -> float:
     """Return the likeness (0 to 1) of two names, compared without the words that both begin with."""
     # A word ends with a character that is neither letter nor digit, such as `table_`.
-    words, other_words = (
-        re.split(r"(?<=[^0-9A-Za-z])", name),
-        re.split(r"(?<=[^0-9A-Za-z])", candidate),
-    )
+    words = re.split(r"(?<=[^0-9A-Za-z])", name)
+    other_words = re.split(r"(?<=[^0-9A-Za-z])", candidate)
     while words and other_words and words[0] == other_words[0]:
         del words[0], other_words[0]
     return difflib.SequenceMatcher(None, "".join(words), "".join(other_words)).ratio()

@@ -193,10 +193,8 @@ def read_commit() -> str:
     """
     # Untracked files do not count: results lie in the checkout as well.
     try:
-        head, changes = (
-            _run_git("rev-parse", "HEAD"),
-            _run_git("status", "--porcelain", "--untracked-files=no"),
-        )
+        head = _run_git("rev-parse", "HEAD")
+        changes = _run_git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{head}+changes" if changes else head

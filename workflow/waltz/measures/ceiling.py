@@ -298,10 +298,8 @@ def summarize_reliabilities(
         measures[quantity] = average(
             values.tolist(), clusters, MEASUREMENT, resampling, SIGNED
         )
-    crossed, ceiling = (
-        table[:, QUANTITIES.index("cc_shap crossed")],
-        table[:, QUANTITIES.index("ceiling")],
-    )
+    crossed = table[:, QUANTITIES.index("cc_shap crossed")]
+    ceiling = table[:, QUANTITIES.index("ceiling")]
     measures["share of ceiling"] = _measure_share_of_ceiling(
         crossed, ceiling, clusters, resampling
     )

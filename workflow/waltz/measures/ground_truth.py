@@ -145,10 +145,8 @@ def measure_games(sizes: Iterable[tuple[int, int]]) -> list[MeasurementRecord]:
     rows = []
     for tokens, patches in sizes:
         for game in build_games(tokens, patches):
-            t_shap, known_share = (
-                100 * compute_game_t_shap(game),
-                100 * compute_range_share(game),
-            )
+            t_shap = 100 * compute_game_t_shap(game)
+            known_share = 100 * compute_range_share(game)
             measures = {
                 "t_shap": Measure(t_shap, 1),
                 "known_share": Measure(known_share, 1),

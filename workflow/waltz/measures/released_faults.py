@@ -324,10 +324,8 @@ def compute_decoder_quantities(
     The caller switches on the fields of the fault.
     """
     template = build_template(decoder, get_fidelity(PROFILE))
-    cc_shap, tokens = (
-        {"permutations": settings.permutations},
-        {"explanation": settings.tokens},
-    )
+    cc_shap = {"permutations": settings.permutations}
+    tokens = {"explanation": settings.tokens}
     setup = build_setup(decoder, template, seed, cc_shap, tokens, Path())
     quantities: dict[ItemKey, Quantities] = {}
     for dataset in datasets:

@@ -91,10 +91,8 @@ def _ignores_margins(
     # The black part is the central square, and a little more.
     margin = LONG_SIDE // 2 - SHORT_SIDE // 2 - MARGIN
     left, top = (margin, 0) if width == LONG_SIDE else (0, margin)
-    black, framed = (
-        Image.new("RGB", (width, height)),
-        Image.new("RGB", (width, height), "white"),
-    )
+    black = Image.new("RGB", (width, height))
+    framed = Image.new("RGB", (width, height), "white")
     framed.paste((0, 0, 0), (left, top, width - left, height - top))
     black_input, framed_input = prepare(black), prepare(framed)
     return black_input.shape == framed_input.shape and bool(

@@ -136,11 +136,9 @@ def download_package(
     requirement = f"{package}=={version}"
     # pip is told which form to download; otherwise it would choose by the platform.
     if source:
-        kind, pattern, form = (
-            "source distribution",
-            "*.tar.gz",
-            ["--no-binary", package],
-        )
+        kind = "source distribution"
+        pattern = "*.tar.gz"
+        form = ["--no-binary", package]
     else:
         kind, pattern, form = "wheel", "*.whl", ["--only-binary", ":all:"]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *form]

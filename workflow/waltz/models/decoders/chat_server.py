@@ -237,10 +237,8 @@ class ChatServer(Server):
             fields, rendered = self._build_unchanged(text, prompt.image), text
         else:
             turns = self._split_turns(text, bool(prompt.image))
-            fields, rendered = (
-                self._build_messages(turns, prompt.image),
-                self._render(turns, bool(prompt.image)),
-            )
+            fields = self._build_messages(turns, prompt.image)
+            rendered = self._render(turns, bool(prompt.image))
         # The server must get the tokens of the prompt, also where some of them are masked.
         has_start = bool(self.tokenizer.bos_token) and rendered.startswith(
             self.tokenizer.bos_token
@@ -255,10 +253,8 @@ class ChatServer(Server):
         return fields
 
     def _report_masked_tokens(self, text: str) -> UserError:
-        kind, further_advice = (
-            "chat",
-            ", or start vLLM with --trust-request-chat-template",
-        )
+        kind = "chat"
+        further_advice = ", or start vLLM with --trust-request-chat-template"
         if self.takes_template:
             kind, further_advice = "text", ""
         return UserError(

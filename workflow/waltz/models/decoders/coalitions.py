@@ -297,10 +297,8 @@ def _number_squares(
     """
     if not patch_height or not patch_width:
         return torch.full((height, width), grid**2)
-    rows, columns = (
-        torch.arange(height) // patch_height,
-        torch.arange(width) // patch_width,
-    )
+    rows = torch.arange(height) // patch_height
+    columns = torch.arange(width) // patch_width
     inside = (rows < grid)[:, None] & (columns < grid)[None]
     return torch.where(inside, rows[:, None] * grid + columns[None], grid**2)
 
@@ -779,11 +777,9 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
         past: States | None,
     ) -> tuple[torch.Tensor, States]:
         """Read the symbols from `start` to `stop` of rows of one game; return logits and states."""
-        game, layout, widths = (
-            self.games[index],
-            self._layouts[index],
-            self._widths[index],
-        )
+        game = self.games[index]
+        layout = self._layouts[index]
+        widths = self._widths[index]
         image_position = game.image_position
         if image_position is None or not start <= image_position < stop:
             stretches = [[*beginning[start:stop]] for beginning in beginnings]
@@ -792,10 +788,8 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
             # The ids of the image replace its symbol; its embeddings fill some of their positions.
             stretches = []
             for beginning in beginnings:
-                before, behind = (
-                    beginning[start:image_position],
-                    beginning[image_position + 1 : stop],
-                )
+                before = beginning[start:image_position]
+                behind = beginning[image_position + 1 : stop]
                 stretches.append([*before, *layout.block, *behind])
             filled = [image_position - start + offset for offset in layout.features]
             numbers = [

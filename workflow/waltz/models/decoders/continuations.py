@@ -576,10 +576,8 @@ def choose_token(
     scores = logits.double().cpu()
     is_certain = True
     if sampling is not None and noise is not None:
-        scores, rounding = (
-            scores / sampling.temperature,
-            rounding / sampling.temperature,
-        )
+        scores = scores / sampling.temperature
+        rounding = rounding / sampling.temperature
         candidates, is_certain = _keep_likeliest(scores, sampling, rounding)
         scores = candidates + noise
 

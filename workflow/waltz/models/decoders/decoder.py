@@ -329,11 +329,9 @@ class Decoder(ABC):
             return_special_tokens_mask=True,
             verbose=False,
         )
-        ids, offsets, is_added = (
-            encoding["input_ids"],
-            encoding["offset_mapping"],
-            encoding["special_tokens_mask"],
-        )
+        ids = encoding["input_ids"]
+        offsets = encoding["offset_mapping"]
+        is_added = encoding["special_tokens_mask"]
         # An end token that the tokenizer adds has no characters; the prompt is to be continued, so
         # it goes.
         while (

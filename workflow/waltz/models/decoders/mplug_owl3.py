@@ -69,10 +69,8 @@ class SideNetwork(Network):
         have none.
         """
         ids, past = request.ids, request.past
-        depth, hyper_layers = (
-            len(self.model.language_model.model.layers),
-            self.model.hyper_layers,
-        )
+        depth = len(self.model.language_model.model.layers)
+        hyper_layers = self.model.hyper_layers
 
         # Text and tiles are taken apart: each is of shape (rows, its positions).
         is_tile = ids == self.image_id
@@ -150,10 +148,8 @@ class SideNetwork(Network):
 
     def _build_empty_states(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys and values of no tile, of shape (rows, heads, 0, width)."""
-        config, weight = (
-            self.model.language_model.config,
-            self.model.vision2text_model.weight,
-        )
+        config = self.model.language_model.config
+        weight = self.model.vision2text_model.weight
         width = config.hidden_size // config.num_attention_heads
         empty = weight.new_empty(rows, config.num_key_value_heads, 0, width)
         return empty, empty
@@ -333,10 +329,8 @@ def wrap_mplug_owl3(
         False,
         replace(spec, chat_template=spec.chat_template or CHAT_TEMPLATE),
     )
-    image_id, vocabulary = (
-        tokenizer.convert_tokens_to_ids(PLACEHOLDER),
-        tokenizer.get_vocab(),
-    )
+    image_id = tokenizer.convert_tokens_to_ids(PLACEHOLDER)
+    vocabulary = tokenizer.get_vocab()
     missing = [token for token in (*ENDS, SPACE) if token not in vocabulary]
     if missing:
         raise UserError(

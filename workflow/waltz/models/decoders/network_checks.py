@@ -217,10 +217,8 @@ def _read_in_stretches(
             if probe.images
             else []
         )
-        ids, positions = (
-            probe.ids[rows, start:stop],
-            probe.positions[..., rows, start:stop],
-        )
+        ids = probe.ids[rows, start:stop]
+        positions = probe.positions[..., rows, start:stop]
         request = ForwardRequest(ids, positions, past, stop - start, images)
         logits, states = network.compute_logits(request)
         if not images:

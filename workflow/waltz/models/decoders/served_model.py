@@ -294,8 +294,8 @@ def _find_scoring(server: Server, is_llama_cpp: bool) -> Server:
     """Return the server with the method by which it returns log-probabilities, found by a few short
     requests.
     """
-    # The best ways first: llama.cpp's forced tokens, then the prompt's log-probabilities, from ids
-    # rather than text.
+    # The best methods first: llama.cpp's forced tokens; then, from ids before from text, the echoed
+    # prompt and the likeliest tokens.
     ids = server.tokenizer(PROBE)["input_ids"]
     candidates = []
     if is_llama_cpp:
@@ -331,17 +331,12 @@ def _find_chat_scoring(
 
     # Chats with and without the image, each up to the answer and with an answer to be continued.
     opening, continued = build_prompt(question), build_prompt(question, answer)
-    image_opening, image_continued = (
-        build_prompt(image_question),
-        build_prompt(image_question, answer),
-    )
+    image_opening = build_prompt(image_question)
+    image_continued = build_prompt(image_question, answer)
     image = encode_png(draw_probe())
     target = image_continued.ids[-1]
     # Other servers than vLLM ignore the template, but return no such values.
-    for takes_template in (
-        True,
-        False,
-    ):
+    for takes_template in (True, False):
         candidate = replace(
             server, scoring=ECHO, takes_template=takes_template, continues=True
         )

@@ -571,10 +571,8 @@ def load_answering_network(
 ) -> AnsweringNetwork:
     """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
     weights, config, label = _open_checkpoint(file, config, name)
-    vision, bert = (
-        _read_vision_size(weights, config, label),
-        _get_bert_settings(config, label),
-    )
+    vision = _read_vision_size(weights, config, label)
+    bert = _get_bert_settings(config, label)
     text = _read_text_config(weights, bert, label)
     # The decoder has its own layers, all of which attend to the question.
     settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}

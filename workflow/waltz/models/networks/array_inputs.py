@@ -86,11 +86,9 @@ def _compute_albef_logits(
         config = read_adjacent_settings(file)
     network = load_matching_network(file, config)
     ids_shape = _check_ids(inputs, ("pixel_values", "input_ids"), network.longest)
-    patch, bert, pixels = (
-        network.visual_encoder.patch,
-        network.text_encoder.config,
-        inputs["pixel_values"],
-    )
+    patch = network.visual_encoder.patch
+    bert = network.text_encoder.config
+    pixels = inputs["pixel_values"]
     image_size = network.image_size
     if "image_res" not in config and pixels.ndim:
         # Without a configured size, the positions are resized to the images.
@@ -184,10 +182,8 @@ def _compute_joint_vector(
     text_mask, tasks = inputs["attention_mask"], inputs.get("task_ids")
     if tasks is not None:  # for the task token that is inserted
         text_mask = torch.nn.functional.pad(text_mask, (1, 0), value=1)
-    text_bias, image_bias = (
-        build_padding_bias(text_mask),
-        build_padding_bias(inputs["image_mask"]),
-    )
+    text_bias = build_padding_bias(text_mask)
+    image_bias = build_padding_bias(inputs["image_mask"])
     text = network.encode_text(
         inputs["input_ids"], inputs["token_type_ids"], tasks, text_bias
     )

@@ -133,7 +133,7 @@ class DetectorSizes:
 
 
 def read_image(file: Path, is_upright: bool) -> Image.Image:
-    """Return an image file in RGB: grey in three channels, no alpha, and rotated by its EXIF data
+    """Return an image file in RGB: gray in three channels, no alpha, and rotated by its EXIF data
     if `is_upright`.
 
     OpenCV, which the released code reads images with, rotates them. `sources.images` makes alpha

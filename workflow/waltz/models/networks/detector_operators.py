@@ -342,10 +342,8 @@ def roi_align(
     indices = rows[:, :, None, :, None] * n_columns + columns[:, None, :, None, :]
     weights = row_weights[:, :, None, :, None] * column_weights[:, None, :, None, :]
     # (boxes x size x size, samples x samples): one weighted sum of states for each cell.
-    indices, weights = (
-        indices.flatten(3).flatten(0, 2),
-        weights.flatten(3).flatten(0, 2),
-    )
+    indices = indices.flatten(3).flatten(0, 2)
+    weights = weights.flatten(3).flatten(0, 2)
     state_rows = states.permute(1, 2, 0).flatten(0, 1)  # (rows x columns, channels)
     pooled = functional.embedding_bag(
         indices, state_rows, per_sample_weights=weights, mode="sum"

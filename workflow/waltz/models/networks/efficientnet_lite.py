@@ -76,21 +76,15 @@ class Block(Module):
         """Build the block."""
         super().__init__()
         width = inputs * expansion
-        self.expands, self.has_residual = (
-            expansion > 1,
-            stride == 1 and inputs == outputs,
-        )
+        self.expands = expansion > 1
+        self.has_residual = stride == 1 and inputs == outputs
         if self.expands:
-            self._expand_conv, self._bn0 = (
-                SameConv2d(inputs, width),
-                BatchNorm2d(width, EPSILON),
-            )
+            self._expand_conv = SameConv2d(inputs, width)
+            self._bn0 = BatchNorm2d(width, EPSILON)
         self._depthwise_conv = SameConv2d(width, width, kernel, stride, groups=width)
         self._bn1 = BatchNorm2d(width, EPSILON)
-        self._project_conv, self._bn2 = (
-            SameConv2d(width, outputs),
-            BatchNorm2d(outputs, EPSILON),
-        )
+        self._project_conv = SameConv2d(width, outputs)
+        self._bn2 = BatchNorm2d(outputs, EPSILON)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return the block's states."""
@@ -124,10 +118,8 @@ class EfficientNetLite0(Module):
                     Block(channels, outputs, kernel, block_stride, expansion)
                 )
                 channels = outputs
-        self._conv_head, self._bn1 = (
-            SameConv2d(channels, HEAD_CHANNELS),
-            BatchNorm2d(HEAD_CHANNELS, EPSILON),
-        )
+        self._conv_head = SameConv2d(channels, HEAD_CHANNELS)
+        self._bn1 = BatchNorm2d(HEAD_CHANNELS, EPSILON)
         self._fc = Linear(HEAD_CHANNELS, CLASSES)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -95,11 +95,9 @@ class CoAttention(nn.Module):
         """Create a layer between both streams; number 1 is the image, 2 the text."""
         super().__init__()
         self.heads = config.bi_num_attention_heads
-        image, text, inner = (
-            config.v_hidden_size,
-            config.hidden_size,
-            config.bi_hidden_size,
-        )
+        image = config.v_hidden_size
+        text = config.hidden_size
+        inner = config.bi_hidden_size
         projections = {}
         for number, width in ((1, image), (2, text)):
             for name in ("query", "key", "value"):
@@ -113,18 +111,12 @@ class CoAttention(nn.Module):
                 "LayerNorm2": nn.LayerNorm(text, EPSILON),
             }
         )
-        image_config, text_config = (
-            config.build_layer_config("v_"),
-            config.build_layer_config(""),
-        )
-        self.v_intermediate, self.v_output = (
-            BertIntermediate(image_config),
-            BertOutput(image_config),
-        )
-        self.t_intermediate, self.t_output = (
-            BertIntermediate(text_config),
-            BertOutput(text_config),
-        )
+        image_config = config.build_layer_config("v_")
+        text_config = config.build_layer_config("")
+        self.v_intermediate = BertIntermediate(image_config)
+        self.v_output = BertOutput(image_config)
+        self.t_intermediate = BertIntermediate(text_config)
+        self.t_output = BertOutput(text_config)
 
     def forward(
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask, image_mask: Mask
@@ -134,10 +126,8 @@ class CoAttention(nn.Module):
         # states.
         image_context = self._attend(2, text, 1, image, image_mask)
         text_context = self._attend(1, image, 2, text, text_mask)
-        text, image = (
-            self._add_residual(2, text, image_context),
-            self._add_residual(1, image, text_context),
-        )
+        text = self._add_residual(2, text, image_context)
+        image = self._add_residual(1, image, text_context)
         return self.t_output(self.t_intermediate(text), text), self.v_output(
             self.v_intermediate(image), image
         )
@@ -244,11 +234,9 @@ class TwoStreams(nn.Module):
         """Create a network, with task tokens and retrieval head if it has tasks."""
         super().__init__()
         self.config = config
-        text, image, inner = (
-            config.build_layer_config(""),
-            config.build_layer_config("v_"),
-            config.bi_hidden_size,
-        )
+        text = config.build_layer_config("")
+        image = config.build_layer_config("v_")
+        inner = config.bi_hidden_size
         stacks = {
             "layer": nn.ModuleList(
                 BertLayer(text) for _ in range(config.num_hidden_layers)

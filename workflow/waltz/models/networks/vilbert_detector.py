@@ -481,11 +481,9 @@ class PyramidProposalGenerator(nn.Module):
         is_large_enough = (
             (extended[:, 2:] - extended[:, :2]) >= settings.smallest
         ).all(dim=1)
-        boxes, scores, extended = (
-            boxes[is_large_enough],
-            scores[is_large_enough],
-            extended[is_large_enough],
-        )
+        boxes = boxes[is_large_enough]
+        scores = scores[is_large_enough]
+        extended = extended[is_large_enough]
         selected = nms(
             extended, scores, settings.proposal_overlap, settings.map_proposals
         )

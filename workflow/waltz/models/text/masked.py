@@ -293,10 +293,8 @@ def find_best_tokens(
         is_excluded = starts_word[:, None] & continues_word
         scores = scores[:, : len(continues_word)].masked_fill(is_excluded, -torch.inf)
         best = torch.topk(scores, min(count, len(continues_word)))
-        top, tokens = (
-            best.values.double().cpu().numpy(),
-            best.indices.double().cpu().numpy(),
-        )
+        top = best.values.double().cpu().numpy()
+        tokens = best.indices.double().cpu().numpy()
         # By falling score, then by token: topk orders equal scores arbitrarily.
         order = np.lexsort((tokens, -top))
         # (rows, count, 2): token and score of each.

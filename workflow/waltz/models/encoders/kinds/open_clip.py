@@ -104,10 +104,8 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
     """
     folder = fetch_folder(spec, FILES)
     settings = read_settings(folder / OPEN_CLIP_CONFIG)
-    model_settings, image_settings = (
-        settings.get("model_cfg", settings),
-        settings.get("preprocess_cfg", {}),
-    )
+    model_settings = settings.get("model_cfg", settings)
+    image_settings = settings.get("preprocess_cfg", {})
     _check_settings(spec, model_settings, image_settings)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
@@ -119,7 +117,7 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
             " openai/clip-vit-base-patch32 there"
         ) from error
     file = _find_weights(folder)
-    # Some checkpoints keep the text tower one level below.
+    # open_clip's CustomTextCLIP has a text tower under `text.`; its CLIP has none of this prefix.
     weights = {
         key.removeprefix("text."): value for key, value in read_checkpoint(file).items()
     }

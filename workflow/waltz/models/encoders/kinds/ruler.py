@@ -53,12 +53,10 @@ class Ruler:
 
     def tokenize(self, text: str) -> TokenizedText:
         """Return words and punctuation marks between a start and an end token."""
-        ids, tokens, spans, special = (
-            [START_ID],
-            ["[START]"],
-            [Span(start=0, end=0)],
-            [True],
-        )
+        ids = [START_ID]
+        tokens = ["[START]"]
+        spans = [Span(start=0, end=0)]
+        special = [True]
         for word in WORD.finditer(text):
             # The parity of the sum of a word's characters decides its sign, the same in every text.
             ids.append(FIRST_WORD_ID + sum(map(ord, word.group())))

@@ -116,7 +116,7 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> Fields:
         spec.allow_missing,
     )
     config, tokenizer = network.config, load_bert_tokenizer(spec, file.parent)
-    # A network of another set of tasks.
+    # A network of fewer tasks has no token of this number.
     if task is not None and task >= config.tasks:
         raise UserError(
             f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1"
