@@ -368,9 +368,8 @@ def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
     attribution = dict(study["attribution"])
     # The study asks for a sample; a small file of pairs has fewer items than that.
     if on not in NAMED_DATA:
-        attribution["sample"] = min(
-            attribution["sample"], sum(1 for _ in read_pairs(Path(on), "pairs", "own"))
-        )
+        n_pairs = len(list(read_pairs(Path(on), "pairs", "own")))
+        attribution["sample"] = min(attribution["sample"], n_pairs)
     with chdir(checkout):
         costs = compute_costs(_plan_study({**study, "attribution": attribution}))
     passes = [

@@ -94,6 +94,7 @@ def _read_shares(results: Path) -> dict[tuple[str, str, str], Measure]:
 
     shares = {}
     for record in read_records(results / "attribution" / "shares.parquet", ShareRecord):
+        # The share of a foil is another number, about a text that is false of the image.
         if record.role == "caption":
             shares[record.model, record.dataset, record.setting] = record.measure
     return shares

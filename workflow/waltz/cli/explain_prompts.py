@@ -179,6 +179,7 @@ def explain_prompts_command(
     check_outputs(json=as_json, figure=next(iter(figure_files), None))
     check_profile(profile)
     check_interactions(interactions, profile)
+    # Options of the other profile would be ignored silently.
     options = ProfileOptions(
         max_evals, mask_id, keep_ids, family, estimator, evaluations, value
     )

@@ -55,10 +55,12 @@ def preflight_command(
     """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if
     something would fail.
     """
+    from waltz.plan.read_study import DEFAULT
+
     check_outputs(json=output)
     # Paths are made absolute before the folder changes to the checkout.
     target = output.resolve() if output else None
-    located = list(map(locate_study, studies or []))
+    located = list(map(locate_study, studies or [DEFAULT]))
     with chdir(find_checkout()):
         checks = _check(located, profile, timeout)
     if target:
@@ -70,11 +72,11 @@ def preflight_command(
 
 def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[Check]:
     from waltz.plan.plan import Plan
-    from waltz.plan.read_study import DEFAULT, read_study_files
+    from waltz.plan.read_study import read_study_files
     from waltz.preflight.machine import find_profile
     from waltz.preflight.run import check_study
 
-    files = find_files_of_studies(studies or [DEFAULT])
+    files = find_files_of_studies(studies)
     plan = Plan.from_study(read_study_files(files, CONFIG))
     checks = check_study(plan, find_profile(profile), timeout)
     return [*checks, *_check_work(files, plan)]

@@ -89,7 +89,7 @@ def _read_arrays(file: Path) -> dict[str, np.ndarray]:
 
     try:
         with np.load(file, allow_pickle=False) as opened:
-            return {name: opened[name] for name in opened.files}
+            return dict(opened)
     except OSError as error:
         raise UserError(
             f"{file}: cannot be read: {error.strerror or error}; check the path"

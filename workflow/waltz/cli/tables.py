@@ -72,6 +72,7 @@ def tables_command(
         )
     chosen = [_choose_table(name, list(tables)) for name in ids or ()]
     profile = choose_profile(profile, tables, study)
+    # From here on, a table has only the cells of the profile that is shown.
     tables = select_profile(tables, profile)
     if chosen:
         _print_tables(chosen, tables, why)
@@ -103,7 +104,7 @@ def _choose_table(name: str, tables: Sequence[str]) -> str:
         UserError: No table or more than one table has this id.
     """
     # `4.2` means `thesis-4.2`; it may fit tables of several papers.
-    matches = [table for table in tables if name == table or table.endswith(f"-{name}")]
+    matches = [table for table in tables if f"-{table}".endswith(f"-{name}")]
     if len(matches) == 1:
         return matches[0]
     advice = suggest_name(name, tables)

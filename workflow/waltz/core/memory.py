@@ -37,7 +37,9 @@ def count_usable_bytes() -> int:
     # `ulimit -v` may limit the process to less than the machine has.
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
     limit = _read_address_space()
-    return machine if limit is None else min(machine, limit)
+    if limit is None:
+        return machine
+    return min(machine, limit)
 
 
 def _read_address_space() -> int | None:

@@ -240,7 +240,9 @@ def _convert_nested(value: Any, convert: Callable[[Any], Any]) -> Any:
     """Convert a dataclass or its dictionary, or each one in a list; return None unchanged."""
     if isinstance(value, Sequence):
         return [convert(element) for element in value]
-    return None if value is None else convert(value)
+    if value is None:
+        return None
+    return convert(value)
 
 
 NestedRecord = TypeVar("NestedRecord")

@@ -232,6 +232,7 @@ def _list_forms(secrets: Mapping[str, str], shortest: int) -> Iterator[tuple[str
     """Yield the encoded forms of each secret that is long enough, with its label; the longest
     secret comes first.
     """
+    # A long secret may contain a short one, which must not be replaced inside it.
     for value in sorted(secrets, key=len, reverse=True):
         if len(value) >= shortest:
             for form in list_encoded_forms(value):

@@ -180,6 +180,7 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         # Any fault of the record means that nothing is known about the run.
         record = RunRecord.model_validate_json(record_file.read_bytes())
         since = datetime.strptime(record.since, TIME_FORMAT)
+    # A damaged record says nothing about the run.
     except (OSError, ValueError):
         return None
 

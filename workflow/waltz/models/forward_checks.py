@@ -7,9 +7,9 @@ faster pass may be about as inexact as the own pass.
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 
 from waltz.core.errors import get_first_line
 
+Value = TypeVar("Value")
 FORWARD_ERRORS = (
     TypeError,
     ValueError,
@@ -274,6 +275,13 @@ def find_checked_length(config: Any) -> int | None:
     return None
 
 
+def select_entries(
+    values: Mapping[str, Value], names: Collection[str]
+) -> dict[str, Value]:
+    """Return the entries of a mapping whose keys are among some names."""
+    return {name: value for name, value in values.items() if name in names}
+
+
 def call_with_accepted(
     function: Callable[..., Any], inputs: Mapping[str, object]
 ) -> tuple[Any, frozenset[str]]:
@@ -284,9 +292,8 @@ def call_with_accepted(
     """
     names = frozenset(inputs)
     while True:
-        accepted = {name: value for name, value in inputs.items() if name in names}
         try:
-            return function(**accepted), names
+            return function(**select_entries(inputs, names)), names
         except TypeError as error:
             unexpected = UNEXPECTED_NAME.search(str(error))
             if unexpected is None or unexpected[1] not in names:
@@ -322,9 +329,7 @@ def read_alone(
     """
     options = {"logits_to_keep": count, "use_cache": False}
     # Networks of remote code know fewer arguments.
-    accepted = {
-        name: value for name, value in options.items() if name in argument_names
-    }
+    accepted = select_entries(options, argument_names)
     return torch.cat(
         [model(input_ids=row[None], **accepted).logits[:, -count:] for row in ids]
     )

@@ -97,7 +97,7 @@ def find_fault(output: str) -> str:
     """Return the line with the fault in the output of a failed Snakemake: the last one of waltz,
     else the last one.
     """
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = list(filter(None, map(str.strip, output.splitlines())))
     # Lines of waltz are written for the user; Snakemake's own last line is second best.
     faults = [
         line.removeprefix("waltz: ") for line in lines if line.startswith("waltz: ")

@@ -149,6 +149,7 @@ def find_local_copy(name: str | None) -> Path | None:
     folder = os.environ.get("WALTZ_DATA")
     if not folder or name is None:
         return None
+    # A study may come from somebody else.
     if not is_safe_name(name):
         raise UserError(
             f"local: {name[:80]!r} leads out of the folder WALTZ_DATA, or no file has such a name; correct it"

@@ -118,6 +118,7 @@ def _build_archive(
     Raises:
         UserError: Two files have the same name.
     """
+    # A file with an unsafe name is left out, so that the others can still be extracted.
     safe_files = [(name, size) for name, size in files if is_safe_name(name)]
     _check_names(path, [name for name, _ in safe_files])
     return Archive(path, dict(safe_files), open_file)

@@ -63,6 +63,7 @@ class DatasetFiles:
 
     def select_profiles(self, profiles: Iterable[ProfileName]) -> list[ProfileName]:
         """Return those of the fidelities in which the study runs models on the data set."""
+        # Only texts with other images are limited to some profiles.
         allowed = self.settings.get("profiles")
         if allowed is None:
             return list(profiles)

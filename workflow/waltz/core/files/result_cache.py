@@ -92,7 +92,10 @@ def load(file: Path, key: str) -> np.ndarray | None:
             whether it counts, or the file cannot be read.
     """
     value = _load_bytes(file, key)
-    return None if value is None else np.load(io.BytesIO(value), allow_pickle=False)
+    if value is None:
+        return None
+    array: np.ndarray = np.load(io.BytesIO(value), allow_pickle=False)
+    return array
 
 
 def save(file: Path, key: str, array: np.ndarray) -> None:

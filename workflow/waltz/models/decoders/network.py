@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from waltz.models.batches import run_in_halves
+from waltz.models.forward_checks import select_entries
 
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """Keys and values of each layer, of shape (rows, heads, positions, width)."""
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class Network:
             "logits_to_keep": request.last_count,
             "use_cache": self.reuses_prefixes,
         }
-        inputs |= self._select_accepted(options)
+        inputs |= select_entries(options, self.argument_names)
 
         # A network that does not take `logits_to_keep` returns the logits of all positions.
         if not self.reuses_prefixes:
@@ -147,14 +147,6 @@ class Network:
         logits = self.model(**inputs, **{self.cache_name: cache}).logits
         states = tuple((layer.keys, layer.values) for layer in cache.layers)
         return logits[:, -request.last_count :], states
-
-    def _select_accepted(self, options: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the options that the forward pass takes."""
-        return {
-            name: value
-            for name, value in options.items()
-            if name in self.argument_names
-        }
 
 
 @dataclass(frozen=True)
@@ -205,7 +197,7 @@ class OwnForward(Network):
             for name, values in image.inputs.items():
                 is_by_position = name in self.position_inputs
                 options[name] = _extend(values, len(ids)) if is_by_position else values
-        return {"input_ids": ids[None], **self._select_accepted(options)}
+        return {"input_ids": ids[None], **select_entries(options, self.argument_names)}
 
     def _read_rows(
         self,
@@ -220,9 +212,8 @@ class OwnForward(Network):
         inputs: dict[str, object] = {}
         for name in rows[first]:
             inputs[name] = _join([row[name] for row in rows[first:last]])
-        inputs |= self._select_accepted(
-            {"logits_to_keep": last_count, "use_cache": False}
-        )
+        options = {"logits_to_keep": last_count, "use_cache": False}
+        inputs |= select_entries(options, self.argument_names)
 
         logits: torch.Tensor = self.model(**inputs).logits[:, -last_count:]
         # A network of other code may return other outputs, so type and shape are checked.

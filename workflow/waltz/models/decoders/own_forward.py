@@ -32,6 +32,7 @@ from waltz.models.forward_checks import (
     call_with_accepted,
     compute_reference,
     sees_last_token,
+    select_entries,
 )
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class OwnForwardModel(VisionLanguageModel):
         excluded = {*OWN_INPUTS, self.network.pixels_name}
         extra_inputs = {}
         for name, values in inputs.items():
-            if isinstance(values, torch.Tensor) and name not in excluded:
+            if name not in excluded:
                 extra_inputs[name] = values
         positions = self._compute_positions(ids, picture, None)
         return PromptLayout(block, tuple(range(len(block))), positions, extra_inputs)
@@ -193,11 +194,9 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     """
     # Three inputs: the second has more text behind the image, the third another image.
     short_text, long_text = (decoder.placeholder + text for text in PROBE_TEXTS)
-    inputs = _select_tensors(decoder._process(short_text, draw_probe()))
-    inputs_of_long_text = _select_tensors(decoder._process(long_text, draw_probe()))
-    inputs_of_second_image = _select_tensors(
-        decoder._process(short_text, draw_probe(shade=100))
-    )
+    inputs = decoder._process(short_text, draw_probe())
+    inputs_of_long_text = decoder._process(long_text, draw_probe())
+    inputs_of_second_image = decoder._process(short_text, draw_probe(shade=100))
 
     # Pixels change with the image; inputs whose shape changes with the text have a value for each
     # position.
@@ -210,7 +209,7 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
     model = decoder.network.model.eval()
     inputs[pixels_name] = inputs[pixels_name].to(model.dtype)
     _, input_names = call_with_accepted(model, inputs)
-    options = find_options(model, {name: inputs[name] for name in input_names})
+    options = find_options(model, select_entries(inputs, input_names))
     return OwnForward(
         model,
         decoder.device,
@@ -221,14 +220,6 @@ def _build_network(decoder: VisionLanguageModel, reason: str) -> OwnForward:
         pixels_name=pixels_name,
         position_inputs=frozenset(position_inputs),
     )
-
-
-def _select_tensors(inputs: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    return {
-        name: values
-        for name, values in inputs.items()
-        if isinstance(values, torch.Tensor)
-    }
 
 
 def _find_pixels(

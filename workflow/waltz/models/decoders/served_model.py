@@ -2,6 +2,7 @@
 server returns.
 """
 
+import itertools
 import json
 import logging
 import math
@@ -300,9 +301,8 @@ def _find_scoring(server: Server, is_llama_cpp: bool) -> Server:
     candidates = []
     if is_llama_cpp:
         candidates.append(replace(server, scoring=FORCED))
-    for takes_ids in (True, False):
-        for scoring in (ECHO, TOP):
-            candidates.append(replace(server, scoring=scoring, takes_ids=takes_ids))
+    for takes_ids, scoring in itertools.product((True, False), (ECHO, TOP)):
+        candidates.append(replace(server, scoring=scoring, takes_ids=takes_ids))
     for candidate in candidates:
         if _scores(candidate, ServedPrompt(ids[:-1]), ids[-1]):
             return candidate

@@ -175,7 +175,7 @@ class VisionLanguageModel(Decoder):
         inputs = self._process(self.placeholder, image)
         extras = {}
         for name, value in inputs.items():
-            if name not in TEXT_INPUTS and isinstance(value, torch.Tensor):
+            if name not in TEXT_INPUTS:
                 extras[name] = value
         return PreparedImage(
             inputs["pixel_values"].to(self.device, torch.float32), extras, image
@@ -283,7 +283,8 @@ class VisionLanguageModel(Decoder):
             )
         return tuple(ids[image_position : len(ids) - tail])
 
-    def _process(self, text: str, image: Image.Image) -> dict[str, Any]:
+    def _process(self, text: str, image: Image.Image) -> dict[str, torch.Tensor]:
+        """Return the tensors that the processor makes of a text and an image, on the device."""
         # As in `build_prompt`, a start token in the text is not added again.
         start = self.tokenizer.bos_token
         inputs = self.processor(
@@ -294,9 +295,8 @@ class VisionLanguageModel(Decoder):
         )
         outputs = {}
         for name, value in inputs.items():
-            outputs[name] = (
-                value.to(self.device) if isinstance(value, torch.Tensor) else value
-            )
+            if isinstance(value, torch.Tensor):
+                outputs[name] = value.to(self.device)
         return outputs
 
     def _compute_positions(

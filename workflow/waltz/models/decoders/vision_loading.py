@@ -44,6 +44,7 @@ from waltz.models.forward_checks import (
     compute_reference,
     count_compared,
     draw_probe_ids,
+    select_entries,
 )
 from waltz.models.pretrained import META, get_causal_window, load_pretrained
 
@@ -194,12 +195,7 @@ def _build_image_probe(
     text = f"{_spell_tokens(decoder, before)}\n{decoder.placeholder}\n{_spell_tokens(decoder, behind)}"
     prompt, picture = decoder.build_prompt(text), decoder.prepare_image(image)
     layout = decoder.build_layout(prompt, picture)
-    processed = decoder._process(text, image)
-    inputs = {
-        name: values
-        for name, values in processed.items()
-        if isinstance(values, torch.Tensor)
-    }
+    inputs = decoder._process(text, image)
     # Three images: the probe, one of another shade, and one that is masked completely.
     second_pixels = decoder.prepare_image(draw_probe(shade=100)).pixels
     pixels = torch.stack(
@@ -228,10 +224,8 @@ def _read_alone(decoder: VisionLanguageModel, probe: ImageProbe) -> torch.Tensor
     outputs.
     """
     model = decoder.network.model
-    options = (
-        {"logits_to_keep": probe.compared_count}
-        if "logits_to_keep" in decoder.network.argument_names
-        else {}
+    options = select_entries(
+        {"logits_to_keep": probe.compared_count}, decoder.network.argument_names
     )
     # The own forward pass takes ids and pixels and embeds the image itself.
     rows = []

@@ -223,6 +223,11 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
+def are_finite(*tensors: torch.Tensor) -> bool:
+    """Return whether all numbers of some tensors are finite."""
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
 @dataclass(frozen=True, eq=False)
 class Detections:
     """Regions of one image, best first.
@@ -299,11 +304,7 @@ class Detector(nn.Module):
         scores, classes = logits.softmax(dim=-1)[:, :-1].max(dim=-1)
         deltas = predictor.compute_deltas(features, classes)
         boxes = BoxCoder(self.settings.box_weights).decode_single(deltas, proposals)
-        if not (
-            boxes.isfinite().all()
-            and features.isfinite().all()
-            and scores.isfinite().all()
-        ):
+        if not are_finite(boxes, features, scores):
             raise UserError(
                 f"{self.name} gives numbers that are not finite; fetch its weights again"
             )

@@ -25,6 +25,7 @@ from waltz.core.errors import UserError
 from waltz.models.networks.detector import (
     FrozenBatchNorm,
     StageSizes,
+    are_finite,
     read_levels,
     score_anchors,
 )
@@ -230,11 +231,7 @@ class PyramidDetector(nn.Module):
         features, probabilities = self.roi_heads["box"](
             maps, proposals, self.settings.samples
         )
-        if not (
-            proposals.isfinite().all()
-            and features.isfinite().all()
-            and probabilities.isfinite().all()
-        ):
+        if not are_finite(proposals, features, probabilities):
             raise UserError(
                 f"{self.name} gives numbers that are not finite; fetch its weights again"
             )
