@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from waltz.core.downloads.secret_url import SecretUrl
 from waltz.core.downloads.transfer import RawFileEntry, provide_raw_file
