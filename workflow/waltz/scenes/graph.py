@@ -191,11 +191,10 @@ def describe_content(graph: Graph) -> str:
     names = [
         f"{entry.count} {entry.color or ''} {entry.kind}" for entry in graph.objects
     ]
-    relations = []
-    for relation in graph.relations:
-        relations.append(
-            f"{names[relation.subject]}|{relation.preposition}|{names[relation.object]}"
-        )
+    relations = [
+        f"{names[relation.subject]}|{relation.preposition}|{names[relation.object]}"
+        for relation in graph.relations
+    ]
     facts = [graph.place, *sorted(names), *sorted(relations)]
     if graph.action is not None:
         theme = "" if graph.action.theme is None else names[graph.action.theme]

@@ -1,9 +1,10 @@
 """Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Any, TypeVar
 
 import yaml
@@ -321,14 +322,12 @@ def _expand_kinds(names: list[str]) -> tuple[str, ...]:
     """Return the kinds that the names of kinds, categories and groups cover, each once, in the
     order of the kinds.
     """
-    # In the YAML file, `animals` may be written for all animals, and `fruit` for all kinds of the
-    # category.
-    kinds: set[str] = set()
-    for name in names:
-        if name in read_categories():
-            kinds.update(read_categories()[name].members)
-        elif name in read_kinds():
-            kinds.add(name)
-        else:
-            kinds.update(list_kinds_in(name))
+    kinds = set(chain.from_iterable(map(_list_members, names)))
     return tuple(name for name in read_kinds() if name in kinds)
+
+
+def _list_members(name: str) -> Sequence[str]:
+    """Return the kinds of a category (`fruit`) or group (`animals`), or the kind itself."""
+    if name in read_categories():
+        return read_categories()[name].members
+    return (name,) if name in read_kinds() else list_kinds_in(name)

@@ -8,6 +8,7 @@ Otherwise, and if it lies outside the grammar, it is unknown. Bare numerals mean
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Literal
 
 from waltz.scenes.arrangements import PLACE, Individual, acts_on, decide_position
@@ -45,6 +46,23 @@ from waltz.scenes.three_valued import (
 Truth = Literal["true", "false", "unknown"]
 
 TRUTHS: dict[TruthValue, Truth] = {True: "true", False: "false", None: "unknown"}
+
+OUTDOORS_BY_DAY: dict[str, TruthValue] = {
+    "indoors": False,
+    "outdoors": True,
+    "night": False,
+    "day": True,
+}
+"""Truth of each setting at all places that `SETTING_VALUES` lacks."""
+SETTING_VALUES: dict[str, dict[str, TruthValue]] = {
+    # Whether it is day cannot be seen in a room.
+    "indoors": {"indoors": True, "outdoors": False, "night": False, "day": None},
+    "night": {"indoors": False, "outdoors": True, "night": True, "day": False},
+}
+"""Truth of each setting, by place."""
+
+SENSES_OF_DISTANCE = ("off", "out of", "far", "without")
+"""Senses that may be true of a landmark outside the picture."""
 
 Reading = tuple[tuple[Clause, list[NounPhrase]], ...]
 """Clauses of one reading, joined by `and`, each with the noun phrases that it mentions."""
@@ -129,7 +147,7 @@ class _Evaluator:
         self.domains: dict[frozenset[str], list[Individual]] = {}
         self.individuals: list[Individual] = []
         for index, entry in enumerate(graph.objects):
-            self.individuals += [(index, number) for number in range(entry.count)]
+            self.individuals += zip(repeat(index), range(entry.count))
 
     def get_kind(self, individual: Individual) -> str:
         if individual == PLACE:
@@ -173,27 +191,22 @@ class _Evaluator:
             phrase: Noun phrase, whose restrictions an individual must fulfil.
             scope: Function that decides whether the sentence's claim is true of an individual.
         """
-        domain = self.list_individuals(phrase)
-        fulfils = [
-            self.decide_restrictions(individual, phrase) for individual in domain
-        ]
-        if phrase.quantifier.every:
-            # Each one that fulfils the restrictions is in the scope, and there are enough that
-            # fulfil them.
-            implications = []
-            for individual, is_meant in zip(domain, fulfils, strict=True):
-                implications.append(disjoin((negate(is_meant), scope(individual))))
-            return conjoin(
-                (_check_quantifier(phrase.quantifier, fulfils), conjoin(implications))
-            )
+        # Whether an individual is meant by the phrase, and whether it is also in the scope.
+        meant: list[TruthValue] = []
+        in_scope: list[TruthValue] = []
+        implications: list[TruthValue] = []  # meant individuals are in the scope
+        for individual in self.list_individuals(phrase):
+            is_meant = self.decide_restrictions(individual, phrase)
+            value = False if is_meant is False else scope(individual)
+            meant.append(is_meant)
+            in_scope.append(conjoin((is_meant, value)))
+            implications.append(disjoin((negate(is_meant), value)))
 
-        values: list[TruthValue] = []
-        for individual, is_meant in zip(domain, fulfils, strict=True):
-            if is_meant is False:
-                values.append(False)
-            else:
-                values.append(conjoin((is_meant, scope(individual))))
-        return _check_quantifier(phrase.quantifier, values)
+        if not phrase.quantifier.every:
+            return _check_quantifier(phrase.quantifier, in_scope)
+        # There are enough individuals that are meant, and each of them is in the scope.
+        is_number_right = _check_quantifier(phrase.quantifier, meant)
+        return conjoin((is_number_right, conjoin(implications)))
 
     def list_individuals(self, phrase: NounPhrase) -> list[Individual]:
         """Return the individuals of a phrase's kinds, or the place that it names."""
@@ -254,17 +267,7 @@ class _Evaluator:
                 return self.decide_verb_phrase(individual, predicate, plural)
 
     def decide_setting(self, name: str) -> TruthValue:
-        is_indoors = self.graph.place == "indoors"
-        is_night = self.graph.place == "night"
-        if name == "indoors":
-            return is_indoors
-        if name == "outdoors":
-            return not is_indoors
-        if name == "night":
-            return is_night
-        if is_indoors:
-            return None  # whether it is day cannot be seen in a room
-        return not is_night
+        return SETTING_VALUES.get(self.graph.place, OUTDOORS_BY_DAY)[name]
 
     def decide_color(self, individual: Individual, color: str) -> TruthValue:
         """Decide the color of an individual; unknown where its kind is drawn in one color only."""
@@ -277,10 +280,8 @@ class _Evaluator:
 
     def decide_alone(self, individual: Individual) -> TruthValue:
         """Decide whether nobody else is there; unknown where only animals are."""
-        groups = set()
-        for neighbor in self.individuals:
-            if neighbor != individual:
-                groups.add(read_kinds()[self.get_kind(neighbor)].group)
+        neighbors = set(self.individuals) - {individual}
+        groups = {read_kinds()[self.get_kind(neighbor)].group for neighbor in neighbors}
         if "people" in groups:
             return False
         if "animals" in groups:
@@ -309,9 +310,7 @@ class _Evaluator:
         """Return the truth of a preposition whose landmark is not the place of the scene and may be
         far away.
         """
-        if sense in ("off", "out of", "far", "without"):
-            return None
-        return False
+        return None if sense in SENSES_OF_DISTANCE else False
 
     def decide_without(
         self, individual: Individual, landmark: NounPhrase, plural: bool
@@ -477,6 +476,8 @@ VOTER = "oracle"
 """Name of the oracle in the column `voter`."""
 VOTES = 3
 
+VOTE_COLUMNS = {"caption": "votes_caption", "foil": "votes_foil"}
+
 Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
 
 
@@ -510,20 +511,9 @@ def cast_votes(
     rows = []
     for item in items:
         vote = cast_vote(scene_of[item["image"]], item["caption"], item["foil"])
-        votes_caption = votes_foil = votes_other = 0
-        if vote == "caption":
-            votes_caption = VOTES
-        elif vote == "foil":
-            votes_foil = VOTES
-        else:  # `both`, `neither` and `cannot tell`
-            votes_other = VOTES
-        row = {
-            "item_id": item["item_id"],
-            "voter": VOTER,
-            "vote": vote,
-            "votes_caption": votes_caption,
-            "votes_foil": votes_foil,
-            "votes_other": votes_other,
-        }
-        rows.append(row)
+        row = {"item_id": item["item_id"], "voter": VOTER, "vote": vote}
+        counts = dict.fromkeys(("votes_caption", "votes_foil", "votes_other"), 0)
+        # `both`, `neither` and `cannot tell` are other votes.
+        counts[VOTE_COLUMNS.get(vote, "votes_other")] = VOTES
+        rows.append(row | counts)
     return rows

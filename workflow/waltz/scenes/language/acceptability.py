@@ -114,8 +114,13 @@ def _corrupt_words(text: str, rng: Random) -> str:
     elif operation == "repeat":
         words.insert(position, words[rng.randrange(len(words))])
     else:
-        indices = [index for index, word in enumerate(words) if word in WRONG_NUMBER]
-        if indices:
-            index = rng.choice(indices)
-            words[index] = WRONG_NUMBER[words[index]]
+        _renumber_word(words, rng)
     return " ".join(words)
+
+
+def _renumber_word(words: list[str], rng: Random) -> None:
+    """Put one word into the wrong number, if there is a word with a number."""
+    indices = [index for index, word in enumerate(words) if word in WRONG_NUMBER]
+    if indices:
+        index = rng.choice(indices)
+        words[index] = WRONG_NUMBER[words[index]]
