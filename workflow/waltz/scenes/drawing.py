@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -19,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from waltz.core.errors import UserError
 from waltz.core.files.open_image import open_image
 from waltz.scenes.graph import SIZE, Cell, Graph, Object
-from waltz.scenes.lexicon import Kind, read_kinds
+from waltz.scenes.lexicon import Drawing, Kind, read_kinds
 from waltz.scenes.sampling import HORIZON, Box, get_boxes, is_turned
 
 COVERING_PREPOSITIONS = ("in", "behind")
@@ -67,27 +66,22 @@ def _draw_action(image: Image.Image, graph: Graph) -> None:
     verb, agent, theme = graph.verb, graph.agent, graph.theme
     if verb is None or agent is None:
         return
-    arrangement = verb.drawing
+    drawing = verb.drawing
     kind = read_kinds()[agent.kind]
     agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
     for index, cell in enumerate(agent.cells):
-        layers = [(agent, range(index, index + 1), arrangement.get("pose", "stand"))]
+        layers = [(agent, range(index, index + 1), drawing.pose)]
         if theme is not None:
-            theme_layer = (
-                theme,
-                graph.get_theme_indices(index),
-                arrangement.get("theme_pose", "stand"),
-            )
-            if arrangement.get("front") == "theme":
-                layers.append(theme_layer)
-            else:
-                layers.insert(0, theme_layer)
+            numbers = graph.get_theme_indices(index)
+            # The last layer covers those before it.
+            position = 1 if drawing.front == "theme" else 0
+            layers.insert(position, (theme, numbers, drawing.theme_pose))
         for entry, numbers, pose in layers:
             _paste_sprites(image, entry, numbers, pose)
         square = _ActionSquare(
             cell, agent_box, kind.scale, is_turned(verb, "agent", kind)
         )
-        _draw_props(image, arrangement, square)
+        _draw_props(image, drawing, square)
 
 
 class _ActionSquare:
@@ -114,27 +108,25 @@ class _ActionSquare:
         return self.left + self.size * x / 100, self.top + self.size * y / 100
 
 
-def _draw_props(
-    image: Image.Image, arrangement: dict[str, Any], square: _ActionSquare
-) -> None:
+def _draw_props(image: Image.Image, drawing: Drawing, square: _ActionSquare) -> None:
     """Draw the lines, the rope, the water and the further pictures of an arrangement."""
     pen = ImageDraw.Draw(image)
     thickness = max(1, round(square.size / 60))
-    for x0, y0, x1, y1 in arrangement.get("lines", []):
+    for x0, y0, x1, y1 in drawing.lines:
         ends = [square.point(x0, y0), square.point(x1, y1)]
         pen.line(ends, fill=(255, 255, 255), width=thickness + 2)
         pen.line(ends, fill=(40, 44, 60), width=thickness)
-    if "rope" in arrangement:
-        x0, y0, x1, y1 = arrangement["rope"]
+    if drawing.rope is not None:
+        x0, y0, x1, y1 = drawing.rope
         pen.line(
             [square.point(x0, y0), square.point(x1, y1)],
             fill=(120, 72, 30),
             width=thickness + 2,
         )
-    if arrangement.get("water"):
+    if drawing.water:
         _draw_water(pen, square)
-    for code, x, y, width in arrangement.get("props", []):
-        _paste_prop(image, str(code), x, y, width, square)
+    for code, x, y, width in drawing.props:
+        _paste_prop(image, code, x, y, width, square)
 
 
 def _draw_water(pen: ImageDraw.ImageDraw, square: _ActionSquare) -> None:

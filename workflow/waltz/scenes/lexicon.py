@@ -1,15 +1,19 @@
 """Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
+from pydantic import BeforeValidator, ConfigDict
+from pydantic.dataclasses import dataclass
 
 T = TypeVar("T")
+Entry = dict[str, Any]
+"""Entry of a YAML file; the dataclass that is built from it checks and converts its values."""
 
 NUMBERS = (
     "zero",
@@ -28,7 +32,7 @@ NUMBERS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Kind:
     """Describe a kind of thing that can be drawn.
 
@@ -88,7 +92,7 @@ class Kind:
         return not self.places or place_name in self.places
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Place:
     """Describe a place of scenes: its noun with preposition, and the synsets by which annotators
     name it.
@@ -103,7 +107,16 @@ class Place:
     definition: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class PlaceNoun:
+    """Describe a wider noun by which annotators may name a place."""
+
+    noun: str
+    gloss: tuple[str, ...]
+    definition: str
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Category:
     """Describe a word for several kinds. `mass` says that its singular has no article."""
 
@@ -115,7 +128,67 @@ class Category:
     mass: bool = False
 
 
-@dataclass(frozen=True)
+BoxValues = tuple[float, float, float]
+"""Left edge, top edge and size of a box, in percent of a square."""
+
+
+def _list_boxes(boxes: Sequence[Any]) -> Sequence[Any]:
+    """Return a list of boxes, where the YAML file has a list or a single box."""
+    is_single = bool(boxes) and not isinstance(boxes[0], Sequence)
+    return [boxes] if is_single else boxes
+
+
+Line = tuple[float, float, float, float]
+"""Both ends of a line, x and y of each, in percent of a square."""
+Prop = tuple[Annotated[str, BeforeValidator(str)], float, float, float]
+"""Code point of a further sprite, and its box."""
+Boxes = Annotated[tuple[BoxValues, ...], BeforeValidator(_list_boxes)]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class OtherBoxes:
+    """Boxes of an arrangement for kinds that are no people; empty where they do not differ."""
+
+    agent: BoxValues | None = None
+    theme: Boxes = ()
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="ignore"))
+class Drawing:
+    """Describe how the sprites of a verb are arranged in a square, with the agent on the left.
+
+    Attributes:
+        agent: Box of an agent that is a person.
+        theme: Boxes of the themes of one agent where they are people.
+        animals: Boxes of animals that are agent or theme.
+        things: Boxes of themes that are no people.
+        agent_faces: Side to which the agent's sprite looks, `left` or `right`.
+        theme_faces: Side to which the theme's sprite looks.
+        pose: Pose of the agent.
+        theme_pose: Pose of the theme.
+        front: `theme` if it is drawn over the agent, else `agent`.
+        props: Code point and box of each further sprite.
+        lines: Ends of lines of motion: x and y of both, in percent.
+        rope: Ends of a rope between agent and theme; None without one.
+        water: Whether the action takes place in a pond.
+    """
+
+    agent: BoxValues
+    theme: Boxes = ()
+    animals: OtherBoxes = OtherBoxes()
+    things: OtherBoxes = OtherBoxes()
+    agent_faces: str = "right"
+    theme_faces: str = "left"
+    pose: str = "stand"
+    theme_pose: str = "stand"
+    front: str = "agent"
+    props: tuple[Prop, ...] = ()
+    lines: tuple[Line, ...] = ()
+    rope: Line | None = None
+    water: bool = False
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="ignore"))
 class Verb:
     """Describe one of SWiG's verbs and its picture.
 
@@ -132,13 +205,14 @@ class Verb:
         vague: Verbs that the picture of this one neither shows nor rules out.
         theme_seems: Verbs that the theme may be taken to do.
         items: Number of themes an agent takes.
-        drawing: The arrangement of sprites, as in the YAML file.
+        drawing: The arrangement of sprites.
     """
 
     name: str
     base: str
     third: str
     definition: str
+    drawing: Drawing
     roles: tuple[str, ...]
     order: tuple[str, ...]
     agents: tuple[str, ...]
@@ -152,7 +226,6 @@ class Verb:
     theme_seems: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     items: int = 1
-    drawing: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def abstract(self) -> str:
@@ -189,27 +262,17 @@ class Verb:
 
 
 @cache
-def _read_document(name: str) -> dict[str, Any]:
+def _read_document(name: str) -> Entry:
     text = files("waltz.scenes").joinpath(name).read_text(encoding="utf-8")
     # The fast one where PyYAML has it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document: dict[str, Any] = yaml.load(text, Loader=loader)
+    document: Entry = yaml.load(text, Loader=loader)
     return document
-
-
-def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with tuples instead of lists."""
-    return {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry.items()
-    }
 
 
 def _read_entries(table: str, build: Callable[..., T]) -> dict[str, T]:
     entries = _read_document("kinds.yaml")[table]
-    return {
-        name: build(name, **_convert_lists(entry)) for name, entry in entries.items()
-    }
+    return {name: build(name=name, **entry) for name, entry in entries.items()}
 
 
 @cache
@@ -244,11 +307,10 @@ def read_categories() -> dict[str, Category]:
     return _read_entries("categories", Category)
 
 
-def read_place_nouns() -> dict[str, dict[str, Any]]:
-    """Return the wider synsets by which annotators may name a place, each with noun, gloss and
-    definition.
-    """
-    return dict(_read_document("kinds.yaml")["place_nouns"])
+def read_place_nouns() -> dict[str, PlaceNoun]:
+    """Return the wider nouns by which annotators may name a place, by synset."""
+    entries = _read_document("kinds.yaml")["place_nouns"]
+    return {synset: PlaceNoun(**entry) for synset, entry in entries.items()}
 
 
 @cache
@@ -291,31 +353,20 @@ def list_excluded_verbs(shown: Verb) -> list[Verb]:
     return [verb for verb in read_verbs().values() if verb.name not in shown.possible]
 
 
-def _build_verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
-    described = {
-        key: value
-        for key, value in _convert_lists(entry).items()
-        if key in _VERB_FIELDS
-    }
-    # A list of boxes is of several themes of one agent, as when a man juggles balls.
-    theme_boxes = entry.get("theme", [])
-    has_preposition = bool(entry.get("preposition"))
-    items = 1
-    if theme_boxes and isinstance(theme_boxes[0], list):
-        items = len(theme_boxes)
-    # Fields that the YAML file states in a shorter form.
+def _build_verb(name: str, entry: Entry, vague: frozenset[str]) -> Verb:
+    drawing = Drawing(**entry)
+    # Without another word, a verb with a theme and without preposition has a passive.
+    has_passive = entry.get("passive", "preposition" not in entry)
     derived = {
         "agents": _expand_kinds(entry["agents"]),
         "themes": _expand_kinds(entry.get("themes", [])),
-        "passive": bool(theme_boxes) and entry.get("passive", not has_preposition),
+        "passive": bool(drawing.theme) and has_passive,
         "vague": vague,
-        "items": items,
-        "drawing": entry,
+        # Several boxes are of several themes of one agent, as when a man juggles balls.
+        "items": max(len(drawing.theme), 1),
+        "drawing": drawing,
     }
-    return Verb(name, **(described | derived))
-
-
-_VERB_FIELDS = frozenset(entry.name for entry in fields(Verb))
+    return Verb(name=name, **(entry | derived))
 
 
 def _expand_kinds(names: list[str]) -> tuple[str, ...]:

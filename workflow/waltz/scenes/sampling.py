@@ -6,7 +6,7 @@ Each scene has a separate generator of random numbers, so that no scene depends 
 import hashlib
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from waltz.scenes.graph import (
     PREPOSITIONS,
@@ -397,34 +397,29 @@ def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[Box, list[Bo
     agent and of the theme where it acts or is acted upon) and for themes that are not people
     (`things`).
     """
-    arrangement = verb.drawing
-    for_animals, for_things = (
-        arrangement.get("animals", {}),
-        arrangement.get("things", {}),
-    )
-    agent_box: list[float] = arrangement["agent"]
-    theme_box: list[Any] = arrangement.get("theme", [])
+    drawing = verb.drawing
+    agent_box = drawing.agent
+    themes = drawing.theme
     if agent.group == "animals":
-        agent_box = for_animals.get("agent", agent_box)
-        theme_box = for_animals.get("theme", theme_box)
+        agent_box = drawing.animals.agent or agent_box
+        themes = drawing.animals.theme or themes
     if theme is None:
         return Box(*agent_box), []
     if theme.group != "people":
-        theme_box = for_things.get("theme", theme_box)
+        themes = drawing.things.theme or themes
     if theme.group == "animals":
-        theme_box = for_animals.get("theme", theme_box)
-    if not isinstance(theme_box[0], list):
-        theme_box = [theme_box]
-    return Box(*agent_box), [Box(*box) for box in theme_box]
+        themes = drawing.animals.theme or themes
+    return Box(*agent_box), [Box(*box) for box in themes]
 
 
 def is_turned(verb: Verb, role: str, kind: Kind) -> bool:
     """Return True if the sprite of a role is mirrored in the unmirrored arrangement: people look
     right, others left.
     """
-    faces = verb.drawing.get(f"{role}_faces", "right" if role == "agent" else "left")
+    drawing = verb.drawing
+    faces = drawing.agent_faces if role == "agent" else drawing.theme_faces
     looks = "right" if kind.is_person else "left"
-    return bool(faces != looks)
+    return faces != looks
 
 
 def _place_cell(

@@ -298,7 +298,7 @@ def build_verb_space() -> Json:
     for category in read_categories().values():
         nouns[category.synset] = {"gloss": [category.name], "def": category.definition}
     for synset, noun in read_place_nouns().items():
-        nouns[synset] = {"gloss": list(noun["gloss"]), "def": noun["definition"]}
+        nouns[synset] = {"gloss": list(noun.gloss), "def": noun.definition}
     verbs: Json = {}
     for verb in read_verbs().values():
         roles = {
