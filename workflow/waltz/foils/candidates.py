@@ -207,6 +207,20 @@ def check_readable(
     return None
 
 
+def select_type(rows: Iterable[Row], row_type: type[AnyRow]) -> list[AnyRow]:
+    """Return the rows of one class; a source has rows of one class."""
+    return [row for row in rows if isinstance(row, row_type)]
+
+
+def select_usable(outcomes: Iterable[Outcome]) -> list[Candidate]:
+    """Return the candidates that the rules of the instrument do not reject."""
+    usable: list[Candidate] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Candidate) and outcome.rejected is None:
+            usable.append(outcome)
+    return usable
+
+
 def attach_row(row: Row, outcomes: Iterable[Outcome]) -> SourceOutcomes:
     """Yield outcomes, each with the source row from which they are built."""
     yield from zip(repeat(row), outcomes)

@@ -5,6 +5,7 @@
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from spacy.tokens import Doc
 
@@ -14,14 +15,14 @@ from waltz.foils.candidates import (
     Outcome,
     Refusal,
     SourceOutcomes,
-    attach_row,
     build_candidate,
 )
 from waltz.foils.english.nouns import parse_number
 from waltz.foils.english.statements import (
     Statement,
-    convert_question,
-    parse_counting_questions,
+    asks_how_many,
+    build_from_questions,
+    convert_answered_question,
 )
 from waltz.sources.records import QuestionRecord
 
@@ -55,24 +56,18 @@ def build_candidates(
 
     Foils have the numbers that answer any question of the rows.
     """
-    questions = list(parse_counting_questions(rows))
-
     # Foils show numbers that captions show, so that no number tells that a text is a foil.
     foil_numbers: set[int] = set()
-    for row, question in questions:
+    for row in filter(asks_how_many, rows):
         number = parse_number(row.answer or "")
-        if number is not None and not isinstance(question, Refusal):
+        if number is not None:
             foil_numbers.add(number)
-
-    ranges = NUMBER_RANGES[instrument]
-    for row, question in questions:
-        if isinstance(question, Refusal):
-            yield row, question
-            continue
-        outcomes = build_counting_foils(
-            question, row.answer or "", ranges, foil_numbers
-        )
-        yield from attach_row(row, outcomes)
+    build = partial(
+        build_counting_foils,
+        ranges=NUMBER_RANGES[instrument],
+        foil_numbers=foil_numbers,
+    )
+    yield from build_from_questions(rows, build)
 
 
 def build_counting_foils(
@@ -90,23 +85,18 @@ def build_counting_foils(
         foil_numbers: Numbers that foils may have: the numbers of the instrument's captions, since
             no other number is likely in a statement about images.
     """
-    # The three reasons for a refusal: no number, no statement, a number that captions must not
-    # have.
-    number = parse_number(answer)
-    statement = convert_question(question)
-    if number is None:
-        yield Refusal("the answer is no numeral")
+    answered = convert_answered_question(question, answer)
+    if isinstance(answered, Refusal):
+        yield answered
         return
-    if isinstance(statement, Refusal):
-        yield statement
-        return
+    number = answered.number
     if number not in ranges.captions:
         yield Refusal("its number is not among those of the captions")
         return
     # One candidate for each other number; balancing selects among them.
     for foil_number in sorted(set(foil_numbers) - {number}):
         if foil_number in ranges.foils:
-            yield replace_number(statement, number, foil_number)
+            yield replace_number(answered.statement, number, foil_number)
 
 
 def replace_number(

@@ -16,8 +16,8 @@ from waltz.foils.candidates import (
     Refusal,
     Row,
     SourceOutcomes,
-    attach_row,
     build_candidate,
+    select_type,
 )
 from waltz.foils.english.coco_nouns import (
     NO_NOUN,
@@ -27,16 +27,16 @@ from waltz.foils.english.coco_nouns import (
     list_absent_nouns,
     list_words,
 )
-from waltz.foils.english.nouns import parse_number, pluralize
-from waltz.foils.english.parsing import parse_captions
+from waltz.foils.english.nouns import pluralize
+from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.statements import (
     IS_ARE,
     NO_FORMS,
     TIME_UNITS,
     Forms,
     Statement,
-    convert_question,
-    parse_counting_questions,
+    build_from_questions,
+    convert_answered_question,
 )
 from waltz.sources.records import CaptionRecord, QuestionRecord
 
@@ -48,23 +48,15 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
     each COCO caption.
     """
     # A source has either captions or questions.
-    yield from _build_from_captions(
-        [row for row in rows if isinstance(row, CaptionRecord)]
-    )
-    questions = [row for row in rows if isinstance(row, QuestionRecord)]
-    for row, question in parse_counting_questions(questions):
-        if isinstance(question, Refusal):
-            yield row, question
-        else:
-            outcomes = build_existence_foils(question, row.answer or "")
-            yield from attach_row(row, outcomes)
+    yield from _build_from_captions(select_type(rows, CaptionRecord))
+    questions = select_type(rows, QuestionRecord)
+    yield from build_from_questions(questions, build_existence_foils)
 
 
 def _build_from_captions(rows: Sequence[CaptionRecord]) -> SourceOutcomes:
     """Yield the statements that the captions of each image give, each statement once."""
     images: dict[str, list[tuple[CaptionRecord, Doc]]] = {}
-    docs = parse_captions(row.caption for row in rows)
-    for row, doc in zip(rows, docs, strict=True):
+    for row, doc in parse_rows(rows):
         images.setdefault(row.image, []).append((row, doc))
     # Whether a thing is mentioned is decided by all captions of its image.
     for captions in images.values():
@@ -162,19 +154,15 @@ def build_existence_foils(question: Doc, answer: str) -> Iterator[Outcome]:
         question: Parse of the question ("How many animals are shown?").
         answer: A numeral, in digits or letters, with or without a full stop ("0.", "Two").
     """
-    number = parse_number(answer)
-    if number is None:
-        yield Refusal("the answer is no numeral")
+    answered = convert_answered_question(question, answer)
+    if isinstance(answered, Refusal):
+        yield answered
         return
-    statement = convert_question(question)
-    if isinstance(statement, Refusal):
-        yield statement
-        return
-    refusal = _refuse_statement(statement)
+    refusal = _refuse_statement(answered.statement)
     if refusal is not None:
         yield refusal
         return
-    yield build_negation(statement, number, number > 0)
+    yield build_negation(answered.statement, answered.number, answered.number > 0)
 
 
 def _refuse_statement(statement: Statement) -> Refusal | None:

@@ -21,6 +21,7 @@ from waltz.foils.candidates import (
     SourceOutcomes,
     attach_row,
     build_candidate,
+    select_type,
 )
 from waltz.foils.english.coco_nouns import (
     NO_NOUN,
@@ -31,7 +32,7 @@ from waltz.foils.english.coco_nouns import (
     list_words,
 )
 from waltz.foils.english.nouns import pluralize
-from waltz.foils.english.parsing import parse_captions
+from waltz.foils.english.parsing import parse_rows
 from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 AN = re.compile(r"\ban\b")
@@ -43,12 +44,9 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
     caption.
     """
     # A source has either annotations of FOIL-it or captions.
-    for row in rows:
-        if isinstance(row, FoilPairRecord):
-            yield row, _build_annotated_foil(row)
-    yield from _build_from_captions(
-        [row for row in rows if isinstance(row, CaptionRecord)]
-    )
+    for row in select_type(rows, FoilPairRecord):
+        yield row, _build_annotated_foil(row)
+    yield from _build_from_captions(select_type(rows, CaptionRecord))
 
 
 def _build_annotated_foil(row: FoilPairRecord) -> Outcome:
@@ -60,11 +58,11 @@ def _build_from_captions(rows: Sequence[CaptionRecord]) -> SourceOutcomes:
     """Yield the candidates of captions, in the order of the rows."""
     # Salient and absent nouns depend on all captions of the image, so their words are collected
     # first.
-    docs = list(parse_captions(row.caption for row in rows))
+    parsed_rows = list(parse_rows(rows))
     words_by_image: dict[str, list[set[str]]] = {}
-    for row, doc in zip(rows, docs, strict=True):
+    for row, doc in parsed_rows:
         words_by_image.setdefault(row.image, []).append(list_words(doc))
-    for row, doc in zip(rows, docs, strict=True):
+    for row, doc in parsed_rows:
         outcomes = build_category_foils(doc, words_by_image[row.image])
         yield from attach_row(row, outcomes)
 

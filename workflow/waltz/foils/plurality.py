@@ -31,7 +31,7 @@ from waltz.foils.english.noun_phrases import (
     list_numbers,
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
-from waltz.foils.english.parsing import parse_captions
+from waltz.foils.english.parsing import parse_rows
 from waltz.sources.records import CaptionRecord
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {
@@ -53,8 +53,7 @@ def build_candidates(
     """
     usable_rows, refused_rows = split_readable(rows, options)
     yield from refused_rows
-    docs = parse_captions(row.caption for row in usable_rows)
-    for row, doc in zip(usable_rows, docs, strict=True):
+    for row, doc in parse_rows(usable_rows):
         yield from attach_row(row, build_plurality_foils(doc))
 
 
@@ -117,8 +116,7 @@ def _inflect_words(
     forms = {head.i: inflect_noun(head.text)}
 
     # Verbs: of the clause, one that the parser took for a noun, and that of "there is".
-    for verb, form in find_agreeing_verbs(head, new):
-        forms[verb.i] = form
+    forms |= find_agreeing_verbs(head, new)
     for special_verb in (phrase.verb, find_existential_verb(head.doc[phrase.start])):
         if special_verb is not None:
             forms[special_verb.i] = inflect_verb(special_verb, new) or special_verb.text
@@ -127,8 +125,7 @@ def _inflect_words(
     for pronoun, pronoun_form in find_anaphors(head, new, antecedents):
         forms[pronoun.i] = pronoun_form
         if pronoun.dep_ in SUBJECTS:
-            for verb, form in find_agreeing_verbs(pronoun, new):
-                forms[verb.i] = form
+            forms |= find_agreeing_verbs(pronoun, new)
         possession = _find_possession(pronoun)
         if possession is not None and _changes_with_owner(possession, old):
             forms[possession.i] = inflect_noun(possession.text)

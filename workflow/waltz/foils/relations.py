@@ -25,7 +25,7 @@ from waltz.foils.candidates import (
     replace_span,
     split_readable,
 )
-from waltz.foils.english.parsing import parse_captions
+from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 from waltz.sources.records import CaptionRecord
 
@@ -76,18 +76,18 @@ def build_candidates(
 
     # First all slots of all captions: the attested sequences depend on all, and the model fills
     # many slots at once.
-    captions: list[tuple[str, list[PrepositionSlot]]] = []
+    captions: list[tuple[CaptionRecord, str, list[PrepositionSlot]]] = []
     all_slots: list[PrepositionSlot] = []
     masked_slots: set[Slot] = set()
-    for doc in parse_captions(row.caption for row in rows):
+    for row, doc in parse_rows(rows):
         slots = list(find_slots(doc))
-        captions.append((doc.text, slots))
+        captions.append((row, doc.text, slots))
         all_slots += slots
         masked_slots.update(Slot(doc.text, **slot.span) for slot in slots)
     sequences = count_attested(all_slots)
     proposals = options.propose_spans(sorted(masked_slots))
 
-    for row, (text, slots) in zip(rows, captions, strict=True):
+    for row, text, slots in captions:
         if not slots:
             yield row, Refusal(NO_PREPOSITION)
         for slot in slots:

@@ -17,7 +17,7 @@ from spacy.tokens import Doc, Token
 from waltz.core.text_diff import WORD
 from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import build_replacements
-from waltz.foils.candidates import Candidate, Proposal
+from waltz.foils.candidates import Candidate, Proposal, select_usable
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import replace_number
 from waltz.foils.english.noun_phrases import IN_PREPOSITION, NEGATED
@@ -198,7 +198,7 @@ def reproduce_coreference(item: ReleasedItem) -> list[Candidate]:
     dialogue = item.caption.removeprefix(item.only_caption).removeprefix(". ")
     question, _, answer = dialogue.rpartition("? ")
     outcome = build_coreference_foil(item.only_caption, question, answer, 1)
-    return [outcome] if isinstance(outcome, Candidate) else []
+    return select_usable([outcome])
 
 
 def explain_coreference(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
@@ -284,12 +284,8 @@ def reproduce_plurality(original: str) -> list[Candidate]:
     """Return the usable candidates of the COCO caption that a released plurality item was made
     from.
     """
-    outcomes = build_plurality_foils(next(parse_captions([original])))
-    return [
-        outcome
-        for outcome in outcomes
-        if isinstance(outcome, Candidate) and outcome.rejected is None
-    ]
+    (doc,) = parse_captions([original])
+    return select_usable(build_plurality_foils(doc))
 
 
 def explain_plurality(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:

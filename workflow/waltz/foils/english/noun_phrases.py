@@ -366,17 +366,19 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
     return ("sg",)
 
 
-def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token, str]]:
-    """Yield the verbs that agree with a noun or pronoun, each with its form in a number.
+def find_agreeing_verbs(subject: Token, number: Number) -> dict[int, str]:
+    """Return the forms in a number of the verbs that agree with a noun or pronoun, by token index.
 
     They are the verbs of its clause, of clauses that are coordinated with its clause, and of its
     relative clauses. Modal verbs, past tenses and participles have one form and are skipped, as are
     the verbs of a coordinated subject.
     """
+    forms: dict[int, str] = {}
     for verb in _find_finite_verbs(subject):
         form = inflect_verb(verb, number)
         if form is not None:
-            yield verb, form
+            forms[verb.i] = form
+    return forms
 
 
 def find_existential_verb(first: Token) -> Token | None:

