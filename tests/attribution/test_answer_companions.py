@@ -2,6 +2,8 @@
 answers by rule.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from PIL import Image
 
 from attribution.test_encoder_rows import MASK, SIDE, Quarters, build_encoder
 from stand_ins.models.tiny_encoders import ANSWERS, build
+from stand_ins.records import build_vqa_items
 from waltz.attribution import answer_companions
 from waltz.attribution.answer_companions import compute_answer_measures
 from waltz.attribution.companions import draw_donors
@@ -20,7 +23,7 @@ from waltz.sources.images import open_images
 
 HOW = Resampling(200, 0.95, 5)
 WORDS = ("a dog", "a horse", "the red dog", "the red horse rides")
-ITEMS = [
+ITEMS = build_vqa_items(
     {
         "item_id": f"q:{number}",
         "image": f"{number}.png",
@@ -31,7 +34,7 @@ ITEMS = [
     for number, (question, answer) in enumerate(
         zip(WORDS, ("yes", "no", "two", "red"), strict=True)
     )
-]
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +51,7 @@ def images(tmp_path):
     draw = np.random.default_rng(2)
     for item in ITEMS:
         Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(
-            tmp_path / item["image"]
+            tmp_path / item.image
         )
     with open_images(tmp_path) as source:
         yield source
@@ -64,12 +67,10 @@ def answer_by(rule):
     answer.
     """
 
-    def compute(encoder, items, images, stored=None):
+    def compute(encoder, pairs, images, stored=None):
         numbers = {
-            (item["image"], item["question"]): rule(
-                WORDS.index(item["question"]), int(item["image"][0])
-            )
-            for item in items
+            (image, question): rule(WORDS.index(question), int(image[0]))
+            for image, question in pairs
         }
         return {
             pair: PairScore((0.0, float(index), 1.0), 2, None)
@@ -95,7 +96,7 @@ def test_permuting_a_modality_costs_accuracy_where_the_answers_rest_on_it(
     measures = measure(encoder, ITEMS, images)
     # every gold answer is another one, so that a permuted item is right only where it keeps its own
     # modality
-    donors = draw_donors([item["item_id"] for item in ITEMS], 5, HOW.seed)
+    donors = draw_donors([item.item_id for item in ITEMS], 5, HOW.seed)
     loss = 100 * (1 - (donors == np.arange(4)).mean())
     assert 0 < loss < 100
     assert measures["answering", "perceptual_text"]["value"] == pytest.approx(
@@ -114,7 +115,7 @@ def test_annotators_count_in_equations_and_the_agreed_answer_in_published(
         answer_companions, "compute_answers", answer_by(lambda question, image: 0)
     )
     annotators = ["yes", "yes", *["no"] * 8]
-    items = [{**item, "answer": "no", "answers": annotators} for item in ITEMS]
+    items = [replace(item, answer="no", answers=annotators) for item in ITEMS]
     credit = {
         profile: answer_companions.build_answer_credit(encoder, items, images, profile)(
             np.arange(4), np.arange(4)
@@ -129,10 +130,8 @@ def test_annotators_count_in_equations_and_the_agreed_answer_in_published(
 
 def test_masked_modalities_are_those_of_the_game(encoder, images, tmp_path):
     def answer(item, without):
-        image = encoder.prepare_image(
-            Image.open(tmp_path / item["image"]).convert("RGB")
-        )
-        ids = list(encoder.tokenize(item["question"]).ids)
+        image = encoder.prepare_image(Image.open(tmp_path / item.image).convert("RGB"))
+        ids = list(encoder.tokenize(item.question).ids)
         if without == "image":
             image = torch.zeros_like(image)
         else:
@@ -149,7 +148,7 @@ def test_masked_modalities_are_those_of_the_game(encoder, images, tmp_path):
         # gold answers that the masked input gets right twice, and wrong twice
         wrong = [next(other for other in ANSWERS if other != gold) for gold in golds]
         items = [
-            {**item, "answer": gold if number < 2 else other}
+            replace(item, answer=gold if number < 2 else other)
             for number, (item, gold, other) in enumerate(
                 zip(ITEMS, golds, wrong, strict=True)
             )
@@ -162,20 +161,20 @@ def test_whole_inputs_are_answered_as_in_stage_evaluation(encoder, images, tmp_p
     own = [
         answer_question(
             encoder,
-            encoder.prepare_image(Image.open(tmp_path / item["image"]).convert("RGB")),
-            item["question"],
+            encoder.prepare_image(Image.open(tmp_path / item.image).convert("RGB")),
+            item.question,
         ).text
         for item in ITEMS
     ]
     items = [
-        {**item, "answer": answer} for item, answer in zip(ITEMS, own, strict=True)
+        replace(item, answer=answer) for item, answer in zip(ITEMS, own, strict=True)
     ]
     credit = answer_companions.build_answer_credit(encoder, items, images, "published")
     assert credit(np.arange(4), np.arange(4)).tolist() == [1, 1, 1, 1]
 
 
 def test_questions_that_cannot_be_answered_are_skipped(encoder, images):
-    missing = {**ITEMS[0], "item_id": "q:9", "image": "9.png"}
+    missing = replace(ITEMS[0], item_id="q:9", image="9.png")
     assert (
         measure(encoder, [*ITEMS, missing], images)["answering", "perceptual_image"][
             "n"

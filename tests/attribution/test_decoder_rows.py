@@ -1,6 +1,7 @@
 """MM-SHAP of a decoder's answers: the games of both profiles, rows, and what is found again."""
 
 import dataclasses
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 
 from stand_ins.models import tiny_decoders
+from stand_ins.records import build_evaluation, build_items
 from waltz.attribution import decoder_rows
 from waltz.attribution.decoder_rows import (
     AnswerAttribution,
@@ -42,7 +44,7 @@ from waltz.sources.published_samples import draw_caption_first
 
 torch.set_num_threads(1)
 
-ITEMS = [
+ITEMS = build_items(
     {
         "item_id": f"own:{place}",
         "instrument": "own",
@@ -53,7 +55,7 @@ ITEMS = [
     for place, (caption, foil) in enumerate(
         [("a man and a dog", "a dog and a cat"), ("two cars", "four cars at a table")]
     )
-]
+)
 ORDERS = {"own:0": True, "own:1": False}
 
 
@@ -321,7 +323,7 @@ def test_what_cannot_be_attributed_says_so(answering, tmp_path):
     ] * 3
     few = rows_of(answering("equations", tmp_path / "cache.sqlite", 20), ITEMS[:1])
     assert all("too small for regression" in row.error for row in few)
-    long = {**ITEMS[0], "foil": "dog " * 3000}
+    long = replace(ITEMS[0], foil="dog " * 3000)
     errors = [
         row.error
         for row in rows_of(
@@ -348,13 +350,13 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     items, orders = select_decoder_items(
         file, "own", PUBLISHED, SampleSettings(seed=5, sample=3, scored="valid")
     )
-    assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
+    assert [item.item_id for item in items] == ["own:1", "own:3", "own:4"]
     assert list(orders.values()) == draw_caption_first(6)
     items, orders = select_decoder_items(
         file, "own", EQUATIONS, SampleSettings(seed=5, sample=4, scored="valid")
     )
     assert len(items) == 4
-    assert sum(orders[item["item_id"]] for item in items) == 2
+    assert sum(orders[item.item_id] for item in items) == 2
 
 
 def test_shares_join_correctness_in_the_same_setting():
@@ -380,10 +382,14 @@ def test_shares_join_correctness_in_the_same_setting():
                     "t_shap": share if setting == "pairwise" else share + 0.5,
                 }
             )
-            scored.append({**common, **one, "score": 0.0, "correct": correct})
+            scored.append(
+                {"profile": "equations", **one, "score": 0.0, "correct": correct}
+            )
     shares = {
         row["setting"]: row
-        for row in build_share_rows("m", "d", rows, scored, Resampling(200, 0.9, 1))
+        for row in build_share_rows(
+            "m", "d", rows, build_evaluation(scored), Resampling(200, 0.9, 1)
+        )
     }
     assert shares["pairwise"]["value"] == pytest.approx(25)
     assert shares["single"]["value"] == pytest.approx(75)

@@ -14,6 +14,7 @@ from PIL import Image
 
 from stand_ins.models.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from stand_ins.paper_numbers import read_paper_table
+from stand_ins.records import build_vqa_items
 from waltz.attribution.encoder_rows import attribute_answers_of_items
 from waltz.attribution.item_selection import SampleSettings, select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings
@@ -23,7 +24,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row
 from waltz.core.schema import ATTRIBUTION, SHARES
-from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
+from waltz.evaluation.encoder_vqa import build_answer_records, compute_answers
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.lxmert import LxmertAnswering
@@ -36,22 +37,24 @@ from waltz.reporting.tables.numbers import StudyFacts, read_numbers
 from waltz.sources.images import open_images
 
 SIDE, MASK = 16, 4
-ITEMS = [
-    {
-        "item_id": "q:0",
-        "image": "0.png",
-        "question": "a dog",
-        "answer": "yes",
-        "answers": [],
-    },
-    {
-        "item_id": "q:1",
-        "image": "1.png",
-        "question": "the red horse rides",
-        "answer": "two",
-        "answers": [],
-    },
-]
+ITEMS = build_vqa_items(
+    [
+        {
+            "item_id": "q:0",
+            "image": "0.png",
+            "question": "a dog",
+            "answer": "yes",
+            "answers": [],
+        },
+        {
+            "item_id": "q:1",
+            "image": "1.png",
+            "question": "the red horse rides",
+            "answer": "two",
+            "answers": [],
+        },
+    ]
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +289,7 @@ def test_stored_regions_are_refused_or_play_under_their_own_setting(
         0,
         2 + REGIONS,
     )
-    gone = [{**ITEMS[0], "image": "9.png"}]
+    gone = [dataclasses.replace(ITEMS[0], image="9.png")]
     assert (
         "9.png"
         in rows_of(
@@ -303,8 +306,10 @@ def test_shares_of_answers_fill_their_cell_of_the_table(
 ):
     rows = rows_of(encoder, images, tmp_path, "published")
     rows += rows_of(encoder, images, tmp_path, evaluations=60)
-    answers = compute_answers(encoder, ITEMS, images)
-    scores = build_answer_rows(ITEMS, answers, ANSWERS, ["published", "equations"])
+    answers = compute_answers(
+        encoder, [(item.image, item.question) for item in ITEMS], images
+    )
+    scores = build_answer_records(ITEMS, answers, ANSWERS, ["published", "equations"])
     rows = parquet.build_table(list(map(to_row, rows)), ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
     shares = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)

@@ -39,5 +39,5 @@ def test_published_attributes_fifty_samples_of_cv_probes_as_the_paper(
         get_fidelity(profile),
         SampleSettings(seed=1520, sample=n, scored="valid"),
     )
-    assert len({item["group"] for item in items}) == groups
+    assert len({item.group for item in items}) == groups
     assert len(items) == groups * len(PROBE_CONDITIONS)

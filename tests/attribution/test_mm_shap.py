@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from stand_ins.records import build_items
 from waltz.attribution.companions import compute_companion_measures
 from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.engine import build_ablation_masks, compute_ablated_values
@@ -22,9 +23,9 @@ from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row
-from waltz.core.schema import ATTRIBUTION, EVALUATION
+from waltz.core.schema import ATTRIBUTION
 from waltz.evaluation.alignment import score_items
-from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
@@ -239,21 +240,20 @@ def ablated_rows(without_text, without_image, explained="logit", profile="publis
 def test_rows_of_the_evaluation_layout():
     rows = ablated_rows([0.2, 0.6], [0.8, 0.1], "probability")
     assert [
-        (row["setting"], row["role"], row["score"], row["probability"], row["correct"])
-        for row in rows
+        (row.setting, row.role, row.score, row.probability, row.correct) for row in rows
     ] == [
         ("without text", "caption", 0.2, 0.2, False),
         ("without image", "caption", 0.8, 0.8, True),
         ("without text", "foil", 0.6, 0.6, False),
         ("without image", "foil", 0.1, 0.1, True),
     ]
-    assert [row["prediction"] for row in rows] == [
+    assert [row.prediction for row in rows] == [
         "mismatch",
         "match",
         "match",
         "mismatch",
     ]
-    assert all(row["probability"] is None for row in ablated_rows([1, 0], [1, 0]))
+    assert all(row.probability is None for row in ablated_rows([1, 0], [1, 0]))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -288,12 +288,12 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong(profile):
 
 def test_a_single_text_is_a_match_or_not():
     rows = ablated_rows([0.5], [0.2], "probability")
-    assert [row["prediction"] for row in rows] == ["match", "mismatch"]
-    assert [row["correct"] for row in rows] == [True, False]
+    assert [row.prediction for row in rows] == ["match", "mismatch"]
+    assert [row.correct for row in rows] == [True, False]
 
 
 HOW = Resampling(100, 0.95, 0)
-ITEMS = [
+ITEMS = build_items(
     {
         "item_id": f"i{number}",
         "instrument": "existence",
@@ -302,7 +302,7 @@ ITEMS = [
         "foil": "there is no dog at all",
     }
     for number in range(4)
-]
+)
 
 
 @pytest.fixture
@@ -327,10 +327,8 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
         encoder, stored, settings, ITEMS, images, lambda _: None
     )
     rows = parquet.build_table(list(map(to_row, records)), ATTRIBUTION).to_pylist()
-    scores = parquet.build_table(
-        score_items(encoder, ITEMS, images, ["equations"]), EVALUATION
-    ).to_pylist()
-    for table in (scores, rows):
+    scores = score_items(encoder, ITEMS, images, ["equations"])
+    for table in (list(map(to_row, scores)), rows):
         failed = {row["item_id"] for row in table if row["error"] is not None}
         assert failed == {"i3"}
         assert all(
@@ -338,10 +336,12 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
         )
     (accuracy,) = [
         row
-        for row in build_metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW)
-        if row["metric"] == "acc_r"
+        for row in build_metric_records(
+            {("ruler-50", "mine"): scores}, ["equations"], HOW
+        )
+        if row.metric == "acc_r"
     ]
-    assert accuracy["n"] == 3
+    assert accuracy.measure.n == 3
     assert {
         row["n"]
         for row in build_share_rows("ruler-50", "mine", rows, scores, HOW)

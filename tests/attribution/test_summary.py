@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from scipy.stats import spearmanr
 
+from stand_ins.records import build_evaluation, build_items
 from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.published import select_published_sample
 from waltz.attribution.shapley.estimate import AttributionSettings
@@ -91,16 +92,10 @@ def test_a_text_without_contrast_is_in_no_mean(tmp_path):
         encoder, spec=dataclasses.replace(encoder.spec, masked_token=masked_token)
     )
     names = {"a.png": ("a red cow", "cow cow"), "b.png": ("cow", "a dog")}
-    items = [
-        {
-            "item_id": name,
-            "instrument": "own",
-            "image": name,
-            "caption": caption,
-            "foil": foil,
-        }
+    items = build_items(
+        {"item_id": name, "image": name, "caption": caption, "foil": foil}
         for name, (caption, foil) in names.items()
-    ]
+    )
     for place, name in enumerate(names):
         Image.effect_noise((40, 40), 60 + place).convert("RGB").save(tmp_path / name)
     with open_images(tmp_path) as images:
@@ -215,11 +210,11 @@ def test_a_tie_within_rounding_is_neither_right_nor_wrong():
         "correct": None,
         "rounding": 1e-5,
     }
-    table = [
+    table = build_evaluation(
         {"item_id": item_id, "role": role, "score": score, **common}
         for item_id, pair in scores.items()
         for role, score in zip(("caption", "foil"), pair, strict=True)
-    ]
+    )
     correctness = _collect_correctness(table)
     assert {
         item_id: correctness[item_id, "caption", "equations", "alignment"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stand_ins.models.tiny_models import bert_tokenizer
+from stand_ins.records import build_probes
 from waltz.attribution.item_selection import select_probes
 from waltz.attribution.verbs import (
     build_verb_table,
@@ -12,7 +13,8 @@ from waltz.attribution.verbs import (
 )
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
-from waltz.core.schema import PROBE_CONDITIONS
+from waltz.core.records import to_row
+from waltz.core.schema import PROBE_CONDITIONS, StoredSpan
 from waltz.models.encoders.encoder import tokenize_text
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
@@ -105,6 +107,16 @@ def item(group, condition, form="simplified", number=0, verb=None):
     }
 
 
+def draw_probes(items, n, seed):
+    probes = build_probes(
+        {"image": "m", "caption": "c", "match": True}
+        | row
+        | {"verb_span": StoredSpan(**row["verb_span"])}
+        for row in items
+    )
+    return list(map(to_row, select_probes(probes, n, seed)))
+
+
 def everything(count):
     return [
         item(f"g{group}", condition, form, number, span(2, 8))
@@ -117,7 +129,7 @@ def everything(count):
 
 def test_the_sample_never_splits_a_group():
     items = everything(80)
-    picked = select_probes(items, 50, 7)
+    picked = draw_probes(items, 50, 7)
     assert len(picked) == 200
     assert {row["form"] for row in picked} == {"simplified"}
     assert all(row["item_id"].endswith(":0") for row in picked)
@@ -127,9 +139,9 @@ def test_the_sample_never_splits_a_group():
     ]
     assert by_condition == [by_condition[0]] * 4
     assert len(set(by_condition[0])) == 50
-    fewer = {row["item_id"] for row in select_probes(items, 20, 7)}
+    fewer = {row["item_id"] for row in draw_probes(items, 20, 7)}
     assert fewer < {row["item_id"] for row in picked}
-    assert fewer != {row["item_id"] for row in select_probes(items, 20, 8)}
+    assert fewer != {row["item_id"] for row in draw_probes(items, 20, 8)}
 
 
 def test_a_group_that_lacks_a_condition_is_not_drawn():
@@ -138,7 +150,7 @@ def test_a_group_that_lacks_a_condition_is_not_drawn():
         for row in everything(3)
         if not (row["group"] == "g1" and row["condition"] == "-img-cap")
     ]
-    assert {row["group"] for row in select_probes(items, 50, 0)} == {"g0", "g2"}
+    assert {row["group"] for row in draw_probes(items, 50, 0)} == {"g0", "g2"}
 
 
 def attribution(row, phi, matched, t_shap=0.6, error=None):
@@ -162,7 +174,7 @@ def cell(table, metric, condition, setting):
 
 
 def test_a_table_worked_by_hand():
-    items = select_probes(everything(4), None, 0)
+    items = draw_probes(everything(4), None, 0)
     own = [row for row in items if row["condition"] == "+img+cap"]
     # verb |0.3| + |-0.1| of 0.6 in two matches, all of the text in a non-match
     some, most = (
@@ -211,7 +223,7 @@ def test_a_table_worked_by_hand():
 
 
 def test_a_model_without_match_probability_has_only_the_pooled_cells():
-    items = select_probes(everything(4), None, 0)
+    items = draw_probes(everything(4), None, 0)
     rows = [attribution(row, [[0.1]] * 6, None) for row in items]
     table = build_verb_table(rows, items, HOW)
     assert (

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from stand_ins.records import build_items
 from waltz.consistency.item_selection import (
     get_setting,
     select_questions,
@@ -12,6 +13,7 @@ from waltz.consistency.item_selection import (
     select_shared_pair,
 )
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import assign_balanced_orders
 from waltz.evaluation.vqa import select_questions as select_vqa_items
@@ -23,17 +25,17 @@ PAIRS = {"form": "pairs"}
 
 
 def pair_rows(n: int, invalid: tuple[int, ...] = ()) -> list[Row]:
-    return [
+    items = build_items(
         {
             "item_id": f"existence:{i}",
-            "instrument": "existence",
             "image": f"{i}.jpg",
             "caption": f"There are {i}.",
             "foil": f"There are no {i}.",
             "valid": None if i == 0 else i not in invalid,
         }
         for i in range(n)
-    ]
+    )
+    return list(map(to_row, items))
 
 
 def open_rows(
@@ -116,9 +118,7 @@ def test_tests_ask_the_questions_whose_accuracy_is_in_the_same_table(
             f"{int(row['source_id']) % 200}.jpg"  # the later of two drawn questions on an image is taken
         )
     entry = {"form": "open", "size": 100, "choice": choice}
-    answered = [
-        item["item_id"] for item in select_vqa_items("d", rows, 100, 9, choice)[0]
-    ]
+    answered = [item.item_id for item in select_vqa_items("d", rows, 100, 9, choice)[0]]
     questions = [
         one.item_id
         for one in select_questions(

@@ -9,10 +9,12 @@ import torch
 import transformers
 from PIL import Image
 
+from stand_ins.records import build_items
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import (
     compute_match_probability,
@@ -82,13 +84,18 @@ def sign(text):
 
 
 def item(place, image, caption, foil, instrument="existence"):
-    return {
-        "item_id": f"i{place}",
-        "image": image,
-        "caption": caption,
-        "foil": foil,
-        "instrument": instrument,
-    }
+    (record,) = build_items(
+        [
+            {
+                "item_id": f"i{place}",
+                "image": image,
+                "caption": caption,
+                "foil": foil,
+                "instrument": instrument,
+            }
+        ]
+    )
+    return record
 
 
 @pytest.fixture
@@ -105,30 +112,30 @@ def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
     ]
     with open_images(folder) as images:
         rows = score_items(watched(), items, images, BOTH)
-    assert parquet.build_table(rows, EVALUATION).num_rows == 8
-    assert [row["role"] for row in rows[:4]] == [
+    assert parquet.build_table(list(map(to_row, rows)), EVALUATION).num_rows == 8
+    assert [row.role for row in rows[:4]] == [
         "caption",
         "foil",
         "caption",
         "mismatched",
     ]
     signs = [sign(text) for text in ("b b", "a b a", "a", "b")]
-    assert [row["score"] for row in rows] == pytest.approx(signs * 2)
+    assert [row.score for row in rows] == pytest.approx(signs * 2)
     assert signs == pytest.approx([1, -1 / 3, -1, 1])
-    assert [row["prediction"] for row in rows[:4]] == [
+    assert [row.prediction for row in rows[:4]] == [
         "match",
         "mismatch",
         "mismatch",
         "match",
     ]
-    assert [row["correct"] for row in rows] == [True, True, False, False] * 2
-    assert rows[0]["probability"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-15)
+    assert [row.correct for row in rows] == [True, True, False, False] * 2
+    assert rows[0].probability == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-15)
     assert (
-        rows[4]["probability"]
-        == float(np.float32(rows[4]["probability"]))
-        != rows[0]["probability"]
+        rows[4].probability
+        == float(np.float32(rows[4].probability))
+        != rows[0].probability
     )
-    assert [row["tokens"] for row in rows[:2]] == [4, 5]
+    assert [row.tokens for row in rows[:2]] == [4, 5]
 
 
 def test_a_model_without_probability_has_scores_and_no_verdict(folder):
@@ -139,20 +146,22 @@ def test_a_model_without_probability_has_scores_and_no_verdict(folder):
             images,
             ["equations"],
         )
-    assert [row["score"] for row in rows] == [1, -1]
+    assert [row.score for row in rows] == [1, -1]
     assert {
-        row[name] for row in rows for name in ("probability", "prediction", "correct")
+        value
+        for row in rows
+        for value in (row.probability, row.prediction, row.correct)
     } == {None}
 
 
 def test_a_logit_of_zero_is_a_tie_in_equations_and_a_match_in_published(folder):
     with open_images(folder) as images:
         rows = score_items(watched(), [item(0, "one.png", "a b", "b a")], images, BOTH)
-    assert [(row["prediction"], row["correct"]) for row in rows[:2]] == [
+    assert [(row.prediction, row.correct) for row in rows[:2]] == [
         ("tie", False),
         ("tie", False),
     ]
-    assert [(row["prediction"], row["correct"]) for row in rows[2:]] == [
+    assert [(row.prediction, row.correct) for row in rows[2:]] == [
         ("match", True),
         ("match", False),
     ]
@@ -162,10 +171,10 @@ def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folde
     items = [item(0, "one.png", "b", "a " * 10), item(1, "none.png", "b", "a")]
     with open_images(folder) as images:
         rows = score_items(watched(longest=5), items, images, ["equations"])
-    assert [row["score"] for row in rows] == [1, None, None, None]
-    assert rows[1]["error"] == "models.watched: 12 tokens, at most 5 are read"
-    assert "image 'none.png': is missing" in rows[2]["error"]
-    assert rows[1]["prediction"] is rows[1]["correct"] is None
+    assert [row.score for row in rows] == [1, None, None, None]
+    assert rows[1].error == "models.watched: 12 tokens, at most 5 are read"
+    assert "image 'none.png': is missing" in rows[2].error
+    assert rows[1].prediction is rows[1].correct is None
     assert count_unscored(rows)["unscored_texts"] == 3
     assert pair_scores(rows, "equations").unscored == 2
 
@@ -290,24 +299,17 @@ def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits
     with open_images(folder) as images:
         rows = score_items(encoder, items, images, BOTH, tmp_path / "cache.sqlite")
         again = score_items(encoder, list(reversed(items)), images, BOTH, None)
-        picture = load_image(images, items[0]["image"])
-    by_text = {
-        (row["item_id"], row["role"], row["profile"]): row["score"] for row in again
-    }
-    assert all(
-        row["score"] == by_text[row["item_id"], row["role"], row["profile"]]
-        for row in rows
-    )
+        picture = load_image(images, items[0].image)
+    by_text = {(row.item_id, row.role, row.profile): row.score for row in again}
+    assert all(row.score == by_text[row.item_id, row.role, row.profile] for row in rows)
     network = transformers.CLIPModel.from_pretrained(CLIP, dtype=torch.float32).eval()
     processor = transformers.AutoProcessor.from_pretrained(CLIP)
-    for row, text in zip(
-        rows[:2], (items[0]["caption"], items[0]["foil"]), strict=True
-    ):
+    for row, text in zip(rows[:2], (items[0].caption, items[0].foil), strict=True):
         with torch.inference_mode():
             logit = network(
                 **processor(images=picture, text=[text], return_tensors="pt")
             ).logits_per_image.item()
-        assert row["score"] == pytest.approx(logit, abs=1e-3)
+        assert row.score == pytest.approx(logit, abs=1e-3)
     metrics = compute_pair_metrics(
         pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0)
     )

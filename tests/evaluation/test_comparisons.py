@@ -31,8 +31,12 @@ def scored(logits, with_probability=True, items=None, images=None):
     )
 
 
+def compare(scores, *arguments):
+    return compare_models(scores, "equations", "single", *arguments)
+
+
 def by_metric(rows):
-    return {(row["dataset"], row["metric"]): row for row in rows}
+    return {(row.dataset, row.metric): row for row in rows}
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 5))
@@ -96,16 +100,16 @@ def test_no_p_ignores_the_images():
             scored([(2, -1)] * 30, images=names),
             scored([(-1, 2)] * 30, images=names),
         )
-        rows = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
+        rows = by_metric(compare({("a", "d"): a, ("b", "d"): b}, HOW))
         for metric in ("acc_r", "p_c", "p_f", "acc", "min_pc_pf", "auroc"):
-            assert rows["d", metric]["p"] == pytest.approx(least), metric
+            assert rows["d", metric].p == pytest.approx(least), metric
 
 
 def test_models_of_one_part_are_not_compared_again():
     scores = {(model, "d"): scored([(1, 0), (0, 1)]) for model in "abc"}
     parts = {("a", "d"): "scores", ("b", "d"): "scores", ("c", "d"): "vision"}
-    rows = compare_models(scores, HOW, ("acc_r",), parts)
-    assert [(row["model_a"], row["model_b"]) for row in rows] == [
+    rows = compare(scores, HOW, ("acc_r",), parts)
+    assert [(row.model_a, row.model_b) for row in rows] == [
         ("a", "c"),
         ("b", "c"),
     ]
@@ -136,29 +140,27 @@ def test_differences_of_two_models_worked_by_hand():
     # a: right, right, wrong, right; b: right, wrong, wrong, wrong (each by acc_r)
     a = scored([(2, 1), (2, -1), (-1, 1), (3, -3)])
     b = scored([(2, 1), (1, 2), (1, 2), (-1, 1)])
-    metrics = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
+    metrics = by_metric(compare({("a", "d"): a, ("b", "d"): b}, HOW))
     acc_r = metrics["d", "acc_r"]
-    assert (acc_r["difference"], acc_r["n"], acc_r["test"]) == (50, 4, "McNemar")
-    assert acc_r["p"] == acc_r["p_holm"] == 0.5  # two items, both for a
-    assert acc_r["ci_low"] <= 50 <= acc_r["ci_high"]
-    assert metrics["d", "p_c"]["difference"] == 0  # each 3 of 4
-    assert metrics["d", "p_f"]["difference"] == 50  # 2 of 4 against none
-    assert metrics["d", "acc"]["difference"] == 25
-    assert metrics["d", "acc"]["test"] == "bootstrap"
+    assert (acc_r.difference, acc_r.n, acc_r.test) == (50, 4, "McNemar")
+    assert acc_r.p == acc_r.p_holm == 0.5  # two items, both for a
+    assert acc_r.ci_low <= 50 <= acc_r.ci_high
+    assert metrics["d", "p_c"].difference == 0  # each 3 of 4
+    assert metrics["d", "p_f"].difference == 50  # 2 of 4 against none
+    assert metrics["d", "acc"].difference == 25
+    assert metrics["d", "acc"].test == "bootstrap"
 
 
 def test_a_difference_on_every_image_has_the_interval_of_clusters_that_agree():
     # 2.5 % of draws of six images of which this share agrees have no other; all others may lie at -100
     a, b = scored([(2, 1)] * 6), scored([(1, 2)] * 6)
     agreeing = 0.025 ** (1 / 6)
-    ahead = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
-    assert (ahead["difference"], ahead["ci_low"], ahead["ci_high"]) == pytest.approx(
+    ahead = by_metric(compare({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
+    assert (ahead.difference, ahead.ci_low, ahead.ci_high) == pytest.approx(
         (100, 200 * agreeing - 100, 100)
     )
-    behind = by_metric(compare_models({("b", "d"): b, ("a", "d"): a}, HOW))[
-        "d", "acc_r"
-    ]
-    assert (behind["difference"], behind["ci_low"], behind["ci_high"]) == pytest.approx(
+    behind = by_metric(compare({("b", "d"): b, ("a", "d"): a}, HOW))["d", "acc_r"]
+    assert (behind.difference, behind.ci_low, behind.ci_high) == pytest.approx(
         (-100, -100, 100 - 200 * agreeing)
     )
 
@@ -166,34 +168,32 @@ def test_a_difference_on_every_image_has_the_interval_of_clusters_that_agree():
 def test_models_are_compared_on_the_items_that_both_could_score_whatever_their_order():
     a = scored([(1, 0), (0, 1), (1, 0)], items=["x", "y", "z"])
     b = scored([(0, 1), (0, 1), (9, 0)], items=["y", "x", "w"])
-    row = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
+    row = by_metric(compare({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
     # x: a right, b wrong; y: both wrong.
-    assert (row["n"], row["difference"], row["p"]) == (
+    assert (row.n, row.difference, row.p) == (
         2,
         50,
         1,
     )
-    none = compare_models(
-        {("a", "d"): a, ("b", "d"): scored([(1, 0)], items=["v"])}, HOW
-    )
-    assert {row["reason"] for row in none} == {"no item could be scored by both models"}
+    none = compare({("a", "d"): a, ("b", "d"): scored([(1, 0)], items=["v"])}, HOW)
+    assert {row.reason for row in none} == {"no item could be scored by both models"}
 
 
 def test_a_model_without_probability_is_not_compared_where_a_threshold_is_needed():
     metrics = by_metric(
-        compare_models(
+        compare(
             {("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW
         )
     )
     assert (
-        metrics["d", "acc"]["p"]
-        is metrics["d", "acc"]["p_holm"]
-        is metrics["d", "acc"]["difference"]
+        metrics["d", "acc"].p
+        is metrics["d", "acc"].p_holm
+        is metrics["d", "acc"].difference
         is None
     )
-    assert metrics["d", "acc"]["reason"].startswith("not applicable")
-    assert metrics["d", "acc"]["reason"].endswith("(clip)")
-    assert metrics["d", "auroc"]["difference"] == 0
+    assert metrics["d", "acc"].reason.startswith("not applicable")
+    assert metrics["d", "acc"].reason.endswith("(clip)")
+    assert metrics["d", "auroc"].difference == 0
 
 
 def test_the_correction_is_over_data_sets_and_pairs_of_one_metric():
@@ -203,10 +203,10 @@ def test_the_correction_is_over_data_sets_and_pairs_of_one_metric():
         for place, model in enumerate("abc")
         for dataset in ("d", "e")
     }
-    rows = [row for row in compare_models(scores, HOW) if row["metric"] == "acc_r"]
+    rows = [row for row in compare(scores, HOW) if row.metric == "acc_r"]
     assert len(rows) == 6
-    assert [row["p_holm"] for row in rows] == pytest.approx(
-        correct_by_holm([row["p"] for row in rows])
+    assert [row.p_holm for row in rows] == pytest.approx(
+        correct_by_holm([row.p for row in rows])
     )
 
 
@@ -217,9 +217,9 @@ def test_the_paired_interval_is_narrower_than_that_of_models_that_err_independen
     widths = []
     for second in (alike, other):
         row = by_metric(
-            compare_models({("a", "d"): scored(base), ("b", "d"): scored(second)}, HOW)
+            compare({("a", "d"): scored(base), ("b", "d"): scored(second)}, HOW)
         )["d", "auroc"]
-        widths.append(row["ci_high"] - row["ci_low"])
+        widths.append(row.ci_high - row.ci_low)
     assert widths[0] < widths[1] / 3
 
 
@@ -233,7 +233,7 @@ def test_bootstrap_p_is_uniform_where_models_are_equally_good():
             ("a", "d"): scored(logits[:, :2], False),
             ("b", "d"): scored(logits[:, 2:], False),
         }
-        p.append(by_metric(compare_models(pair, how))["d", "auroc"]["p"])
+        p.append(by_metric(compare(pair, how))["d", "auroc"].p)
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert np.mean(np.array(p) < 0.1) < 0.25
 

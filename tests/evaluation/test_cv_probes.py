@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stand_ins.records import build_evaluation, build_probes
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_items
 from waltz.evaluation.metrics.cv_probes import (
@@ -66,24 +68,32 @@ def rows_of(items, logits, with_probability=True, profile="equations"):
         if with_probability:
             label = "match" if item["match"] else "mismatch"
             row["probability"] = compute_match_probability(logit, get_fidelity(profile))
-            row["correct"] = predict_probe_text(row, get_fidelity(profile)) == label
+            row["correct"] = (
+                predict_probe_text(logit, row["probability"], get_fidelity(profile))
+                == label
+            )
         rows.append(row)
     return rows
 
 
+def probe_metrics(items, rows, profile, resampling):
+    """Metrics of items and rows as dictionaries."""
+    return compute_probe_metrics(
+        "m", build_probes(items), build_evaluation(rows), profile, resampling
+    )
+
+
 def table(rows):
-    return {(row["dataset"], row["metric"]): row for row in rows}
+    return {(row.dataset, row.metric): row for row in rows}
 
 
 def test_accuracies_and_their_harmonic_mean_worked_by_hand():
     items = items_of("ab")
     #         ++  +-  -+  --        ++  +-  -+  --
     logits = [2, 1, -1, 3, 2, -1, 1, 3]
-    accuracies = table(
-        compute_probe_metrics(items, rows_of(items, logits), "equations", HOW)
-    )
+    accuracies = table(probe_metrics(items, rows_of(items, logits), "equations", HOW))
     values = {
-        name: accuracies[f"cv-probes:{name}", "accuracy"]["value"]
+        name: accuracies[f"cv-probes:{name}", "accuracy"].measure.value
         for name in (*KINDS, "harmonic-mean")
     }
     assert values == {
@@ -93,22 +103,22 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
         "-img-cap": 100,
     } | {"harmonic-mean": pytest.approx(4 / (1 / 100 + 1 / 50 + 1 / 50 + 1 / 100))}
     # plain image: 3 > -1 and 3 > 1; contextual caption: 2 > -1 and 2 > 1
-    assert accuracies["cv-probes:captions", "acc_r"]["value"] == 100
-    assert accuracies["cv-probes:images", "acc_r"]["value"] == 100
+    assert accuracies["cv-probes:captions", "acc_r"].measure.value == 100
+    assert accuracies["cv-probes:images", "acc_r"].measure.value == 100
     mean = accuracies["cv-probes:harmonic-mean", "accuracy"]
-    assert mean["ci_low"] == 0  # a resample of b alone has accuracies of 0
-    assert mean["n"] == 8
+    assert mean.measure.ci_low == 0  # a resample of b alone has accuracies of 0
+    assert mean.measure.n == 8
 
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_equal_probabilities_are_wrong_on_every_condition(profile):
     items = items_of("a")
     accuracies = table(
-        compute_probe_metrics(
+        probe_metrics(
             items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW
         )
     )
-    values = {key: row["value"] for key, row in accuracies.items()}
+    values = {key: row.measure.value for key, row in accuracies.items()}
     assert {value for (_, metric), value in values.items() if metric == "accuracy"} == {
         0
     }
@@ -119,15 +129,17 @@ def test_a_model_without_probability_has_the_comparisons_alone():
     items = items_of("ab")
     logits = [5, 5, 6, 7, 5, 5, 4, 3]
     accuracies = table(
-        compute_probe_metrics(
+        probe_metrics(
             items, rows_of(items, logits, with_probability=False), "equations", HOW
         )
     )
     for name in (*KINDS, "harmonic-mean"):
-        assert accuracies[f"cv-probes:{name}", "accuracy"]["value"] is None
-        assert accuracies[f"cv-probes:{name}", "accuracy"]["reason"] == NOT_APPLICABLE
-    assert accuracies["cv-probes:captions", "acc_r"]["value"] == 50  # 7 > 6, 3 < 4
-    assert accuracies["cv-probes:images", "acc_r"]["value"] == 50  # 5 < 6, 5 > 4
+        assert accuracies[f"cv-probes:{name}", "accuracy"].measure.value is None
+        assert (
+            accuracies[f"cv-probes:{name}", "accuracy"].measure.reason == NOT_APPLICABLE
+        )
+    assert accuracies["cv-probes:captions", "acc_r"].measure.value == 50  # 7 > 6, 3 < 4
+    assert accuracies["cv-probes:images", "acc_r"].measure.value == 50  # 5 < 6, 5 > 4
 
 
 def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_images():
@@ -138,19 +150,17 @@ def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_image
     ]
     items += second
     logits = [5, 0, 6, 7, 1, 0]  # ++ 5; -+ 6 and 1; -- 7 and 0
-    accuracies = table(
-        compute_probe_metrics(items, rows_of(items, logits), "equations", HOW)
-    )
+    accuracies = table(probe_metrics(items, rows_of(items, logits), "equations", HOW))
     assert (
-        accuracies["cv-probes:captions", "acc_r"]["value"],
-        accuracies["cv-probes:captions", "acc_r"]["n"],
+        accuracies["cv-probes:captions", "acc_r"].measure.value,
+        accuracies["cv-probes:captions", "acc_r"].measure.n,
     ) == (
         50,
         2,
     )
     assert (
-        accuracies["cv-probes:images", "acc_r"]["value"],
-        accuracies["cv-probes:images", "acc_r"]["n"],
+        accuracies["cv-probes:images", "acc_r"].measure.value,
+        accuracies["cv-probes:images", "acc_r"].measure.n,
     ) == (50, 2)
 
 
@@ -162,15 +172,13 @@ def test_forms_are_separate_and_unscored_items_are_skipped():
     items = items_of("ab") + items_of("ab", "simplified")
     rows = rows_of(items, [1, 1, -1, 1] * 4)
     rows[0] |= {"score": None, "probability": None, "correct": None}
-    metrics = compute_probe_metrics(items, rows, "equations", HOW)
+    metrics = probe_metrics(items, rows, "equations", HOW)
     by_form = {
-        (row["setting"], row["dataset"]): row
-        for row in metrics
-        if row["metric"] == "accuracy"
+        (row.setting, row.dataset): row for row in metrics if row.metric == "accuracy"
     }
-    assert by_form["original", "cv-probes:+img+cap"]["n"] == 1
-    assert by_form["simplified", "cv-probes:+img+cap"]["n"] == 2
-    assert by_form["original", "cv-probes:harmonic-mean"]["value"] == 100
+    assert by_form["original", "cv-probes:+img+cap"].measure.n == 1
+    assert by_form["simplified", "cv-probes:+img+cap"].measure.n == 2
+    assert by_form["original", "cv-probes:harmonic-mean"].measure.value == 100
 
 
 def test_intervals_are_of_the_groups_that_a_number_has():
@@ -183,18 +191,22 @@ def test_intervals_are_of_the_groups_that_a_number_has():
             "probability": None,
             "correct": None,
         }
-    metrics = table(compute_probe_metrics(items, rows, "equations", HOW))
+    metrics = table(probe_metrics(items, rows, "equations", HOW))
     for name in KINDS:
         row = metrics[f"cv-probes:{name}", "accuracy"]
         # no resample of three groups differs: Clopper and Pearson
-        assert (row["value"], row["n"], row["images"]) == (100, 3, 3)
-        assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+        assert (row.measure.value, row.measure.n, row.measure.images) == (100, 3, 3)
+        assert (row.measure.ci_low, row.measure.ci_high) == pytest.approx(
             (100 * 0.025 ** (1 / 3), 100)
         )
     mean = metrics["cv-probes:harmonic-mean", "accuracy"]
-    assert (mean["value"], mean["n"], mean["images"]) == (100, 12, 4)
+    assert (mean.measure.value, mean.measure.n, mean.measure.images) == (100, 12, 4)
     images = metrics["cv-probes:images", "acc_r"]
-    assert (images["value"], images["n"], images["images"]) == (100, 3, 3)
+    assert (images.measure.value, images.measure.n, images.measure.images) == (
+        100,
+        3,
+        3,
+    )
 
 
 def test_what_no_item_can_be_measured_on_says_why():
@@ -202,22 +214,22 @@ def test_what_no_item_can_be_measured_on_says_why():
     rows = rows_of(items, [1, 1, -1, 2] * 2)
     for row in (rows[2], rows[6]):
         row |= {"score": None, "probability": None, "correct": None}
-    metrics = table(compute_probe_metrics(items, rows, "equations", HOW))
+    metrics = table(probe_metrics(items, rows, "equations", HOW))
     lacking = metrics["cv-probes:-img+cap", "accuracy"]
-    assert (lacking["value"], lacking["n"], lacking["reason"]) == (
+    assert (lacking.measure.value, lacking.measure.n, lacking.measure.reason) == (
         None,
         2,
         "none of 2 items could be scored",
     )
     mean = metrics["cv-probes:harmonic-mean", "accuracy"]
-    assert (mean["value"], mean["n"], mean["reason"]) == (
+    assert (mean.measure.value, mean.measure.n, mean.measure.reason) == (
         None,
         8,
         "none of 2 items could be scored",
     )
     for name in ("captions", "images"):
         row = metrics[f"cv-probes:{name}", "acc_r"]
-        assert (row["n"], row["reason"]) == (
+        assert (row.measure.n, row.measure.reason) == (
             0,
             "no two scored items of one group to compare",
         )
@@ -246,8 +258,10 @@ def test_items_are_scored_through_a_ruler(tmp_path):
     for item in items:
         Image.new("RGB", (4, 4)).save(tmp_path / item["image"])
     with open_images(tmp_path) as images:
-        rows = score_items(ruler, items, images, ["equations", "published"])
-    assert parquet.build_table(rows, EVALUATION).num_rows == 8
+        rows = score_items(
+            ruler, build_probes(items), images, ["equations", "published"]
+        )
+    assert parquet.build_table(list(map(to_row, rows)), EVALUATION).num_rows == 8
     # The caption decides.
-    assert rows[0]["score"] == rows[2]["score"] != rows[1]["score"]
-    assert {row["correct"] for row in rows} == {None}
+    assert rows[0].score == rows[2].score != rows[1].score
+    assert {row.correct for row in rows} == {None}

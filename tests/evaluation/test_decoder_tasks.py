@@ -13,10 +13,12 @@ from PIL import Image
 
 from stand_ins.models import tiny_decoders
 from stand_ins.models.scripted_decoders import scripted
+from stand_ins.records import build_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, merge_shards, write_results
 from waltz.core.layout import POSITION, Layout
+from waltz.core.records import to_row
 from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation import decoder_tasks as module
 from waltz.evaluation.decoder_rows import GenerationSettings
@@ -49,6 +51,7 @@ from waltz.evaluation.prompting.questions import (
     draw_published_orders,
 )
 from waltz.evaluation.settings import PromptingSettings
+from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Sampling, Turn
@@ -118,14 +121,17 @@ def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profi
         file, "d", {"form": "pairs"}, get_fidelity(profile), replace(SETTINGS, sample=6)
     )
     ids = [f"i{place}" for place in range(20) if place != 2]
-    items = [{"item_id": item_id, "instrument": "existence"} for item_id in ids]
+    items = build_items(
+        {"item_id": item_id, "image": "m", "caption": "a", "foil": "b"}
+        for item_id in ids
+    )
     assert few.orders == (
         assign_balanced_orders(ids, 3)
         if profile == "equations"
         else draw_published_orders(items)
     )
     assert few.count_items() == 6
-    firsts = [few.orders[item["item_id"]] for item in few.items]
+    firsts = [few.orders[item.item_id] for item in few.items]
     assert profile == "published" or sum(firsts) == 3
     assert (
         build_task(
@@ -148,7 +154,7 @@ def test_skipped_questions_are_counted_by_reason(tmp_path):
         EQUATIONS,
         SETTINGS,
     )
-    assert [item["item_id"] for item in task.items] == ["d:0"]
+    assert [item.item_id for item in task.items] == ["d:0"]
     assert task.skipped == {"the answer is withheld": 1, "no image": 1}
     rows = [text(0, 0), text(1, 3), text(2, 2), text(3, None, rejected="no label")]
     choice = build_task(
@@ -177,7 +183,7 @@ def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
         lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so"
     )
     # two items share an image and stand apart in the file
-    items = tuple(pair(place, image=f"m{place % 4}") for place in range(6))
+    items = tuple(build_items(pair(place, image=f"m{place % 4}") for place in range(6)))
     orders = {f"i{place}": place % 2 == 0 for place in range(6)}
     opened, rows, done = [], {}, []
 
@@ -190,7 +196,7 @@ def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
         opened.clear()
         done.clear()
         session = DecoderSession(decoder, load, report_progress=done.append)
-        task = DecoderTask("d", "equations", "pairs", items=items, orders=orders)
+        task = DecoderTask("d", EQUATIONS, "pairs", items=items, orders=orders)
         rows[images] = evaluate_task(
             session,
             task,
@@ -201,18 +207,20 @@ def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
     assert rows[1] == rows[32]
     by_setting = {}
     for row in rows[1]:
-        by_setting.setdefault(row["setting"], []).append((row["item_id"], row["role"]))
-    assert [row["setting"] for row in rows[1]] == [
+        by_setting.setdefault(row.setting, []).append((row.item_id, row.role))
+    assert [row.setting for row in rows[1]] == [
         setting for setting, of in by_setting.items() for _ in of
     ]
     assert by_setting["single"] == [
-        (item["item_id"], role) for item in items for role in ("caption", "foil")
+        (item.item_id, role) for item in items for role in ("caption", "foil")
     ]
     # "no dog" with one image is one prompt, whatever the item; what the likelihood needs is one
     # prompt each
     repeated = 2 * (3 if not thought else 5)
     assert sum(done) == task.count_prompts(thought) - repeated
-    assert parquet.build_table(rows[1], EVALUATION).num_rows == len(rows[1])
+    assert parquet.build_table(list(map(to_row, rows[1])), EVALUATION).num_rows == len(
+        rows[1]
+    )
 
 
 def test_any_number_of_shards_gives_the_same_file_from_the_same_stored_results(
@@ -294,7 +302,7 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
         SETTINGS,
     )
     rows = evaluate_task(session, task, template, GenerationSettings(0))
-    assert [(row["item_id"], row["correct"]) for row in rows] == [
+    assert [(row.item_id, row.correct) for row in rows] == [
         ("d:0", True),
         ("d:1", True),
         ("d:2", True),
@@ -307,9 +315,9 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
         SETTINGS,
     )
     rows += evaluate_task(session, task, template, GenerationSettings(0, cot_tokens=3))
-    assert [row["correct"] for row in rows[3:]] == [False, True] * 2
+    assert [row.correct for row in rows[3:]] == [False, True] * 2
     assert task.count_prompts(3) == 2 * 3
-    assert parquet.build_table(rows, EVALUATION).num_rows == 7
+    assert parquet.build_table(list(map(to_row, rows)), EVALUATION).num_rows == 7
 
 
 def test_a_language_model_without_chat_template_is_given_turns_below_each_other(
@@ -372,7 +380,7 @@ LAYOUT = Layout("evaluation", pa.schema([*NULLABLE, *MORE]), EVALUATION.key)
 """Text tasks have no image; pairwise rows say who was (A), rows after a chain of thought hold it.
 """
 
-ITEMS = [
+ITEMS = build_items(
     {
         "item_id": f"i{place}",
         "instrument": "existence",
@@ -381,7 +389,7 @@ ITEMS = [
         "foil": "no dog",
     }
     for place in range(3)
-]
+)
 
 
 def session(decoder):
@@ -402,9 +410,9 @@ def test_each_setting_has_a_row_for_each_item_or_text():
     )
     counts = {}
     for row in rows:
-        counts[row["setting"]] = counts.get(row["setting"], 0) + 1
-        assert row["error"] is None
-        assert ("reasoning" in row) == row["setting"].endswith("-after-cot")
+        counts[row.setting] = counts.get(row.setting, 0) + 1
+        assert row.error is None
+        assert (row.reasoning is not None) == row.setting.endswith("-after-cot")
     assert counts == {
         "pairwise": 3,
         "pairwise-after-cot": 3,
@@ -415,9 +423,9 @@ def test_each_setting_has_a_row_for_each_item_or_text():
         "log-likelihood-sum": 6,
         "vqascore": 6,
     }
-    assert parquet.build_table(rows, LAYOUT).num_rows == len(rows)
+    assert parquet.build_table(list(map(to_row, rows)), LAYOUT).num_rows == len(rows)
     assert {
-        row["setting"]
+        row.setting
         for row in evaluate_labelled_questions(
             session(decoder), [], template, GenerationSettings(0)
         )
@@ -426,15 +434,7 @@ def test_each_setting_has_a_row_for_each_item_or_text():
 
 def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
     decoder = scripted(lambda text: {}, says=lambda prompt, seed: "a dog")
-    items = [
-        {
-            "item_id": "d:0",
-            "image": "m",
-            "question": "What?",
-            "answer": "dog",
-            "answers": [],
-        }
-    ]
+    items = [VqaItem("d:0", "m", "What?", "dog", [])]
     rows = evaluate_open_questions(
         session(decoder),
         items,
@@ -442,11 +442,11 @@ def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
         build_equations_template(decoder.render_chat),
         GenerationSettings(0, cot_tokens=9),
     )
-    assert [(row["setting"], row["correct"]) for row in rows] == [
+    assert [(row.setting, row.correct) for row in rows] == [
         ("answering", True),
         ("answering-after-cot", True),
     ]
-    assert parquet.build_table(rows, LAYOUT).num_rows == 2
+    assert parquet.build_table(list(map(to_row, rows)), LAYOUT).num_rows == 2
 
 
 def test_published_orders_have_their_place_in_the_stream_of_pieces():
@@ -482,7 +482,7 @@ def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
             scripted(lambda text: {}).render_chat, known
         )
     items = [
-        {**item, "caption": f"a dog sits on table {place}"}
+        replace(item, caption=f"a dog sits on table {place}")
         for place, item in enumerate(ITEMS)
     ]
     orders = assign_orders(items, "existence", get_fidelity(profile), 0)
@@ -492,8 +492,8 @@ def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
     rows = evaluate_pairs(
         session(decoder), items, "existence", template, orders, saying
     )
-    assert not [row["error"] for row in rows if row["error"]]
+    assert not [row.error for row in rows if row.error]
     alone = evaluate_pairs(
         session(decoder), items[1:2], "existence", template, orders, saying
     )
-    assert alone == [row for row in rows if row["item_id"] == "i1"]
+    assert alone == [row for row in rows if row.item_id == "i1"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from waltz.consistency.item_selection import select_questions
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.records import to_row
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import build_mismatched_items, get_text
 from waltz.evaluation.prompting.questions import assign_orders
@@ -53,13 +54,13 @@ def test_a_question_becomes_question_answer_and_full_stop():
 def test_items_have_the_text_of_another_image_and_the_benchmark_layout():
     rows = captions("A cat.", "One cat.", "A dog.", "One dog.", "A cow.", "One cow.")
     items, unusable = build_mismatched_items("mscoco", rows, None, seed=1)
-    assert parquet.build_table(items, BENCHMARK).num_rows == 3
+    assert parquet.build_table(list(map(to_row, items)), BENCHMARK).num_rows == 3
     assert not unusable
     for item in items:
-        assert item["item_id"] == f"mscoco:{item['source_id']}"
-        assert item["caption"].split()[1] != item["foil"].split()[1]
-        assert (item["instrument"], item["piece"]) == ("alignment", "mscoco")
-    assert len({item["image"] for item in items}) == 3
+        assert item.item_id == f"mscoco:{item.source_id}"
+        assert item.caption.split()[1] != item.foil.split()[1]
+        assert (item.instrument, item.piece) == ("alignment", "mscoco")
+    assert len({item.image for item in items}) == 3
 
 
 def test_a_text_that_the_image_has_itself_is_never_its_foil():
@@ -72,7 +73,7 @@ def test_a_text_that_the_image_has_itself_is_never_its_foil():
     ]
     for seed in range(20):
         items, unusable = build_mismatched_items("pairs", rows, None, seed)
-        assert {item["image"]: item["foil"] for item in items} == {
+        assert {item.image: item.foil for item in items} == {
             "m0": "What? a cow."
         }  # all other texts describe m0 too
         # All texts describe m1.
@@ -98,14 +99,14 @@ def test_foils_do_not_depend_on_the_number_of_items(texts, seed):
         image: {row["caption"] for row in rows if row["image"] == image}
         for image in {row["image"] for row in rows}
     }
-    assert all(item["foil"] not in own[item["image"]] for item in everything)
+    assert all(item.foil not in own[item.image] for item in everything)
 
 
 def test_what_cannot_be_used_is_counted_by_reason():
     rows = [*captions("A cat.", "One cat.", "A dog.", "One dog.", rejected=(1,))]
     items, unusable = build_mismatched_items("d", rows, None, 0)
     assert unusable == Counter({"too long": 1})
-    assert {item["source_id"] for item in items} <= {"0", "2", "3"}
+    assert {item.source_id for item in items} <= {"0", "2", "3"}
     withheld = [
         question(0, "m0", "a?", "b"),
         question(1, "m1", "c?", None),
@@ -138,9 +139,9 @@ def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
         for source_id in select_published_ids("vqa-encoders", rows, 12)
         if source_id != "3"
     ]
-    assert [item["source_id"] for item in items] == expected
+    assert [item.source_id for item in items] == expected
     assert unusable == Counter({"empty": 1})
-    assert [item["foil"] for item in items] == [
+    assert [item.foil for item in items] == [
         f"q{expected[place]}? yes." for place in draw_foils_for_encoders(11)
     ]
 
@@ -169,15 +170,15 @@ def test_published_mscoco_of_encoders_is_every_released_caption_of_foil_it_with_
     """Invalid items, too; a caption may stand against itself (MM-SHAP's scripts at 00a66bf)."""
     rows = released(40)
     items, _ = build_mismatched_items("mscoco", rows, 40, 0, choice="mscoco-encoders")
-    items = parquet.build_table(items, BENCHMARK).to_pylist()
-    assert [item["caption"] for item in items] == [row["caption"] for row in rows]
-    assert [item["foil"] for item in items] == [
+    assert parquet.build_table(list(map(to_row, items)), BENCHMARK).num_rows == 40
+    assert [item.caption for item in items] == [row["caption"] for row in rows]
+    assert [item.foil for item in items] == [
         f"Caption {place}." for place in draw_foils_for_encoders(40)
     ]
-    assert {item["valid"] for item in items} == {None}
+    assert {item.valid for item in items} == {None}
     chosen, foils = draw_items_and_foils_for_encoders(40, 5)
     few, _ = build_mismatched_items("mscoco", rows, 5, 0, choice="mscoco-encoders")
-    assert [(item["caption"], item["foil"]) for item in few] == [
+    assert [(item.caption, item.foil) for item in few] == [
         (f"Caption {place}.", f"Caption {foil}.")
         for place, foil in zip(chosen, foils, strict=True)
     ]
@@ -185,18 +186,17 @@ def test_published_mscoco_of_encoders_is_every_released_caption_of_foil_it_with_
 
 def test_published_mscoco_of_decoders_is_the_first_captions_with_foils_and_orders_of_one_stream():
     rows = released(40)
-    items = parquet.build_table(
-        build_mismatched_items("mscoco", rows, 6, 0, choice="mscoco-decoders")[0],
-        BENCHMARK,
-    ).to_pylist()
+    items, _ = build_mismatched_items("mscoco", rows, 6, 0, choice="mscoco-decoders")
+    item_rows = list(map(to_row, items))
+    parquet.build_table(item_rows, BENCHMARK)
     by_id = {row["item_id"]: row["caption"] for row in rows}
     drawn = draw_foils_for_decoders(list(by_id), 6)
-    assert [item["caption"] for item in items] == [row["caption"] for row in rows[:6]]
-    assert [item["foil"] for item in items] == [by_id[foil] for foil, _ in drawn]
+    assert [item.caption for item in items] == [row["caption"] for row in rows[:6]]
+    assert [item.foil for item in items] == [by_id[foil] for foil, _ in drawn]
     orders = list(assign_orders(items, "mscoco", PUBLISHED, 0).values())
     assert orders == [caption_first for _, caption_first in drawn]
     questions = select_questions(
-        items, "mscoco", {"form": "pairs"}, PUBLISHED, 4, 0
+        item_rows, "mscoco", {"form": "pairs"}, PUBLISHED, 4, 0
     ).questions
     assert [one.order == "caption-first" for one in questions] == orders[:4]
 
@@ -212,7 +212,7 @@ def test_a_released_file_of_fewer_items_is_refused():
 def test_seeds_draw_other_foils():
     rows = captions(*(f"text {place}" for place in range(60)))
     drawn = [
-        [item["foil"] for item in build_mismatched_items("d", rows, 20, seed)[0]]
+        [item.foil for item in build_mismatched_items("d", rows, 20, seed)[0]]
         for seed in (1, 1, 2)
     ]
     assert drawn[0] == drawn[1] != drawn[2]

@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,12 +10,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stand_ins.models.scripted_decoders import scripted
+from stand_ins.records import build_items
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row
 from waltz.evaluation.decoder_rows import (
     GenerationSettings,
-    build_choice_rows,
+    build_choice_records,
     choose_best_label,
     compute_softmax,
     count_outcomes,
@@ -23,7 +25,10 @@ from waltz.evaluation.decoder_rows import (
 )
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS
 from waltz.evaluation.metrics.pair_metrics import METRICS
-from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
+from waltz.evaluation.metrics.summary import (
+    build_comparison_records,
+    build_metric_records,
+)
 from waltz.evaluation.prompting.decoder_outputs import DecoderOutput, DecoderSession
 from waltz.evaluation.prompting.prompts import (
     build_equations_template,
@@ -56,12 +61,9 @@ def session(decoder, **more):
 
 
 def item(place, caption, foil, image=None):
-    known = {
-        "item_id": f"i{place}",
-        "instrument": "existence",
-        "image": image or f"m{place}.png",
-    }
-    return {**known, "caption": caption, "foil": foil}
+    known = {"item_id": f"i{place}", "image": image or f"m{place}.png"}
+    (record,) = build_items([{**known, "caption": caption, "foil": foil}])
+    return record
 
 
 ITEMS = [item(place, f"caption {place}", f"foil {place}") for place in range(4)]
@@ -99,7 +101,7 @@ def voice_of(profile, decoder):
 def rows_of(decoder, profile, items=ITEMS, orders=None):
     template = voice_of(profile, decoder)
     orders = (
-        assign_balanced_orders([one["item_id"] for one in items], 0)
+        assign_balanced_orders([one.item_id for one in items], 0)
         if orders is None
         else orders
     )
@@ -108,7 +110,7 @@ def rows_of(decoder, profile, items=ITEMS, orders=None):
         build_pairwise_questions(items, "d", orders),
         build_single_questions(items, "d"),
     ):
-        rows += build_choice_rows(
+        rows += build_choice_records(
             questions,
             score_labels(session(decoder), questions, template),
             get_fidelity(profile),
@@ -119,10 +121,10 @@ def rows_of(decoder, profile, items=ITEMS, orders=None):
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_metrics_of_a_decoder_worked_by_hand(profile):
     rows = rows_of(scripted(knows), profile)
-    assert [row["setting"] for row in rows] == ["pairwise"] * 4 + ["single"] * 8
+    assert [row.setting for row in rows] == ["pairwise"] * 4 + ["single"] * 8
     metrics = {
-        (row["setting"], row["metric"]): row["value"]
-        for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)
+        (row.setting, row.metric): row.measure.value
+        for row in build_metric_records({("m", "d"): rows}, [profile], HOW)
     }
     assert metrics["pairwise", "acc_r"] == 75  # all but item 2
     assert metrics["single", "p_c"] == 50  # captions 0 and 1
@@ -142,29 +144,29 @@ def test_rows_say_margin_probability_order_and_verdict():
         "equations",
         orders={"i0": True, "i1": False, "i2": True, "i3": False},
     )
-    assert [row["order"] for row in rows[:4]] == ["caption-first", "foil-first"] * 2
-    assert [row["score"] for row in rows[:4]] == pytest.approx([1, 2, -5, 3])
-    assert [row["prediction"] for row in rows[:4]] == [
+    assert [row.order for row in rows[:4]] == ["caption-first", "foil-first"] * 2
+    assert [row.score for row in rows[:4]] == pytest.approx([1, 2, -5, 3])
+    assert [row.prediction for row in rows[:4]] == [
         "caption",
         "caption",
         "foil",
         "caption",
     ]
-    assert [row["correct"] for row in rows[:4]] == [True, True, False, True]
-    assert rows[1]["probability"] == pytest.approx(compute_softmax([2, 0])[0])
+    assert [row.correct for row in rows[:4]] == [True, True, False, True]
+    assert rows[1].probability == pytest.approx(compute_softmax([2, 0])[0])
     caption, foil = rows[4:6]
     assert (
-        caption["role"],
-        caption["score"],
-        caption["prediction"],
-        caption["correct"],
+        caption.role,
+        caption.score,
+        caption.prediction,
+        caption.correct,
     ) == (
         "caption",
         pytest.approx(2),
         "match",
         True,
     )
-    assert (foil["role"], foil["prediction"], foil["correct"], foil["order"]) == (
+    assert (foil.role, foil.prediction, foil.correct, foil.order) == (
         "foil",
         "match",
         False,
@@ -183,14 +185,14 @@ def test_rows_say_margin_probability_order_and_verdict():
     st.integers(0, 9),
 )
 def test_a_decoder_that_always_says_a_is_right_half_of_the_time(ids, seed):
-    items = [{**item(0, "caption", "foil"), "item_id": one} for one in sorted(ids)]
+    items = [replace(item(0, "caption", "foil"), item_id=one) for one in sorted(ids)]
     decoder = scripted(lambda text: {"A": 3.0})
     rows = rows_of(
         decoder, "equations", items, assign_balanced_orders(sorted(ids), seed)
     )
-    right = [row["correct"] for row in rows if row["setting"] == "pairwise"]
+    right = [row.correct for row in rows if row.setting == "pairwise"]
     assert abs(2 * sum(right) - len(right)) <= 1
-    single = [row["correct"] for row in rows if row["setting"] == "single"]
+    single = [row.correct for row in rows if row.setting == "single"]
     assert single == [True, False] * len(items)
 
 
@@ -203,8 +205,8 @@ def test_published_rows_record_the_order_of_random_choice():
     items = [item(place, "caption 0", "foil 0") for place in range(30)]
     orders = draw_published_orders(items)
     rows = rows_of(scripted(knows), "published", items, orders)[:30]
-    assert [row["order"] for row in rows] == expected
-    assert len({row["prediction"] for row in rows}) == 1
+    assert [row.order for row in rows] == expected
+    assert len({row.prediction for row in rows}) == 1
 
 
 def test_equal_labels_are_a_tie_or_the_first():
@@ -218,8 +220,8 @@ def test_equal_labels_are_a_tie_or_the_first():
         rows = rows_of(
             decoder, profile, orders={f"i{place}": place % 2 == 0 for place in range(4)}
         )
-        assert [row["prediction"] for row in rows[:4]] == orders
-        assert {row["prediction"] for row in rows[4:]} == (
+        assert [row.prediction for row in rows[:4]] == orders
+        assert {row.prediction for row in rows[4:]} == (
             {"tie"} if profile == "equations" else {"match"}
         )
     assert compute_softmax([1000.0, 1000.0]) == [0.5, 0.5]
@@ -234,24 +236,20 @@ def test_what_cannot_be_read_has_a_row_with_an_error():
         [ITEMS[0], long, unseen],
         {"i0": True, "i4": True} | {"i5": True},
     )
-    by_key = {(row["item_id"], row["role"], row["setting"]): row for row in rows}
-    assert "1 to 1500 are read" in by_key["i4", "caption", "pairwise"]["error"]
-    assert "1 to 1500 are read" in by_key["i4", "caption", "single"]["error"]
-    assert by_key["i5", "caption", "pairwise"]["error"] == "none.png is missing"
-    assert by_key["i5", "foil", "single"]["error"] == "none.png is missing"
+    by_key = {(row.item_id, row.role, row.setting): row for row in rows}
+    assert "1 to 1500 are read" in by_key["i4", "caption", "pairwise"].error
+    assert "1 to 1500 are read" in by_key["i4", "caption", "single"].error
+    assert by_key["i5", "caption", "pairwise"].error == "none.png is missing"
+    assert by_key["i5", "foil", "single"].error == "none.png is missing"
     for row in rows:
-        assert (
-            (row["score"] is None)
-            == (row["correct"] is None)
-            == (row["error"] is not None)
-        )
+        assert (row.score is None) == (row.correct is None) == (row.error is not None)
     assert count_outcomes(rows)["errors"]["none.png is missing"] == 3
     pairwise = [
         row
-        for row in build_metric_rows({("m", "d"): rows}, ["equations"], HOW)
-        if row["setting"] == "pairwise"
+        for row in build_metric_records({("m", "d"): rows}, ["equations"], HOW)
+        if row.setting == "pairwise"
     ]
-    assert [(row["metric"], row["value"], row["n"]) for row in pairwise] == [
+    assert [(row.metric, row.measure.value, row.measure.n) for row in pairwise] == [
         ("acc_r", 100, 1),
         ("acc_r_paper", 100, 1),
     ]
@@ -271,57 +269,47 @@ def test_labels_that_begin_alike_are_refused():
 def test_a_decoders_single_answers_are_compared_with_an_encoders_judgements():
     rows = rows_of(scripted(knows), "equations")
     encoder = [
-        {**row, "setting": "alignment"} for row in rows if row["setting"] == "single"
+        replace(row, setting="alignment") for row in rows if row.setting == "single"
     ]
-    comparisons = build_comparison_rows(
+    comparisons = build_comparison_records(
         {("decoder", "d"): rows, ("encoder", "d"): encoder}, ["equations"], HOW
     )
     assert {
-        row["metric"]: (row["difference"], row["n"]) for row in comparisons
+        row.metric: (row.difference, row.n) for row in comparisons
     } == dict.fromkeys(COMPARED_METRICS, (0, 4))
 
 
 def test_pairwise_answers_of_two_decoders_are_compared_item_by_item():
     rows = rows_of(scripted(knows), "equations")
-    wrong = [
-        {
-            **row,
-            "correct": not row["correct"] if row["item_id"] == "i0" else row["correct"],
-        }
-        for row in rows
-    ]
+    wrong = [replace(row, correct=row.correct != (row.item_id == "i0")) for row in rows]
     silent = [
-        {**row, "correct": None} if row["item_id"] == "i1" else row for row in wrong
+        replace(row, correct=None) if row.item_id == "i1" else row for row in wrong
     ]
-    comparisons = build_comparison_rows(
+    comparisons = build_comparison_records(
         {("a", "d"): rows, ("b", "d"): silent}, ["equations"], HOW
     )
-    (row,) = [row for row in comparisons if row["setting"] == "pairwise"]
-    before = {
-        one["item_id"]: one["correct"] for one in rows if one["setting"] == "pairwise"
-    }
-    assert (row["metric"], row["test"], row["n"]) == (
+    (row,) = [row for row in comparisons if row.setting == "pairwise"]
+    before = {one.item_id: one.correct for one in rows if one.setting == "pairwise"}
+    assert (row.metric, row.test, row.n) == (
         "acc_r",
         "McNemar",
         len(before) - 1,
     )
-    assert row["difference"] == pytest.approx(
-        (100 if before["i0"] else -100) / row["n"]
-    )
-    assert row["p"] == row["p_holm"] == 1
-    assert {row["setting"] for row in comparisons} == {"single", "pairwise"}
+    assert row.difference == pytest.approx((100 if before["i0"] else -100) / row.n)
+    assert row.p == row.p_holm == 1
+    assert {row.setting for row in comparisons} == {"single", "pairwise"}
 
 
 def test_pairwise_answers_are_averaged_over_data_sets():
     rows = rows_of(scripted(knows), "equations")
     better = rows_of(scripted(knows), "equations", ITEMS[:2])
-    metrics = build_metric_rows(
+    metrics = build_metric_records(
         {("m", "d"): rows, ("m", "e"): better}, ["equations"], HOW, averaged=["d", "e"]
     )
     values = {
-        (row["setting"], row["metric"]): row["value"]
+        (row.setting, row.metric): row.measure.value
         for row in metrics
-        if row["dataset"] == "average"
+        if row.dataset == "average"
     }
     assert values["pairwise", "acc_r"] == (75 + 100) / 2
     assert values["single", "p_f"] == (50 + 50) / 2
@@ -369,7 +357,7 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         if profile == "equations"
         else build_published_template("llama2-chat")
     )
-    rows = build_choice_rows(
+    rows = build_choice_records(
         questions,
         score_labels(session(decoder), questions, template),
         get_fidelity(profile),
@@ -378,27 +366,27 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         session(decoder), questions, template, GenerationSettings(0, cot_tokens=100)
     )
     assert thoughts == [" I doubt it."] * 6
-    rows += build_choice_rows(
+    rows += build_choice_records(
         questions,
         score_labels(session(decoder), questions, template, thoughts),
         get_fidelity(profile),
         thoughts,
     )
-    assert {row["image"] for row in rows} == {None}
-    assert rows[0]["probability"] == pytest.approx(compute_softmax([2.0, 0.0, 0.0])[0])
+    assert {row.image for row in rows} == {None}
+    assert rows[0].probability == pytest.approx(compute_softmax([2.0, 0.0, 0.0])[0])
     metrics = {
-        row["setting"]: row
-        for row in build_metric_rows({("m", "e-snli"): rows}, [profile], HOW)
+        row.setting: row
+        for row in build_metric_records({("m", "e-snli"): rows}, [profile], HOW)
     }
-    assert metrics["choice"]["value"] == pytest.approx(100 * 5 / 6)
-    assert metrics["choice-after-cot"]["value"] == pytest.approx(100 * 2 / 6)
+    assert metrics["choice"].measure.value == pytest.approx(100 * 5 / 6)
+    assert metrics["choice-after-cot"].measure.value == pytest.approx(100 * 2 / 6)
     # Not one cluster.
     assert (
-        metrics["choice"]["ci_low"]
-        < metrics["choice"]["value"]
-        < metrics["choice"]["ci_high"]
+        metrics["choice"].measure.ci_low
+        < metrics["choice"].measure.value
+        < metrics["choice"].measure.ci_high
     )
-    assert rows[6]["reasoning"] == " I doubt it."
+    assert rows[6].reasoning == " I doubt it."
 
 
 def test_each_item_draws_from_its_own_seed():
@@ -500,24 +488,23 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
             for one in questions
         }
         decoder.network.script = lambda text, golds=golds: {golds[text]: 1.0}
-        rows = build_choice_rows(
+        rows = build_choice_records(
             questions,
             score_labels(session(decoder), questions, template),
             get_fidelity(profile),
         )
         assert len(rows) == len(known)
         assert all(
-            row["correct"] and row["prediction"] == known[row["item_id"]].gold[0]
-            for row in rows
+            row.correct and row.prediction == known[row.item_id].gold[0] for row in rows
         )
 
 
 def test_a_reply_without_numbers_makes_an_error_row():
     (question,) = build_pairwise_questions(ITEMS[:1], "d", {"i0": True})
-    (row,) = build_choice_rows(
+    (row,) = build_choice_records(
         [question], [DecoderOutput(None, None, 5, "too long")], EQUATIONS
     )
-    assert (row["score"], row["correct"], row["tokens"], row["error"]) == (
+    assert (row.score, row.correct, row.tokens, row.error) == (
         None,
         None,
         5,

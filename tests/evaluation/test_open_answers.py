@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stand_ins.models.scripted_decoders import scripted
+from stand_ins.records import build_vqa_items
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row
 from waltz.evaluation.decoder_rows import (
@@ -14,7 +15,7 @@ from waltz.evaluation.decoder_rows import (
     generate_chains_of_thought,
     is_right_answer,
 )
-from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import (
     build_equations_template,
@@ -31,29 +32,31 @@ from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import questions
 
 HOW = Resampling(200, 0.95, 0)
-ITEMS = [
-    {
-        "item_id": "d:0",
-        "image": "m0",
-        "question": "What is it?",
-        "answer": "Dog",
-        "answers": ["Dog"] * 8 + ["cat"] * 2,
-    },
-    {
-        "item_id": "d:1",
-        "image": "m1",
-        "question": "How many?",
-        "answer": "2",
-        "answers": ["2"] * 10,
-    },
-    {
-        "item_id": "d:2",
-        "image": "m2",
-        "question": "Which room?",
-        "answer": "bedroom",
-        "answers": [],
-    },
-]
+ITEMS = build_vqa_items(
+    [
+        {
+            "item_id": "d:0",
+            "image": "m0",
+            "question": "What is it?",
+            "answer": "Dog",
+            "answers": ["Dog"] * 8 + ["cat"] * 2,
+        },
+        {
+            "item_id": "d:1",
+            "image": "m1",
+            "question": "How many?",
+            "answer": "2",
+            "answers": ["2"] * 10,
+        },
+        {
+            "item_id": "d:2",
+            "image": "m2",
+            "question": "Which room?",
+            "answer": "bedroom",
+            "answers": [],
+        },
+    ]
+)
 ANSWERS = {"What is it?": "A cat.", "How many?": "Two", "Which room?": "Bedroom"}
 
 
@@ -95,13 +98,13 @@ def test_answers_are_right_by_either_profile():
         build_published_template("llava-vicuna"),
         GenerationSettings(0, Sampling()),
     )
-    assert [row["prediction"] for row in rows] == list(ANSWERS.values()) * 2
-    assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
-    metrics = build_metric_rows(
+    assert [row.prediction for row in rows] == list(ANSWERS.values()) * 2
+    assert [row.correct for row in rows] == [False, True, True, True, False, True]
+    metrics = build_metric_records(
         {("m", "d"): rows}, ["equations", "published"], HOW, questions={"d": ITEMS}
     )
     values = {
-        (row["profile"], row["setting"], row["metric"]): row["value"] for row in metrics
+        (row.profile, row.setting, row.metric): row.measure.value for row in metrics
     }
     # "A cat.": two of ten annotators; leaving one out, the others are 2 for eight of them and 1 for
     # two
@@ -132,8 +135,8 @@ def test_an_answer_after_a_chain_of_thought_and_a_skipped_question():
     rows = answer_questions(
         session(decoder), ITEMS, "d", template, GenerationSettings(0), thoughts
     )
-    assert {row["setting"] for row in rows} == {"answering-after-cot"}
-    assert (rows[0]["prediction"], rows[0]["reasoning"]) == (
+    assert {row.setting for row in rows} == {"answering-after-cot"}
+    assert (rows[0].prediction, rows[0].reasoning) == (
         "dog",
         " I think it is a dog",
     )
@@ -146,19 +149,21 @@ def test_an_answer_after_a_chain_of_thought_and_a_skipped_question():
         build_equations_template(small.render_chat),
         GenerationSettings(0),
     )
-    assert (row["prediction"], row["correct"]) == (None, None)
-    assert "1 to 30 are read" in row["error"]
+    assert (row.prediction, row.correct) == (None, None)
+    assert "1 to 30 are read" in row.error
 
 
 def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
     # Both in lower case, any annotator's.
-    assert contains_gold_answer("It is a DOG, I think", ITEMS[0])
-    assert contains_gold_answer("cats", ITEMS[0])
-    assert not contains_gold_answer("two", ITEMS[1])
-    assert contains_gold_answer("In the Bedroom", ITEMS[2])
-    assert not contains_gold_answer("in bed", ITEMS[2])
+    assert contains_gold_answer(
+        "It is a DOG, I think", ITEMS[0].answer, ITEMS[0].answers
+    )
+    assert contains_gold_answer("cats", ITEMS[0].answer, ITEMS[0].answers)
+    assert not contains_gold_answer("two", ITEMS[1].answer, ITEMS[1].answers)
+    assert contains_gold_answer("In the Bedroom", ITEMS[2].answer, ITEMS[2].answers)
+    assert not contains_gold_answer("in bed", ITEMS[2].answer, ITEMS[2].answers)
     assert not contains_gold_answer(
-        "an iPhone", {"answer": "iPhone", "answers": []}
+        "an iPhone", "iPhone", []
     )  # GQA's gold answer is not lower-cased
 
 
@@ -227,10 +232,9 @@ def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
         for row in map(to_row, questions.read_vqa(*files, "vqa"))
         if row["rejected"] is None
     ]
-    items = [{**row, "item_id": f"vqa:{row['source_id']}"} for row in rows]
-    assert items
-    for item in items:
-        assert contains_gold_answer(item["answer"], item)
+    assert rows
+    for item in rows:
+        assert contains_gold_answer(item["answer"], item["answer"], item["answers"])
         assert compute_agreement(
             item["answer"].upper() + ".", item["answers"]
         ) == pytest.approx(compute_agreement(item["answer"], item["answers"]))

@@ -1,12 +1,14 @@
 """Metrics of scored pairs against values computed by hand."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stand_ins.records import build_evaluation
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resamples, Resampling, bootstrap_means, resample
 from waltz.core.rounding import compute_logit_rounding
@@ -59,7 +61,7 @@ def rows_of(
                     == RIGHT[role]
                 )
             rows.append(row)
-    return rows
+    return build_evaluation(rows)
 
 
 def values(logits, profile="equations", **more):
@@ -193,7 +195,7 @@ def test_scores_that_differ_by_the_rounding_of_their_precision_are_tied(
                 rows = rows_of(pairs, with_probability=False, profile=profile)
                 if dtype:
                     rows = [
-                        row | {"rounding": compute_logit_rounding(row["score"], dtype)}
+                        replace(row, rounding=compute_logit_rounding(row.score, dtype))
                         for row in rows
                     ]
                 metrics = compute_pair_metrics(pair_scores(rows, profile), "d", HOW)
@@ -236,7 +238,9 @@ def test_a_choice_that_the_labels_logits_do_not_decide_counts_half():
         "prediction": "tie",
         "correct": False,
     }
-    metrics = compute_choice_metrics([decided, rounded, tied, recorded], "d", HOW)
+    metrics = compute_choice_metrics(
+        build_evaluation([decided, rounded, tied, recorded]), "d", HOW
+    )
     assert (metrics["acc_r"].value, metrics["acc_r_paper"].value) == (62.5, 50)
 
 
@@ -280,9 +284,9 @@ def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
 
 
 def test_choices_and_rankings_agree():
-    captions = [row for row in rows_of([(2, 1), (3, 4)]) if row["role"] == "caption"]
+    captions = [row for row in rows_of([(2, 1), (3, 4)]) if row.role == "caption"]
     ranked = [
-        {**row, "setting": "perplexity", "correct": row["item_id"] == "i0"}
+        replace(row, setting="perplexity", correct=row.item_id == "i0")
         for row in captions
     ]
     scored = pair_scores(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
@@ -343,9 +347,9 @@ def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image,
 
 
 def test_an_item_without_an_image_is_its_own_cluster():
-    pairs = [{**row, "image": None} for row in rows_of([(2, 1), (1, 2)])]
+    pairs = [replace(row, image=None) for row in rows_of([(2, 1), (1, 2)])]
     assert pair_scores(pairs, "equations").images == tuple(
-        dict.fromkeys(row["item_id"] for row in pairs)
+        dict.fromkeys(row.item_id for row in pairs)
     )
     choices = [
         {
@@ -358,7 +362,11 @@ def test_an_item_without_an_image_is_its_own_cluster():
         }
         for item, image in (("a", None), ("b", None), ("c", "m"))
     ]
-    assert pair_choices(choices, "equations").images == ("a", "b", "m")
+    assert pair_choices(build_evaluation(choices), "equations").images == (
+        "a",
+        "b",
+        "m",
+    )
 
 
 def test_a_draw_of_every_image_once_gives_the_value_itself():
@@ -418,10 +426,10 @@ RESAMPLING = Resampling(resamples=4000, confidence=0.95, seed=3)
 
 def rows(verdicts, images=None):
     images = images or [str(place) for place in range(len(verdicts))]
-    return [
-        {"correct": correct, "image": image}
+    return build_evaluation(
+        {"item_id": "i", "profile": "equations", "correct": correct, "image": image}
         for correct, image in zip(verdicts, images, strict=True)
-    ]
+    )
 
 
 def test_acc_r_counts_unscored_items_neither_right_nor_wrong():

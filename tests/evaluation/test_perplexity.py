@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from conftest import build_network
+from stand_ins.records import build_items
 from waltz.core.files import parquet
+from waltz.core.records import to_row
 from waltz.core.schema import EVALUATION
 from waltz.evaluation import perplexity
 from waltz.fidelity import get_fidelity
@@ -152,25 +154,25 @@ def test_rows_carry_verdicts_and_ties_are_wrong(model, tmp_path):
         ("zebra", "A cat"),
         ("", "zebra"),
     ]
-    items = [
+    items = build_items(
         {"item_id": str(place), "image": "i", "caption": caption, "foil": foil}
         for place, (caption, foil) in enumerate(pairs)
-    ]
+    )
     rows = perplexity.score_pairs(
         items, model, ["published"], 64, tmp_path / "cache.sqlite", lambda _: None
     )
-    parquet.build_table(rows, EVALUATION)
-    by_item = {(row["item_id"], row["role"]): row for row in rows}
-    better = by_item["0", "caption"]["score"] > by_item["0", "foil"]["score"]
-    assert by_item["0", "caption"]["prediction"] == ("caption" if better else "foil")
-    assert by_item["0", "foil"]["correct"] is better
+    parquet.build_table(list(map(to_row, rows)), EVALUATION)
+    by_item = {(row.item_id, row.role): row for row in rows}
+    better = by_item["0", "caption"].score > by_item["0", "foil"].score
+    assert by_item["0", "caption"].prediction == ("caption" if better else "foil")
+    assert by_item["0", "foil"].correct is better
     assert (
-        by_item["1", "caption"]["prediction"],
-        by_item["1", "caption"]["correct"],
+        by_item["1", "caption"].prediction,
+        by_item["1", "caption"].correct,
     ) == ("tie", False)
     # Three tokens or fewer divide by zero.
-    assert by_item["2", "caption"]["score"] == -math.inf
-    assert by_item["2", "caption"]["prediction"] == "tie"
-    assert by_item["3", "caption"]["correct"] is None
-    assert by_item["3", "caption"]["error"] == "the text is empty"
+    assert by_item["2", "caption"].score == -math.inf
+    assert by_item["2", "caption"].prediction == "tie"
+    assert by_item["3", "caption"].correct is None
+    assert by_item["3", "caption"].error == "the text is empty"
     assert perplexity.count_ties(rows) == {"ties": 2, "unscored_items": 1}

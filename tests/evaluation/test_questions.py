@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stand_ins.records import build_items, build_probes
 from waltz.core.errors import UserError
 from waltz.core.records import to_row
 from waltz.core.sampling import sample
@@ -29,17 +31,22 @@ from waltz.evaluation.prompting.questions import (
     draw_wrong_label,
     select_text_questions,
 )
+from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.sources.formats import pairs, questions, text_tasks
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
-ITEM = {
-    "item_id": "x:1",
-    "instrument": "existence",
-    "image": "i.jpg",
-    "caption": "There are animals.",
-    "foil": "There are no animals.",
-}
+(ITEM,) = build_items(
+    [
+        {
+            "item_id": "x:1",
+            "instrument": "existence",
+            "image": "i.jpg",
+            "caption": "There are animals.",
+            "foil": "There are no animals.",
+        }
+    ]
+)
 
 
 def test_the_right_label_goes_where_the_caption_goes() -> None:
@@ -63,13 +70,19 @@ def test_the_right_label_goes_where_the_caption_goes() -> None:
 
 
 def test_a_caption_is_correct_and_every_other_text_is_not() -> None:
-    mismatched = {**ITEM, "item_id": "x:2", "instrument": "alignment"}
-    probe = {
-        "item_id": "x:3",
-        "condition": "match",
-        "image": "p.jpg",
-        "caption": "A man sits.",
-    }
+    mismatched = replace(ITEM, item_id="x:2", instrument="alignment")
+    (probe,) = build_probes(
+        [
+            {
+                "item_id": "x:3",
+                "condition": "+img+cap",
+                "image": "p.jpg",
+                "caption": "A man sits.",
+                "match": True,
+                "group": "p.jpg",
+            }
+        ]
+    )
     selected_questions = build_single_questions([ITEM, mismatched, probe], "d")
     assert [
         (one.item_id, one.role, one.gold, one.wrong) for one in selected_questions
@@ -107,7 +120,7 @@ def test_another_seed_gives_other_orders() -> None:
 def test_published_orders_are_one_stream_through_the_pieces() -> None:
     random.seed(42)
     stream = [random.choice([0, 1]) == 0 for _ in range(20)]
-    items = [{"item_id": item_id, "instrument": "existence"} for item_id in "ab"]
+    items = [replace(ITEM, item_id=item_id) for item_id in "ab"]
     assert draw_published_orders(items) == dict(zip("ab", stream, strict=False))
     assert draw_published_orders(items, earlier_draws=7) == dict(
         zip("ab", stream[7:], strict=False)
@@ -142,13 +155,13 @@ FILES = {
 def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) -> None:
     assert list(PUBLISHED_VALID_ITEMS) == list(FILES)
     for piece, file in FILES.items():
-        items = [
+        items = build_items(
             item
             for item in pairs.read_release(
                 shared_data / "valse" / f"{file}.json", piece, 2
             )
             if item["valid"]
-        ]
+        )
         assert len(items) == PUBLISHED_VALID_ITEMS[piece]
         orders = draw_published_orders(items, count_earlier_draws(piece))
         selected_questions = build_pairwise_questions(items, piece, orders)
@@ -160,14 +173,19 @@ def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) 
         )
 
 
-def row(**more: Any) -> dict[str, Any]:
-    common = {"item_id": "vqa:9", "image": "i.jpg", "question": " What is it? "}
-    return {**common, "answer": "cat", "answers": [], **more}
+def vqa_item(*answers: str) -> VqaItem:
+    return VqaItem("vqa:9", "i.jpg", " What is it? ", "cat", answers)
+
+
+def convert(row: dict[str, Any]) -> VqaItem:
+    return VqaItem(
+        row["source_id"], row["image"], row["question"], row["answer"], row["answers"]
+    )
 
 
 def test_every_answer_of_an_annotator_is_right_and_the_commonest_is_first() -> None:
     (one,) = build_open_questions(
-        [row(answers=["dog", "cat", "cow", "cat", "cow", "cat"])], "vqa"
+        [vqa_item("dog", "cat", "cow", "cat", "cow", "cat")], "vqa"
     )
     assert one.gold == ("cat", "cow", "dog")
     assert one == Question(
@@ -180,7 +198,7 @@ def test_every_answer_of_an_annotator_is_right_and_the_commonest_is_first() -> N
         one.gold,
         "impossible to give",
     )
-    (alone,) = build_open_questions([row()], "gqa")
+    (alone,) = build_open_questions([vqa_item()], "gqa")
     assert alone.gold == ("cat",)
 
 
@@ -193,9 +211,7 @@ def test_real_questions_have_an_answer(shared_data: Path) -> None:
             ),
         )
     )
-    selected_questions = build_open_questions(
-        [{**row, "item_id": row["source_id"]} for row in rows], "gqa"
-    )
+    selected_questions = build_open_questions(list(map(convert, rows)), "gqa")
     assert [(one.fields["question"], one.gold) for one in selected_questions] == [
         (r["question"], (r["answer"],)) for r in rows
     ]
@@ -208,9 +224,7 @@ def test_real_questions_have_an_answer(shared_data: Path) -> None:
         for row in map(to_row, questions.read_vqa(*files, "vqa"))
         if row["rejected"] is None
     ]
-    selected_questions = build_open_questions(
-        [{**row, "item_id": row["source_id"]} for row in rows], "vqa"
-    )
+    selected_questions = build_open_questions(list(map(convert, rows)), "vqa")
     assert selected_questions
     for one, each in zip(selected_questions, rows, strict=True):
         assert set(one.gold) == set(each["answers"])

@@ -10,9 +10,9 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import write_records
+from waltz.core.records import to_row, write_records
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.evaluation.recorded_answers import import_answers
 from waltz.sources.readers import read_source
 
@@ -26,7 +26,7 @@ def import_lines(tmp_path, *lines, profiles=("published", "equations"), model=MO
     rows, record_type = read_source("recorded-runs", {"task": str(path)}, "run")
     write_records(tmp_path / "source.parquet", rows, record_type)
     (result,) = import_answers(tmp_path / "source.parquet", model, ["task"], profiles)
-    parquet.build_table(result.tables["scores"], EVALUATION)
+    parquet.build_table(list(map(to_row, result.tables["scores"])), EVALUATION)
     return result
 
 
@@ -40,19 +40,19 @@ def test_a_choice_is_scored_by_its_log_probabilities_and_judged_by_its_gold_labe
         {"item_id": "1", "kind": "cot", "label": "A", "gold": "B", "reasoning": "so"},
     )
     first, second = result.tables["scores"]
-    assert (first["setting"], first["prediction"], first["correct"]) == (
+    assert (first.setting, first.prediction, first.correct) == (
         "choice",
         "B",
         True,
     )
-    assert first["score"] == pytest.approx(math.log(0.3))
-    assert first["probability"] == pytest.approx(0.6)
-    assert (second["setting"], second["correct"], second["score"]) == (
+    assert first.score == pytest.approx(math.log(0.3))
+    assert first.probability == pytest.approx(0.6)
+    assert (second.setting, second.correct, second.score) == (
         "choice-after-cot",
         False,
         None,
     )
-    assert second["reasoning"] == "so"
+    assert second.reasoning == "so"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_a_choice_between_caption_and_foil_has_the_margin_of_the_caption(
         },
     )
     (row,) = result.tables["scores"]
-    assert (row["role"], row["order"], row["prediction"]) == (
+    assert (row.role, row.order, row.prediction) == (
         "caption",
         order,
         prediction,
     )
-    assert row["score"] == pytest.approx(-1.5 if gold == "A" else 1.5)
-    assert row["correct"] is (gold == "B")
+    assert row.score == pytest.approx(-1.5 if gold == "A" else 1.5)
+    assert row.correct is (gold == "B")
 
 
 def test_single_texts_make_the_metrics_of_pairs(tmp_path):
@@ -96,10 +96,10 @@ def test_single_texts_make_the_metrics_of_pairs(tmp_path):
         for role, score in zip(("caption", "foil"), scores, strict=True)
     ]
     rows = import_lines(tmp_path, *lines).tables["scores"]
-    measures = build_metric_rows(
+    measures = build_metric_records(
         {("mine", "task"): rows}, ["published"], Resampling(100, 0.9, 1)
     )
-    values = {row["metric"]: row["value"] for row in measures}
+    values = {row.metric: row.measure.value for row in measures}
     assert values["acc_r"] == 100
     assert (values["p_c"], values["p_f"]) == (100, 50)
 
@@ -119,13 +119,11 @@ def test_open_answers_are_judged_by_the_rules_of_their_profile(
         "profile": profile,
     }
     rows = import_lines(tmp_path, line).tables["scores"]
-    assert [(row["setting"], row["correct"]) for row in rows] == [
-        ("answering", correct)
-    ]
-    (measure,) = build_metric_rows(
+    assert [(row.setting, row.correct) for row in rows] == [("answering", correct)]
+    (measure,) = build_metric_records(
         {("mine", "task"): rows}, [profile], Resampling(100, 0.9, 1)
     )
-    assert (measure["metric"], measure["value"]) == ("accuracy", 100 * correct)
+    assert (measure.metric, measure.measure.value) == ("accuracy", 100 * correct)
 
 
 def test_answers_are_those_of_the_lowest_seed_and_of_the_model(tmp_path):
@@ -134,7 +132,7 @@ def test_answers_are_those_of_the_lowest_seed_and_of_the_model(tmp_path):
     result = import_lines(
         tmp_path, {**line, "seed": 3, "model": "hub/mine", "commit": "abc"}, *others
     )
-    assert [row["prediction"] for row in result.tables["scores"]] == ["A"]
+    assert [row.prediction for row in result.tables["scores"]] == ["A"]
     assert result.facts["other_models"] == {"other": 1}
     assert result.facts["commits"] == ["abc"]
     assert result.facts["seeds"] == [3, 4]

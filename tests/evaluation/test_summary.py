@@ -1,12 +1,17 @@
 import pytest
 
+from stand_ins.records import build_evaluation, build_probes
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import get_layout
+from waltz.core.records import get_layout, to_row
 from waltz.core.schema import MetricRecord
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS
 from waltz.evaluation.metrics.pair_metrics import METRICS, NOT_APPLICABLE
-from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
+from waltz.evaluation.metrics.summary import (
+    build_comparison_records,
+    build_metric_records,
+)
+from waltz.evaluation.vqa import VqaItem
 
 HOW = Resampling(100, 0.95, 0)
 LAYOUT = get_layout(MetricRecord)
@@ -15,7 +20,7 @@ COLUMNS = ("model", "dataset", "setting", "metric")
 
 def run(*pairs, setting="alignment", with_probability=True):
     """Rows of a data set by (caption logit, foil logit), in both profiles."""
-    return [
+    return build_evaluation(
         {
             "item_id": f"i{place}",
             "image": f"m{place}",
@@ -29,7 +34,7 @@ def run(*pairs, setting="alignment", with_probability=True):
         for profile in ("equations", "published")
         for place, pair in enumerate(pairs)
         for role, logit in zip(("caption", "foil"), pair, strict=True)
-    ]
+    )
 
 
 def probe(condition, place):
@@ -46,33 +51,25 @@ def probe(condition, place):
     }
 
 
-PROBES = [
+PROBES = build_probes(
     probe(condition, place)
     for place in range(2)
     for condition in ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
-]
-PROBED = [
+)
+PROBED = build_evaluation(
     {
-        "item_id": item["item_id"],
-        "image": item["image"],
+        "item_id": item.item_id,
+        "image": item.image,
         "role": "caption",
         "profile": profile,
         "setting": "alignment",
     }
-    | {"score": 1.0, "probability": 0.7, "correct": item["match"]}
+    | {"score": 1.0, "probability": 0.7, "correct": item.match}
     for item in PROBES
     for profile in ("equations", "published")
-]
-QUESTIONS = [
-    {
-        "item_id": "q",
-        "image": "m",
-        "question": "a?",
-        "answer": "yes",
-        "answers": ["yes"] * 2 + ["no"] * 8,
-    }
-]
-ANSWERED = [
+)
+QUESTIONS = [VqaItem("q", "m", "a?", "yes", ["yes"] * 2 + ["no"] * 8)]
+ANSWERED = build_evaluation(
     {
         "item_id": "q",
         "image": "m",
@@ -83,7 +80,7 @@ ANSWERED = [
     }
     | {"correct": True}
     for profile in ("equations", "published")
-]
+)
 RUNS = {
     ("matcher", "d"): run((2, -1), (1, 2)),
     ("matcher", "e"): run((2, -1)),
@@ -94,7 +91,7 @@ RUNS = {
 
 
 def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
-    rows = build_metric_rows(
+    rows = build_metric_records(
         RUNS,
         ["equations", "published"],
         HOW,
@@ -102,49 +99,52 @@ def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
         probes=PROBES,
         questions={"vqa": QUESTIONS},
     )
-    assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (
+    assert parquet.build_table(list(map(to_row, rows)), LAYOUT).num_rows == 2 * (
         3 * len(METRICS) + 2 * len(METRICS) + 7 + 1
     )
     metrics = {
-        tuple(row[name] for name in COLUMNS): row
+        tuple(getattr(row, name) for name in COLUMNS): row
         for row in rows
-        if row["profile"] == "equations"
+        if row.profile == "equations"
     }
-    assert metrics["matcher", "d", "alignment", "acc_r"]["value"] == 50
-    assert metrics["matcher", "average", "alignment", "acc_r"]["value"] == 75
-    assert metrics["lm", "d", "perplexity", "acc_r"]["value"] == 50
-    assert metrics["lm", "d", "perplexity", "acc"]["reason"] == NOT_APPLICABLE
+    assert metrics["matcher", "d", "alignment", "acc_r"].measure.value == 50
+    assert metrics["matcher", "average", "alignment", "acc_r"].measure.value == 75
+    assert metrics["lm", "d", "perplexity", "acc_r"].measure.value == 50
+    assert metrics["lm", "d", "perplexity", "acc"].measure.reason == NOT_APPLICABLE
     assert (
-        metrics["lm", "average", "perplexity", "acc_r"]["reason"]
+        metrics["lm", "average", "perplexity", "acc_r"].measure.reason
         == "not averaged: 1 of 2 data sets were not run"
     )
     assert (
-        metrics["matcher", "cv-probes:-img+cap", "original", "accuracy"]["value"] == 0
+        metrics["matcher", "cv-probes:-img+cap", "original", "accuracy"].measure.value
+        == 0
     )
     assert (
-        metrics["matcher", "cv-probes:harmonic-mean", "original", "accuracy"]["value"]
+        metrics[
+            "matcher", "cv-probes:harmonic-mean", "original", "accuracy"
+        ].measure.value
         == 0
     )
     expected = 100 * (2 * 1 / 3 + 8 * 2 / 3) / 10
-    assert metrics["lxmert-vqa", "vqa", "answering", "accuracy"][
-        "value"
-    ] == pytest.approx(expected)
+    assert metrics[
+        "lxmert-vqa", "vqa", "answering", "accuracy"
+    ].measure.value == pytest.approx(expected)
 
 
 def test_a_data_set_of_another_profile_has_no_metrics_in_this_one():
-    published = [row for row in run((2, -1)) if row["profile"] == "published"]
+    published = [row for row in run((2, -1)) if row.profile == "published"]
     runs = {("matcher", "released"): published, ("clip", "released"): published}
-    rows = build_metric_rows(runs, ["equations", "published"], HOW)
+    rows = build_metric_records(runs, ["equations", "published"], HOW)
     assert rows
-    assert {row["profile"] for row in rows} == {"published"}
-    comparisons = build_comparison_rows(runs, ["equations", "published"], HOW)
+    assert {row.profile for row in rows} == {"published"}
+    comparisons = build_comparison_records(runs, ["equations", "published"], HOW)
     assert comparisons
-    assert {row["profile"] for row in comparisons} == {"published"}
+    assert {row.profile for row in comparisons} == {"published"}
 
 
 def choices(*margins, setting):
     """Rows that choose between caption and foil by the margin of a logit; a margin of 0 is a tie."""
-    return [
+    return build_evaluation(
         {
             "item_id": f"i{place}",
             "image": f"m{place}",
@@ -159,7 +159,7 @@ def choices(*margins, setting):
             "correct": margin > 0,
         }
         for place, margin in enumerate(margins)
-    ]
+    )
 
 
 def test_choices_are_compared_with_choices_and_those_after_thought_among_themselves():
@@ -173,8 +173,8 @@ def test_choices_are_compared_with_choices_and_those_after_thought_among_themsel
         ("unfinished", "e"): [],
     }
     by_setting = {}
-    for row in build_comparison_rows(runs, ["equations"], HOW):
-        by_setting.setdefault((row["setting"], row["dataset"]), []).append(row)
+    for row in build_comparison_records(runs, ["equations"], HOW):
+        by_setting.setdefault((row.setting, row.dataset), []).append(row)
     # runs without rows are compared where single texts are, and say why they have no difference
     assert by_setting.keys() == {
         ("pairwise", "d"),
@@ -186,34 +186,37 @@ def test_choices_are_compared_with_choices_and_those_after_thought_among_themsel
         by_setting["pairwise-after-cot", "d"],
     )
     # 3.5 of 4, and 1 of 4.
-    assert (before["metric"], before["difference"], before["n"]) == (
+    assert (before.metric, before.difference, before.n) == (
         "acc_r",
         62.5,
         4,
     )
-    assert (after["metric"], after["difference"], after["n"]) == ("acc_r", -50, 4)
+    assert (after.metric, after.difference, after.n) == ("acc_r", -50, 4)
     names = ("model_a", "model_b", "n", "difference")
     assert {
-        tuple(row[name] for name in names) for row in by_setting["single", "e"]
+        tuple(getattr(row, name) for name in names) for row in by_setting["single", "e"]
     } == {("empty", "unfinished", 0, None)}
 
     metrics = {
-        tuple(row[name] for name in COLUMNS): row
-        for row in build_metric_rows(runs, ["equations"], HOW)
+        tuple(getattr(row, name) for name in COLUMNS): row
+        for row in build_metric_records(runs, ["equations"], HOW)
     }
     assert not any(dataset == "average" for _, dataset, _, _ in metrics)
-    assert metrics["a", "d", "pairwise", "acc_r"]["value"] == 87.5
-    assert metrics["a", "d", "pairwise", "acc_r_paper"]["value"] == 75
-    assert metrics["a", "d", "pairwise-after-cot", "acc_r"]["value"] == 50
+    assert metrics["a", "d", "pairwise", "acc_r"].measure.value == 87.5
+    assert metrics["a", "d", "pairwise", "acc_r_paper"].measure.value == 75
+    assert metrics["a", "d", "pairwise-after-cot", "acc_r"].measure.value == 50
     for metric in METRICS:
         row = metrics["empty", "e", "", metric]
-        assert (row["n"], row["reason"]) == (0, "none of 0 items could be scored")
+        assert (row.measure.n, row.measure.reason) == (
+            0,
+            "none of 0 items could be scored",
+        )
 
 
 def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():
-    rows = build_comparison_rows(RUNS, ["equations", "published"], HOW)
-    assert {
-        (row["profile"], row["dataset"], row["model_a"], row["model_b"]) for row in rows
-    } == {(profile, "d", "matcher", "lm") for profile in ("equations", "published")}
+    rows = build_comparison_records(RUNS, ["equations", "published"], HOW)
+    assert {(row.profile, row.dataset, row.model_a, row.model_b) for row in rows} == {
+        (profile, "d", "matcher", "lm") for profile in ("equations", "published")
+    }
     assert len(rows) == 2 * len(COMPARED_METRICS)
-    assert rows[0]["difference"] == 0
+    assert rows[0].difference == 0

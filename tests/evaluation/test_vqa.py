@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from stand_ins.records import build_vqa_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.records import to_row
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
+from waltz.evaluation.encoder_vqa import build_answer_records, compute_answers
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.vqa import (
     compute_agreement,
@@ -32,29 +34,31 @@ from waltz.sources.published_samples import select_published_ids
 
 HOW = Resampling(300, 0.95, 1)
 VOCABULARY = ("yes", "no", "2")
-ITEMS = [
-    {
-        "item_id": "q0",
-        "image": "m0",
-        "question": "Is it?",
-        "answer": "yes",
-        "answers": ["yes"] * 8 + ["no"] * 2,
-    },
-    {
-        "item_id": "q1",
-        "image": "m0",
-        "question": "How many?",
-        "answer": "3",
-        "answers": ["3"] * 9 + ["2"],
-    },
-    {
-        "item_id": "q2",
-        "image": "m1",
-        "question": "Is it red?",
-        "answer": "No.",
-        "answers": [],
-    },
-]
+ITEMS = build_vqa_items(
+    [
+        {
+            "item_id": "q0",
+            "image": "m0",
+            "question": "Is it?",
+            "answer": "yes",
+            "answers": ["yes"] * 8 + ["no"] * 2,
+        },
+        {
+            "item_id": "q1",
+            "image": "m0",
+            "question": "How many?",
+            "answer": "3",
+            "answers": ["3"] * 9 + ["2"],
+        },
+        {
+            "item_id": "q2",
+            "image": "m1",
+            "question": "Is it red?",
+            "answer": "No.",
+            "answers": [],
+        },
+    ]
+)
 ANSWERS = {
     ("m0", "Is it?"): PairScore((3.0, 1.0, 0.8), 4),
     ("m0", "How many?"): PairScore((2.0, 2.0, 0.6), 5),
@@ -63,21 +67,21 @@ ANSWERS = {
 
 
 def test_rows_say_answer_probability_and_verdict():
-    rows = build_answer_rows(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
-    assert parquet.build_table(rows, EVALUATION).num_rows == 6
-    assert [row["prediction"] for row in rows[:3]] == ["no", "2", "no"]
-    assert [row["correct"] for row in rows[:3]] == [False, False, True]
-    assert (rows[0]["score"], rows[0]["probability"]) == (3, 0.8)
+    rows = build_answer_records(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
+    assert parquet.build_table(list(map(to_row, rows)), EVALUATION).num_rows == 6
+    assert [row.prediction for row in rows[:3]] == ["no", "2", "no"]
+    assert [row.correct for row in rows[:3]] == [False, False, True]
+    assert (rows[0].score, rows[0].probability) == (3, 0.8)
 
 
 def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
-    rows = build_answer_rows(
+    rows = build_answer_records(
         ITEMS,
         {**ANSWERS, ("m0", "Is it?"): PairScore(None, 0, "too long")},
         VOCABULARY,
         ["published"],
     )
-    assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (
+    assert (rows[0].prediction, rows[0].correct, rows[0].error) == (
         None,
         None,
         "too long",
@@ -101,12 +105,10 @@ def test_an_encoder_answers_with_its_highest_logit(tmp_path):
         ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0
     )
     Image.new("RGB", (4, 4)).save(tmp_path / "m.png")
-    items = [{"image": "m.png", "question": text} for text in ("b", "a", "a b")] + [
-        {"image": "n.png", "question": "b"}
-    ]
+    pairs = [("m.png", text) for text in ("b", "a", "a b")] + [("n.png", "b")]
     with open_images(tmp_path) as images:
-        answers = compute_answers(encoder, items, images, tmp_path / ".store")
-        again = compute_answers(encoder, items, images, tmp_path / ".store")
+        answers = compute_answers(encoder, pairs, images, tmp_path / ".store")
+        again = compute_answers(encoder, pairs, images, tmp_path / ".store")
     assert answers == again
     total = np.exp([1, 2, 0]).sum()
     assert answers["m.png", "b"].numbers == pytest.approx((2, 1, np.exp(2) / total))
@@ -154,11 +156,11 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
         for place in select_published_ids("vqa-encoders", rows, 9)
         if place not in ("2", "5")
     ]
-    assert [item["item_id"] for item in drawn] == [f"d:{place}" for place in expected]
+    assert [item.item_id for item in drawn] == [f"d:{place}" for place in expected]
 
 
 def test_accuracy_takes_the_gold_answer_or_the_annotators():
-    rows = build_answer_rows(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
+    rows = build_answer_records(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
     published = compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW)
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
@@ -180,9 +182,8 @@ def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
 
 def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert normalize_case("  Two  Dogs. ") == normalize_case("two dogs")
-    answer = {"prediction": "no", "correct": True}
     assert (
-        score_answer(answer, ITEMS[2], EQUATIONS)
-        == score_answer(answer, ITEMS[2], PUBLISHED)
+        score_answer("no", True, ITEMS[2], EQUATIONS)
+        == score_answer("no", True, ITEMS[2], PUBLISHED)
         == 1
     )

@@ -11,7 +11,7 @@ from PIL import Image
 
 from stand_ins.benchmark_rows import facts, item, part
 from waltz.core.records import to_row
-from waltz.evaluation.recorded_answers import build_answer_row
+from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.export import lmms_eval_functions
 from waltz.export.folder import write_dataset
 from waltz.sources.formats.harness_samples import read_samples
@@ -172,9 +172,9 @@ def test_the_harness_runs_the_tasks_unchanged(dataset, tmp_path):
             ]
             assert texts == [log["doc"]["foil"], log["doc"]["caption"]]
         rows = map(
-            build_answer_row, map(to_row, read_samples(str(samples), name, "run"))
+            build_answer_record, map(to_row, read_samples(str(samples), name, "run"))
         )
-        assert {row["item_id"]: row["correct"] for row in rows} == {
+        assert {row.item_id: row.correct for row in rows} == {
             log["doc"]["item_id"]: log["acc"] == 1 for log in logs
         }
         right = [

@@ -11,6 +11,7 @@ from PIL import Image
 from conftest import build_network
 from stand_ins.models import tiny_decoders
 from stand_ins.models.tiny_models import classifier_model, masked_model
+from stand_ins.records import build_items
 from waltz.attribution.companions import compute_companion_measures
 from waltz.attribution.decoder_rows import (
     AnswerAttribution,
@@ -52,6 +53,7 @@ from waltz.evaluation.decoder_tasks import (
 from waltz.evaluation.perplexity import score_pairs
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.filters.pipeline import FilterModels, filter_candidates, score_grammaticality
 from waltz.foils import action_replacement, cv_probes, plurality, relations
@@ -68,22 +70,21 @@ RESAMPLING = Resampling(resamples=20, confidence=0.95, seed=0)
 PROFILES = ["equations", "published"]
 
 
-def build_items(token: str) -> list[dict]:
+def spoil_items(token: str) -> list[dict]:
     """Two items, of which the second spells a token in its caption."""
     texts = [
         ("a man and a dog", "a dog and a cat"),
         (f"two cars {token} four", "four cars"),
     ]
-    return [
+    return build_items(
         {
             "item_id": f"own:{number}",
-            "instrument": "own",
             "image": f"{number}.png",
             "caption": caption,
             "foil": foil,
         }
         for number, (caption, foil) in enumerate(texts)
-    ]
+    )
 
 
 ORDERS = {"own:0": True, "own:1": False}
@@ -145,43 +146,35 @@ def judges(tokenizer):
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("token", ["</s>", "<image>"])
 def test_decoders_answers(llava, profile, token):
-    items = build_items(token)
+    items = spoil_items(token)
     template = build_template(llava, get_fidelity(profile))
     template = replace(
         template, prompt_file=replace(template.prompt_file, affirms="is")
     )
     session = DecoderSession(llava, open_picture)
     settings = GenerationSettings(0, None, cot_tokens=3)
-    rows = evaluate_pairs(session, items, "own", template, ORDERS, settings)
-    parquet.build_table(
-        [{"order": None, "reasoning": None, **row} for row in rows], EVALUATION
-    )
+    records = evaluate_pairs(session, items, "own", template, ORDERS, settings)
+    rows = list(map(to_row, records))
+    parquet.build_table(rows, EVALUATION)
     spoiled = [
         row for row in rows if row["item_id"] == "own:1" and row["role"] != "foil"
     ]
     check_rows([*spoiled, *(row for row in rows if row["item_id"] == "own:0")])
     alone = evaluate_pairs(session, items[:1], "own", template, ORDERS, settings)
-    assert [row for row in rows if row["item_id"] == "own:0"] == alone
+    assert [record for record in records if record.item_id == "own:0"] == alone
 
 
 def test_open_questions(llava):
     questions = [
-        {
-            "item_id": f"own:{number}",
-            "image": "0.png",
-            "question": text,
-            "answer": "dog",
-            "answers": [],
-        }
+        VqaItem(f"own:{number}", "0.png", text, "dog", [])
         for number, text in enumerate(["what is this ?", "what is <image> this ?"])
     ]
     template = build_template(llava, EQUATIONS)
     settings = GenerationSettings(0, None, cot_tokens=3)
-    check_rows(
-        evaluate_open_questions(
-            DecoderSession(llava, open_picture), questions, "own", template, settings
-        )
+    records = evaluate_open_questions(
+        DecoderSession(llava, open_picture), questions, "own", template, settings
     )
+    check_rows(list(map(to_row, records)))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -199,7 +192,7 @@ def test_attributed_answers(llava, tmp_path, profile):
     )
     done: list[int] = []
     records = attribute_answers_about_items(
-        attribution, build_items("</s>"), "own", ORDERS, open_picture, done.append
+        attribution, spoil_items("</s>"), "own", ORDERS, open_picture, done.append
     )
     rows = list(map(to_row, records))
     assert done == [1, 1]
@@ -337,13 +330,13 @@ def test_meanings_by_a_judge(language_model):
 
 def test_encoders(clip, tmp_path):
     (tmp_path / "images").mkdir()
-    items = build_items("<|endoftext|>")
+    items = spoil_items("<|endoftext|>")
     for item in items:
-        open_picture("").save(tmp_path / "images" / item["image"])
+        open_picture("").save(tmp_path / "images" / item.image)
     from waltz.sources.images import open_images
 
     with open_images(tmp_path / "images") as images:
-        rows = score_items(clip, items, images, PROFILES)
+        rows = list(map(to_row, score_items(clip, items, images, PROFILES)))
         check_rows(
             [row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")]
         )
@@ -355,7 +348,10 @@ def test_encoders(clip, tmp_path):
 
 
 def test_companions(clip):
-    items = [*build_items("<|endoftext|>"), {**build_items("")[1], "item_id": "own:2"}]
+    items = [
+        *spoil_items("<|endoftext|>"),
+        replace(spoil_items("")[1], item_id="own:2"),
+    ]
     measures = compute_companion_measures(clip, items, open_picture, 2, RESAMPLING)
     alone = compute_companion_measures(
         clip, [items[0], items[2]], open_picture, 2, RESAMPLING
@@ -372,14 +368,15 @@ def test_companions(clip):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_perplexities(judges, tmp_path, profile):
-    rows = score_pairs(
-        build_items("<s>"),
+    records = score_pairs(
+        spoil_items("<s>"),
         judges.ranking,
         [profile],
         64,
         tmp_path / "cache.sqlite",
         lambda _: None,
     )
+    rows = list(map(to_row, records))
     check_rows(
         [row for row in rows if (row["item_id"], row["role"]) != ("own:1", "foil")]
     )
@@ -392,7 +389,7 @@ FILTERS = ["grammaticality", "contradiction", "ranking"]
 @pytest.mark.parametrize("chosen", [FILTERS, *([name] for name in FILTERS)])
 def test_filters(judges, tmp_path, chosen):
     common = {"caption_phrases": ["on"], "foil_phrases": ["in"], "rejected": None}
-    candidates = [item | common for item in build_items("[MASK]")]
+    candidates = [to_row(item) | common for item in spoil_items("[MASK]")]
     rows, _ = filter_candidates(
         candidates, judges, chosen, None, tmp_path / "cache.sqlite", lambda _: None
     )
@@ -401,7 +398,7 @@ def test_filters(judges, tmp_path, chosen):
 
 
 def test_blind_judges(judges, tmp_path):
-    items = build_items("[SEP]")
+    items = list(map(to_row, spoil_items("[SEP]")))
     scores, contradictions = score_blindly(
         items, judges, tmp_path / "cache.sqlite", lambda _: None
     )

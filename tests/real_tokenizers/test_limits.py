@@ -7,6 +7,7 @@ from PIL import Image
 
 from real_tokenizers import build
 from rehearsal import hub
+from stand_ins.records import build_items
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompts import build_published_template, render_prompt
@@ -95,8 +96,10 @@ def test_llava_next_reads_the_longest_captions_with_an_image_of_any_shape(
     valid_sentences, llava_next
 ):
     caption, foil = sorted(valid_sentences, key=len)[-2:]
-    item = {"item_id": "long", "caption": caption, "foil": foil, "image": "long.jpg"}
-    (question,) = build_pairwise_questions([item], "valse", {"long": True})
+    items = build_items(
+        [{"item_id": "long", "caption": caption, "foil": foil, "image": "long.jpg"}]
+    )
+    (question,) = build_pairwise_questions(items, "valse", {"long": True})
     template = build_published_template("llava-mistral")
     prompt = llava_next.build_prompt(render_prompt("cot", question, template).text)
     lengths = []

@@ -1,17 +1,17 @@
 """Measure acc_r at equal likelihood of caption and foil under a language model."""
 
-from waltz.core.files.group_files import read_run_rows
+from waltz.core.files.group_files import read_run_records
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.records import write_records
-from waltz.core.schema import EVALUATION, MeasurementRecord
+from waltz.core.schema import EvaluationRecord, MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import pair_scores
 from waltz.measures.plausibility import measure_plausibility
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    runs = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
+    runs = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
     scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
     resampling = Resampling(**params.resampling)
     rows = measure_plausibility(

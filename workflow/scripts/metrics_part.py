@@ -1,22 +1,21 @@
 """Every metric of the models of one kind on one group of data sets."""
 
 from waltz.core.files import parquet
-from waltz.core.files.group_files import read_run_rows
+from waltz.core.files.group_files import read_run_records
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import CONDITIONS, EVALUATION, METRICS
-from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import EvaluationRecord, MetricRecord, ProbeRecord
+from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.evaluation.vqa import select_questions
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    probes = [
-        row
-        for file in snakemake.input.probes
-        for row in parquet.read_rows(file, CONDITIONS)
-    ]
+    scores = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
+    probes = []
+    for file in snakemake.input.probes:
+        probes += read_records(file, ProbeRecord)
     questions = {}
     for (name, entry), file in zip(
         params.questions.items(), snakemake.input.questions, strict=True
@@ -26,7 +25,7 @@ with log_job(snakemake.log[0]):
             name, rows, entry["size"], params.seed, entry.get("choice")
         )
     resampling = Resampling(**params.resampling)
-    metrics = build_metric_rows(
+    metrics = build_metric_records(
         scores,
         params.profiles,
         resampling,
@@ -34,4 +33,4 @@ with log_job(snakemake.log[0]):
         probes=probes,
         questions=questions,
     )
-    parquet.write_rows(snakemake.output.metrics, metrics, METRICS)
+    write_records(snakemake.output.metrics, metrics, MetricRecord)

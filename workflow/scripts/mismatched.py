@@ -4,7 +4,8 @@ import time
 
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, write_record
-from waltz.core.schema import BENCHMARK
+from waltz.core.records import write_records
+from waltz.core.schema import ItemRecord
 from waltz.evaluation.items import build_mismatched_items
 
 params, settings = snakemake.params, snakemake.params.settings
@@ -23,7 +24,7 @@ with log_job(snakemake.log[0]):
         params.seed,
         settings.get("choice"),
     )
-    parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
+    write_records(snakemake.output.pairs, items, ItemRecord)
     write_record(
         snakemake.output.run,
         rows_in=len(rows),

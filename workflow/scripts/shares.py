@@ -8,10 +8,10 @@ from waltz.attribution.summary import (
     build_verb_rows,
 )
 from waltz.core.files import parquet
-from waltz.core.files.group_files import read_runs
+from waltz.core.files.group_files import read_run_records, read_runs
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHARES
+from waltz.core.schema import ATTRIBUTION, CONDITIONS, METRICS, SHARES, EvaluationRecord
 
 params = snakemake.params
 
@@ -28,11 +28,11 @@ with log_job(snakemake.log[0]):
         for row in parquet.read_rows(file, METRICS)
     ]
     shares = []
-    scored = read_runs(snakemake.input.scores, EVALUATION, params.runs)
+    scored = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
     for (model, dataset), table in read_runs(
         snakemake.input.rows, ATTRIBUTION, params.runs
     ).items():
-        rows, scores = table.to_pylist(), scored[model, dataset].to_pylist()
+        rows, scores = table.to_pylist(), scored[model, dataset]
         shares += build_share_rows(model, dataset, rows, scores, resampling)
         if dataset in probes:
             metrics += build_verb_rows(model, rows, scores, probes[dataset], resampling)

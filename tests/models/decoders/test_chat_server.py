@@ -6,9 +6,11 @@ from PIL import Image
 
 from stand_ins.models import tiny_chat
 from stand_ins.openai_server import MODEL, serve
+from stand_ins.records import build_items
 from waltz import Explainer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.records import to_row
 from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import build_template, evaluate_pairs
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
@@ -244,7 +246,7 @@ def test_answers_about_pairs_are_those_of_the_network(local, folder, image, tmp_
         "caption_phrases": [],
         "foil_phrases": [],
     }
-    items = [item | common for item in items]
+    items = build_items(item | common for item in items)
     orders = {"i0": True, "i1": False}
     tables = []
     with serve(local) as stand_in:
@@ -254,13 +256,18 @@ def test_answers_about_pairs_are_those_of_the_network(local, folder, image, tmp_
             )
             template = build_template(decoder, EQUATIONS)
             tables.append(
-                evaluate_pairs(
-                    session,
-                    items,
-                    "d",
-                    template,
-                    orders,
-                    GenerationSettings(7, cot_tokens=4),
+                list(
+                    map(
+                        to_row,
+                        evaluate_pairs(
+                            session,
+                            items,
+                            "d",
+                            template,
+                            orders,
+                            GenerationSettings(7, cot_tokens=4),
+                        ),
+                    )
                 )
             )
         stand_in.requests.clear()

@@ -2,7 +2,7 @@
 masked.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from waltz.core.sampling import sample as sample_ids
 from waltz.evaluation.encoder_vqa import compute_answers
 from waltz.evaluation.vqa import (
     ANSWERING,
+    VqaItem,
     normalize_case,
     score_answer,
     select_questions,
@@ -31,7 +32,6 @@ from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.regions import get_players_function, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
 
-Item = Mapping[str, Any]
 Row = dict[str, Any]
 MODALITIES = {"text": "without text", "image": "without image"}
 """Name, for each modality, of the setting in which all players of that modality are masked."""
@@ -63,7 +63,7 @@ def compute_answer_companions(
         source = parquet.read_table(dataset.rows).to_pylist()
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
         questions, _ = select_questions(dataset.name, source, size, seed, choice)
-        by_id = {str(item["item_id"]): item for item in questions}
+        by_id = {item.item_id: item for item in questions}
         items = [
             by_id[item_id]
             for item_id in sample_ids(list(by_id), min(sample, len(by_id)), seed)
@@ -87,7 +87,7 @@ def compute_answer_companions(
 
 def compute_answer_measures(
     encoder: AnsweringEncoder,
-    items: Sequence[Item],
+    items: Sequence[VqaItem],
     images: ImageSource,
     profile: str,
     repeats: int,
@@ -105,18 +105,18 @@ def compute_answer_measures(
     - accuracy (settings `without text`, `without image`): with all players of that modality masked, as in MM-SHAP.
 
     Args:
-        items: Rows of `vqa.select_questions`.
+        items: The questions.
         resampling: Resamples, coverage, seed; the seed also draws the permutations.
     Source:
         Gat, Schwartz & Schwing (NeurIPS 2021), equation 2; thesis 4.4.5.
     """
     # All measures are taken on the same items: those that the encoder answers.
-    answers = compute_answers(encoder, items, images, cache)
+    answers = compute_answers(encoder, list(map(_get_pair, items)), images, cache)
     items = [item for item in items if answers[_get_pair(item)].error is None]
     if not items:
         return _list_undefined("none of its questions can be answered")
-    ids = [str(item["item_id"]) for item in items]
-    image_names = [str(item["image"]) for item in items]
+    ids = [item.item_id for item in items]
+    image_names = [item.image for item in items]
     # Accuracy lost when a modality is permuted among the items.
     rows: list[Row] = []
     credit = build_answer_credit(encoder, items, images, profile, cache)
@@ -157,7 +157,7 @@ def _list_undefined(reason: str) -> list[Row]:
 
 def build_answer_credit(
     encoder: AnsweringEncoder,
-    items: Sequence[Item],
+    items: Sequence[VqaItem],
     images: ImageSource,
     profile: str,
     cache: Path | None = None,
@@ -168,19 +168,19 @@ def build_answer_credit(
     the accuracy of the answer, between 0 and 1; an answer that the encoder cannot give scores 0.
 
     Args:
-        items: Rows of `vqa.select_questions`, each of which the encoder can answer.
+        items: Questions, each of which the encoder can answer.
     """
 
     def credit(texts: np.ndarray, lenders: np.ndarray) -> np.ndarray:
         # texts[i] and lenders[i]: the items that lend item i its question and its image.
-        mixed_items = [
-            {"image": items[lender]["image"], "question": items[text]["question"]}
+        pairs = [
+            (items[lender].image, items[text].question)
             for text, lender in zip(texts, lenders, strict=True)
         ]
-        results = compute_answers(encoder, mixed_items, images, cache)
+        results = compute_answers(encoder, pairs, images, cache)
         credits = []
-        for mixed_item, item in zip(mixed_items, items, strict=True):
-            numbers = results[_get_pair(mixed_item)].numbers
+        for pair, item in zip(pairs, items, strict=True):
+            numbers = results[pair].numbers
             # Without numbers the encoder gave no answer.
             if numbers is None:
                 credits.append(0.0)
@@ -193,20 +193,18 @@ def build_answer_credit(
     return credit
 
 
-def _get_pair(item: Item) -> Pair:
-    return item["image"], item["question"]
+def _get_pair(item: VqaItem) -> Pair:
+    return item.image, item.question
 
 
-def _compute_credit(answer: str, item: Item, profile: str) -> float:
+def _compute_credit(answer: str, item: VqaItem, profile: str) -> float:
     """Return the accuracy of an answer, between 0 and 1, measured by the gold answers of an item."""
-    is_gold = normalize_case(answer) == normalize_case(item["answer"])
-    return score_answer(
-        {"prediction": answer, "correct": is_gold}, item, get_fidelity(profile)
-    )
+    is_gold = normalize_case(answer) == normalize_case(item.answer)
+    return score_answer(answer, is_gold, item, get_fidelity(profile))
 
 
 def _answer_without_modalities(
-    encoder: AnsweringEncoder, item: Item, images: ImageSource, profile: str
+    encoder: AnsweringEncoder, item: VqaItem, images: ImageSource, profile: str
 ) -> dict[str, str]:
     """Return, for each modality, the answer that the encoder gives when all players of that
     modality are masked.
@@ -214,11 +212,11 @@ def _answer_without_modalities(
     The masked inputs are coalitions of MM-SHAP's game.
     """
     image = load_image_or_regions(
-        encoder, item["image"], lambda: load_image(images, item["image"])
+        encoder, item.image, lambda: load_image(images, item.image)
     )
     prepared = encoder.prepare_image(image)
     build_players = get_players_function(encoder, get_fidelity(profile))
-    game = build_players(encoder, encoder.tokenize(item["question"]), prepared)
+    game = build_players(encoder, encoder.tokenize(item.question), prepared)
     # The value of a coalition is the number of the answer that the encoder gives to it.
     coalitions = EncoderCoalitions(
         encoder, prepared, [game], lambda logits: logits.argmax(dim=-1).double()

@@ -2,7 +2,7 @@
 every text.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -18,16 +18,16 @@ from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.job_records import show_progress
 from waltz.core.measure import Measure
+from waltz.core.records import read_records
 from waltz.core.rounding import compute_ranking_credit
 from waltz.core.sampling import rank
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import ItemRecord
 from waltz.evaluation.items import list_texts, select_items
 from waltz.models.encoders.coalitions import join_states
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.sources.images import load_image, open_images
 
 T = TypeVar("T")
-Item = Mapping[str, Any]
 Row = dict[str, Any]
 # The metrics in the order in which `compute_companion_measures` returns them.
 METRICS = (
@@ -126,9 +126,8 @@ def compute_companions(
     ]
     with show_progress(len(pair_datasets), "data set", encoder.spec.name) as bar:
         for dataset in pair_datasets:
-            items = select_items(
-                parquet.read(dataset.rows, BENCHMARK), scored, sample, seed
-            ).to_pylist()
+            benchmark = list(read_records(dataset.rows, ItemRecord))
+            items = select_items(benchmark, scored, sample, seed)
             with open_images(dataset.images) as images:
                 measures = compute_companion_measures(
                     encoder, items, partial(load_image, images), repeats, resampling
@@ -146,7 +145,7 @@ def compute_companions(
 
 def compute_companion_measures(
     encoder: Encoder,
-    items: Sequence[Item],
+    items: Sequence[ItemRecord],
     load: Callable[[str], Image.Image],
     repeats: int,
     resampling: Resampling,
@@ -163,9 +162,9 @@ def compute_companion_measures(
     """
     is_readable = {
         name: _can_read(load, name)
-        for name in dict.fromkeys(str(item["image"]) for item in items)
+        for name in dict.fromkeys(item.image for item in items)
     }
-    items = [item for item in items if is_readable[str(item["image"])]]
+    items = [item for item in items if is_readable[item.image]]
     if not items:
         return _list_undefined("no image of its items can be had")
     items = [item for item in items if _can_read_texts(encoder, item)]
@@ -173,7 +172,7 @@ def compute_companion_measures(
         return _list_undefined("no item has texts that the encoder reads")
 
     # Every distinct image is scored with every distinct text, as EMAP requires.
-    item_images = [str(item["image"]) for item in items]
+    item_images = [item.image for item in items]
     pairs = [[text for _, text in list_texts(item)] for item in items]
     names = list(dict.fromkeys(item_images))
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
@@ -192,7 +191,7 @@ def compute_companion_measures(
         interaction = Measure(None, len(items), reason="all scores are equal")
     # Perceptual score: the accuracy that is lost when the texts, or the images, are permuted among
     # the items.
-    ids = [str(item["item_id"]) for item in items]
+    ids = [item.item_id for item in items]
     credit = build_ranking_credit(ranking, ids, resampling.seed)
     text_drop = compute_perceptual_score(
         credit, ids, item_images, "text", repeats, resampling
@@ -212,7 +211,7 @@ def _list_undefined(reason: str) -> list[Row]:
     return [{"metric": metric, **undefined} for metric in METRICS]
 
 
-def _can_read_texts(encoder: Encoder, item: Item) -> bool:
+def _can_read_texts(encoder: Encoder, item: ItemRecord) -> bool:
     return all(_can_read(encoder.tokenize, text) for _, text in list_texts(item))
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from waltz.attribution.engine import Attribution
-from waltz.attribution.item_selection import Item, SelectedItem, select_decoder_items
+from waltz.attribution.item_selection import select_decoder_items
 from waltz.attribution.prompt_attribution import (
     PROBABILITY,
     PromptGame,
@@ -30,7 +30,7 @@ from waltz.core.errors import ItemError, UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.sampling import rank
-from waltz.core.schema import AttributionRecord
+from waltz.core.schema import AttributionRecord, ItemRecord
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import LoadImage, choose_label
 from waltz.evaluation.prompting.prompts import (
@@ -91,7 +91,7 @@ class AnswerAttribution:
 
 def attribute_answers_about_items(
     attribution: AnswerAttribution,
-    items: Iterable[Item],
+    items: Iterable[ItemRecord],
     dataset: str,
     orders: Mapping[str, bool],
     load: LoadImage,
@@ -309,7 +309,7 @@ def attribute_answers(
         )
     for dataset in datasets:
         # The sample and the order of captions differ from profile to profile.
-        selected: dict[AttributionSettings, list[SelectedItem]] = {}
+        selected: dict[AttributionSettings, Sequence[ItemRecord]] = {}
         orders: dict[str, dict[str, bool]] = {}
         for profile in dataset.select_profiles(settings.estimation):
             estimation = attributions[profile].settings
@@ -329,7 +329,7 @@ def _attribute_dataset(
     dataset: str,
     orders: Mapping[str, Mapping[str, bool]],
     settings: AttributionSettings,
-    items: Sequence[Item],
+    items: Sequence[ItemRecord],
     images: ImageSource,
     done: Callable[[int], object],
 ) -> list[AttributionRecord]:

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from waltz.attribution.item_selection import (
-    Item,
-    SelectedItem,
     select_attributed_items,
     select_attributed_questions,
 )
@@ -29,10 +27,10 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.schema import AttributionRecord
+from waltz.core.schema import AttributionRecord, ItemRecord, ProbeRecord
 from waltz.evaluation.items import list_texts
 from waltz.evaluation.settings import ALIGNMENT
-from waltz.evaluation.vqa import ANSWER, ANSWERING
+from waltz.evaluation.vqa import ANSWER, ANSWERING, VqaItem
 from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
@@ -61,7 +59,7 @@ def attribute_datasets(
     facts = {"middle_square": crops_to_middle_square(encoder.prepare_image)}
     attribute = partial(attribute_texts_of_items, encoder, cache)
     for dataset in datasets:
-        selected: dict[AttributionSettings, list[SelectedItem]] = {}
+        selected: dict[AttributionSettings, Sequence[ItemRecord | ProbeRecord]] = {}
         for profile in dataset.select_profiles(settings.estimation):
             estimation = settings.build_settings(profile)
             items = select_attributed_items(dataset.rows, estimation.fidelity, settings)
@@ -89,7 +87,7 @@ def attribute_questions(
     attribute = partial(attribute_answers_of_items, encoder, cache)
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
-        selected: dict[AttributionSettings, list[SelectedItem]] = {}
+        selected: dict[AttributionSettings, Sequence[VqaItem]] = {}
         for profile in settings.estimation:
             estimation = settings.build_settings(profile)
             items = select_attributed_questions(
@@ -105,7 +103,7 @@ def attribute_texts_of_items(
     encoder: Encoder,
     cache: Path,
     settings: AttributionSettings,
-    items: Iterable[Item],
+    items: Iterable[ItemRecord | ProbeRecord],
     images: ImageSource,
     done: Callable[[int], object],
 ) -> list[AttributionRecord]:
@@ -113,7 +111,7 @@ def attribute_texts_of_items(
 
     Args:
         cache: File of stored attributions.
-        items: Rows of the benchmark or of CV-Probes.
+        items: Items of a benchmark or of CV-Probes.
         done: Called with 1 after each item, for a progress bar.
     """
     content = _describe_encoder(encoder)
@@ -123,18 +121,18 @@ def attribute_texts_of_items(
         for role, text in list_texts(item):
             texts.append(
                 AttributionRecord(
-                    item_id=item["item_id"],
+                    item_id=item.item_id,
                     role=role,
                     profile=settings.profile,
                     setting=label_setting(encoder, ALIGNMENT),
-                    image=item["image"],
+                    image=item.image,
                     text=text,
                     explained=name_explained_value(encoder),
                 )
             )
         # An item that fails keeps its records, with the reason.
         try:
-            image = _load_image(encoder, item["image"], images)
+            image = _load_image(encoder, item.image, images)
             records += _load_or_attribute_texts(
                 encoder, image, texts, settings, cache, content
             )
@@ -148,7 +146,7 @@ def attribute_answers_of_items(
     encoder: AnsweringEncoder,
     cache: Path,
     settings: AttributionSettings,
-    items: Iterable[Item],
+    items: Iterable[VqaItem],
     images: ImageSource,
     done: Callable[[int], object],
 ) -> list[AttributionRecord]:
@@ -159,7 +157,7 @@ def attribute_answers_of_items(
 
     Args:
         cache: File of stored attributions.
-        items: Rows of item_id, image and question.
+        items: The questions.
         done: Called with 1 after each item, for a progress bar.
     Source:
         MM-SHAP (Parcalabescu & Frank, ACL 2023) and its released scripts; thesis 4.3 and 4.4.
@@ -167,18 +165,18 @@ def attribute_answers_of_items(
     content = _describe_encoder(encoder)
     records: list[AttributionRecord] = []
     for item in items:
-        question = item["question"]
+        question = item.question
         record = AttributionRecord(
-            item_id=item["item_id"],
+            item_id=item.item_id,
             role=ANSWER,
             profile=settings.profile,
             setting=label_setting(encoder, ANSWERING),
-            image=item["image"],
+            image=item.image,
             text=question,
             explained="probability",
         )
         try:
-            image = _load_image(encoder, item["image"], images)
+            image = _load_image(encoder, item.image, images)
             # A masked input is scored by the probability of the answer to the unmasked input, even
             # where the encoder would answer the masked input differently.
             answer = answer_question(encoder, encoder.prepare_image(image), question)

@@ -7,15 +7,14 @@ from typing import Any
 
 from waltz.attribution.published import PUBLISHED_PROBES, select_published_sample
 from waltz.core.files import parquet
+from waltz.core.records import read_records
 from waltz.core.sampling import sample
-from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
+from waltz.core.schema import PROBE_CONDITIONS, ItemRecord, ProbeRecord
 from waltz.evaluation.items import select_items
 from waltz.evaluation.prompting.questions import assign_orders
-from waltz.evaluation.vqa import select_questions
+from waltz.evaluation.vqa import VqaItem, select_questions
 from waltz.fidelity import Fidelity
 
-Item = Mapping[str, Any]
-SelectedItem = dict[str, Any]
 ATTRIBUTED_FORM = "simplified"
 """Form of those captions of CV-Probes that are attributed."""
 
@@ -40,7 +39,7 @@ class SampleSettings:
 
 def select_attributed_items(
     file: str | Path, fidelity: Fidelity, settings: SampleSettings
-) -> list[SelectedItem]:
+) -> Sequence[ItemRecord | ProbeRecord]:
     """Select the items of a data set whose scores are attributed.
 
     `equations` takes a seeded sample of the items that are scored. `published` takes the valid
@@ -52,23 +51,34 @@ def select_attributed_items(
         file: Parquet of the benchmark or of CV-Probes.
     """
     n, seed = settings.sample, settings.seed
-    takes_released = fidelity.sampling == "released"
     # Only CV-Probes has a column `condition`.
     if "condition" in parquet.read_schema(file).names:
-        if n is None and takes_released:
+        if n is None and fidelity.sampling == "released":
             n = PUBLISHED_PROBES
-        return select_probes(parquet.read_rows(file, CONDITIONS), n, seed)
-    benchmark = parquet.read(file, BENCHMARK)
-    if takes_released:
+        return select_probes(list(read_records(file, ProbeRecord)), n, seed)
+    benchmark = list(read_records(file, ItemRecord))
+    return _select_attributed_pairs(benchmark, fidelity, settings)
+
+
+def _select_attributed_pairs(
+    benchmark: Sequence[ItemRecord], fidelity: Fidelity, settings: SampleSettings
+) -> list[ItemRecord]:
+    """Select the pairs of caption and foil that are attributed; see `select_attributed_items`."""
+    if fidelity.sampling == "released":
         # The released scripts draw from all items, and skip the invalid ones afterwards.
-        rows = benchmark.to_pylist()
-        is_valid = [row["valid"] is not False for row in rows]
-        ids = select_published_sample([row["item_id"] for row in rows], is_valid, n)
+        items = list(benchmark)
+        is_valid = [item.valid is not False for item in items]
+        ids = select_published_sample(
+            [item.item_id for item in items], is_valid, settings.sample
+        )
     else:
-        scored = select_items(benchmark, settings.scored, settings.scored_sample, seed)
-        rows = scored.to_pylist()
-        ids = _sample_at_most([row["item_id"] for row in rows], n, seed)
-    items_by_id = {row["item_id"]: row for row in rows}
+        items = select_items(
+            benchmark, settings.scored, settings.scored_sample, settings.seed
+        )
+        ids = _sample_at_most(
+            [item.item_id for item in items], settings.sample, settings.seed
+        )
+    items_by_id = {item.item_id: item for item in items}
     return [items_by_id[item_id] for item_id in ids]
 
 
@@ -80,23 +90,23 @@ def _sample_at_most(ids: list[str], n: int | None, seed: int) -> list[str]:
 
 
 def select_probes(
-    items: Sequence[Item], n: int | None, seed: int
-) -> list[SelectedItem]:
-    """Return the rows of a seeded sample of groups, one row for each of the four conditions.
+    items: Sequence[ProbeRecord], n: int | None, seed: int
+) -> list[ProbeRecord]:
+    """Return the items of a seeded sample of groups, one for each of the four conditions.
 
     All conditions then have the same actions. A group is an image with an action. Groups that lack
     a condition are not drawn; if a condition has several simplified captions, the first is used.
 
     Args:
-        items: Rows of CV-Probes in the order of its file; rows that are not simplified are skipped.
+        items: Items of CV-Probes in the order of its file; items that are not simplified are skipped.
         n: Number of groups; None, or a larger number than there are, takes all groups.
     """
     # The first caption of each condition, by group.
-    groups: dict[str, dict[str, Item]] = {}
+    groups: dict[str, dict[str, ProbeRecord]] = {}
     for item in items:
-        if item["form"] == ATTRIBUTED_FORM:
-            captions = groups.setdefault(item["group"], {})
-            captions.setdefault(item["condition"], item)
+        if item.form == ATTRIBUTED_FORM:
+            captions = groups.setdefault(item.group, {})
+            captions.setdefault(item.condition, item)
     complete_groups = [
         group
         for group, captions in groups.items()
@@ -104,17 +114,17 @@ def select_probes(
     ]
     selected = []
     for group in _sample_at_most(complete_groups, n, seed):
-        selected += [dict(groups[group][condition]) for condition in PROBE_CONDITIONS]
+        selected += [groups[group][condition] for condition in PROBE_CONDITIONS]
     return selected
 
 
 def select_attributed_questions(
-    rows: Sequence[Item],
+    rows: Sequence[Mapping[str, Any]],
     dataset: str,
-    entry: Item,
+    entry: Mapping[str, Any],
     fidelity: Fidelity,
     settings: SampleSettings,
-) -> list[SelectedItem]:
+) -> list[VqaItem]:
     """Select the questions of a data set for which the answers of an encoder are attributed.
 
     `equations` takes a seeded sample. `published` takes the first questions of the published draw,
@@ -133,9 +143,9 @@ def select_attributed_questions(
         # `choice` names a published draw, in whose order the questions are.
         return questions[:n]
     sampled_ids = set(
-        _sample_at_most([question["item_id"] for question in questions], n, seed)
+        _sample_at_most([question.item_id for question in questions], n, seed)
     )
-    return [question for question in questions if question["item_id"] in sampled_ids]
+    return [question for question in questions if question.item_id in sampled_ids]
 
 
 def select_decoder_items(
@@ -143,7 +153,7 @@ def select_decoder_items(
     dataset: str,
     fidelity: Fidelity,
     settings: SampleSettings,
-) -> tuple[list[SelectedItem], dict[str, bool]]:
+) -> tuple[list[ItemRecord], dict[str, bool]]:
     """Select the items of a data set for which the answers of a decoder are attributed, with the
     order of captions.
 
@@ -155,18 +165,18 @@ def select_decoder_items(
         file: Parquet of the benchmark.
         settings: Size of the sample (100 in the paper), and the seed of samples and orders.
     Returns:
-        Rows of the benchmark; and for each item id, whether the caption is the first option.
+        The items; and for each item id, whether the caption is the first option.
     """
-    benchmark = parquet.read(file, BENCHMARK)
+    benchmark = list(read_records(file, ItemRecord))
     # Orders are assigned over all scored items, so that a sample has the same orders as the
     # evaluation.
     orders = assign_orders(
-        select_items(benchmark, settings.scored, None, settings.seed).to_pylist(),
+        select_items(benchmark, settings.scored, None, settings.seed),
         dataset,
         fidelity,
         settings.seed,
     )
     if fidelity.sampling == "released":
-        valid = select_items(benchmark, "valid", None, settings.seed).to_pylist()
+        valid = select_items(benchmark, "valid", None, settings.seed)
         return valid[: settings.sample], orders
-    return select_attributed_items(file, fidelity, settings), orders
+    return _select_attributed_pairs(benchmark, fidelity, settings), orders

@@ -14,10 +14,10 @@ from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Resampling, build_measure, compute_mean, resample
 from waltz.core.measure import Measure
-from waltz.core.schema import OF_REGIONS
+from waltz.core.schema import OF_REGIONS, EvaluationRecord
 from waltz.evaluation.metrics.pair_metrics import (
+    compare_texts,
     compute_pair_metrics,
-    is_tied_pair,
     pair_scores,
 )
 from waltz.evaluation.predictions import THRESHOLD, predict_pair_text
@@ -58,7 +58,7 @@ def build_share_rows(
     model: str,
     dataset: str,
     rows: Sequence[Row],
-    scores: Sequence[Row],
+    scores: Sequence[EvaluationRecord],
     resampling: Resampling,
 ) -> list[NewRow]:
     """Build the rows of the layout `SHARES`: mean T-SHAP and its correlation with the correctness
@@ -66,7 +66,7 @@ def build_share_rows(
 
     Args:
         rows: Rows of the attribution layout.
-        scores: Rows of the evaluation layout. A text counts as correct by its own prediction if the
+        scores: Scored texts. A text counts as correct by its own prediction if the
             model has a probability of a match or gives answers; else a text is correct if its
             caption ranks above the foil.
     """
@@ -108,11 +108,11 @@ def build_ablation_rows(
     suffix = _get_setting_suffix(rows)
     metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
-        ablated_by_setting: dict[str, list[NewRow]] = {}
+        ablated_by_setting: dict[str, list[EvaluationRecord]] = {}
         for row in rows:
             if row["profile"] == profile and row["error"] is None:
                 for ablated_row in build_ablated_rows(row):
-                    ablated_by_setting.setdefault(ablated_row["setting"], []).append(
+                    ablated_by_setting.setdefault(ablated_row.setting, []).append(
                         ablated_row
                     )
         for setting, ablated_rows in ablated_by_setting.items():
@@ -135,9 +135,8 @@ def build_ablation_rows(
     return metric_rows
 
 
-def build_ablated_rows(row: Row) -> list[NewRow]:
-    """Build two rows of the evaluation layout from an attribution: the scores without the text and
-    without the image.
+def build_ablated_rows(row: Row) -> list[EvaluationRecord]:
+    """Build two records from an attribution: the scores without the text and without the image.
 
     The metrics of unmasked inputs are computed from these rows too. A caption and a foil of equal
     length become equal when their texts are masked. They tie, which counts half in acc_r: a model
@@ -155,19 +154,17 @@ def build_ablated_rows(row: Row) -> list[NewRow]:
             )
             is_correct = prediction == RIGHT_PREDICTION[row["role"]]
         ablated_rows.append(
-            {
-                "item_id": row["item_id"],
-                "role": row["role"],
-                "profile": row["profile"],
-                "setting": f"without {masked}",
-                "image": row["image"],
-                "score": score,
-                "tokens": None,
-                "probability": probability,
-                "prediction": prediction,
-                "correct": is_correct,
-                "error": None,
-            }
+            EvaluationRecord(
+                item_id=row["item_id"],
+                role=row["role"],
+                profile=row["profile"],
+                setting=f"without {masked}",
+                image=row["image"],
+                score=score,
+                probability=probability,
+                prediction=prediction,
+                correct=is_correct,
+            )
         )
     return ablated_rows
 
@@ -175,7 +172,7 @@ def build_ablated_rows(row: Row) -> list[NewRow]:
 def build_verb_rows(
     model: str,
     rows: Sequence[Row],
-    scores: Sequence[Row],
+    scores: Sequence[EvaluationRecord],
     items: Sequence[Row],
     resampling: Resampling,
 ) -> list[NewRow]:
@@ -186,11 +183,11 @@ def build_verb_rows(
 
     Args:
         rows: Rows of the attribution layout on CV-Probes.
-        scores: Rows of the evaluation layout on CV-Probes.
+        scores: Scored texts of CV-Probes.
     """
     suffix = _get_setting_suffix(rows)
     predictions = {
-        (row["item_id"], row["profile"]): row["prediction"] for row in scores
+        (record.item_id, record.profile): record.prediction for record in scores
     }
     metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
@@ -434,43 +431,40 @@ def _get_score_key(row: Row) -> TextKey:
     )
 
 
-def _collect_correctness(scores: Sequence[Row]) -> dict[TextKey, bool | None]:
+def _collect_correctness(
+    scores: Sequence[EvaluationRecord],
+) -> dict[TextKey, bool | None]:
     """Return whether the model is right about each text, by item, role, profile and setting.
 
     A text without a prediction counts as right if its pair is ranked right; it is None if the pair
     ties.
     """
-    pairs: dict[TextKey, dict[str, Row]] = defaultdict(dict)
-    for row in scores:
-        pairs[row["item_id"], row["profile"], row["setting"]][row["role"]] = row
+    pairs: dict[TextKey, dict[str, EvaluationRecord]] = defaultdict(dict)
+    for record in scores:
+        pairs[record.item_id, record.profile, record.setting][record.role] = record
     correctness: dict[TextKey, bool | None] = {}
-    for row in scores:
-        is_right = row["correct"]
+    for record in scores:
+        is_right = record.correct
         if is_right is None:
             is_right = _is_pair_ranked_right(
-                pairs[row["item_id"], row["profile"], row["setting"]]
+                pairs[record.item_id, record.profile, record.setting]
             )
-        correctness[_build_text_key(row)] = is_right
+        key = (record.item_id, record.role, record.profile, record.setting)
+        correctness[key] = is_right
     return correctness
 
 
-def _build_text_key(row: Row) -> TextKey:
-    return (row["item_id"], row["role"], row["profile"], row["setting"])
-
-
-def _is_pair_ranked_right(texts: Mapping[str, Row]) -> bool | None:
+def _is_pair_ranked_right(texts: Mapping[str, EvaluationRecord]) -> bool | None:
     """Return whether a caption scores above its foil; None if a score is missing or both scores
     tie.
 
     Args:
-        texts: Rows of the evaluation layout by role.
+        texts: Scored texts of an item by role.
     """
     caption = texts.get("caption")
     foil = texts.get("foil", texts.get("mismatched"))
     if caption is None or foil is None:
         return None
-    if caption["score"] is None or foil["score"] is None:
-        return None
-    if is_tied_pair(caption, foil):
-        return None
-    return bool(caption["score"] > foil["score"])
+    order = compare_texts(caption, foil)
+    # 0 for a tie, None for a missing score.
+    return order > 0 if order else None

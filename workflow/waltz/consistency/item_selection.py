@@ -10,7 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.core.records import from_row
 from waltz.core.sampling import sample
+from waltz.core.schema import ItemRecord
 from waltz.evaluation.prompting.questions import (
     Question,
     SelectedQuestions,
@@ -134,7 +136,8 @@ def _select_pairs(
 ) -> SelectedQuestions:
     """Select pairs of caption and foil; items without votes of annotators count as valid."""
     # Orders are drawn over all valid items, so that they do not depend on the size of the sample.
-    valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
+    items = [from_row(row, ItemRecord) for row in rows]
+    valid = {item.item_id: item for item in items if item.valid is not False}
     ids = list(valid)
     if fidelity.sampling == "released":
         selected_ids = ids[:n]
@@ -171,7 +174,7 @@ def _select_open_questions(
     """
     choice = entry.get("choice")
     usable_items, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
-    items = {item["item_id"]: item for item in usable_items}
+    items = {item.item_id: item for item in usable_items}
     if fidelity.sampling == "rank" or choice is None:
         selected_ids = _sample_ids(list(items), n, seed)
         return SelectedQuestions(

@@ -25,7 +25,7 @@ from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.text_diff import Span
-from waltz.evaluation.recorded_answers import build_answer_row
+from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import get_fidelity
 from waltz.sources.formats.recorded_runs import RATIO
@@ -61,7 +61,7 @@ def import_tests(
         for row in records.rows:
             if row["record"] == "answer":
                 key = row["item_id"], row["profile"], row["seed"], row["kind"]
-                correct[key] = build_answer_row(row)["correct"]
+                correct[key] = build_answer_record(row).correct
         rows = []
         for row in records.rows:
             if row["record"] == "test":

@@ -1,4 +1,4 @@
-"""Rows of decoders in the evaluation layout: label choice, open answers, text scores (thesis 3.5,
+"""Records of decoders in the evaluation layout: label choice, open answers, text scores (thesis 3.5,
 5.2, 5.5).
 
 Only labels are compared: the chosen label has the highest score for the first token of the answer.
@@ -10,13 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from waltz.core.errors import ItemError
 from waltz.core.rounding import compute_logit_rounding, compute_rounding
 from waltz.core.sampling import rank
+from waltz.core.schema import EvaluationRecord
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
@@ -43,14 +43,13 @@ from waltz.evaluation.settings import (
 from waltz.evaluation.vqa import (
     ANSWER,
     ANSWERING,
+    VqaItem,
     contains_gold_answer,
     normalize_answer,
 )
 from waltz.fidelity import Fidelity
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
-
-Row = Mapping[str, Any]
 
 TIE = "tie"
 MAX_ANSWER_TOKENS = 10
@@ -101,9 +100,10 @@ def score_labels(
     """
     kind = "answer" if reasonings is None else "answer-after-cot"
     queries = []
-    for question, texts in zip(
-        questions, _list_reasonings(questions, reasonings), strict=True
+    for question, reasoning in zip(
+        questions, _fill_reasonings(questions, reasonings), strict=True
     ):
+        texts = _repeat_reasoning(reasoning)
         labels = tuple(
             render_label(question, template.prompt_file, label)
             for label in question.labels
@@ -144,8 +144,8 @@ def _generate_texts(
     tokens.
     """
     queries = []
-    for question, repeated in zip(
-        questions, _list_reasonings(questions, reasonings), strict=True
+    for question, reasoning in zip(
+        questions, _fill_reasonings(questions, reasonings), strict=True
     ):
         item_seed = 0
         if settings.sampling is not None:
@@ -153,31 +153,31 @@ def _generate_texts(
             item_seed = (
                 rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1
             )
-        queries.append(_build_query(kind, question, template, repeated, seed=item_seed))
+        texts = _repeat_reasoning(reasoning)
+        queries.append(_build_query(kind, question, template, texts, seed=item_seed))
     output_of_query = generate_tokens(session, queries, max_tokens, settings.sampling)
-
-    texts: list[str] = []
-    outputs: list[DecoderOutput] = []
-    for query in queries:
-        output = output_of_query[query]
-        outputs.append(output)
-        texts.append(
-            decode_generation(
-                session.decoder, output.token_ids or (), max_tokens, template
-            )
+    outputs = [output_of_query[query] for query in queries]
+    generations = []
+    for output in outputs:
+        ids = output.token_ids or ()
+        generations.append(
+            decode_generation(session.decoder, ids, max_tokens, template)
         )
-    return texts, outputs
+    return generations, outputs
 
 
-def _list_reasonings(
+def _fill_reasonings(
     questions: Sequence[Question], reasonings: Sequence[str] | None
-) -> list[dict[str, str]]:
-    """Return the chain of thought that the prompt of each question repeats, in the form that
-    `render_prompt` takes.
+) -> Sequence[str | None]:
+    """Return the chain of thought before the answer to each question; None for answers without
+    one.
     """
-    if reasonings is None:
-        return [{} for _ in questions]
-    return [{"reasoning": reasoning} for reasoning in reasonings]
+    return [None] * len(questions) if reasonings is None else reasonings
+
+
+def _repeat_reasoning(reasoning: str | None) -> dict[str, str]:
+    """Return the texts that the prompt of an answer repeats, as `render_prompt` takes them."""
+    return {} if reasoning is None else {"reasoning": reasoning}
 
 
 def _build_query(
@@ -198,35 +198,40 @@ def _build_query(
     return DecoderQuery(question.image, prompt, continuations, seed)
 
 
-def _build_row(
+def _build_record(
     question: Question,
     output: DecoderOutput,
     fidelity: Fidelity,
     setting: str,
-    **columns: Any,
-) -> dict[str, Any]:
-    """Return a row of the evaluation layout for a question; columns that are not passed are null."""
-    return {
-        "item_id": question.item_id,
-        "role": question.role or ANSWER,
-        "profile": fidelity.name,
-        "setting": setting,
-        "image": question.image,
-        "tokens": output.tokens,
-        **dict.fromkeys(("score", "rounding", "probability", "prediction", "correct")),
-        "error": output.error,
-        **columns,
-    }
+    reasoning: str | None = None,
+) -> EvaluationRecord:
+    """Return the record of a question without a score and a prediction.
+
+    Args:
+        reasoning: The chain of thought before the answer; the setting then ends in `-after-cot`.
+    """
+    return EvaluationRecord(
+        item_id=question.item_id,
+        # The score of a pairwise question belongs to its caption.
+        role="caption" if question.form == PAIRWISE else question.role or ANSWER,
+        profile=fidelity.name,
+        setting=setting if reasoning is None else setting + AFTER_COT,
+        image=question.image,
+        tokens=output.tokens,
+        order=question.order,
+        reasoning=reasoning,
+        error=output.error,
+    )
 
 
-def build_choice_rows(
+def build_choice_records(
     questions: Sequence[Question],
     outputs: Sequence[DecoderOutput],
     fidelity: Fidelity,
     reasonings: Sequence[str] | None = None,
     dtype: str = "float32",
-) -> list[dict[str, Any]]:
-    """Return a row of the evaluation layout for each question with labels.
+) -> list[EvaluationRecord]:
+    """Return a record for each question with labels.
 
     | setting | role | score | probability | prediction |
     | --- | --- | --- | --- | --- |
@@ -240,43 +245,45 @@ def build_choice_rows(
             None without.
         dtype: Precision of the decoder.
     """
-    rows = []
-    for index, (question, output) in enumerate(zip(questions, outputs, strict=True)):
+    records = []
+    for question, output, reasoning in zip(
+        questions, outputs, _fill_reasonings(questions, reasonings), strict=True
+    ):
         # The forms of text tasks share one setting.
         setting = question.form if question.form in (PAIRWISE, SINGLE) else CHOICE
-        columns: dict[str, Any] = {"order": question.order}
-        if setting == PAIRWISE:
-            columns["role"] = "caption"
+        record = _build_record(question, output, fidelity, setting, reasoning)
         if output.scores is not None:
-            columns |= _judge_labels(question, setting, output.scores, fidelity)
+            record = _judge_labels(record, question, output.scores, fidelity)
             # A difference of logits has the rounding of the logit of larger magnitude.
-            columns["rounding"] = compute_rounding(max(map(abs, output.scores)), dtype)
-        if reasonings is not None:
-            setting += AFTER_COT
-            columns["reasoning"] = reasonings[index]
-        rows.append(_build_row(question, output, fidelity, setting, **columns))
-    return rows
+            rounding = compute_rounding(max(map(abs, output.scores)), dtype)
+            record = replace(record, rounding=rounding)
+        records.append(record)
+    return records
 
 
 def _judge_labels(
-    question: Question, setting: str, logits: Sequence[float], fidelity: Fidelity
-) -> dict[str, Any]:
-    """Return score, probability, prediction and correctness for a question; see
-    `build_choice_rows`.
+    record: EvaluationRecord,
+    question: Question,
+    logits: Sequence[float],
+    fidelity: Fidelity,
+) -> EvaluationRecord:
+    """Return the record of a question with score, probability, prediction and correctness; see
+    `build_choice_records`.
     """
-    if setting == CHOICE:
-        prediction = choose_best_label(question.labels, logits, fidelity)
-        return {
-            "score": max(logits),
-            "probability": max(compute_softmax(logits)),
-            "prediction": prediction,
-            "correct": prediction in question.gold,
-        }
     # The two labels name caption and foil, or match and mismatch.
-    if setting == PAIRWISE:
+    if question.form == PAIRWISE:
         names, expected = ("caption", "foil"), "caption"
-    else:
+    elif question.form == SINGLE:
         names, expected = ("match", "mismatch"), RIGHT_PREDICTION[str(question.role)]
+    else:
+        prediction = choose_best_label(question.labels, logits, fidelity)
+        return replace(
+            record,
+            score=max(logits),
+            probability=max(compute_softmax(logits)),
+            prediction=prediction,
+            correct=prediction in question.gold,
+        )
     # The margin is always the caption's logit minus the foil's, whichever was shown first.
     first, second = logits
     margin = first - second
@@ -284,12 +291,13 @@ def _judge_labels(
         names = (names[1], names[0])
         margin = second - first
     prediction = choose_best_label(names, logits, fidelity)
-    return {
-        "score": margin,
-        "probability": compute_softmax([margin, 0.0])[0],
-        "prediction": prediction,
-        "correct": prediction == expected,
-    }
+    return replace(
+        record,
+        score=margin,
+        probability=compute_softmax([margin, 0.0])[0],
+        prediction=prediction,
+        correct=prediction == expected,
+    )
 
 
 def choose_best_label(
@@ -316,50 +324,48 @@ def compute_softmax(logits: Sequence[float]) -> list[float]:
 
 def answer_questions(
     session: DecoderSession,
-    items: Sequence[Row],
+    items: Sequence[VqaItem],
     dataset: str,
     template: PromptTemplate,
     settings: GenerationSettings,
     reasonings: Sequence[str] | None = None,
-) -> list[dict[str, Any]]:
-    """Let a decoder answer open questions, and return a row of the evaluation layout, role
-    `answer`, for each.
+) -> list[EvaluationRecord]:
+    """Let a decoder answer open questions, and return a record with role `answer` for each.
 
     `prediction` is the generated answer. `correct` states in `published` whether the answer
     contains a gold answer (`contains_gold_answer`), in `equations` whether it is the gold answer.
 
     Args:
         session: A decoder with its images.
-        items: Rows of item_id, image, question, answer and answers (of the annotators; empty for
-            GQA).
+        items: The questions with their gold answers.
         dataset: Name of the data set.
         template: The prompts.
         settings: Settings of the generation.
         reasonings: The chain of thought before each answer; None requests answers without a chain
             of thought.
     """
-    if reasonings is None:
-        kind, setting = "answer", ANSWERING
-    else:
-        kind, setting = "answer-after-cot", ANSWERING + AFTER_COT
+    kind = "answer" if reasonings is None else "answer-after-cot"
     questions = build_open_questions(items, dataset)
     texts, outputs = _generate_texts(
         session, questions, template, kind, reasonings, MAX_ANSWER_TOKENS, settings
     )
     fidelity = template.prompt_file.fidelity
-    rows = []
-    for index, (item, question, output) in enumerate(
-        zip(items, questions, outputs, strict=True)
+    records = []
+    for item, question, output, text, reasoning in zip(
+        items,
+        questions,
+        outputs,
+        texts,
+        _fill_reasonings(questions, reasonings),
+        strict=True,
     ):
+        record = _build_record(question, output, fidelity, ANSWERING, reasoning)
         # A question that could not be asked keeps its error, and has no prediction.
-        columns: dict[str, Any] = {}
-        if reasonings is not None:
-            columns["reasoning"] = reasonings[index]
         if output.error is None:
-            columns["prediction"] = texts[index]
-            columns["correct"] = _is_correct(item, texts[index], fidelity)
-        rows.append(_build_row(question, output, fidelity, setting, **columns))
-    return rows
+            is_correct = _is_correct(text, item.answer, item.answers, fidelity)
+            record = replace(record, prediction=text, correct=is_correct)
+        records.append(record)
+    return records
 
 
 def is_right_answer(answer: str, question: Question, fidelity: Fidelity) -> bool:
@@ -372,22 +378,22 @@ def is_right_answer(answer: str, question: Question, fidelity: Fidelity) -> bool
     if question.labels:
         return answer in question.gold
     annotators = question.gold if len(question.gold) > 1 else ()
-    return _is_correct(
-        {"answer": question.gold[0], "answers": annotators}, answer, fidelity
-    )
+    return _is_correct(answer, question.gold[0], annotators, fidelity)
 
 
-def _is_correct(item: Row, answer: str, fidelity: Fidelity) -> bool:
+def _is_correct(
+    answer: str, gold: str, annotators: Sequence[str], fidelity: Fidelity
+) -> bool:
     # The released code looks for a gold answer anywhere in the generated text.
     if fidelity.open_answers == "substring":
-        return contains_gold_answer(answer, item)
-    return normalize_answer(answer) == normalize_answer(item["answer"])
+        return contains_gold_answer(answer, gold, annotators)
+    return normalize_answer(answer) == normalize_answer(gold)
 
 
 def score_likelihood(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
-) -> list[dict[str, Any]]:
-    """Return the log-likelihood of each text as the description of its image: rows for its mean,
+) -> list[EvaluationRecord]:
+    """Return the log-likelihood of each text as the description of its image: records for its mean,
     and for its sum.
 
     The text follows the prompt for a description; a space before it belongs to its first token. The
@@ -414,31 +420,29 @@ def score_likelihood(
         session, queries, find_continuation_tokens, "log-probability"
     )
     fidelity, dtype = template.prompt_file.fidelity, session.decoder.spec.dtype
-    rows = []
+    records = []
     for setting in (LIKELIHOOD, LIKELIHOOD_SUM):
         for question, query in zip(questions, queries, strict=True):
+            output = outputs[query]
+            record = _build_record(question, output, fidelity, setting)
             # log-probability of each token of the text.
-            token_scores = outputs[query].scores
-            columns: dict[str, Any] = {"tokens": len(token_scores or ())}
-            if token_scores is not None:
+            token_scores = output.scores or ()
+            record = replace(record, tokens=len(token_scores))
+            if output.scores is not None:
                 score = math.fsum(token_scores)
                 if setting == LIKELIHOOD:
                     score /= len(token_scores)
-                columns |= {
-                    "score": score,
-                    "rounding": compute_logit_rounding(score, dtype),
-                }
-            rows.append(
-                _build_row(question, outputs[query], fidelity, setting, **columns)
-            )
-    return rows
+                rounding = compute_logit_rounding(score, dtype)
+                record = replace(record, score=score, rounding=rounding)
+            records.append(record)
+    return records
 
 
 def score_vqascore(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
-) -> list[dict[str, Any]]:
+) -> list[EvaluationRecord]:
     """Return the probability of "Yes" as the answer to "Does this figure show …?" for each text, as
-    rows.
+    records.
 
     The probability is taken over all tokens of the vocabulary. No released code has this score. In
     `published` the prompt has the markers of the model's family, and the token of "Yes" is found in
@@ -467,32 +471,31 @@ def score_vqascore(
     outputs = score_continuations(
         session, queries, get_label_token_finder(fidelity), "probability"
     )
-    rows = []
+    records = []
     for question, query in zip(questions, queries, strict=True):
-        scores = outputs[query].scores
-        columns = {}
-        if scores is not None:
-            columns = {
-                "score": scores[0],
-                "rounding": compute_rounding(scores[0], session.decoder.spec.dtype),
-            }
-        rows.append(_build_row(question, outputs[query], fidelity, VQASCORE, **columns))
-    return rows
+        output = outputs[query]
+        record = _build_record(question, output, fidelity, VQASCORE)
+        if output.scores is not None:
+            (score,) = output.scores
+            rounding = compute_rounding(score, session.decoder.spec.dtype)
+            record = replace(record, score=score, rounding=rounding)
+        records.append(record)
+    return records
 
 
-def count_outcomes(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Count rows by profile and order of captions, ties and rows without a score; list the most
-    frequent errors.
+def count_outcomes(records: Iterable[EvaluationRecord]) -> dict[str, object]:
+    """Count records by profile and order of captions, ties and records without a score; list the
+    most frequent errors.
     """
     errors: Counter[str] = Counter()
     orders: Counter[str] = Counter()
     ties = 0
-    for row in rows:
-        ties += row["prediction"] == TIE
-        if row["error"] is not None:
-            errors[row["error"]] += 1
-        if row.get("order"):
-            orders[f"{row['profile']}, {row['order']}"] += 1
+    for record in records:
+        ties += record.prediction == TIE
+        if record.error is not None:
+            errors[record.error] += 1
+        if record.order:
+            orders[f"{record.profile}, {record.order}"] += 1
     return {
         "orders": dict(sorted(orders.items())),
         "ties": ties,

@@ -1,5 +1,5 @@
-"""Evaluation tasks of decoders: the questions of one data set in one profile, and the rows of their
-answers.
+"""Evaluation tasks of decoders: the questions of one data set in one profile, and the records of
+their answers.
 
 A data set has one of three forms: `pairs` of caption and foil, `open` questions about images,
 `choice` among labels about text alone.
@@ -18,13 +18,13 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.layout import POSITION
-from waltz.core.schema import BENCHMARK
+from waltz.core.records import read_records, to_row
+from waltz.core.schema import EvaluationRecord, ItemRecord
 from waltz.evaluation import vqa
 from waltz.evaluation.decoder_rows import (
     GenerationSettings,
-    Row,
     answer_questions,
-    build_choice_rows,
+    build_choice_records,
     count_outcomes,
     generate_chains_of_thought,
     score_labels,
@@ -49,6 +49,7 @@ from waltz.evaluation.prompting.questions import (
     select_text_questions,
 )
 from waltz.evaluation.settings import PromptingSettings, ScoringSettings
+from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
@@ -75,7 +76,7 @@ class DecoderTask:
         dataset: Name of the data set.
         fidelity: Rules of the questions.
         form: `pairs`, `open` or `choice`.
-        items: Rows of the benchmark (`pairs`), or of `vqa.select_questions` (`open`).
+        items: Items of a benchmark (`pairs`), or open questions about images (`open`).
         questions: The questions of a data set of form `choice`.
         orders: For each item id, whether the caption is (A), for form `pairs`.
         skipped: Number of rows of form `open` or `choice` that cannot be asked, by reason.
@@ -84,7 +85,7 @@ class DecoderTask:
     dataset: str
     fidelity: Fidelity
     form: str
-    items: tuple[Mapping[str, Any], ...] = ()
+    items: tuple[ItemRecord, ...] | tuple[VqaItem, ...] = ()
     questions: tuple[Question, ...] = ()
     orders: Mapping[str, bool] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class DecoderTask:
     def item_ids(self) -> list[str]:
         """Return the ids of all items, in order."""
         return [
-            *(item["item_id"] for item in self.items),
+            *(item.item_id for item in self.items),
             *(question.item_id for question in self.questions),
         ]
 
@@ -149,16 +150,14 @@ def build_task(
     """
     seed = settings.seed
     if entry["form"] == "pairs":
-        benchmark = parquet.read(file, BENCHMARK)
+        benchmark = list(read_records(file, ItemRecord))
         # Orders are assigned to all items, so that an item is shown in the same order in every
         # sample.
-        all_items = select_items(benchmark, settings.scored, None, seed).to_pylist()
+        all_items = select_items(benchmark, settings.scored, None, seed)
         orders = assign_orders(all_items, dataset, fidelity, seed)
-        items = select_items(
-            benchmark, settings.scored, settings.sample, seed
-        ).to_pylist()
+        pairs = select_items(benchmark, settings.scored, settings.sample, seed)
         return DecoderTask(
-            dataset, fidelity, "pairs", items=tuple(items), orders=orders
+            dataset, fidelity, "pairs", items=tuple(pairs), orders=orders
         )
     if entry["form"] == "open":
         rows = parquet.read_rows(file, QUESTIONS)
@@ -183,52 +182,51 @@ def evaluate_task(
     template: PromptTemplate,
     settings: GenerationSettings,
     shard: slice = ALL_BLOCKS,
-) -> list[dict[str, Any]]:
-    """Evaluate the blocks of a shard, and return rows of the evaluation layout.
+) -> list[EvaluationRecord]:
+    """Evaluate the blocks of a shard, and return a record for each answer.
 
-    The rows are sorted by setting, then in the order of the items.
+    The records are sorted by setting, then in the order of the items.
     """
-    rows: list[dict[str, Any]] = []
+    records: list[EvaluationRecord] = []
     for block in task.blocks[shard]:
         if task.form == "pairs":
-            rows += evaluate_pairs(
+            records += evaluate_pairs(
                 session, block, task.dataset, template, dict(task.orders), settings
             )
         elif task.form == "open":
-            rows += evaluate_open_questions(
+            records += evaluate_open_questions(
                 session, block, task.dataset, template, settings
             )
         else:
-            rows += evaluate_labelled_questions(session, block, template, settings)
-    # Blocks group items by image, so that the rows are brought into the order of the items again.
-    positions = find_positions(rows, task)
-    return [
-        rows[index] for index in sorted(range(len(rows)), key=positions.__getitem__)
-    ]
+            records += evaluate_labelled_questions(session, block, template, settings)
+    # Blocks group items by image, so that the records are brought into the order of the items again.
+    positions = find_positions(records, task)
+    order = sorted(range(len(records)), key=positions.__getitem__)
+    return [records[index] for index in order]
 
 
 def find_positions(
-    rows: Sequence[Mapping[str, Any]], task: DecoderTask
+    records: Sequence[EvaluationRecord], task: DecoderTask
 ) -> list[tuple[int, int]]:
-    """Return, for each row, the number of its setting (in order of appearance) and of its item in
-    the task.
+    """Return, for each record, the number of its setting (in order of appearance) and of its item
+    in the task.
     """
-    settings = list(dict.fromkeys(row["setting"] for row in rows))
+    settings = list(dict.fromkeys(record.setting for record in records))
     setting_positions = {name: position for position, name in enumerate(settings)}
     item_positions = {item: position for position, item in enumerate(task.item_ids)}
     return [
-        (setting_positions[row["setting"]], item_positions[row["item_id"]])
-        for row in rows
+        (setting_positions[record.setting], item_positions[record.item_id])
+        for record in records
     ]
 
 
 def _split_by_image(
-    items: Sequence[Mapping[str, Any]],
-) -> list[list[Mapping[str, Any]]]:
+    items: Iterable[ItemRecord | VqaItem],
+) -> list[list[ItemRecord | VqaItem]]:
     """Split items into blocks by their images, so that each image is opened and encoded once."""
-    by_image: dict[str, list[Mapping[str, Any]]] = {}
+    by_image: dict[str, list[ItemRecord | VqaItem]] = {}
     for item in items:
-        by_image.setdefault(item["image"], []).append(item)
+        by_image.setdefault(item.image, []).append(item)
     # Groups stay in the order in which their images first appear in the file.
     groups = list(by_image.values())
     blocks = []
@@ -285,13 +283,13 @@ def choose_sampling(decoder: Decoder, fidelity: Fidelity) -> Sampling | None:
 
 def evaluate_pairs(
     session: DecoderSession,
-    items: Sequence[Row],
+    items: Sequence[ItemRecord],
     dataset: str,
     template: PromptTemplate,
     orders: dict[str, bool],
     settings: GenerationSettings,
-) -> list[dict[str, Any]]:
-    """Return all rows of captions and foils: `pairwise`, `single`, both after a chain of thought,
+) -> list[EvaluationRecord]:
+    """Return all records of captions and foils: `pairwise`, `single`, both after a chain of thought,
     and text scores.
     """
     single_questions = build_single_questions(items, dataset)
@@ -313,39 +311,41 @@ def evaluate_labelled_questions(
     questions: Sequence[Question],
     template: PromptTemplate,
     settings: GenerationSettings,
-) -> list[dict[str, Any]]:
-    """Return rows of questions with labels, without and with a chain of thought, in the order of
+) -> list[EvaluationRecord]:
+    """Return records of questions with labels, without and with a chain of thought, in the order of
     the questions.
     """
     # The chain of thought is generated first; then the labels are scored after it.
     fidelity, dtype = template.prompt_file.fidelity, session.decoder.spec.dtype
-    rows = build_choice_rows(
+    records = build_choice_records(
         questions, score_labels(session, questions, template), fidelity, dtype=dtype
     )
     if settings.cot_tokens:
         chains = generate_chains_of_thought(session, questions, template, settings)
         outputs = score_labels(session, questions, template, chains)
-        rows += build_choice_rows(questions, outputs, fidelity, chains, dtype)
-    return rows
+        records += build_choice_records(questions, outputs, fidelity, chains, dtype)
+    return records
 
 
 def evaluate_open_questions(
     session: DecoderSession,
-    items: Sequence[Row],
+    items: Sequence[VqaItem],
     dataset: str,
     template: PromptTemplate,
     settings: GenerationSettings,
-) -> list[dict[str, Any]]:
-    """Return rows of open questions (`vqa.select_questions`), without and with a chain of thought."""
+) -> list[EvaluationRecord]:
+    """Return records of open questions (`vqa.select_questions`), without and with a chain of
+    thought.
+    """
     # Answers without a chain of thought, then answers after a chain of thought that the same model
     # generates.
-    rows = answer_questions(session, items, dataset, template, settings)
+    records = answer_questions(session, items, dataset, template, settings)
     if settings.cot_tokens:
         chains = generate_chains_of_thought(
             session, build_open_questions(items, dataset), template, settings
         )
-        rows += answer_questions(session, items, dataset, template, settings, chains)
-    return rows
+        records += answer_questions(session, items, dataset, template, settings, chains)
+    return records
 
 
 def prompt_datasets(
@@ -399,7 +399,8 @@ def prompt_datasets(
             session = DecoderSession(
                 decoder, partial(load_image, source), cache, bar.update
             )
-            rows: list[dict[str, Any]] = []
+            records: list[EvaluationRecord] = []
+            rows: list[dict[str, object]] = []
             for task_position, task in enumerate(tasks):
                 answers = evaluate_task(
                     session,
@@ -408,17 +409,19 @@ def prompt_datasets(
                     generation[task.fidelity.name],
                     shard,
                 )
-                for row, position in zip(
-                    answers, find_positions(answers, task), strict=True
-                ):
-                    rows.append({**row, POSITION: [task_position, *position]})
+                records += answers
+                positions = find_positions(answers, task)
+                for record, position in zip(answers, positions, strict=True):
+                    rows.append(
+                        {**to_row(record), POSITION: [task_position, *position]}
+                    )
         facts = {
             "generation": {
                 task.fidelity.name: asdict(generation[task.fidelity.name])
                 for task in tasks
             },
             "skipped": count_skipped(tasks),
-            **count_outcomes(rows),
+            **count_outcomes(records),
         }
         yield DatasetResult(
             dataset,

@@ -7,12 +7,18 @@ is the softmax over the vocabulary. `evaluation.vqa` computes its accuracy.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.evaluation.vqa import ANSWER, ANSWERING, normalize_case, select_questions
+from waltz.core.schema import EvaluationRecord
+from waltz.evaluation.vqa import (
+    ANSWER,
+    ANSWERING,
+    VqaItem,
+    normalize_case,
+    select_questions,
+)
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import (
     Pair,
@@ -24,12 +30,10 @@ from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
 
-Row = Mapping[str, Any]
-
 
 def compute_answers(
     encoder: AnsweringEncoder,
-    items: Sequence[Row],
+    pairs: Sequence[Pair],
     images: ImageSource,
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
@@ -38,11 +42,10 @@ def compute_answers(
     vocabulary and probability.
 
     Args:
-        items: Rows with image and question.
+        pairs: Names of images, and questions about them.
         stored: File of finished blocks; None stores nothing.
         done: Called with the number of questions in each finished block.
     """
-    pairs = [(item["image"], item["question"]) for item in items]
     return compute_pair_scores(
         encoder,
         pairs,
@@ -55,51 +58,51 @@ def compute_answers(
     )
 
 
-def build_answer_rows(
-    items: Sequence[Row],
+def build_answer_records(
+    items: Sequence[VqaItem],
     answers: Mapping[Pair, PairScore],
     vocabulary: Sequence[str],
     profiles: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Return a row of the evaluation layout, with role `answer`, for each question in each profile.
+) -> list[EvaluationRecord]:
+    """Return a record with role `answer` for each question in each profile.
 
     `prediction` is the predicted answer, `score` its logit, `probability` its softmax. In both
     profiles, `correct` states whether it is the gold answer.
 
     Args:
-        items: Rows of item_id, image, question and answer.
+        items: The questions.
         answers: Results of `compute_answers`.
         vocabulary: The encoder's answers, in the order of its outputs.
         profiles: Names of the profiles.
     """
-    # The profiles differ only in the accuracy that is computed from these rows later.
-    rows = []
+    # The profiles differ only in the accuracy that is computed from these records later.
+    records = []
     for profile in profiles:
         for item in items:
-            result = answers[item["image"], item["question"]]
+            result = answers[item.image, item.question]
             logit = answer = is_correct = probability = None
             if result.numbers is not None:
                 # The three numbers that `select_answer` keeps of the logits of the whole
                 # vocabulary.
                 logit, index, probability = result.numbers
                 answer = vocabulary[int(index)]
-                is_correct = normalize_case(answer) == normalize_case(item["answer"])
-            rows.append(
-                {
-                    "item_id": item["item_id"],
-                    "role": ANSWER,
-                    "profile": profile,
-                    "setting": ANSWERING,
-                    "image": item["image"],
-                    "score": logit,
-                    "tokens": result.tokens,
-                    "probability": probability,
-                    "prediction": answer,
-                    "correct": is_correct,
-                    "error": result.error,
-                }
+                is_correct = normalize_case(answer) == normalize_case(item.answer)
+            records.append(
+                EvaluationRecord(
+                    item_id=item.item_id,
+                    role=ANSWER,
+                    profile=profile,
+                    setting=ANSWERING,
+                    image=item.image,
+                    score=logit,
+                    tokens=result.tokens,
+                    probability=probability,
+                    prediction=answer,
+                    correct=is_correct,
+                    error=result.error,
+                )
             )
-    return rows
+    return records
 
 
 def answer_datasets(
@@ -129,10 +132,11 @@ def answer_datasets(
             open_images(dataset.images) as images,
             show_progress(len(items), "question", label) as bar,
         ):
-            answers = compute_answers(encoder, items, images, cache, bar.update)
-        rows = build_answer_rows(items, answers, encoder.answers, profiles)
+            pairs = [(item.image, item.question) for item in items]
+            answers = compute_answers(encoder, pairs, images, cache, bar.update)
+        records = build_answer_records(items, answers, encoder.answers, profiles)
         facts = {
             "unusable": dict(unusable),
-            "unscored_texts": sum(row["error"] is not None for row in rows),
+            "unscored_texts": sum(record.error is not None for record in records),
         }
-        yield DatasetResult(dataset, {"scores": rows}, len(source), facts)
+        yield DatasetResult(dataset, {"scores": records}, len(source), facts)

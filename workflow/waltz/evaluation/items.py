@@ -12,11 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
+from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.core.text_diff import fold_text
 from waltz.evaluation.settings import ALIGNMENT, MISMATCHED, WITHHELD
 from waltz.sources.published_samples import (
@@ -32,43 +30,41 @@ MAX_DRAWS = 100
 """Number of random draws that are tried before all candidates are listed."""
 
 
-def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
+def select_items(
+    benchmark: Sequence[ItemRecord], scored: str, n: int | None, seed: int
+) -> list[ItemRecord]:
     """Return the items that are scored, in the order of the file.
 
     Args:
-        benchmark: Rows of the benchmark layout.
-        items: `valid` takes items that annotators found valid and items without votes, `all` takes
+        benchmark: All items of a data set.
+        scored: `valid` takes items that annotators found valid and items without votes, `all` takes
             all items.
         n: Size of the sample, or None for all; a smaller data set is taken completely.
         seed: Seed of the sample.
     Raises:
         UserError: No item is left.
     """
-    selected = benchmark
-    if items == "valid":
-        # An item without votes has a null here, and counts as valid.
-        selected = benchmark.filter(pc.fill_null(benchmark.column("valid"), True))
-    if not selected.num_rows:
+    items = list(benchmark)
+    if scored == "valid":
+        # An item without votes has None here, and counts as valid.
+        items = [item for item in benchmark if item.valid is not False]
+    if not items:
         raise UserError(
-            f"{benchmark.num_rows} items, none of them valid: set evaluation.items to `all`"
+            f"{len(benchmark)} items, none of them valid: set evaluation.items to `all`"
         )
-    ids = selected.column("item_id").to_pylist()
-    size = len(ids) if n is None else min(n, len(ids))
-    sampled_ids = sample(ids, size, seed)
-    return selected.filter(
-        pc.is_in(selected.column("item_id"), pa.array(sampled_ids, pa.string()))
-    )
+    size = len(items) if n is None else min(n, len(items))
+    sampled_ids = set(sample([item.item_id for item in items], size, seed))
+    return [item for item in items if item.item_id in sampled_ids]
 
 
-def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the roles and texts of an item: caption and foil, or only a caption for a row of
+def list_texts(item: ItemRecord | ProbeRecord) -> list[tuple[str, str]]:
+    """Return the roles and texts of an item: caption and foil, or only a caption for an item of
     CV-Probes.
     """
-    # Only CV-Probes has a column `condition`.
-    if "condition" in item:
-        return [("caption", item["caption"])]
-    foil_role = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
-    return [("caption", item["caption"]), (foil_role, item["foil"])]
+    if isinstance(item, ProbeRecord):
+        return [("caption", item.caption)]
+    foil_role = MISMATCHED if item.instrument == ALIGNMENT else "foil"
+    return [("caption", item.caption), (foil_role, item.foil)]
 
 
 def get_text(row: Row) -> str | None:
@@ -91,7 +87,7 @@ def get_text(row: Row) -> str | None:
 
 def build_mismatched_items(
     name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
-) -> tuple[list[dict[str, Any]], Counter[str]]:
+) -> tuple[list[ItemRecord], Counter[str]]:
     """Build items whose caption is the text of an image and whose foil is the text of another
     image.
 
@@ -106,7 +102,7 @@ def build_mismatched_items(
             items and foils of the published runs (`build_published_items`). None takes one row for
             each image, and n of these by seeded rank.
     Returns:
-        Rows of the benchmark layout; and the number of rows that cannot be used, by reason.
+        The items; and the number of rows that cannot be used, by reason.
     Raises:
         UserError: Fewer than n images have a text, or no row gives an item.
     """
@@ -149,7 +145,7 @@ def _build_no_item_error(
 
 def build_published_items(
     name: str, rows: Sequence[Row], n: int | None, choice: str
-) -> tuple[list[dict[str, Any]], Counter[str]]:
+) -> tuple[list[ItemRecord], Counter[str]]:
     """Build the items of high discrepancy that the published runs used, with their foils.
 
     The items of MSCOCO are the captions of the released FOIL-it items, valid or not: all of them
@@ -181,10 +177,16 @@ def build_published_items(
         draws = _draw_for_encoders(_list_published_pool(usable, rows, choice), n)
     items = []
     for item_id, foil_id, release in draws:
-        item = _build_item(
-            f"{name}:{item_id}", name, usable[item_id], texts[item_id], texts[foil_id]
+        items.append(
+            _build_item(
+                f"{name}:{item_id}",
+                name,
+                usable[item_id],
+                texts[item_id],
+                texts[foil_id],
+                release,
+            )
         )
-        items.append({**item, "release": release})
     return items, unusable
 
 
@@ -233,13 +235,13 @@ def _draw_for_decoders(
     return draws
 
 
-def get_published_order(item: Row) -> bool | None:
+def get_published_order(item: ItemRecord) -> bool | None:
     """Return whether a published run showed the caption of an item as (A); None if the item does
     not record it.
     """
-    if item["instrument"] != ALIGNMENT or not item.get("release"):
+    if item.instrument != ALIGNMENT or not item.release:
         return None
-    return bool(json.loads(item["release"])["caption_first"])
+    return bool(json.loads(item.release)["caption_first"])
 
 
 def _list_texts_by_id(
@@ -304,19 +306,25 @@ def _normalize(text: str) -> str:
 
 
 def _build_item(
-    item_id: str, name: str, row: Row, caption: str, foil: str
-) -> dict[str, Any]:
-    return {
-        "item_id": item_id,
-        "instrument": ALIGNMENT,
-        "piece": name,
-        "source": row["source"],
-        "source_id": row["source_id"],
-        "split": row["split"],
-        "image": row["image"],
-        "caption": caption,
-        "foil": foil,
-        "caption_phrases": [],
-        "foil_phrases": [],
-        "kept": True,
-    }
+    item_id: str,
+    name: str,
+    row: Row,
+    caption: str,
+    foil: str,
+    release: str | None = None,
+) -> ItemRecord:
+    return ItemRecord(
+        item_id=item_id,
+        instrument=ALIGNMENT,
+        piece=name,
+        source=row["source"],
+        source_id=row["source_id"],
+        split=row["split"],
+        image=row["image"],
+        caption=caption,
+        foil=foil,
+        caption_phrases=[],
+        foil_phrases=[],
+        kept=True,
+        release=release,
+    )

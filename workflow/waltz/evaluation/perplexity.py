@@ -12,15 +12,14 @@ Both profiles give a score, minus the natural logarithm of the perplexity, so th
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
+from waltz.core.records import read_records
 from waltz.core.rounding import compute_logit_rounding, is_tied
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import EvaluationRecord, ItemRecord
 from waltz.evaluation.items import select_items
 from waltz.evaluation.settings import PERPLEXITY, LikelihoodSettings
 from waltz.fidelity import Fidelity, get_fidelity
@@ -37,50 +36,52 @@ STRIDE = 3
 
 
 def score_pairs(
-    items: Sequence[dict[str, Any]],
+    items: Sequence[ItemRecord],
     model: CausalModel,
     profiles: Sequence[str],
     tokens_per_batch: int,
     stored: Path,
     done: Callable[[int], object],
-) -> list[dict[str, Any]]:
-    """Return a row of the evaluation layout for caption and foil of each item, in each profile.
+) -> list[EvaluationRecord]:
+    """Return a record for caption and foil of each item, in each profile.
 
     Args:
-        items: Rows of the benchmark layout.
+        items: Items of a benchmark.
         model: A loaded language model.
         profiles: Names of the profiles.
         tokens_per_batch: Maximum number of tokens in one forward pass.
         stored: File of finished batches.
         done: Called with the number of texts in each finished batch.
     """
-    rows: list[dict[str, Any]] = []
-    texts = [item[role] for item in items for role in ("caption", "foil")]
+    records: list[EvaluationRecord] = []
+    texts: list[str] = []
+    for item in items:
+        texts += [item.caption, item.foil]
     for profile in profiles:
         scores = score_texts(
             texts, model, get_fidelity(profile), tokens_per_batch, stored, done
         )
         for item in items:
-            caption, foil = scores[item["caption"]], scores[item["foil"]]
+            caption, foil = scores[item.caption], scores[item.foil]
             prediction = predict_caption(caption, foil, model.spec.dtype)
             is_correct = None if prediction is None else prediction == "caption"
             for role, score in (("caption", caption), ("foil", foil)):
-                rows.append(
-                    {
-                        "item_id": item["item_id"],
-                        "role": role,
-                        "profile": profile,
-                        "setting": PERPLEXITY,
-                        "image": item["image"],
-                        "score": score.value,
-                        "rounding": _compute_rounding(score, model.spec.dtype),
-                        "tokens": score.tokens,
-                        "prediction": prediction,
-                        "correct": is_correct,
-                        "error": score.error,
-                    }
+                records.append(
+                    EvaluationRecord(
+                        item_id=item.item_id,
+                        role=role,
+                        profile=profile,
+                        setting=PERPLEXITY,
+                        image=item.image,
+                        score=score.value,
+                        rounding=_compute_rounding(score, model.spec.dtype),
+                        tokens=score.tokens,
+                        prediction=prediction,
+                        correct=is_correct,
+                        error=score.error,
+                    )
                 )
-    return rows
+    return records
 
 
 def predict_caption(caption: TextScore, foil: TextScore, dtype: str) -> str | None:
@@ -110,13 +111,13 @@ def _compute_rounding(score: TextScore, dtype: str) -> float | None:
     return None if score.value is None else compute_logit_rounding(score.value, dtype)
 
 
-def count_ties(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+def count_ties(records: Sequence[EvaluationRecord]) -> dict[str, int]:
     """Count the ties and the items without a score, summed over the profiles."""
-    # Caption and foil have the same prediction, so one row of each pair counts.
-    captions = [row for row in rows if row["role"] == "caption"]
+    # Caption and foil have the same prediction, so one record of each pair counts.
+    predictions = [record.prediction for record in records if record.role == "caption"]
     return {
-        "ties": sum(row["prediction"] == "tie" for row in captions),
-        "unscored_items": sum(row["prediction"] is None for row in captions),
+        "ties": predictions.count("tie"),
+        "unscored_items": predictions.count(None),
     }
 
 
@@ -218,14 +219,13 @@ def score_datasets(
         For each data set, rows of the evaluation layout under the name `scores`.
     """
     for dataset in datasets:
-        benchmark = parquet.read(dataset.rows, BENCHMARK)
-        items = select_items(
-            benchmark, settings.scored, settings.sample, settings.seed
-        ).to_pylist()
+        benchmark = list(read_records(dataset.rows, ItemRecord))
+        items = select_items(benchmark, settings.scored, settings.sample, settings.seed)
         profiles = dataset.select_profiles(settings.profiles)
         n_texts = 2 * len(items) * len(profiles)
         with show_progress(n_texts, "text", f"{model.spec.name} {dataset.name}") as bar:
-            rows = score_pairs(
+            records = score_pairs(
                 items, model, profiles, settings.tokens_per_batch, cache, bar.update
             )
-        yield DatasetResult(dataset, {"scores": rows}, len(items), count_ties(rows))
+        facts = count_ties(records)
+        yield DatasetResult(dataset, {"scores": records}, len(items), facts)

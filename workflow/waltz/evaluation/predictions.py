@@ -1,8 +1,5 @@
 """Predictions of models that give the probability of a match, by the rules of each profile."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from waltz.fidelity import Fidelity
 
 THRESHOLD = 0.5
@@ -24,18 +21,15 @@ def predict_pair_text(logit: float, probability: float, fidelity: Fidelity) -> s
     return _decide(logit)
 
 
-def predict_probe_text(columns: Mapping[str, Any], fidelity: Fidelity) -> str:
+def predict_probe_text(logit: float, probability: float, fidelity: Fidelity) -> str:
     """Predict whether a text of CV-Probes matches its image: `match`, `mismatch`, or `tie` if both
     are as probable.
 
-    Args:
-        columns: Score and probability of the text.
-        fidelity: `published` compares probabilities in single precision, `equations` the logit with
-            0.
+    `published` compares probabilities in single precision, `equations` the logit with 0.
     """
     if fidelity.match_by == "probability":
-        return _decide(columns["probability"] - THRESHOLD)
-    return _decide(columns["score"])
+        return _decide(probability - THRESHOLD)
+    return _decide(logit)
 
 
 def _decide(margin: float) -> str:

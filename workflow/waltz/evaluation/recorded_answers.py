@@ -1,11 +1,13 @@
-"""Answers of recorded runs as rows of the evaluation layout."""
+"""Answers of recorded runs as records of the evaluation layout."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.rounding import compute_rounding
+from waltz.core.schema import EvaluationRecord
 from waltz.evaluation.decoder_rows import compute_softmax, count_outcomes
 from waltz.evaluation.settings import AFTER_COT, PAIRWISE, RIGHT_PREDICTION, SINGLE
 from waltz.evaluation.vqa import (
@@ -46,103 +48,100 @@ def import_answers(
     ):
         # The layout has one row for each item, so that only the first of several seeds counts.
         first = min(records.facts["seeds"], default=0)
-        rows = [build_answer_row(row) for row in records.rows if row["seed"] == first]
-        facts = {**records.facts, **count_outcomes(rows)}
+        answers = [
+            build_answer_record(row) for row in records.rows if row["seed"] == first
+        ]
+        facts = {**records.facts, **count_outcomes(answers)}
         yield DatasetResult(
-            DatasetFiles(dataset, str(file)), {"scores": rows}, records.read, facts
+            DatasetFiles(dataset, str(file)), {"scores": answers}, records.read, facts
         )
 
 
-def build_answer_row(record: Row) -> dict[str, Any]:
-    """Convert one recorded answer to a row of the evaluation layout.
+def build_answer_record(recorded: Row) -> EvaluationRecord:
+    """Convert one recorded answer to a record of the evaluation layout.
 
     `correct` is computed again from label and gold answer. Score and probability are null if the
     run recorded no log-probabilities; else they are computed as in
-    `decoder_rows.build_choice_rows`, with log-probabilities as logits.
+    `decoder_rows.build_choice_records`, with log-probabilities as logits.
     """
-    setting = ANSWERING if record["setting"] == "open" else record["setting"]
-    row: dict[str, Any] = {
-        "item_id": record["item_id"],
-        "role": record["role"] or ANSWER,
-        "profile": record["profile"],
-        "setting": setting + AFTER_COT if record["kind"] == "cot" else setting,
-        "image": record["image"],
-        "reasoning": record["reasoning"],
-        **dict.fromkeys(
-            ("score", "rounding", "tokens", "probability", "order", "error")
-        ),
-    }
+    setting = ANSWERING if recorded["setting"] == "open" else recorded["setting"]
+    record = EvaluationRecord(
+        item_id=recorded["item_id"],
+        role=recorded["role"] or ANSWER,
+        profile=recorded["profile"],
+        setting=setting + AFTER_COT if recorded["kind"] == "cot" else setting,
+        image=recorded["image"],
+        reasoning=recorded["reasoning"],
+    )
     if setting == ANSWERING:
-        return row | {"prediction": record["generation"], "correct": _is_right(record)}
+        return replace(
+            record, prediction=recorded["generation"], correct=_is_right(recorded)
+        )
     # Log-probabilities take the place of logits: they differ from them by a constant, which cancels
     # in every margin.
     logits = dict(
         zip(
-            record["labels"] or (), record["label_log_probabilities"] or (), strict=True
+            recorded["labels"] or (),
+            recorded["label_log_probabilities"] or (),
+            strict=True,
         )
     )
+    label, golds = recorded["label"], recorded["gold"]
     if setting == PAIRWISE:
-        return row | _judge_pair(record, logits)
+        return _judge_pair(record, label, golds[0], logits)
     if setting == SINGLE:
-        return row | _judge_single(record, logits)
-    return row | _judge_choice(record, logits)
+        return _judge_single(record, label, logits)
+    record = replace(record, prediction=label, correct=label in golds)
+    if not logits:
+        return record
+    score, probability = max(logits.values()), max(compute_softmax([*logits.values()]))
+    return replace(record, score=score, probability=probability)
 
 
-def _judge_pair(record: Row, logits: Mapping[str, float]) -> dict[str, Any]:
-    """Return the columns of a choice between caption and foil; the gold label is the label of the
+def _judge_pair(
+    record: EvaluationRecord, label: str, gold: str, logits: Mapping[str, float]
+) -> EvaluationRecord:
+    """Return the record of a choice between caption and foil; the gold label is the label of the
     caption.
     """
-    label, right = record["label"], record["gold"][0]
     first, second = LABELS
-    caption_label, foil_label = (second, first) if right == second else (first, second)
-    return {
-        "role": "caption",
-        "order": "caption-first" if right == first else "foil-first",
-        "prediction": "caption" if label == right else "foil",
-        "correct": label == right,
-        **_build_margin_columns(logits, caption_label, foil_label),
-    }
+    caption_label, foil_label = (second, first) if gold == second else (first, second)
+    record = replace(
+        record,
+        role="caption",
+        order="caption-first" if gold == first else "foil-first",
+        prediction="caption" if label == gold else "foil",
+        correct=label == gold,
+    )
+    return _add_margin(record, logits, caption_label, foil_label)
 
 
-def _judge_single(record: Row, logits: Mapping[str, float]) -> dict[str, Any]:
-    """Return the columns of an answer to the question whether a text describes its image."""
+def _judge_single(
+    record: EvaluationRecord, label: str, logits: Mapping[str, float]
+) -> EvaluationRecord:
+    """Return the record of an answer to the question whether a text describes its image."""
     match_label, mismatch_label = LABELS
-    prediction = "match" if record["label"] == match_label else "mismatch"
-    return {
-        "prediction": prediction,
-        "correct": prediction == RIGHT_PREDICTION[str(record["role"])],
-        **_build_margin_columns(logits, match_label, mismatch_label),
-    }
+    prediction = "match" if label == match_label else "mismatch"
+    is_correct = prediction == RIGHT_PREDICTION[record.role]
+    record = replace(record, prediction=prediction, correct=is_correct)
+    return _add_margin(record, logits, match_label, mismatch_label)
 
 
-def _judge_choice(record: Row, logits: Mapping[str, float]) -> dict[str, Any]:
-    """Return the columns of a choice among labels about text alone."""
-    columns = {
-        "prediction": record["label"],
-        "correct": record["label"] in record["gold"],
-    }
-    if logits:
-        columns |= {
-            "score": max(logits.values()),
-            "probability": max(compute_softmax(list(logits.values()))),
-        }
-    return columns
-
-
-def _build_margin_columns(
-    logits: Mapping[str, float], first: str, second: str
-) -> dict[str, float]:
-    """Return score, probability and rounding of the margin between two labels; no columns if a
-    logit is missing.
+def _add_margin(
+    record: EvaluationRecord, logits: Mapping[str, float], first: str, second: str
+) -> EvaluationRecord:
+    """Return a record with score, probability and rounding of the margin between two labels; without
+    them if a logit is missing.
     """
     if first not in logits or second not in logits:
-        return {}
+        return record
     margin = logits[first] - logits[second]
-    return {
-        "score": margin,
-        "probability": compute_softmax([margin, 0.0])[0],
-        "rounding": compute_rounding(max(abs(logits[first]), abs(logits[second]))),
-    }
+    return replace(
+        record,
+        score=margin,
+        probability=compute_softmax([margin, 0.0])[0],
+        rounding=compute_rounding(max(abs(logits[first]), abs(logits[second]))),
+    )
 
 
 def _is_right(record: Row) -> bool:
@@ -151,5 +150,5 @@ def _is_right(record: Row) -> bool:
     answer, golds = str(record["generation"]), list(record["gold"])
     if get_fidelity(record["profile"]).open_answers == "substring":
         annotators = golds if len(golds) > 1 else []
-        return contains_gold_answer(answer, {"answers": annotators, "answer": golds[0]})
+        return contains_gold_answer(answer, golds[0], annotators)
     return normalize_answer(answer) in {normalize_answer(gold) for gold in golds}

@@ -11,6 +11,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from waltz.core.sampling import sample
@@ -18,6 +19,7 @@ from waltz.evaluation.settings import WITHHELD
 from waltz.fidelity import Fidelity
 from waltz.sources.published_samples import select_published_ids
 
+Row = Mapping[str, Any]
 ANSWERING = "answering"
 """Setting of answers to questions about images."""
 ANSWER = "answer"
@@ -41,14 +43,32 @@ DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBER
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 """Pattern of a word, or of a number with a point, comma, colon or slash in it."""
 
-Row = Mapping[str, Any]
 FULL_AGREEMENT = 3
 """Number of annotators who must agree with an answer to make it fully right."""
 
 
+@dataclass(frozen=True, slots=True)
+class VqaItem:
+    """Hold a question about an image with its gold answers.
+
+    Attributes:
+        item_id: Id of the item.
+        image: Name of the image.
+        question: The question.
+        answer: The gold answer: VQA's agreed answer, or GQA's answer.
+        answers: Answers of the annotators; empty for GQA.
+    """
+
+    item_id: str
+    image: str
+    question: str
+    answer: str
+    answers: Sequence[str]
+
+
 def select_questions(
     name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
-) -> tuple[list[dict[str, Any]], Counter[str]]:
+) -> tuple[list[VqaItem], Counter[str]]:
     """Select the questions of a data set: a seeded sample, or the questions of the published runs.
 
     Args:
@@ -59,8 +79,7 @@ def select_questions(
         choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, which takes the rows of the
             published runs: all usable rows among the first n drawn. None draws a seeded sample.
     Returns:
-        Rows of item_id, image, question, answer and answers (of the annotators; empty for GQA); and
-        the number of rows that cannot be used, by reason.
+        The questions; and the number of rows that cannot be used, by reason.
     """
     unusable: Counter[str] = Counter()
     usable: dict[str, Row] = {}
@@ -84,28 +103,30 @@ def select_questions(
         ids = sample(list(usable), size, seed)
     items = []
     for source_id in ids:
-        columns = {
-            key: usable[source_id][key]
-            for key in ("image", "question", "answer", "answers")
-        }
-        items.append({"item_id": f"{name}:{source_id}", **columns})
+        row = usable[source_id]
+        items.append(
+            VqaItem(
+                f"{name}:{source_id}",
+                row["image"],
+                row["question"],
+                row["answer"],
+                row["answers"],
+            )
+        )
     return items, unusable
 
 
-def contains_gold_answer(predicted: str, item: Row) -> bool:
+def contains_gold_answer(predicted: str, gold: str, annotators: Sequence[str]) -> bool:
     """Return whether an answer, in lower case, contains a gold answer: the rule of the released
     code for decoders.
 
     The answer of any annotator counts as a gold answer, in lower case too (VQA). Without annotators
     the single gold answer counts, as it is written (GQA).
-
-    Args:
-        item: A row of `select_questions`.
     """
     # The released code puts the answers of annotators (VQA) into lower case, but not the single
     # answer of GQA.
-    golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
-    return any(gold in predicted.lower() for gold in golds)
+    golds = [answer.lower() for answer in annotators] or [gold]
+    return any(answer in predicted.lower() for answer in golds)
 
 
 def normalize_case(answer: str) -> str:
@@ -130,23 +151,24 @@ def normalize_answer(answer: str) -> str:
     return " ".join(without_articles or tokens)
 
 
-def score_answer(row: Row, item: Row, fidelity: Fidelity) -> float:
+def score_answer(
+    predicted: str, is_gold: bool, item: VqaItem, fidelity: Fidelity
+) -> float:
     """Return the accuracy of one answer, between 0 and 1.
 
     Args:
-        row: A row with `prediction`, the answer, and `correct`, the verdict by the gold answer.
-        item: The question, a row of `select_questions`.
+        predicted: The answer.
+        is_gold: The verdict by the gold answer.
+        item: The question.
         fidelity: `published` takes the verdict, `equations` compares with the answers of annotators
             if there are any.
     """
     if not fidelity.annotators:
-        return float(row["correct"])
+        return float(is_gold)
     # GQA has one answer and no annotators.
-    if not item["answers"]:
-        return float(
-            normalize_answer(row["prediction"]) == normalize_answer(item["answer"])
-        )
-    return compute_agreement(row["prediction"], item["answers"])
+    if not item.answers:
+        return float(normalize_answer(predicted) == normalize_answer(item.answer))
+    return compute_agreement(predicted, item.answers)
 
 
 def compute_agreement(predicted: str, answers: Sequence[str]) -> float:

@@ -5,10 +5,10 @@ from pathlib import PurePath
 
 from PIL import Image
 
-from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
+from waltz.core.records import read_records
 from waltz.core.sampling import rank
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import ItemRecord
 from waltz.evaluation.items import select_items
 from waltz.sources.images import load_image, open_images
 
@@ -68,21 +68,18 @@ def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
     """Return a seeded sample of the valid items of a data set of captions and foils; all if there
     are fewer.
     """
-    rows = select_items(
-        parquet.read(dataset.rows, BENCHMARK), "valid", sample, seed
-    ).to_pylist()
+    benchmark = list(read_records(dataset.rows, ItemRecord))
     items = []
     with open_images(dataset.images) as images:
-        for row in rows:
-            image = load_image(images, row["image"])
+        for item in select_items(benchmark, "valid", sample, seed):
             items.append(
                 Item(
-                    row["item_id"],
+                    item.item_id,
                     dataset.name,
-                    row["image"],
-                    image,
-                    row["caption"],
-                    row["foil"],
+                    item.image,
+                    load_image(images, item.image),
+                    item.caption,
+                    item.foil,
                 )
             )
     return items

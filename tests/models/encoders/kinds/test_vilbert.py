@@ -16,9 +16,10 @@ from stand_ins.models.tiny_vilbert_detector import (
     save_tiny_pyramid,
     tiny_pyramid_weights,
 )
+from stand_ins.records import build_items
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.evaluation.alignment import build_score_columns
+from waltz.evaluation.alignment import build_alignment_record
 from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.model_registry import ModelSpec, list_encoder_kinds
 from waltz.models.encoders import load_encoder
@@ -180,16 +181,17 @@ def test_what_a_score_supports(load):
             [("0.jpg", TEXTS[0])],
             lambda name, one=encoder: load_image_or_regions(one, name, None),
         )
-        numbers[kind] = build_score_columns(
-            aligned["0.jpg", TEXTS[0]], encoder.probability, EQUATIONS, "float32"
+        (item,) = build_items(
+            [{"item_id": "0", "image": "0.jpg", "caption": TEXTS[0], "foil": ""}]
         )
-    assert {kind: row["probability"] is None for kind, row in numbers.items()} == dict(
+        numbers[kind] = build_alignment_record(
+            item, "caption", aligned["0.jpg", TEXTS[0]], encoder, EQUATIONS
+        )
+    assert {kind: row.probability is None for kind, row in numbers.items()} == dict(
         zip(KINDS, (False, True, False), strict=True)
     )
-    assert all(
-        row["score"] is not None and row["error"] is None for row in numbers.values()
-    )
-    assert numbers["vilbert-12in1"]["prediction"] is None
+    assert all(row.score is not None and row.error is None for row in numbers.values())
+    assert numbers["vilbert-12in1"].prediction is None
 
 
 @pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1-itm"])

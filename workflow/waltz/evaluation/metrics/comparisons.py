@@ -14,13 +14,15 @@ with the latter. Models are compared on the items that both could score.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import scipy
 
+from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling, compute_interval, resample
+from waltz.core.schema import ComparisonRecord
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
     NOT_APPLICABLE,
@@ -42,28 +44,30 @@ TESTS = {
 """Name of the test for each metric."""
 
 Draws = dict[str, tuple[float, np.ndarray]]
+"""Value of each metric, and its value in each resample."""
 
 
 def compare_models(
-    scores: Mapping[tuple[str, str], ScoredPairs],
+    scores: Mapping[Run, ScoredPairs],
+    profile: str,
+    setting: str,
     resampling: Resampling,
     metrics: Sequence[str] = COMPARED_METRICS,
-    parts: Mapping[tuple[str, str], str] | None = None,
-) -> list[dict[str, Any]]:
+    parts: Mapping[Run, str] | None = None,
+) -> list[ComparisonRecord]:
     """Compare each pair of models on each data set that both were run on, in each metric.
 
     Args:
         scores: Scored items of one profile, by model and data set, in order.
+        profile: The profile.
+        setting: Setting of the comparisons.
         resampling: Resamples and coverage of the intervals.
         metrics: Names among `COMPARED_METRICS`.
         parts: Part of each run; models of the same part are not compared. None compares all models.
     Returns:
-        Rows of dataset, metric, model_a, model_b, test (`McNemar` or `bootstrap`), difference (a
-        minus b, in percentage points) with ci_low and ci_high, p of no difference, p_holm (after
-        Holm's correction over the table), n (number of items that both models could score), and the
-        reason if the difference is undefined.
+        Comparisons with Holm's correction over the table.
     """
-    compared: list[dict[str, Any]] = []
+    comparisons: list[ComparisonRecord] = []
     for dataset in dict.fromkeys(dataset for _, dataset in scores):
         models = [
             model for model, scored_dataset in scores if scored_dataset == dataset
@@ -74,29 +78,28 @@ def compare_models(
         for model_a, model_b in combinations(models, 2):
             if parts and parts.get((model_a, dataset)) == parts.get((model_b, dataset)):
                 continue
-            scored_pair = align_items(
-                scores[model_a, dataset], scores[model_b, dataset]
-            )
+            aligned = align_items(scores[model_a, dataset], scores[model_b, dataset])
             draws_pair: list[Draws] = []
-            for model, scored in zip((model_a, model_b), scored_pair, strict=True):
+            for model, scored in zip((model_a, model_b), aligned, strict=True):
                 key = (model, scored.items)
                 if scored.items and key not in draws_of_model:
                     draws_of_model[key] = _draw_metrics(scored, dataset, resampling)
                 draws_pair.append(draws_of_model.get(key, {}))
             for metric in metrics:
-                names = {
-                    "dataset": dataset,
-                    "metric": metric,
-                    "model_a": model_a,
-                    "model_b": model_b,
-                }
-                compared.append(
-                    {
-                        **names,
-                        **_compare(metric, names, scored_pair, draws_pair, resampling),
-                    }
+                comparison = ComparisonRecord(
+                    profile=profile,
+                    dataset=dataset,
+                    setting=setting,
+                    metric=metric,
+                    model_a=model_a,
+                    model_b=model_b,
+                    test=TESTS[metric],
+                    n=len(aligned[0].items),
                 )
-    return _correct_by_metric(compared)
+                comparisons.append(
+                    _compare(comparison, aligned, draws_pair, resampling)
+                )
+    return _correct_by_metric(comparisons)
 
 
 def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> Draws:
@@ -191,38 +194,26 @@ def correct_by_holm(p: Sequence[float]) -> list[float]:
 
 
 def _compare(
-    metric: str,
-    names: Mapping[str, str],
+    comparison: ComparisonRecord,
     scored: tuple[ScoredPairs, ScoredPairs],
     draws: Sequence[Draws],
     resampling: Resampling,
-) -> dict[str, Any]:
-    """Compare two models in one metric: return test, difference, interval, p and n; p_holm is still
-    null.
+) -> ComparisonRecord:
+    """Return a comparison with difference, interval and p, or with the reason why it has none;
+    p_holm is still null.
     """
-    n = len(scored[0].items)
-    test = TESTS[metric]
-    nulls = dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_holm"))
-    if not n:
-        return {
-            "test": test,
-            **nulls,
-            "n": 0,
-            "reason": "no item could be scored by both models",
-        }
-    models = (names["model_a"], names["model_b"])
-    lacking = [
-        model
-        for model, model_draws in zip(models, draws, strict=True)
-        if metric not in model_draws
-    ]
+    metric = comparison.metric
+    if not comparison.n:
+        return replace(comparison, reason="no item could be scored by both models")
+    lacking = []
+    for model, model_draws in zip(
+        (comparison.model_a, comparison.model_b), draws, strict=True
+    ):
+        if metric not in model_draws:
+            lacking.append(model)
     if lacking:
-        return {
-            "test": test,
-            **nulls,
-            "n": n,
-            "reason": f"{NOT_APPLICABLE} ({', '.join(lacking)})",
-        }
+        reason = f"{NOT_APPLICABLE} ({', '.join(lacking)})"
+        return replace(comparison, reason=reason)
 
     value_a, draws_a = draws[0][metric]
     value_b, draws_b = draws[1][metric]
@@ -231,36 +222,32 @@ def _compare(
     difference_draws = draws_a - draws_b
     images = scored[0].images
     n_images = len(set(images))
-    if test == MCNEMAR:
-        p = compute_mcnemar_p(
-            compute_hits(scored[0], metric), compute_hits(scored[1], metric), images
+    if comparison.test == MCNEMAR:
+        hits_a, hits_b = (
+            compute_hits(scored[0], metric),
+            compute_hits(scored[1], metric),
         )
+        p = compute_mcnemar_p(hits_a, hits_b, images)
     else:
         p = compute_bootstrap_p(difference, difference_draws, n_images)
     low, high, _ = compute_interval(
         difference_draws, resampling.confidence, n_images, (-100.0, 100.0)
     )
-    values = {
-        "difference": difference,
-        "ci_low": low,
-        "ci_high": high,
-        "p": p,
-        "p_holm": None,
-    }
-    return {"test": test, **values, "n": n, "reason": None}
+    return replace(comparison, difference=difference, ci_low=low, ci_high=high, p=p)
 
 
-def _correct_by_metric(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add Holm's correction to the rows; it covers all p-values of one metric."""
-    corrected: dict[int, float] = {}
+def _correct_by_metric(
+    comparisons: Sequence[ComparisonRecord],
+) -> list[ComparisonRecord]:
+    """Add Holm's correction to comparisons; it covers all p-values of one metric."""
+    corrected = list(comparisons)
     for metric in COMPARED_METRICS:
         indices: list[int] = []
         p_values: list[float] = []
-        for index, row in enumerate(compared):
-            if row["metric"] == metric and row["p"] is not None:
+        for index, comparison in enumerate(comparisons):
+            if comparison.metric == metric and comparison.p is not None:
                 indices.append(index)
-                p_values.append(row["p"])
-        corrected |= dict(zip(indices, correct_by_holm(p_values), strict=True))
-    return [
-        {**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)
-    ]
+                p_values.append(comparison.p)
+        for index, p_holm in zip(indices, correct_by_holm(p_values), strict=True):
+            corrected[index] = replace(comparisons[index], p_holm=p_holm)
+    return corrected

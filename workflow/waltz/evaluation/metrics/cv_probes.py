@@ -11,34 +11,96 @@ image the plain caption should score higher than the contextual caption. The con
 should score higher on the image with the action than on the plain image. A tie counts half.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
 from waltz.core.intervals import PERCENT, Resamples, Resampling, build_measure, resample
 from waltz.core.measure import Measure
-from waltz.core.schema import PROBE_CONDITIONS
-from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE, is_tied_pair
-
-Row = Mapping[str, Any]
+from waltz.core.schema import (
+    PROBE_CONDITIONS,
+    EvaluationRecord,
+    MetricRecord,
+    ProbeRecord,
+)
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE, compare_texts
 
 CV_PROBES = "cv-probes"
 HARMONIC_MEAN = "harmonic-mean"
+
+
+@dataclass(frozen=True)
+class ScoreComparison:
+    """Rule of a comparison of the scores of items and their counterparts.
+
+    Attributes:
+        condition: Condition of the items.
+        counterpart: Condition of their counterparts.
+        get_shared: Returns what an item and its counterpart share in addition to the group.
+        sign: 1 if an item should score higher than its counterpart, -1 if it should score lower.
+    """
+
+    condition: str
+    counterpart: str
+    get_shared: Callable[[ProbeRecord], str]
+    sign: int
+
+
 SCORE_COMPARISONS = {
-    "captions": ("-img-cap", "-img+cap", "image", 1),
-    "images": ("-img+cap", "+img+cap", "caption", -1),
+    "captions": ScoreComparison("-img-cap", "-img+cap", attrgetter("image"), 1),
+    "images": ScoreComparison("-img+cap", "+img+cap", attrgetter("caption"), -1),
 }
-"""Rule of each comparison: the condition of the items, the condition of their counterparts, the
-column that both share in addition to the group, and whether the item should score higher (1) or
-lower (-1) than its counterpart.
-"""
+"""Rules of the comparisons by name."""
+
+
+@dataclass(frozen=True)
+class ScoredForm:
+    """Hold the items of one form with their scores.
+
+    Attributes:
+        items: Items of CV-Probes.
+        records: Record of each item.
+        resamples: Resamples of the images with the action.
+        resampling: Settings of the resamples, and coverage of the intervals.
+    """
+
+    items: Sequence[ProbeRecord]
+    records: Sequence[EvaluationRecord]
+    resamples: Resamples
+    resampling: Resampling
+
+    def measure_share(
+        self, right: np.ndarray, mask: np.ndarray
+    ) -> tuple[Measure, np.ndarray]:
+        """Return the mean over the items of a mask with its interval, and the mean in each
+        resample.
+
+        Args:
+            right: Percent of each item, float64 of shape (items,).
+            mask: The items that the mean is taken over, bool of shape (items,).
+        """
+        draws = self.resamples.compute_means(right, mask)
+        n_groups = len(np.unique(self.resamples.cluster[mask]))
+        measure = build_measure(
+            float(right[mask].mean()),
+            int(mask.sum()),
+            draws,
+            self.resampling,
+            n_groups,
+            PERCENT,
+        )
+        return measure, draws
 
 
 def compute_probe_metrics(
-    items: Sequence[Row], rows: Iterable[Row], profile: str, resampling: Resampling
-) -> list[dict[str, Any]]:
+    model: str,
+    items: Sequence[ProbeRecord],
+    records: Iterable[EvaluationRecord],
+    profile: str,
+    resampling: Resampling,
+) -> list[MetricRecord]:
     """Compute the accuracy of each condition, their harmonic mean, and the two comparisons, by
     form.
 
@@ -46,53 +108,54 @@ def compute_probe_metrics(
     The harmonic mean is computed from the accuracies of each resample; it is 0 if one of them is 0.
 
     Args:
-        items: Rows of the layout `CONDITIONS`.
-        rows: Rows of `alignment.score_items`.
-        profile: Profile of the rows that are used.
+        model: Name of the model.
+        items: Items of CV-Probes.
+        records: Records of `alignment.score_items`.
+        profile: Profile of the records that are used.
         resampling: Resamples and coverage of the intervals.
     Returns:
-        Rows of dataset (`cv-probes:` and the condition), setting (the form), metric and the fields
-        of a measure.
+        Records whose data set is `cv-probes:` and the condition, and whose setting is the form.
     """
-    scores = {row["item_id"]: row for row in rows if row["profile"] == profile}
-    items_by_form: dict[str, list[Row]] = {}
+    scores = {record.item_id: record for record in records if record.profile == profile}
+    items_by_form: dict[str, list[ProbeRecord]] = {}
     for item in items:
-        items_by_form.setdefault(item["form"], []).append(item)
+        items_by_form.setdefault(item.form, []).append(item)
 
-    metric_rows = []
+    metrics = []
     for form, form_items in items_by_form.items():
         # Items of one group are derived from one image, so that groups are resampled.
         resamples = resample(
-            [item["group"] for item in form_items],
+            [item.group for item in form_items],
             resamples=resampling.resamples,
             seed=resampling.seed,
             label=f"{CV_PROBES} {form}",
         )
-        accuracies = _compute_accuracies(form_items, scores, resamples, resampling)
-        comparisons = _compare_scores(form_items, scores, resamples, resampling)
-        for dataset, metric, measure in [*accuracies, *comparisons]:
-            entry = {
-                "dataset": f"{CV_PROBES}:{dataset}",
-                "setting": form,
-                "metric": metric,
-            }
-            metric_rows.append({**entry, **asdict(measure)})
-    return metric_rows
+        form_records = [scores[item.item_id] for item in form_items]
+        scored = ScoredForm(form_items, form_records, resamples, resampling)
+        for dataset, metric, measure in (
+            *_compute_accuracies(scored),
+            *_compare_scores(scored),
+        ):
+            metrics.append(
+                MetricRecord(
+                    model=model,
+                    dataset=f"{CV_PROBES}:{dataset}",
+                    profile=profile,
+                    setting=form,
+                    metric=metric,
+                    measure=measure,
+                )
+            )
+    return metrics
 
 
-def _compute_accuracies(
-    items: Sequence[Row],
-    scores: Mapping[str, Row],
-    resamples: Resamples,
-    resampling: Resampling,
-) -> list[tuple[str, str, Measure]]:
+def _compute_accuracies(scored: ScoredForm) -> list[tuple[str, str, Measure]]:
     """Compute the accuracy of each condition and their harmonic mean."""
     # All arrays below have shape (items,); masks select the items of a condition.
-    rows = [scores[item["item_id"]] for item in items]
-    conditions = np.array([item["condition"] for item in items])
-    is_scored = np.array([row["score"] is not None for row in rows])
-    has_verdict = np.array([row["correct"] is not None for row in rows])
-    right = np.array([100.0 * bool(row["correct"]) for row in rows])
+    conditions = np.array([item.condition for item in scored.items])
+    is_scored = np.array([record.score is not None for record in scored.records])
+    has_verdict = np.array([record.correct is not None for record in scored.records])
+    right = np.array([100.0 * bool(record.correct) for record in scored.records])
 
     measures: list[Measure] = []
     # Of shape (resamples,) for each condition with a value.
@@ -101,60 +164,47 @@ def _compute_accuracies(
         in_condition = conditions == condition
         is_judged = in_condition & has_verdict
         if is_judged.any():
-            measure, condition_draws = _measure_share(
-                right, is_judged, resamples, resampling
-            )
+            measure, condition_draws = scored.measure_share(right, is_judged)
             draws.append(condition_draws)
         else:
             n = int(in_condition.sum())
-            is_any_scored = bool((in_condition & is_scored).any())
-            reason = (
-                NOT_APPLICABLE
-                if is_any_scored
-                else f"none of {n} items could be scored"
-            )
+            reason = f"none of {n} items could be scored"
+            if (in_condition & is_scored).any():
+                reason = NOT_APPLICABLE
             measure = Measure(None, n, reason=reason)
         measures.append(measure)
 
-    accuracies = [
-        (condition, "accuracy", part)
-        for condition, part in zip(PROBE_CONDITIONS, measures, strict=True)
-    ]
     total = sum(measure.n for measure in measures)
     # The harmonic mean needs the accuracy of every condition.
     if len(draws) < len(PROBE_CONDITIONS):
         reason = next(str(measure.reason) for measure in measures if measure.reason)
-        return [
-            *accuracies,
-            (HARMONIC_MEAN, "accuracy", Measure(None, total, reason=reason)),
-        ]
-    value = float(
-        compute_harmonic_mean(np.array([measure.value for measure in measures]))
-    )
-    # In each resample, the harmonic mean of its four accuracies.
-    # Over the first axis: conditions.
-    mean_draws = compute_harmonic_mean(np.array(draws))
-    mean = build_measure(
-        value, total, mean_draws, resampling, resamples.clusters, PERCENT
-    )
-    return [*accuracies, (HARMONIC_MEAN, "accuracy", mean)]
+        mean = Measure(None, total, reason=reason)
+    else:
+        values = np.array([measure.value for measure in measures])
+        # In each resample, the harmonic mean of its four accuracies: over the first axis.
+        mean = build_measure(
+            float(compute_harmonic_mean(values)),
+            total,
+            compute_harmonic_mean(np.array(draws)),
+            scored.resampling,
+            scored.resamples.clusters,
+            PERCENT,
+        )
+    names = (*PROBE_CONDITIONS, HARMONIC_MEAN)
+    return [
+        (name, "accuracy", measure)
+        for name, measure in zip(names, [*measures, mean], strict=True)
+    ]
 
 
-def _compare_scores(
-    items: Sequence[Row],
-    scores: Mapping[str, Row],
-    resamples: Resamples,
-    resampling: Resampling,
-) -> list[tuple[str, str, Measure]]:
+def _compare_scores(scored: ScoredForm) -> list[tuple[str, str, Measure]]:
     """Compute, for each comparison, how often an item and its counterpart score in the right order."""
     measures = []
-    for name in SCORE_COMPARISONS:
-        credits = _compute_credits(name, items, scores)
+    for name, comparison in SCORE_COMPARISONS.items():
+        credits = _compute_credits(comparison, scored)
         has_value = ~np.isnan(credits)
         if has_value.any():
-            measure, _ = _measure_share(
-                100.0 * credits, has_value, resamples, resampling
-            )
+            measure, _ = scored.measure_share(100.0 * credits, has_value)
         else:
             measure = Measure(
                 None, 0, reason="no two scored items of one group to compare"
@@ -163,56 +213,26 @@ def _compare_scores(
     return measures
 
 
-def _compute_credits(
-    comparison: str, items: Sequence[Row], scores: Mapping[str, Row]
-) -> np.ndarray:
+def _compute_credits(comparison: ScoreComparison, scored: ScoredForm) -> np.ndarray:
     """Return the credit of each item in a comparison: float64 of shape (items,), NaN without a
     counterpart.
     """
     # A counterpart has the same group, and the same image or the same caption.
-    condition, counterpart_condition, shared_column, sign = SCORE_COMPARISONS[
-        comparison
-    ]
-    counterparts: dict[tuple[str, str], Row] = {}
-    for item in items:
-        row = scores[item["item_id"]]
-        if item["condition"] == counterpart_condition and row["score"] is not None:
-            counterparts[item["group"], item[shared_column]] = row
+    counterparts: dict[tuple[str, str], EvaluationRecord] = {}
+    for item, record in zip(scored.items, scored.records, strict=True):
+        if item.condition == comparison.counterpart and record.score is not None:
+            counterparts[item.group, comparison.get_shared(item)] = record
 
-    credits = np.full(len(items), np.nan)
-    for position, item in enumerate(items):
-        row = scores[item["item_id"]]
-        counterpart = counterparts.get((item["group"], item[shared_column]))
-        if (
-            item["condition"] != condition
-            or row["score"] is None
-            or counterpart is None
-        ):
+    credits = np.full(len(scored.items), np.nan)
+    for position, item in enumerate(scored.items):
+        counterpart = counterparts.get((item.group, comparison.get_shared(item)))
+        if item.condition != comparison.condition or counterpart is None:
             continue
-        credits[position] = _compute_credit(row, counterpart, sign)
+        order = compare_texts(scored.records[position], counterpart)
+        if order is not None:
+            # 1 for the right order, 0 for the wrong one, and 0.5 for a tie.
+            credits[position] = (1 + comparison.sign * order) / 2
     return credits
-
-
-def _compute_credit(row: Row, counterpart: Row, sign: int) -> float:
-    """Return 1 if two scores are in the right order, 0 if they are not, 0.5 if they are tied.
-
-    Args:
-        sign: 1 if the row should score higher than its counterpart, -1 if it should score lower.
-    """
-    if is_tied_pair(row, counterpart):
-        return 0.5
-    return float(sign * (row["score"] - counterpart["score"]) > 0)
-
-
-def _measure_share(
-    right: np.ndarray, mask: np.ndarray, resamples: Resamples, resampling: Resampling
-) -> tuple[Measure, np.ndarray]:
-    """Return the mean over the items of a mask with its interval, and the mean in each resample."""
-    draws = resamples.compute_means(right, mask)
-    groups = len(np.unique(resamples.cluster[mask]))
-    return build_measure(
-        float(right[mask].mean()), int(mask.sum()), draws, resampling, groups, PERCENT
-    ), draws
 
 
 def compute_harmonic_mean(accuracies: np.ndarray) -> np.ndarray:

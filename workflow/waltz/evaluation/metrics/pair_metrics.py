@@ -10,9 +10,8 @@ in acc_r, so that chance is 50 for every number of ties; in acc_r_paper it count
 of the profile.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy
@@ -30,6 +29,7 @@ from waltz.core.intervals import (
 )
 from waltz.core.measure import Measure
 from waltz.core.rounding import compute_rounding, is_tied
+from waltz.core.schema import EvaluationRecord
 from waltz.evaluation.settings import FOILS
 from waltz.fidelity import Fidelity, get_fidelity
 
@@ -80,23 +80,23 @@ class ScoredPairs:
         )
 
 
-def get_cluster(row: Mapping[str, Any]) -> str:
-    """Return the unit that resamples draw: the image of a row, or its item if it has no image."""
-    return str(row["item_id"] if row["image"] is None else row["image"])
+def get_cluster(record: EvaluationRecord) -> str:
+    """Return the unit that resamples draw: the image of a record, or its item if it has no image."""
+    return record.item_id if record.image is None else record.image
 
 
-def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
+def pair_scores(records: Iterable[EvaluationRecord], profile: str) -> ScoredPairs:
     """Pair the scores of captions and foils of one data set in one setting.
 
     Args:
-        rows: Rows of the evaluation layout; rows of other profiles are ignored.
-        profile: Profile of the rows.
+        records: Scored texts; records of other profiles are ignored.
+        profile: Profile of the records.
     Raises:
         UserError: A score is not a number, or an item has no caption or no foil.
     """
     fidelity = get_fidelity(profile)
-    # Each text has a row; the rows of an item are put together.
-    texts_by_item = _group_texts(rows, profile)
+    # Each text has a record; the records of an item are put together.
+    texts_by_item = _group_texts(records, profile)
     items: list[str] = []
     images: list[str] = []
     scores: list[tuple[float, float]] = []
@@ -107,19 +107,19 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
                 f"item {item}, profile {profile}: rows of {sorted(texts)}, not of caption and foil; run again"
             )
         caption, foil = texts["caption"], texts["foil"]
-        if caption["score"] is None or foil["score"] is None:
+        if caption.score is None or foil.score is None:
             continue
-        caption_score = _get_ranking_score(caption, fidelity)
-        foil_score = _get_ranking_score(foil, fidelity)
+        caption_score = _get_ranking_score(caption, caption.score, fidelity)
+        foil_score = _get_ranking_score(foil, foil.score, fidelity)
         # Equal numbers mark the tie for every metric that follows.
-        if is_tied_pair(caption, foil):
+        if compare_texts(caption, foil) == 0:
             foil_score = caption_score
         items.append(item)
         images.append(get_cluster(caption))
         scores.append((caption_score, foil_score))
-        if caption.get("probability") is not None:
-            right.append((bool(caption["correct"]), bool(foil["correct"])))
-    # If only some items have a probability, rows of two encoders are mixed in one file.
+        if caption.probability is not None:
+            right.append((bool(caption.correct), bool(foil.correct)))
+    # If only some items have a probability, records of two encoders are mixed in one file.
     if right and len(right) < len(items):
         raise UserError(
             f"{len(right)} of {len(items)} items have a probability; score the data set again"
@@ -139,75 +139,78 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
 
 
 def _group_texts(
-    rows: Iterable[Mapping[str, Any]], profile: str
-) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Group the rows of a profile by item, then by role; a mismatched text counts as a foil."""
-    texts_by_item: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["profile"] != profile:
+    records: Iterable[EvaluationRecord], profile: str
+) -> dict[str, dict[str, EvaluationRecord]]:
+    """Group the records of a profile by item, then by role; a mismatched text counts as a foil."""
+    texts_by_item: dict[str, dict[str, EvaluationRecord]] = {}
+    for record in records:
+        if record.profile != profile:
             continue
-        role = "foil" if row["role"] in FOILS else row["role"]
-        texts_by_item.setdefault(row["item_id"], {})[role] = row
+        role = "foil" if record.role in FOILS else record.role
+        texts_by_item.setdefault(record.item_id, {})[role] = record
     return texts_by_item
 
 
-def is_tied_pair(caption: Mapping[str, Any], foil: Mapping[str, Any]) -> bool:
-    """Return whether the scores of two rows of the evaluation layout differ by no more than their
-    rounding.
+def compare_texts(first: EvaluationRecord, second: EvaluationRecord) -> int | None:
+    """Return 1 if the first text scores higher, -1 if the second does, and 0 if their scores differ
+    by no more than their rounding; None if a text has no score.
     """
-    return is_tied(
-        caption["score"],
-        foil["score"],
-        max(_get_rounding(caption), _get_rounding(foil)),
+    if first.score is None or second.score is None:
+        return None
+    rounding = max(
+        _get_rounding(first.score, first.rounding),
+        _get_rounding(second.score, second.rounding),
     )
+    if is_tied(first.score, second.score, rounding):
+        return 0
+    return 1 if first.score > second.score else -1
 
 
-def _get_rounding(row: Mapping[str, Any]) -> float:
-    """Return the rounding of a row's score.
+def _get_rounding(score: float, rounding: float | None) -> float:
+    """Return the rounding of a score.
 
     A recorded score has an unknown precision and gets the rounding of float32.
     """
-    rounding = row.get("rounding")
-    return compute_rounding(row["score"]) if rounding is None else float(rounding)
+    return compute_rounding(score) if rounding is None else rounding
 
 
-def is_tied_choice(row: Mapping[str, Any]) -> bool:
-    """Return whether a row that chooses between caption and foil prefers neither by more than its
-    rounding.
+def is_tied_choice(record: EvaluationRecord) -> bool:
+    """Return whether a record that chooses between caption and foil prefers neither by more than
+    its rounding.
 
-    The score of such a row is the caption's logit minus the foil's.
+    The score of such a record is the caption's logit minus the foil's.
     """
-    if row["prediction"] == TIE:
+    if record.prediction == TIE:
         return True
-    if row["score"] is None:
+    if record.score is None:
         return False
-    return is_tied(row["score"], 0.0, row.get("rounding") or 0.0)
+    return is_tied(record.score, 0.0, record.rounding or 0.0)
 
 
-def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
+def pair_choices(records: Iterable[EvaluationRecord], profile: str) -> ScoredPairs:
     """Convert choices between caption and foil to pairs of scores.
 
     The caption ranks above its foil if the model chose it. If the model prefers neither, the two
     are tied.
 
     Args:
-        rows: Rows of the evaluation layout of one setting with one row for each item, as in
-            `pairwise`; rows of other profiles are ignored.
-        profile: Profile of the rows.
+        records: Records of one setting with one record for each item, as in `pairwise`; records of
+            other profiles are ignored.
+        profile: Profile of the records.
     """
     items: list[str] = []
     images: list[str] = []
     credits: list[float] = []
     unscored = 0
-    for row in rows:
-        if row["profile"] != profile:
+    for record in records:
+        if record.profile != profile:
             continue
-        if row["correct"] is None:
+        if record.correct is None:
             unscored += 1
             continue
-        items.append(str(row["item_id"]))
-        images.append(get_cluster(row))
-        credits.append(0.5 if is_tied_choice(row) else float(row["correct"]))
+        items.append(record.item_id)
+        images.append(get_cluster(record))
+        credits.append(0.5 if is_tied_choice(record) else float(record.correct))
     # A choice has no score of either text: 1 ranks above 0, and both have 0.5 in a tie.
     caption = np.array(credits, dtype=np.float64)
     return ScoredPairs(
@@ -215,20 +218,22 @@ def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs
     )
 
 
-def _get_ranking_score(row: Mapping[str, Any], fidelity: Fidelity) -> float:
+def _get_ranking_score(
+    record: EvaluationRecord, logit: float, fidelity: Fidelity
+) -> float:
     """Return the score that ranks a text: its probability if the profile compares probabilities,
     else its logit.
 
     A text without a probability is ranked by its logit in every profile.
     """
-    value = float(row["score"])
-    if fidelity.match_by == "probability" and row.get("probability") is not None:
-        value = float(row["probability"])
-    if np.isnan(value) or np.isnan(row["score"]):
+    score = logit
+    if fidelity.match_by == "probability" and record.probability is not None:
+        score = record.probability
+    if np.isnan([score, logit]).any():
         raise UserError(
-            f"item {row['item_id']}, {row['role']}: the score is not a number; score the data set again"
+            f"item {record.item_id}, {record.role}: the score is not a number; score the data set again"
         )
-    return value
+    return score
 
 
 def compute_pair_metrics(
@@ -382,42 +387,41 @@ def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray
 
 
 def compute_accuracy(
-    rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling
+    records: Sequence[EvaluationRecord], label: str, resampling: Resampling
 ) -> Measure:
-    """Compute the share of correct rows among the rows with a score, in percent.
+    """Compute the share of correct records among the records with a verdict, in percent.
 
-    For rows that choose between caption and foil (`pairwise`, `perplexity`), this share is
+    For records that choose between caption and foil (`pairwise`, `perplexity`), this share is
     acc_r_paper.
 
     Args:
-        rows: Rows of the evaluation layout, one for each item; rows without an image are resampled
-            individually.
+        records: One record for each item; records without an image are resampled individually.
         label: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
     """
-    scored = [row for row in rows if row["correct"] is not None]
-    if not scored:
-        return Measure(None, 0, reason=f"none of {len(rows)} items could be scored")
-    right = [100.0 * bool(row["correct"]) for row in scored]
-    return compute_mean(right, list(map(get_cluster, scored)), label, resampling)
+    judged = [record for record in records if record.correct is not None]
+    if not judged:
+        return Measure(None, 0, reason=f"none of {len(records)} items could be scored")
+    right = [100.0 * bool(record.correct) for record in judged]
+    return compute_mean(right, list(map(get_cluster, judged)), label, resampling)
 
 
 def compute_choice_metrics(
-    rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling
+    records: Sequence[EvaluationRecord], label: str, resampling: Resampling
 ) -> dict[str, Measure]:
-    """Compute acc_r and acc_r_paper of rows that choose between caption and foil, in percent.
+    """Compute acc_r and acc_r_paper of records that choose between caption and foil, in percent.
 
     Args:
-        rows: Rows of the evaluation layout, one for each item, of one profile.
+        records: Records of one profile, one for each item.
         label: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
     """
-    accuracy = compute_accuracy(rows, label, resampling)
+    accuracy = compute_accuracy(records, label, resampling)
     if accuracy.value is None:
         return {"acc_r": accuracy, "acc_r_paper": accuracy}
     # A tie is half right in acc_r; `correct` counts it as wrong, which acc_r_paper keeps.
-    choices = pair_choices(rows, rows[0]["profile"])
-    # Both metrics are computed on the same rows, in percent.
+    choices = pair_choices(records, records[0].profile)
+    # Both metrics are computed on the same records, in percent.
     hits = (100 * compute_hits(choices, "acc_r")).tolist()
     return {
         "acc_r": compute_mean(hits, choices.images, label, resampling),

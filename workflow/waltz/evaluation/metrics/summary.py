@@ -1,11 +1,16 @@
 """Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
 
+from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
+from waltz.core.schema import (
+    ComparisonRecord,
+    EvaluationRecord,
+    MetricRecord,
+    ProbeRecord,
+)
 from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
 from waltz.evaluation.metrics.pair_metrics import (
@@ -27,11 +32,12 @@ from waltz.evaluation.settings import (
     PERPLEXITY,
     SINGLE,
 )
-from waltz.evaluation.vqa import ANSWERING
+from waltz.evaluation.vqa import ANSWERING, VqaItem
 
-Row = Mapping[str, Any]
-Runs = Mapping[tuple[str, str], Sequence[Row]]
-"""Rows of the evaluation layout for each model and data set, in order."""
+Runs = Mapping[Run, Sequence[EvaluationRecord]]
+"""Records of each model and data set, in order."""
+Measures = Mapping[str, Measure]
+"""Measure of each metric."""
 
 AVERAGE = "average"
 """Name of the data set of averages over data sets."""
@@ -41,48 +47,43 @@ COMPARED_SETTINGS = {
     PAIRWISE: (PAIRWISE,),
     PAIRWISE + AFTER_COT: (PAIRWISE + AFTER_COT,),
 }
-"""Settings of the rows that are compared with each other, for each setting of a comparison."""
+"""Settings of the records that are compared with each other, for each setting of a comparison."""
 
 
-def build_metric_rows(
+def build_metric_records(
     runs: Runs,
     profiles: Sequence[str],
     resampling: Resampling,
     *,
     averaged: Sequence[str] = (),
-    probes: Sequence[Row] = (),
-    questions: Mapping[str, Sequence[Row]] | None = None,
-) -> list[dict[str, Any]]:
+    probes: Sequence[ProbeRecord] = (),
+    questions: Mapping[str, Sequence[VqaItem]] | None = None,
+) -> list[MetricRecord]:
     """Return all metrics of all models on all data sets.
 
     Args:
-        runs: Scored rows; the data set `cv-probes` and the data sets of `questions` have other
-            metrics than pairs.
-        averaged: Data sets over which the row `average` is taken; empty for no such row.
-        probes: Items of CV-Probes, of the layout `CONDITIONS`.
-        questions: Rows of `vqa.select_questions` by data set.
-    Returns:
-        Rows of profile, model, dataset, setting (as in the scored rows, or the form of CV-Probes),
-        metric and the fields of a measure.
+        runs: Records of each run; the data set `cv-probes` and the data sets of `questions` have
+            other metrics than pairs.
+        averaged: Data sets over which the data set `average` is taken; empty for no average.
+        probes: Items of CV-Probes.
+        questions: Questions of `vqa.select_questions` by data set.
     """
-    metric_rows: list[dict[str, Any]] = []
+    metrics: list[MetricRecord] = []
     for profile in profiles:
-        # Metrics of pairs by model and setting, then by data set; the row `average` is their mean.
-        pair_measures: dict[tuple[str, str], dict[str, dict[str, Measure]]] = {}
-        for (model, dataset), rows in _select_of_profile(runs, profile).items():
-            names = {"profile": profile, "model": model}
+        # Metrics of pairs by model and setting, then by data set, of which averages are taken.
+        pair_measures: dict[tuple[str, str], dict[str, Measures]] = {}
+        for (model, dataset), records in _select_of_profile(runs, profile).items():
             if dataset == cv_probes.CV_PROBES:
-                for row in cv_probes.compute_probe_metrics(
-                    probes, rows, profile, resampling
-                ):
-                    metric_rows.append({**names, **row})
+                metrics += cv_probes.compute_probe_metrics(
+                    model, probes, records, profile, resampling
+                )
                 continue
             # A data set of questions has the accuracy of its answers instead of metrics of pairs.
             dataset_questions = (questions or {}).get(dataset)
-            for setting, setting_rows in _group_by_setting(rows).items():
+            for setting, setting_records in _group_by_setting(records).items():
                 measures = _compute_metrics(
                     setting,
-                    setting_rows,
+                    setting_records,
                     profile,
                     dataset,
                     resampling,
@@ -92,128 +93,127 @@ def build_metric_rows(
                 # own.
                 if set(measures) <= set(METRICS):
                     pair_measures.setdefault((model, setting), {})[dataset] = measures
-                metric_rows += _build_cells(
-                    {**names, "dataset": dataset, "setting": setting}, measures
+                metrics += _build_metric_records(
+                    profile, model, dataset, setting, measures
                 )
         if averaged:
-            metric_rows += _build_average_rows(profile, pair_measures, averaged)
-    return metric_rows
+            metrics += _build_averages(profile, pair_measures, averaged)
+    return metrics
 
 
-def _build_cells(
-    names: Mapping[str, str], measures: Mapping[str, Measure]
-) -> list[dict[str, Any]]:
-    """Return one row for each metric."""
+def _build_metric_records(
+    profile: str, model: str, dataset: str, setting: str, measures: Measures
+) -> list[MetricRecord]:
+    """Return one record for each metric."""
     return [
-        {**names, "metric": metric, **asdict(measure)}
+        MetricRecord(
+            model=model,
+            dataset=dataset,
+            profile=profile,
+            setting=setting,
+            metric=metric,
+            measure=measure,
+        )
         for metric, measure in measures.items()
     ]
 
 
-def _build_average_rows(
+def _build_averages(
     profile: str,
-    pair_measures: Mapping[tuple[str, str], Mapping[str, Mapping[str, Measure]]],
+    pair_measures: Mapping[tuple[str, str], Mapping[str, Measures]],
     averaged: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Return rows with the mean of each metric over data sets, for each model and setting."""
-    metric_rows: list[dict[str, Any]] = []
+) -> list[MetricRecord]:
+    """Return records with the mean of each metric over data sets, for each model and setting."""
+    records: list[MetricRecord] = []
     for (model, setting), measures_by_dataset in pair_measures.items():
-        names = {
-            "profile": profile,
-            "model": model,
-            "dataset": AVERAGE,
-            "setting": setting,
-        }
+        available = [name for name in averaged if name in measures_by_dataset]
         # All data sets of one setting have the same metrics.
-        metrics = next(iter(measures_by_dataset.values()))
         means = {}
-        for metric in metrics:
-            parts = [
-                measures_by_dataset[name][metric]
-                for name in averaged
-                if name in measures_by_dataset
-            ]
+        for metric in next(iter(measures_by_dataset.values())):
+            parts = [measures_by_dataset[name][metric] for name in available]
             means[metric] = _average(parts, len(averaged))
-        metric_rows += _build_cells(names, means)
-    return metric_rows
+        records += _build_metric_records(profile, model, AVERAGE, setting, means)
+    return records
 
 
-def build_comparison_rows(
+def build_comparison_records(
     runs: Runs,
     profiles: Sequence[str],
     resampling: Resampling,
-    parts: Mapping[tuple[str, str], str] | None = None,
-) -> list[dict[str, Any]]:
+    parts: Mapping[Run, str] | None = None,
+) -> list[ComparisonRecord]:
     """Return paired comparisons of all models on all data sets of captions and foils.
 
     Answers of decoders about single texts are compared with the predictions of encoders. Choices of
     decoders between two texts are compared with the choices of other decoders.
 
     Args:
-        runs: Scored rows; data sets without pairs (CV-Probes, questions) and other settings are
-            skipped.
+        runs: Records of each run; data sets without pairs (CV-Probes, questions) and other settings
+            are skipped.
         parts: Part of each run; models of the same part are not compared. None compares all models.
     Returns:
-        Rows of profile, setting (a key of `COMPARED_SETTINGS`) and the columns of `compare_models`.
+        Comparisons whose setting is a key of `COMPARED_SETTINGS`.
     """
-    comparisons = []
+    comparisons: list[ComparisonRecord] = []
     for profile, setting, scored in _select_compared(runs, profiles):
         # A choice gives no score to either text, so that only acc_r is defined.
         metrics = ("acc_r",) if setting.startswith(PAIRWISE) else COMPARED_METRICS
-        for row in compare_models(scored, resampling, metrics, parts):
-            comparisons.append({"profile": profile, "setting": setting, **row})
+        comparisons += compare_models(
+            scored, profile, setting, resampling, metrics, parts
+        )
     return comparisons
 
 
 def _select_compared(
     runs: Runs, profiles: Sequence[str]
-) -> Iterator[tuple[str, str, dict[tuple[str, str], ScoredPairs]]]:
+) -> Iterator[tuple[str, str, dict[Run, ScoredPairs]]]:
     """Yield each profile and setting of `COMPARED_SETTINGS` with its scored items by model and data
     set.
     """
     for profile in profiles:
         profile_runs = _select_of_profile(runs, profile)
         for setting in COMPARED_SETTINGS:
-            # A choice between two texts has one row for each item, scores of single texts have two.
+            # A choice between two texts has one record for each item, scores of single texts two.
             pair_items = pair_choices if setting.startswith(PAIRWISE) else pair_scores
             scored = {}
-            for run, rows in _select_runs_of_setting(profile_runs, setting).items():
-                scored[run] = pair_items(rows, profile)
+            for run, records in _select_runs_of_setting(profile_runs, setting).items():
+                scored[run] = pair_items(records, profile)
             yield profile, setting, scored
 
 
 def _select_runs_of_setting(
     runs: Runs, setting: str
-) -> dict[tuple[str, str], Sequence[Row]]:
-    """Return the rows of each run that a setting of `COMPARED_SETTINGS` compares; runs without such
-    rows are absent.
+) -> dict[Run, list[EvaluationRecord]]:
+    """Return the records of each run that a setting of `COMPARED_SETTINGS` compares; runs without
+    such records are absent.
 
-    A run that has no rows at all stays in the setting `single`, so that its comparisons report that
-    nothing could be scored.
+    A run that has no records at all stays in the setting `single`, so that its comparisons report
+    that nothing could be scored.
     """
-    selected: dict[tuple[str, str], Sequence[Row]] = {}
-    for (model, dataset), rows in runs.items():
+    selected: dict[Run, list[EvaluationRecord]] = {}
+    for (model, dataset), records in runs.items():
         if dataset == cv_probes.CV_PROBES:
             continue
-        compared_rows = [
-            row for row in rows if row["setting"] in COMPARED_SETTINGS[setting]
+        compared = [
+            record for record in records if record.setting in COMPARED_SETTINGS[setting]
         ]
-        is_empty_run = not rows and setting == SINGLE
-        if compared_rows or is_empty_run:
-            selected[model, dataset] = compared_rows
+        is_empty_run = not records and setting == SINGLE
+        if compared or is_empty_run:
+            selected[model, dataset] = compared
     return selected
 
 
 def _select_of_profile(
     runs: Runs, profile: str
-) -> dict[tuple[str, str], Sequence[Row]]:
-    """Return the runs that have rows of a profile, or no rows at all; a data set may exclude some
-    profiles.
+) -> dict[Run, Sequence[EvaluationRecord]]:
+    """Return the runs that have records of a profile, or no records at all; a data set may exclude
+    some profiles.
     """
-    selected: dict[tuple[str, str], Sequence[Row]] = {}
-    for run, rows in runs.items():
-        if not rows or any(row["profile"] == profile for row in rows):
-            selected[run] = rows
+    selected: dict[Run, Sequence[EvaluationRecord]] = {}
+    for run, records in runs.items():
+        profiles = {record.profile for record in records}
+        if not records or profile in profiles:
+            selected[run] = records
     return selected
 
 
@@ -227,36 +227,37 @@ def _average(parts: Sequence[Measure], expected: int) -> Measure:
     return average_measures(parts)
 
 
-def _group_by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Group rows by setting, in order; without rows return one empty group without a name."""
-    groups: dict[str, list[Row]] = {} if rows else {"": []}
-    for row in rows:
-        groups.setdefault(str(row["setting"]), []).append(row)
+def _group_by_setting(
+    records: Sequence[EvaluationRecord],
+) -> dict[str, list[EvaluationRecord]]:
+    """Group records by setting, in order; without records return one empty group without a name."""
+    groups: dict[str, list[EvaluationRecord]] = {} if records else {"": []}
+    for record in records:
+        groups.setdefault(record.setting, []).append(record)
     return groups
 
 
 def _compute_metrics(
     setting: str,
-    rows: Sequence[Row],
+    records: Sequence[EvaluationRecord],
     profile: str,
     dataset: str,
     resampling: Resampling,
-    questions: Sequence[Row] | None,
-) -> dict[str, Measure]:
-    """Compute the metrics of the rows of one setting; the setting decides which metrics are
+    questions: Sequence[VqaItem] | None,
+) -> Measures:
+    """Compute the metrics of the records of one setting; the setting decides which metrics are
     defined.
     """
     if questions is not None:
-        return {
-            "accuracy": compute_vqa_accuracy(
-                questions, rows, profile, dataset, resampling
-            )
-        }
+        accuracy = compute_vqa_accuracy(
+            questions, records, profile, dataset, resampling
+        )
+        return {"accuracy": accuracy}
     kind = setting.removesuffix(AFTER_COT)
-    profile_rows = [row for row in rows if row["profile"] == profile]
+    of_profile = [record for record in records if record.profile == profile]
     # Without pairs of caption and foil, the only metric is the share of right answers.
     if kind in (CHOICE, ANSWERING):
-        return {"accuracy": compute_accuracy(profile_rows, dataset, resampling)}
+        return {"accuracy": compute_accuracy(of_profile, dataset, resampling)}
     if kind == PAIRWISE:
-        return compute_choice_metrics(profile_rows, dataset, resampling)
-    return compute_pair_metrics(pair_scores(rows, profile), dataset, resampling)
+        return compute_choice_metrics(of_profile, dataset, resampling)
+    return compute_pair_metrics(pair_scores(records, profile), dataset, resampling)

@@ -7,7 +7,9 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
+from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.evaluation.items import get_published_order, list_texts
+from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import Fidelity
 from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
 from waltz.sources.published_samples import (
@@ -96,7 +98,7 @@ def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool
 
 
 def draw_published_orders(
-    items: Sequence[Row], earlier_draws: int = 0, seed: int = 42
+    items: Sequence[ItemRecord], earlier_draws: int = 0, seed: int = 42
 ) -> dict[str, bool]:
     """Return, for each item, whether its caption is (A) in the released code, which draws once for
     each item.
@@ -115,7 +117,7 @@ def draw_published_orders(
     orders: dict[str, bool] = {}
     for item, caption_first in zip(items, draws, strict=True):
         recorded = get_published_order(item)
-        orders[item["item_id"]] = caption_first if recorded is None else recorded
+        orders[item.item_id] = caption_first if recorded is None else recorded
     return orders
 
 
@@ -135,24 +137,24 @@ def count_earlier_draws(dataset: str) -> int:
 
 
 def assign_orders(
-    items: Sequence[Row], dataset: str, fidelity: Fidelity, seed: int
+    items: Sequence[ItemRecord], dataset: str, fidelity: Fidelity, seed: int
 ) -> dict[str, bool]:
     """Return, for each item, whether its caption is (A) in the pairwise question.
 
     Args:
-        items: All rows of the benchmark that may be asked about, in file order, before sampling.
+        items: All items of the benchmark that may be asked about, in file order, before sampling.
         dataset: Name of the data set, which decides the position of a piece of VALSE in the
             released stream of draws.
         fidelity: Rules of the order.
         seed: The study's seed, for `equations`.
     """
     if fidelity.option_order == "balanced":
-        return assign_balanced_orders([item["item_id"] for item in items], seed)
+        return assign_balanced_orders([item.item_id for item in items], seed)
     return draw_published_orders(items, count_earlier_draws(dataset))
 
 
 def build_pairwise_questions(
-    items: Sequence[Row], dataset: str, orders: Mapping[str, bool]
+    items: Sequence[ItemRecord], dataset: str, orders: Mapping[str, bool]
 ) -> list[Question]:
     """Build the question, for each item, which of caption and foil is right; the orders say if the
     caption is (A).
@@ -160,19 +162,21 @@ def build_pairwise_questions(
     labels = list_letters(2)
     questions = []
     for item in items:
-        caption, foil = item["caption"], item["foil"]
-        if orders[item["item_id"]]:
-            order, fields = "caption-first", {"first": caption, "second": foil}
+        if orders[item.item_id]:
+            order, fields = (
+                "caption-first",
+                {"first": item.caption, "second": item.foil},
+            )
             gold, wrong = labels
         else:
-            order, fields = "foil-first", {"first": foil, "second": caption}
+            order, fields = "foil-first", {"first": item.foil, "second": item.caption}
             wrong, gold = labels
         questions.append(
             Question(
-                item["item_id"],
+                item.item_id,
                 dataset,
                 "pairwise",
-                item["image"],
+                item.image,
                 fields,
                 labels,
                 (gold,),
@@ -183,7 +187,9 @@ def build_pairwise_questions(
     return questions
 
 
-def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]:
+def build_single_questions(
+    items: Sequence[ItemRecord | ProbeRecord], dataset: str
+) -> list[Question]:
     """Build the question, for each text of each item, whether it describes the image, (A), or not,
     (B).
     """
@@ -195,10 +201,10 @@ def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]
             fields = {"caption": text}
             questions.append(
                 Question(
-                    item["item_id"],
+                    item.item_id,
                     dataset,
                     "single",
-                    item["image"],
+                    item.image,
                     fields,
                     labels,
                     (gold,),
@@ -209,29 +215,26 @@ def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]
     return questions
 
 
-def build_open_questions(items: Sequence[Row], dataset: str) -> list[Question]:
+def build_open_questions(items: Sequence[VqaItem], dataset: str) -> list[Question]:
     """Build questions that are answered in words (VQA, GQA).
 
     The answer of any annotator counts as right. The gold answers are sorted by frequency, ties in
     the order of the annotators. Without annotators there is a single gold answer.
-
-    Args:
-        items: Rows of `vqa.select_questions`.
     """
     questions = []
     for item in items:
-        answers = list(item["answers"]) or [item["answer"]]
+        answers = list(item.answers) or [item.answer]
         # Sorting is stable: equally frequent answers stay in the annotators' order.
         gold = tuple(
             sorted(dict.fromkeys(answers), key=lambda answer: -answers.count(answer))
         )
-        fields = {"question": item["question"].strip()}
+        fields = {"question": item.question.strip()}
         questions.append(
             Question(
-                item["item_id"],
+                item.item_id,
                 dataset,
                 "open",
-                item["image"],
+                item.image,
                 fields,
                 (),
                 gold,

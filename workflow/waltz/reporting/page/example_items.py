@@ -68,10 +68,10 @@ def read_items(
             name, rows, entry["size"], seed, entry.get("choice")
         )
         items[name] = []
-        for row in selected:
-            texts = {"question": row["question"], "gold answer": row["answer"]}
+        for item in selected:
+            texts = {"question": item.question, "gold answer": item.answer}
             items[name].append(
-                ExampleItem(row["item_id"], row["image"], _drop_empty(texts), {}, [])
+                ExampleItem(item.item_id, item.image, _drop_empty(texts), {}, [])
             )
     return items
 

@@ -21,7 +21,7 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.records import Record, build_records, to_row
+from waltz.core.records import Record, build_records
 from waltz.core.sampling import rank
 from waltz.core.schema import (
     AttributionRecord,
@@ -30,7 +30,7 @@ from waltz.core.schema import (
     EvaluationRecord,
     StoredExchange,
 )
-from waltz.evaluation.metrics.pair_metrics import is_tied_choice, is_tied_pair
+from waltz.evaluation.metrics.pair_metrics import compare_texts, is_tied_choice
 from waltz.evaluation.settings import ALIGNMENT, FOILS, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.figures.figure_files import open_dataset_images
 from waltz.reporting.page.embedded import inline_image
@@ -112,6 +112,8 @@ SETTINGS = (PAIRWISE, *SCORED_SETTINGS)
 PAIR = {"caption", "foil"}
 """Roles of the two texts of a pair."""
 OUTCOMES = {True: "right", False: "wrong"}
+PAIR_OUTCOMES = {1: "right", 0: "tie", -1: "wrong", None: ""}
+"""Outcome by the order of caption and foil (`compare_texts`)."""
 RESULTS: dict[str, type[Record]] = {
     "evaluation": EvaluationRecord,
     "attribution": AttributionRecord,
@@ -547,10 +549,11 @@ def _describe_setting(
     """
     # Both texts have a score: the higher one wins.
     if setting in SCORED_SETTINGS and scores_by_role.keys() >= PAIR:
-        return _compare_scores(scores_by_role["caption"], scores_by_role["foil"])
+        order = compare_texts(scores_by_role["caption"], scores_by_role["foil"])
+        return PAIR_OUTCOMES[order]
     caption = scores_by_role.get("caption")
     # One prompt shows both texts: the model chooses between them.
-    if setting == PAIRWISE and caption is not None and is_tied_choice(to_row(caption)):
+    if setting == PAIRWISE and caption is not None and is_tied_choice(caption):
         return "tie"
     # Single texts and answers: the first judged prediction decides, the caption's before others.
     predictions = sorted(
@@ -560,15 +563,6 @@ def _describe_setting(
         if score.correct is not None:
             return OUTCOMES[score.correct]
     return ""
-
-
-def _compare_scores(caption: EvaluationRecord, foil: EvaluationRecord) -> str:
-    """Return the outcome of the scores of two texts; an empty text if one has no score."""
-    if caption.score is None or foil.score is None:
-        return ""
-    if is_tied_pair(to_row(caption), to_row(foil)):
-        return "tie"
-    return OUTCOMES[caption.score > foil.score]
 
 
 def rank_setting(setting: str) -> tuple[int, str]:

@@ -1,0 +1,39 @@
+"""Records made of a few columns, with defaults for the others."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from waltz.core.schema import EvaluationRecord, ItemRecord, ProbeRecord
+from waltz.evaluation.vqa import VqaItem
+
+ITEM: dict[str, Any] = {
+    "instrument": "existence",
+    "piece": "existence",
+    "source": "tests",
+    "caption_phrases": [],
+    "foil_phrases": [],
+    "kept": True,
+}
+PROBE: dict[str, Any] = {
+    "form": "original",
+    "verb": "run",
+    "image_kind": "contextual",
+    "caption_kind": "contextual",
+}
+EVALUATION: dict[str, Any] = {"role": "caption", "setting": "alignment"}
+
+
+def build_items(rows: Iterable[Mapping[str, Any]]) -> list[ItemRecord]:
+    return [ItemRecord(**ITEM | row) for row in rows]
+
+
+def build_probes(rows: Iterable[Mapping[str, Any]]) -> list[ProbeRecord]:
+    return [ProbeRecord(**PROBE | row) for row in rows]
+
+
+def build_evaluation(rows: Iterable[Mapping[str, Any]]) -> list[EvaluationRecord]:
+    return [EvaluationRecord(**EVALUATION | row) for row in rows]
+
+
+def build_vqa_items(rows: Iterable[Mapping[str, Any]]) -> list[VqaItem]:
+    return [VqaItem(**row) for row in rows]
