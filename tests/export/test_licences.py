@@ -4,7 +4,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.export import facts
-from waltz.export.facts import find_licence, get_hub_name, read_terms
+from waltz.export.facts import find_license, get_hub_name, read_terms
 from waltz.instruments import INSTRUMENTS
 
 DRAWN = {"drawn": "coco/val2017"}
@@ -23,7 +23,7 @@ def source(form="pairs", images=None, **more):
     "spelling", ["CC BY 4.0", "cc-by-4.0", "CC-BY 4.0", " cc_by 4.0 "]
 )
 def test_a_licence_is_known_by_any_spelling(spelling):
-    assert find_licence(spelling).name == "CC-BY-4.0"
+    assert find_license(spelling).name == "CC-BY-4.0"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_licence_is_known_by_any_spelling(spelling):
     ["CC BY 5.0", "CC BY 4.0, some images NonCommercial", "free for all", ""],
 )
 def test_an_unlisted_licence_is_unknown(spelling):
-    assert find_licence(spelling) is None
+    assert find_license(spelling) is None
     assert get_hub_name(spelling) == "other"
 
 
@@ -105,7 +105,7 @@ def test_a_format_without_entry_is_named():
 def test_images_under_restricted_licences_are_not_included():
     restricted = [
         entry
-        for entry in facts._read_licences().values()
+        for entry in facts._read_licenses().values()
         if "NC" in entry.name or "ND" in entry.name
     ]
     assert restricted

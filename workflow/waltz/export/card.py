@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pyarrow.compute as pc
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from waltz.core.schema import BENCHMARK
@@ -67,13 +68,16 @@ def _build_header(
     total = sum(written_part.part.items.num_rows for written_part in written_parts)
     # The number of limits that are reached is the index of the size.
     n_reached_sizes = sum(total >= size for size in SIZES)
-    hub_names = {}
-    for licence in statements.licences:
-        hub_names[licence] = get_hub_name(None if licence == UNKNOWN else licence)
-    licences = list(dict.fromkeys(hub_names.values()))
-    other_licences = "; ".join(
-        licence for licence, name in hub_names.items() if name == "other"
-    )
+    hub_names = []
+    further_names = []
+    for license in statements.licenses:
+        hub_name = get_hub_name(license)
+        hub_names.append(hub_name)
+        if hub_name == "other":
+            further_names.append(license)
+    licenses: list[str] | str = list(dict.fromkeys(hub_names))
+    if len(licenses) == 1:
+        licenses = licenses[0]
     annotators: set[str] = set()
     configs = []
     for written_part in written_parts:
@@ -87,8 +91,8 @@ def _build_header(
         )
     return DatasetCardData(
         pretty_name=facts.study,
-        license=licences[0] if len(licences) == 1 else licences,
-        license_name=other_licences or None,
+        license=licenses,
+        license_name="; ".join(further_names) or None,
         language=list(statements.languages),
         task_categories=["image-text-to-text", "zero-shot-image-classification"],
         size_categories=[SIZE_NAMES[n_reached_sizes]],
@@ -105,12 +109,12 @@ def _list_annotators(written_part: WrittenPart) -> set[str]:
     """
     if written_part.part.layout is not BENCHMARK:
         return set()
-    rows = written_part.part.items.select(["voter", "votes_caption"]).to_pylist()
     hub_words = {"oracle": "machine-generated", "people": "other", None: "other"}
     if written_part.part.form == "valse-release":
         hub_words[None] = "crowdsourced"
     # Items without votes have no annotator.
-    return {hub_words[row["voter"]] for row in rows if row["votes_caption"] is not None}
+    items = written_part.part.items.filter(pc.field("votes_caption").is_valid())
+    return {hub_words[voter] for voter in items.column("voter").unique().to_pylist()}
 
 
 def _render_parts(written_parts: Sequence[WrittenPart], statements: Statements) -> str:
@@ -230,7 +234,7 @@ def _render_provenance(
 
 
 def _render_source(source: SourceFacts) -> list[str]:
-    """Return the cells of a source: name, format, licences of texts and images, citation."""
+    """Return the cells of a source: name, format, licenses of texts and images, citation."""
     terms = source.terms
     form = escape_markdown(source.form)
     if source.is_drawn:

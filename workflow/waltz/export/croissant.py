@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from waltz.core.schema import SPAN
-from waltz.export.facts import BenchmarkFacts, find_licence
+from waltz.export.facts import BenchmarkFacts, find_license
 from waltz.export.parts import (
     IMAGE,
     DataFile,
@@ -99,14 +99,17 @@ def render_croissant(
     for written_part in written_parts:
         distribution += _build_distribution(written_part)
     distribution += map(_build_file_object, further_files)
+    creators = [
+        {"@type": "Organization", "name": name} for name in about.get("creators", [])
+    ]
     # Empty fields are left out: the specification has no null.
     optional_fields = {
         "url": about.get("url"),
-        "creator": [
-            {"@type": "Organization", "name": name}
-            for name in about.get("creators", [])
-        ],
+        "creator": creators,
         "datePublished": str(about.get("published", "")),
+    }
+    optional_fields |= {
+        f"rai:{name}": value for name, value in statements.responsible.items()
     }
     document = {
         "@context": CONTEXT,
@@ -119,15 +122,10 @@ def render_croissant(
         "description": statements.summary,
         "inLanguage": list(statements.languages),
         "keywords": list(statements.tags),
-        "license": [_get_licence_url(name) for name in statements.licences],
+        "license": [_get_license_url(name) for name in statements.licenses],
         "citeAs": " ".join(statements.citations),
         "version": version,
         **{key: value for key, value in optional_fields.items() if value},
-        **{
-            f"rai:{name}": value
-            for name, value in statements.responsible.items()
-            if value
-        },
         "distribution": distribution,
         "recordSet": [
             _build_record_set(written_part, statements)
@@ -142,12 +140,12 @@ def render_croissant(
     )
 
 
-def _get_licence_url(name: str) -> str:
-    """Return the address of a known licence's text, and the name of any other licence."""
-    licence = find_licence(name)
-    if licence is None:
+def _get_license_url(name: str) -> str:
+    """Return the address of a known license's text, and the name of any other license."""
+    license = find_license(name)
+    if license is None:
         return name
-    return licence.url
+    return license.url
 
 
 def _build_distribution(written_part: WrittenPart) -> list[Json]:

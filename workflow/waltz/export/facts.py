@@ -1,5 +1,5 @@
 """Collect the facts of a study for its export: sources, terms and files. `licences.yaml` lists
-known licences.
+known licenses.
 """
 
 import functools
@@ -10,33 +10,66 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.redaction import redact_url
 from waltz.core.schema import AuditRecord, FunnelRecord
 
-LICENCES_FILE = Path(__file__).with_name("licences.yaml")
+LICENSES_FILE = Path(__file__).with_name("licences.yaml")
 UNKNOWN = "unknown"
 Entry = Mapping[str, Any]
-"""Entry of a study, or of `licences.yaml`, as plain values."""
+"""Entry of a study as plain values."""
 
 
 @dataclass(frozen=True)
-class Licence:
-    """Describe a known licence.
+class License:
+    """Describe a known license.
 
     Attributes:
         name: SPDX identifier.
         hub: Identifier on the Hugging Face hub.
         url: Address of the text.
-        embed: Whether images with this licence may be passed on inside a data set.
+        embed: Whether images with this license may be passed on inside a data set.
+        names: Further names.
     """
 
     name: str
     hub: str
     url: str
     embed: bool
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SceneTerms:
+    """Hold the terms of scenes that waltz draws.
+
+    Attributes:
+        texts: License of the texts.
+        images: License of the images.
+        citation: Citation of the pictures.
+    """
+
+    texts: str
+    images: str
+    citation: str
+
+
+@dataclass(frozen=True)
+class LicenseData:
+    """Hold the content of `licences.yaml`.
+
+    Attributes:
+        licences: The known licenses.
+        drawn: Terms of drawn scenes.
+        images: Reason why a source's license does not cover the images, by format; None if it does.
+    """
+
+    licences: tuple[License, ...]
+    drawn: SceneTerms
+    images: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -44,9 +77,9 @@ class Terms:
     """Hold the terms of one source.
 
     Attributes:
-        texts: Licence of the annotations, as their origin or the study states it; None if it is not
+        texts: License of the annotations, as their origin or the study states it; None if it is not
             stated.
-        images: Licence of the images; None if it is unknown.
+        images: License of the images; None if it is unknown.
         citation: Citation of the source.
         no_images_reason: Reason why the images are not exported; None if they may be passed on.
     """
@@ -57,62 +90,59 @@ class Terms:
     no_images_reason: str | None
 
 
-def find_licence(name: str | None) -> Licence | None:
-    """Return the known licence of a name ("CC BY 4.0", "cc-by-4.0"), or None."""
+def find_license(name: str | None) -> License | None:
+    """Return the known license of a name ("CC BY 4.0", "cc-by-4.0"), or None."""
     if name is None:
         return None
-    return _read_licences().get(_normalize(name))
+    return _read_licenses().get(_normalize(name))
 
 
 def get_hub_name(name: str | None) -> str:
-    """Return the hub's identifier of a licence: `other` for an unknown licence, `unknown` if none
+    """Return the hub's identifier of a license: `other` for an unknown license, `unknown` if none
     is stated.
     """
-    if name is None:
+    if name in (None, UNKNOWN):
         return UNKNOWN
-    licence = find_licence(name)
-    if licence is None:
+    license = find_license(name)
+    if license is None:
         return "other"
-    return licence.hub
+    return license.hub
 
 
 def read_terms(source: Entry) -> Terms:
     """Return the terms of one source of a study.
 
     Args:
-        source: The source's entry: format, files, and optionally licence, citation and images. A
+        source: The source's entry: format, files, and optionally license, citation and images. A
             `licence` of the images takes precedence for them.
     Raises:
         UserError: `licences.yaml` has no entry for the format's images.
     """
-    scenes = _read_data()["drawn"]
+    scenes = _read_data().drawn
     image_entry = source.get("images", {})
     # All folders of one source's images share their terms.
     if isinstance(image_entry, list):
         image_entry = image_entry[0]
     # Scenes that waltz draws have known terms, which the study may replace.
-    texts = source.get("licence") or None  # an empty text states no licence
+    texts = source.get("licence") or None  # an empty text states no license
     citation = source.get("citation")
     if _is_drawn(image_entry) or any(map(_is_drawn, source["files"].values())):
-        texts = texts or scenes["texts"]
-        citation = citation or scenes["citation"]
+        texts = texts or scenes.texts
+        citation = citation or scenes.citation
 
-    reason = None
-    # The study knows best; then what is drawn; else the licence of the texts, if the format's
+    images = reason = None
+    # The study knows best; then what is drawn; else the license of the texts, if the format's
     # images share it.
     if "licence" in image_entry:
         images = image_entry["licence"]
     elif _is_drawn(image_entry):
-        images = scenes["images"]
+        images = scenes.images
     else:
         reason = _get_format_reason(source["format"])
-        images = texts if reason is None else None
-    return Terms(
-        texts,
-        images,
-        citation,
-        _find_no_images_reason(images, reason, "images" in source),
-    )
+        if reason is None:
+            images = texts
+    reason = reason or _find_no_images_reason(images, "images" in source)
+    return Terms(texts, images, citation, reason)
 
 
 def _is_drawn(file: Entry) -> bool:
@@ -121,56 +151,50 @@ def _is_drawn(file: Entry) -> bool:
 
 
 def _get_format_reason(name: str) -> str | None:
-    """Return why a source's licence does not cover the images of a format; None if it does."""
-    reasons = _read_data()["images"]
+    """Return why a source's license does not cover the images of a format; None if it does."""
+    reasons = _read_data().images
     if name not in reasons:
         raise UserError(
-            f"{LICENCES_FILE.name}: images: no entry for the format {name};"
+            f"{LICENSES_FILE.name}: images: no entry for the format {name};"
             " state whether the source's licence covers its images"
         )
-    reason: str | None = reasons[name]
-    return reason
+    return reasons[name]
 
 
-def _find_no_images_reason(
-    images: str | None, reason: str | None, has_images: bool
-) -> str | None:
-    """Return why images may not be passed on, or None."""
-    if reason is not None:
-        return reason
+def _find_no_images_reason(images: str | None, has_images: bool) -> str | None:
+    """Return why images of a license may not be passed on, or None."""
     if not has_images:
         return "the study names no images"
     # Without permission nothing is passed on.
     if images is None:
         return "no licence is stated"
-    licence = find_licence(images)
-    if licence is None:
+    license = find_license(images)
+    if license is None:
         return f"the licence {images!r} is not among the known ones"
-    if licence.embed:
+    if license.embed:
         return None
-    return f"{licence.name} allows it for some uses only"
+    return f"{license.name} allows it for some uses only"
 
 
 @functools.cache
-def _read_data() -> Entry:
-    data: Entry = yaml.safe_load(LICENCES_FILE.read_text(encoding="utf-8"))
-    return data
+def _read_data() -> LicenseData:
+    data = yaml.safe_load(LICENSES_FILE.read_text(encoding="utf-8"))
+    return TypeAdapter(LicenseData).validate_python(data)
 
 
 @functools.cache
-def _read_licences() -> dict[str, Licence]:
-    """Return the known licences by all their names."""
-    licences = {}
-    for entry in _read_data()["licences"]:
-        licence = Licence(entry["name"], entry["hub"], entry["url"], entry["embed"])
-        # People spell licences in many ways.
-        for name in (entry["name"], *entry["names"]):
-            licences[_normalize(name)] = licence
-    return licences
+def _read_licenses() -> dict[str, License]:
+    """Return the known licenses by all their names."""
+    licenses = {}
+    for license in _read_data().licences:
+        # People spell licenses in many ways.
+        for name in (license.name, *license.names):
+            licenses[_normalize(name)] = license
+    return licenses
 
 
 def _normalize(name: str) -> str:
-    """Return a licence's name without case, punctuation except full stops, and a leading "the"."""
+    """Return a license's name without case, punctuation except full stops, and a leading "the"."""
     return re.sub(r"[^a-z0-9.]+", " ", name.casefold()).strip().removeprefix("the ")
 
 
@@ -197,7 +221,7 @@ class SourceFacts:
         name: Name in the study.
         form: Format.
         is_drawn: Whether waltz drew its scenes.
-        terms: Licences and citation.
+        terms: Licenses and citation.
         files: The files, without images.
     """
 

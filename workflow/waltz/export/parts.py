@@ -148,8 +148,8 @@ def _describe_feature(arrow_type: pa.DataType) -> Feature:
             "length": -1,
             "_type": "Sequence",
         }
-    # Arrow prints it as `double`.
-    name = "float64" if arrow_type == pa.float64() else str(arrow_type)
+    # Arrow prints float64 as `double`.
+    name = str(arrow_type).replace("double", "float64")
     return {"dtype": name, "_type": "Value"}
 
 
@@ -241,10 +241,12 @@ def read_part(
         source: Name of the source.
         form: See `Part`.
         file: Parquet file of the items.
-        entry: Entry of the source in the study, with its licences.
+        entry: Entry of the source in the study, with its licenses.
         images: Folder or archive of the source's images if they may be passed on.
     """
-    layout = CONDITIONS if form == "cv-probes" else BENCHMARK
+    layout = BENCHMARK
+    if form == "cv-probes":
+        layout = CONDITIONS
     items = parquet.read(file, layout)
     return Part(
         name, source, form, layout, items, images, read_terms(entry).no_images_reason
@@ -344,7 +346,9 @@ def _write_file(
 ) -> None:
     schema = build_export_schema(part.layout, images is not None)
     # Small row groups only if there are images to read.
-    group_size = max(items.num_rows, 1) if images is None else ROW_GROUP_SIZE
+    group_size = ROW_GROUP_SIZE
+    if images is None:
+        group_size = max(items.num_rows, 1)
     with (
         replace_file(path) as temporary,
         pq.ParquetWriter(temporary, schema, **parquet.STORAGE) as writer,

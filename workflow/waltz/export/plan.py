@@ -77,13 +77,16 @@ class ExportPlan:
     @cached_property
     def originals(self) -> list[str]:
         """Return the sources whose rows hold a field that an exported item lacks."""
-        sources = set()
-        for name, entry in self.plan.study.instruments.items():
-            # Released items have all fields.
-            is_built = name not in self.plan.item_sets
-            if is_built and name in RELEASE and RELEASE[name].needs_source_row:
-                sources.add(entry.source)
-        return sorted(sources)
+        study = self.plan.study
+        # Released items have all fields.
+        built = set(study.instruments) - set(self.plan.item_sets)
+        return sorted(
+            {
+                study.instruments[name].source
+                for name in built & set(RELEASE)
+                if RELEASE[name].needs_source_row
+            }
+        )
 
     @property
     def summaries(self) -> dict[str, str | list[str]]:

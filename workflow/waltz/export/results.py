@@ -251,18 +251,14 @@ def _describe_model(model: str, entry: RunModel, settings: ResultSettings) -> Js
     stated = {name: text for name in STATED if (text := getattr(entry, name))}
     weights = settings.weights.get(model, "")
     # The schema wants an id with a developer; `local` stands for none.
-    is_on_hub = (
-        HUB_MODEL.fullmatch(weights) is not None and stated.get("revision") != "local"
-    )
+    model_id, availability = f"local/{model}", "unknown"
+    if HUB_MODEL.fullmatch(weights) and stated.get("revision") != "local":
+        model_id, availability = weights, "open_weights"
     details = {}
     if not entry.server and not entry.recorded:
         details["deployment_type"] = "self_deployed"
-    details["model_availability"] = "open_weights" if is_on_hub else "unknown"
-    return {
-        "name": model,
-        "id": weights if is_on_hub else f"local/{model}",
-        "additional_details": details | stated,
-    }
+    details["model_availability"] = availability
+    return {"name": model, "id": model_id, "additional_details": details | stated}
 
 
 def _build_number(

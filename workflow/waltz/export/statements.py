@@ -1,4 +1,4 @@
-"""Sentences about a data set for its card and its Croissant metadata: summary, licences, votes,
+"""Sentences about a data set for its card and its Croissant metadata: summary, licenses, votes,
 faults, biases.
 
 Faults are counted over the items or known beforehand (`faults.yaml`).
@@ -45,6 +45,8 @@ RELEASE_PLATFORM = "Amazon Mechanical Turk"
 
 FAULTS_FILE = Path(__file__).with_name("faults.yaml")
 ODD_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]|  ")
+LANGUAGES = {"pairs": "und"}
+"""ISO 639 code of a part's texts by its form, unless it is English."""
 MAX_LISTED_IMAGES = 5
 """Number of images that a sentence lists by name."""
 Fields = dict[str, Any]
@@ -76,7 +78,7 @@ class Statements:
         summary: Description of the data set.
         languages: ISO 639 codes; `und` if texts of a user are part of it.
         tags: Keywords.
-        licences: Licences of the content as its sources state them; `unknown` where a source states
+        licenses: Licenses of the content as its sources state them; `unknown` where a source states
             none.
         citations: Citations of the sources.
         parts: Description of each part, by its name.
@@ -89,7 +91,7 @@ class Statements:
     summary: str
     languages: tuple[str, ...]
     tags: tuple[str, ...]
-    licences: tuple[str, ...]
+    licenses: tuple[str, ...]
     citations: tuple[str, ...]
     parts: Mapping[str, str]
     common_faults: tuple[str, ...]
@@ -110,7 +112,8 @@ def build_statements(
     sources = _list_sources(facts, parts)
     # Each statement once, in the order of the sources.
     citations = [source.terms.citation for source in sources if source.terms.citation]
-    languages = ["und" if part.form == "pairs" else "en" for part in parts]
+    # The language of a user's pairs is not known.
+    languages = [LANGUAGES.get(part.form, "en") for part in parts]
 
     common_faults = list_common_faults(parts, facts)
     faults = {
@@ -126,7 +129,7 @@ def build_statements(
         summary=_summarize(facts, parts),
         languages=tuple(dict.fromkeys(languages)),
         tags=TAGS,
-        licences=tuple(dict.fromkeys(_list_licences(sources, parts))),
+        licenses=_list_licenses(sources, parts),
         citations=tuple(dict.fromkeys(citations)),
         parts={part.name: _describe_part(part, facts) for part in parts},
         common_faults=tuple(common_faults),
@@ -135,14 +138,19 @@ def build_statements(
     )
 
 
-def _list_licences(sources: Sequence[SourceFacts], parts: Sequence[Part]) -> list[str]:
-    """Return the licences of the sources' texts, then of the images that are included."""
+def _list_licenses(
+    sources: Sequence[SourceFacts], parts: Sequence[Part]
+) -> tuple[str, ...]:
+    """Return the licenses of the sources' texts, then of the images that are included, each once."""
     sources_with_images = {part.source for part in parts if part.images is not None}
-    licences = [source.terms.texts or UNKNOWN for source in sources]
+    text_licenses: list[str | None] = []
+    image_licenses: list[str | None] = []
     for source in sources:
+        text_licenses.append(source.terms.texts)
         if source.name in sources_with_images:
-            licences.append(source.terms.images or UNKNOWN)
-    return licences
+            image_licenses.append(source.terms.images)
+    stated = [license or UNKNOWN for license in text_licenses + image_licenses]
+    return tuple(dict.fromkeys(stated))
 
 
 def count_validity(part: Part) -> ValidityCounts | None:
@@ -312,10 +320,12 @@ def _describe_part(part: Part, facts: BenchmarkFacts) -> str:
             f"{number:,} items of CV-Probes, built from {source.name} ({source.form})."
         )
     entry = facts.instruments[part.name]
-    splits = f", splits {', '.join(entry['splits'])}" if entry.get("splits") else ""
-    filters = (
-        f"filters: {', '.join(entry['filters'])}" if entry["filters"] else "no filters"
-    )
+    splits = ""
+    if entry.get("splits"):
+        splits = f", splits {', '.join(entry['splits'])}"
+    filters = "no filters"
+    if entry["filters"]:
+        filters = f"filters: {', '.join(entry['filters'])}"
     return (
         f"{number:,} items of the instrument {part.name}, "
         f"built from {source.name} ({source.form}{splits}); {filters}."
@@ -362,10 +372,11 @@ def _describe_origin(source: SourceFacts) -> str:
 
 
 def _list_collection_types(sources: Sequence[SourceFacts]) -> list[str]:
+    n_drawn = sum(source.is_drawn for source in sources)
     types = []
-    if any(source.is_drawn for source in sources):
+    if n_drawn > 0:
         types.append("Software Collection")
-    if any(not source.is_drawn for source in sources):
+    if n_drawn < len(sources):
         types.append("Secondary Data Analysis")
     return types
 
@@ -384,9 +395,9 @@ def _describe_missing_votes(parts: Sequence[Part]) -> str | None:
 def _list_filters(facts: BenchmarkFacts, built_parts: Sequence[Part]) -> list[str]:
     steps = []
     for part in built_parts:
-        filters = (
-            facts.instruments[part.name]["filters"] if part.form == "instrument" else []
-        )
+        if part.form != "instrument":
+            continue
+        filters = facts.instruments[part.name]["filters"]
         if filters:
             steps.append(
                 f"{part.name}: candidates were filtered by {', '.join(filters)}."
@@ -412,27 +423,25 @@ def _build_annotation_fields(facts: BenchmarkFacts, parts: Sequence[Part]) -> Fi
         return {}
     # Numbers of votes that an item may have.
     lowest, highest = min(votes_per_item), max(votes_per_item)
+    n_votes = str(lowest)
+    if lowest < highest:
+        n_votes += f" to {highest}"
+    platforms = []
+    if "valse-release" in voters:
+        platforms.append(RELEASE_PLATFORM)
     protocols = [VOTING_PROTOCOLS[voter] for voter in dict.fromkeys(voters)]
     rule = f"An item is valid with at least {facts.valid_votes} votes for the caption and fewer for the foil."
     return {
         "dataAnnotationProtocol": [*protocols, rule],
-        "dataAnnotationPlatform": [RELEASE_PLATFORM]
-        if "valse-release" in voters
-        else [],
+        "dataAnnotationPlatform": platforms,
         "dataAnnotationAnalysis": outcomes,
-        "annotationsPerItem": str(lowest)
-        if lowest == highest
-        else f"{lowest} to {highest}",
+        "annotationsPerItem": n_votes,
     }
 
 
 def _list_voters(part: Part) -> list[str]:
     """Return the voters of a part with votes; unnamed voters are the release's workers or people."""
-    named = [
-        voter
-        for voter in pc.unique(part.items.column("voter")).to_pylist()
-        if voter is not None
-    ]
+    named: list[str] = part.items.column("voter").drop_null().unique().to_pylist()
     if named:
         return named
     if part.form == "valse-release":
@@ -444,8 +453,8 @@ def _list_vote_totals(items: pa.Table) -> set[int]:
     """Return the numbers of votes that items have."""
     # Null where nobody voted, and so is the sum.
     votes_for_texts = pc.add(items.column("votes_caption"), items.column("votes_foil"))
-    totals = pc.unique(pc.add(votes_for_texts, items.column("votes_other"))).to_pylist()
-    return {total for total in totals if total is not None}
+    totals = pc.add(votes_for_texts, items.column("votes_other"))
+    return set(totals.drop_null().to_pylist())
 
 
 def _list_personal_information(
