@@ -191,7 +191,7 @@ rule sample_figures:
         model=model("{encoder}"),
         datasets=SAMPLED_DATASETS,
         profiles=STUDY.profiles,
-        most=STUDY.reporting.samples,
+        n_examples=STUDY.reporting.samples,
         seed=STUDY.seed,
         code=code_of("samples.py", "{encoder}"),
     script:
@@ -229,7 +229,7 @@ rule explanation_figures:
         model=model("{decoder}"),
         datasets=DRAWN_DATASETS,
         profiles=STUDY.profiles,
-        most=STUDY.reporting.explained_examples,
+        n_examples=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
         code=code("explanation_figures.py"),
     script:
@@ -283,7 +283,7 @@ rule trace_figures:
         model="{decoder}",
         datasets=DRAWN_DATASETS,
         profiles=STUDY.profiles,
-        most=STUDY.reporting.explained_examples,
+        n_examples=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
         code=code("trace_figures.py"),
     script:

@@ -31,7 +31,7 @@ with (
         tables,
         params.model["name"],
         params.profiles,
-        params.most,
+        params.n_examples,
         params.seed,
         render_image,
     )

@@ -23,6 +23,6 @@ with (
         for (_, dataset), table in read_runs(inputs.rows, ATTRIBUTION, runs).items()
     }
     figures = draw_encoder_examples(
-        tables, encoder, params.profiles, params.most, params.seed, load_image
+        tables, encoder, params.profiles, params.n_examples, params.seed, load_image
     )
     save_examples(snakemake.output.figures, figures)

@@ -19,6 +19,6 @@ with (
         for (_, dataset), table in read_runs(inputs.tests, CONSISTENCY, runs).items()
     }
     figures = draw_traces(
-        tables, params.model, params.profiles, params.most, params.seed, images
+        tables, params.model, params.profiles, params.n_examples, params.seed, images
     )
     save_examples(snakemake.output.traces, figures)

@@ -9,6 +9,8 @@ import argparse
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
 from waltz.plan.datasets import OPEN, PAIRS, PROBES
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
 from waltz.plan.read_study import load_yaml, read_study
-from waltz.plan.run_table import STAGE_OF_STEP, STAGES, Run, Step, group_runs, unique
+from waltz.plan.run_table import STAGE_OF_STEP, STAGES, Run, Step, group_runs
 from waltz.plan.step_settings import get_consistency_seeds, get_decoder_sample
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
@@ -404,12 +406,9 @@ def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:
     costs = []
     # One cost for each step and model; its runs are grouped by their file, whose jobs they share.
     for step in STAGE_OF_STEP:
-        runs = list_runs(plan, step)
-        for model in unique(run.model for run in runs):
-            model_runs = [run for run in runs if run.model == model]
-            files = group_runs(
-                (plan.get_run_file(step, run), run) for run in model_runs
-            )
+        runs_of_models = group_runs((run.model, run) for run in list_runs(plan, step))
+        for model, runs in runs_of_models.items():
+            files = group_runs((plan.get_run_file(step, run), run) for run in runs)
             costs.append(_compute_cost(plan, step, model, files.values(), rate))
     return costs
 
@@ -458,8 +457,9 @@ def format_steps(costs: Sequence[Cost]) -> str:
     hours.
     """
     rows = []
-    for step in unique(cost.step for cost in costs):
-        step_costs = [cost for cost in costs if cost.step == step]
+    # The costs of a step follow each other.
+    for step, group in groupby(costs, key=attrgetter("step")):
+        step_costs = list(group)
         largest = sorted(step_costs, key=lambda cost: -cost.hours)[:3]
         names = ", ".join(
             f"{cost.model} {_format_hours(cost.hours)}" for cost in largest

@@ -80,7 +80,8 @@ def list_datasets(study: Study) -> dict[str, str]:
     """
     sources: dict[str, str] = {}
     for source, entry in study.sources.items():
-        # The files of raw sources are not data sets; items are built from them.
+        # The files of raw sources are not data sets; items are built from them. Each file of finished
+        # items is a data set of its name.
         if entry.format not in ITEM_FORMATS:
             continue
         for name in entry.files:

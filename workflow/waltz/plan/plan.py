@@ -399,6 +399,7 @@ class Plan:
         """Return the models of stage attribution that have one of the kinds `encoder`, `answering`
         and `vision`.
         """
+        # Attributions are of the items that were scored, so a model without scores has none.
         scored = self.select_kinds(self.study.evaluation.models, *kinds)
         return [name for name in self.study.attribution.models if name in scored]
 
@@ -490,7 +491,8 @@ class Plan:
         """Return the table of all runs of models on data sets, step by step, including recorded
         runs.
         """
-        # Each list of stage consistency is a subset of the list before it.
+        # Each list of stage consistency is a subset of the list before it: edits are explained only
+        # where CC-SHAP of the unedited items exists, and CC-SHAP takes the items of the tests.
         tested = self._list_tested_runs()
         explained = self.select_explained(tested)
         edited = self.select_edited(explained)

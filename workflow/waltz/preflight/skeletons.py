@@ -112,13 +112,10 @@ def select_weights(files: Files) -> list[str]:
     names_at_top = sorted(name for name in files.sizes if "/" not in name)
     for suffix in SUFFIXES:
         names = [name for name in names_at_top if name.endswith(suffix)]
-        # A repository may also contain weights in the format of its authors, which transformers
-        # ignores.
-        in_transformers_format = [name for name in names if name.startswith(STEMS)]
-        if in_transformers_format:
-            return in_transformers_format
         if names:
-            return names
+            # A repository may also contain weights in the format of its authors, which transformers
+            # ignores.
+            return [name for name in names if name.startswith(STEMS)] or names
     return []
 
 
