@@ -27,6 +27,7 @@ from waltz.sources.listed_images import read_image_list
 OUTSIDE = [
     "../decoy",
     "/decoy",
+    "//decoy",
     "a/../../decoy",
     "..",
     ".",

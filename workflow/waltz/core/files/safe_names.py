@@ -20,13 +20,14 @@ def is_safe_name(name: str) -> bool:
         content = name.encode()
     except UnicodeEncodeError:
         return False
-    parts = PurePosixPath(name).parts
-    if not parts:
+    path = PurePosixPath(name)
+    if not path.parts:
         return False
-    leaves_folder = parts[0] == "/" or ".." in parts
+    # `is_absolute` also knows `//a`, whose first part is `//`.
+    leaves_folder = path.is_absolute() or ".." in path.parts
     has_odd_character = "\\" in name or "\0" in name
     if leaves_folder or has_odd_character:
         return False
     # Systems limit bytes, not characters.
-    longest_part = max(len(part.encode()) for part in parts)
+    longest_part = max(len(part.encode()) for part in path.parts)
     return len(content) <= LONGEST_NAME and longest_part <= LONGEST_PART
