@@ -63,9 +63,10 @@ def _paste_sprites(
 
 def _draw_action(image: Image.Image, graph: Graph) -> None:
     """Draw each agent with its share of the themes, and the props of the verb's arrangement."""
-    verb, agent, theme = graph.verb, graph.agent, graph.theme
-    if verb is None or agent is None:
+    event = graph.event
+    if event is None:
         return
+    verb, agent, theme = event.verb, event.agent, event.theme
     drawing = verb.drawing
     kind = read_kinds()[agent.kind]
     agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
@@ -73,9 +74,10 @@ def _draw_action(image: Image.Image, graph: Graph) -> None:
         layers = [(agent, range(index, index + 1), drawing.pose)]
         if theme is not None:
             numbers = graph.get_theme_indices(index)
-            # The last layer covers those before it.
-            position = 1 if drawing.front == "theme" else 0
-            layers.insert(position, (theme, numbers, drawing.theme_pose))
+            layers.append((theme, numbers, drawing.theme_pose))
+        # The last layer covers those before it.
+        if drawing.front == "agent":
+            layers.reverse()
         for entry, numbers, pose in layers:
             _paste_sprites(image, entry, numbers, pose)
         square = _ActionSquare(

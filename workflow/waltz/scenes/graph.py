@@ -73,6 +73,15 @@ class Action:
 
 
 @dataclass(frozen=True)
+class Event:
+    """The action of a scene with its verb and the objects that take part in it."""
+
+    verb: Verb
+    agent: Object
+    theme: Object | None
+
+
+@dataclass(frozen=True)
 class Graph:
     """Describe a scene.
 
@@ -98,14 +107,13 @@ class Graph:
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"kinds of {self.id} repeat: {kinds}")
         # Each agent has the same number of themes (`get_theme_indices`).
-        if self.theme is None:
+        event = self.event
+        if event is None or event.theme is None:
             return
-        assert self.verb is not None
-        assert self.agent is not None
-        n_themes = self.agent.count * self.verb.items
-        if self.theme.count != n_themes:
+        n_themes = event.agent.count * event.verb.items
+        if event.theme.count != n_themes:
             raise ValueError(
-                f"themes of {self.verb.name} do not divide among its agents: {self.id} (got {self.theme.count},"
+                f"themes of {event.verb.name} do not divide among its agents: {self.id} (got {event.theme.count},"
                 f" expected {n_themes})"
             )
 
@@ -123,6 +131,14 @@ class Graph:
             if self.action.theme is not None:
                 indices.add(self.action.theme)
         return indices
+
+    @property
+    def event(self) -> Event | None:
+        """Return the action with its verb and objects, or None without an action."""
+        if self.action is None:
+            return None
+        verb = read_verbs()[self.action.verb]
+        return Event(verb, self.objects[self.action.agent], self.theme)
 
     @property
     def verb(self) -> Verb | None:

@@ -1,6 +1,6 @@
 """Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import cache
 from importlib.resources import files
@@ -128,14 +128,20 @@ class Category:
     mass: bool = False
 
 
+def exclude(values: Iterable[T], *excluded: object) -> list[T]:
+    """Return the values except some, in their order."""
+    return [value for value in values if value not in excluded]
+
+
 BoxValues = tuple[float, float, float]
 """Left edge, top edge and size of a box, in percent of a square."""
 
 
 def _list_boxes(boxes: Sequence[Any]) -> Sequence[Any]:
     """Return a list of boxes, where the YAML file has a list or a single box."""
-    is_single = bool(boxes) and not isinstance(boxes[0], Sequence)
-    return [boxes] if is_single else boxes
+    if boxes and not isinstance(boxes[0], Sequence):
+        return [boxes]
+    return boxes
 
 
 Line = tuple[float, float, float, float]
@@ -381,4 +387,4 @@ def _list_members(name: str) -> Sequence[str]:
     """Return the kinds of a category (`fruit`) or group (`animals`), or the kind itself."""
     if name in read_categories():
         return read_categories()[name].members
-    return (name,) if name in read_kinds() else list_kinds_in(name)
+    return list_kinds_in(name) or (name,)

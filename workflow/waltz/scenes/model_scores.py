@@ -20,7 +20,7 @@ from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.entailment import LABELS, draw_inferences
 from waltz.scenes.language.foils import PIECES, Foil, draw_choice, draw_foils
 from waltz.scenes.language.questions import draw_questions
-from waltz.scenes.lexicon import read_verbs
+from waltz.scenes.lexicon import exclude, read_verbs
 from waltz.scenes.sampling import create_generator, draw_scenes
 
 RESAMPLES, CONFIDENCE = 1000, 0.95
@@ -240,7 +240,7 @@ def _measure_clip(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures:
         rng = create_generator("retrieval", seed, graph)
         captions.append(rng.choice(draw_captions(graph, Random(seed))))
     for graph, caption in zip(graphs, captions, strict=True):
-        distractors = [text for text in captions if text != caption]
+        distractors = exclude(captions, caption)
         texts = [
             caption,
             *Random(f"{seed}:{graph.id}").sample(distractors, CANDIDATES - 1),

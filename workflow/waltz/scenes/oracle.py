@@ -197,7 +197,9 @@ class _Evaluator:
         implications: list[TruthValue] = []  # meant individuals are in the scope
         for individual in self.list_individuals(phrase):
             is_meant = self.decide_restrictions(individual, phrase)
-            value = False if is_meant is False else scope(individual)
+            value: TruthValue = False
+            if is_meant is not False:
+                value = scope(individual)
             meant.append(is_meant)
             in_scope.append(conjoin((is_meant, value)))
             implications.append(disjoin((negate(is_meant), value)))
@@ -310,7 +312,9 @@ class _Evaluator:
         """Return the truth of a preposition whose landmark is not the place of the scene and may be
         far away.
         """
-        return None if sense in SENSES_OF_DISTANCE else False
+        if sense in SENSES_OF_DISTANCE:
+            return None
+        return False
 
     def decide_without(
         self, individual: Individual, landmark: NounPhrase, plural: bool

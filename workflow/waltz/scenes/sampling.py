@@ -416,10 +416,9 @@ def is_turned(verb: Verb, role: str, kind: Kind) -> bool:
     """Return True if the sprite of a role is mirrored in the unmirrored arrangement: people look
     right, others left.
     """
-    drawing = verb.drawing
-    faces = drawing.agent_faces if role == "agent" else drawing.theme_faces
+    faces = {"agent": verb.drawing.agent_faces, "theme": verb.drawing.theme_faces}
     looks = "right" if kind.is_person else "left"
-    return faces != looks
+    return faces[role] != looks
 
 
 def _place_cell(

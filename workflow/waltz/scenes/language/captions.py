@@ -3,7 +3,7 @@
 from random import Random
 
 from waltz.scenes.graph import Graph, Object
-from waltz.scenes.lexicon import NUMBERS, Verb, read_kinds
+from waltz.scenes.lexicon import NUMBERS, Verb, exclude, read_kinds
 
 PLACES: dict[str, tuple[str, ...]] = {
     "indoors": ("in a room", "indoors", "in the room"),
@@ -154,7 +154,7 @@ def draw_colored_caption(graph: Graph, rng: Random) -> str:
     subject = find_focus(graph)
     words = f"{render_indefinite(subject, True)} {render_verb_phrase(graph, True)} {draw_place(graph, rng)}"
     # `A man rides a red bicycle on the beach and there are two dogs.`
-    bystanders = [entry for entry in graph.list_bystanders() if entry != subject]
+    bystanders = exclude(graph.list_bystanders(), subject)
     if not bystanders:
         return render_sentence(words)
     names = list_words([render_indefinite(entry, True) for entry in bystanders])
@@ -232,15 +232,16 @@ def draw_plain_descriptions(graph: Graph, rng: Random) -> list[str]:
     """Draw short descriptions of the same things that avoid the verb; none where the scene has no
     action.
     """
-    if graph.verb is None or graph.agent is None:
+    event = graph.event
+    if event is None:
         return []
-    agent, be = render_indefinite(graph.agent), get_be(graph.agent)
+    agent, be = render_indefinite(event.agent), get_be(event.agent)
     # Agent and theme side by side, or how the arrangement has them, without what the agent does.
-    if graph.theme is None:
+    if event.theme is None:
         subjects = [f"{agent} {be}", f"there {be} {agent}"]
     else:
-        theme = render_indefinite(graph.theme)
+        theme = render_indefinite(event.theme)
         subjects = [f"{agent} and {theme} are", f"there {be} {agent} with {theme}"]
-        if graph.verb.relation:
-            subjects.append(f"{agent} {be} {graph.verb.relation} {theme}")
+        if event.verb.relation:
+            subjects.append(f"{agent} {be} {event.verb.relation} {theme}")
     return [render_sentence(subject, draw_place(graph, rng)) for subject in subjects]

@@ -30,6 +30,7 @@ from waltz.scenes.language.grammar import list_noun_phrases, read_sentence
 from waltz.scenes.language.words import tokenize
 from waltz.scenes.lexicon import (
     NUMBERS,
+    exclude,
     list_verbs_for,
     read_categories,
     read_kinds,
@@ -98,7 +99,7 @@ def _draw_contradictory_hypotheses(graph: Graph, rng: Random) -> list[str]:
         # does.
         if foil.piece != "existence" or " no " in foil.foil:
             hypotheses.append(foil.foil)
-    elsewhere = rng.choice([name for name in read_places() if name != graph.place])
+    elsewhere = rng.choice(exclude(read_places(), graph.place))
     hypotheses.append(render_sentence(render_main_clause(graph), PLACES[elsewhere][0]))
     return hypotheses
 
@@ -191,7 +192,7 @@ def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
     """
     worlds = [graph, mirror_scene(graph)]
     worlds += [
-        replace(graph, place=name) for name in read_places() if name != graph.place
+        replace(graph, place=name) for name in exclude(read_places(), graph.place)
     ]
     worlds += _change_colors(graph)
     worlds += _change_bystanders(graph)
@@ -220,9 +221,8 @@ def _change_colors(graph: Graph) -> list[Graph]:
     for entry in graph.objects:
         if not entry.color:
             continue
-        for color in read_kinds()[entry.kind].colors:
-            if color != entry.color:
-                worlds.append(graph.replace_object(entry, replace(entry, color=color)))
+        for color in exclude(read_kinds()[entry.kind].colors, entry.color):
+            worlds.append(graph.replace_object(entry, replace(entry, color=color)))
     return worlds
 
 
@@ -243,7 +243,7 @@ def _change_bystanders(graph: Graph) -> list[Graph]:
 
 def _remove_object(graph: Graph, removed: Object) -> Graph:
     """Return the scene without an object that is part of no relation and action."""
-    remaining = [entry for entry in graph.objects if entry != removed]
+    remaining = exclude(graph.objects, removed)
     # Relations and the action name objects by their index, which changes behind the removed one.
     new_index = {
         old: remaining.index(entry)
@@ -269,11 +269,9 @@ def _change_relation(graph: Graph) -> list[Graph]:
     """Return the scene with each other preposition."""
     relation = graph.relations[0]
     worlds = []
-    for preposition in PREPOSITIONS:
-        if preposition != relation.preposition:
-            worlds.append(
-                replace(graph, relations=(replace(relation, preposition=preposition),))
-            )
+    for preposition in exclude(PREPOSITIONS, relation.preposition):
+        changed = replace(relation, preposition=preposition)
+        worlds.append(replace(graph, relations=(changed,)))
     return worlds
 
 
@@ -281,13 +279,13 @@ def _change_facts(graph: Graph) -> list[Graph]:
     """Return the scene with another relation, another action, or no action."""
     if graph.relations:
         return _change_relation(graph)
-    if graph.action is None or graph.verb is None or graph.agent is None:
+    event = graph.event
+    if graph.action is None or event is None:
         return []
 
     worlds = [replace(graph, action=None)]
-    for verb in list_verbs_for(graph.agent.kind, graph.theme_kind):
-        has_enough_themes = graph.theme is None or verb.items == graph.verb.items
-        if verb != graph.verb and has_enough_themes:
+    for verb in exclude(list_verbs_for(event.agent.kind, graph.theme_kind), event.verb):
+        if event.theme is None or verb.items == event.verb.items:
             worlds.append(replace(graph, action=replace(graph.action, verb=verb.name)))
     return worlds
 

@@ -22,7 +22,7 @@ from waltz.scenes.language.captions import (
     render_sentence,
     render_with_theme,
 )
-from waltz.scenes.lexicon import NUMBERS, Verb, list_excluded_verbs, read_kinds
+from waltz.scenes.lexicon import NUMBERS, Verb, exclude, list_excluded_verbs, read_kinds
 from waltz.scenes.oracle import decide_truth
 
 
@@ -109,7 +109,7 @@ def _draw_count_foil(graph: Graph, rng: Random) -> tuple[str, str]:
     entry = rng.choice(graph.objects)
     # The next higher and lower numbers stand three times among the wrong ones, as the hardest to
     # see.
-    wrong_numbers = [number for number in range(1, 10) if number != entry.count]
+    wrong_numbers = exclude(range(1, 10), entry.count)
     neighbors = [number for number in wrong_numbers if abs(number - entry.count) == 1]
     wrong_number = rng.choice(wrong_numbers + neighbors * 2)
     place_phrase = draw_place(graph, rng)
@@ -142,9 +142,7 @@ def _draw_relation_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
             graph.objects[relation.object],
         )
         right = relation.preposition
-        wrong = rng.choice(
-            [preposition for preposition in PREPOSITIONS if preposition != right]
-        )
+        wrong = rng.choice(exclude(PREPOSITIONS, right))
         if rng.random() < 0.4:
             place_phrase = draw_place(graph, rng)
     elif len(graph.objects) >= 2:
@@ -258,9 +256,7 @@ def exchange_preposition(text: str, rng: Random) -> str | None:
     if not matches:
         return None
     match = rng.choice(matches)
-    new = rng.choice(
-        [word for word in EXCHANGEABLE_PREPOSITIONS if word != match.group()]
-    )
+    new = rng.choice(exclude(EXCHANGEABLE_PREPOSITIONS, match.group()))
     return text[: match.start()] + new + text[match.end() :]
 
 

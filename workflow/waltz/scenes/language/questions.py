@@ -19,6 +19,7 @@ from waltz.scenes.language.captions import (
     render_sentence,
 )
 from waltz.scenes.lexicon import (
+    exclude,
     list_excluded_verbs,
     list_kinds_in,
     list_verbs_for,
@@ -102,7 +103,7 @@ def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
     # Sorted, so that the draw depends on no order of the lexicon.
     plural = rng.choice(sorted(plurals_of[count]))
     text = render_question(f"how many {plural} are {rng.choice(EXISTENCE_PHRASES)}")
-    wrong = [str(number) for number in range(10) if number != count]
+    wrong = list(map(str, exclude(range(10), count)))
     return Question(text, str(count), tuple(rng.sample(wrong, 3)), "number")
 
 
@@ -219,7 +220,7 @@ def _draw_relation_question(graph: Graph, rng: Random) -> str:
     without one.
     """
     subject = find_focus(graph)
-    landmarks = [entry for entry in graph.objects if entry != subject]
+    landmarks = exclude(graph.objects, subject)
     if not landmarks:
         return _draw_place_question(graph, rng)
     # A preposition at random is right seldom, so that the meant one is asked for in part of the
@@ -297,9 +298,7 @@ def _draw_wrong_names(
 ) -> tuple[str, ...]:
     """Draw three kinds that the scene lacks, the preferred ones first."""
     preferred_absent = [name for name in preferred if not graph.count(name)]
-    further_absent = [
-        name for name in graph.list_absent_kinds() if name not in preferred_absent
-    ]
+    further_absent = exclude(graph.list_absent_kinds(), *preferred_absent)
     names = rng.sample(preferred_absent, len(preferred_absent)) + rng.sample(
         further_absent, 3
     )
@@ -312,7 +311,7 @@ def _draw_where(graph: Graph, rng: Random) -> Question | None:
         return None
     # Everything in a scene is at the same place, so that any object can be asked for.
     subject = rng.choice(graph.objects)
-    wrong_places = [name for name in PLACES if name not in (graph.place, "night")]
+    wrong_places = exclude(PLACES, graph.place, "night")
     wrong = tuple(PLACES[name][0] for name in rng.sample(wrong_places, 3))
     text = render_question(f"where {get_be(subject)} {render_definite(subject)}")
     return Question(text, PLACES[graph.place][0], wrong)
@@ -336,21 +335,22 @@ def _draw_color(graph: Graph, rng: Random) -> Question | None:
     if not colored:
         return None
     entry = rng.choice(colored)
-    wrong = [name for name in ASKED_COLORS if name != entry.color]
+    wrong = exclude(ASKED_COLORS, entry.color)
     text = render_question(f"what color {get_be(entry)} {render_definite(entry)}")
     return Question(text, str(entry.color), tuple(rng.sample(wrong, 3)))
 
 
 def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
     """Draw `what is the man doing`; None where nobody acts."""
-    if graph.agent is None or graph.verb is None:
+    event = graph.event
+    if event is None:
         return None
     # A wrong answer that the picture does not rule out would be right.
-    names = [verb.name for verb in list_excluded_verbs(graph.verb)]
+    names = [verb.name for verb in list_excluded_verbs(event.verb)]
     text = render_question(
-        f"what {get_be(graph.agent)} {render_definite(graph.agent)} doing"
+        f"what {get_be(event.agent)} {render_definite(event.agent)} doing"
     )
-    return Question(text, graph.verb.name, tuple(rng.sample(names, 3)))
+    return Question(text, event.verb.name, tuple(rng.sample(names, 3)))
 
 
 def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ from waltz.scenes.language.words import COLORS
 from waltz.scenes.lexicon import (
     NUMBERS,
     Verb,
+    exclude,
     list_kinds_outside,
     read_kinds,
     read_verbs,
@@ -159,7 +160,7 @@ def build_visdial(graphs: Sequence[Graph], seed: int, split: str) -> Json:
         dialog = []
         for question, answer in rounds:
             answer_id = answer_ids[answer]
-            wrong_ids = [index for index in range(len(answers)) if index != answer_id]
+            wrong_ids = exclude(range(len(answers)), answer_id)
             options = rng.sample(wrong_ids, OPTIONS - 1)
             position = rng.randrange(OPTIONS)
             options.insert(position, answer_id)
@@ -403,7 +404,7 @@ def _draw_statement_pair(rng: Random) -> tuple[str, str]:
     # Whose agents are lifeless.
     verb = rng.choice([verb for verb in transitive if verb.name != "crashing"])
     agent = rng.choice(verb.agents)
-    theme = rng.choice([name for name in verb.themes if name != agent])
+    theme = rng.choice(exclude(verb.themes, agent))
     sense = _render_statement(verb, agent, theme)
     # `A man eats a car.`, or `A chair eats an apple.`
     if verb.name in SELECTIVE_VERBS and rng.random() < 0.6:
@@ -411,7 +412,7 @@ def _draw_statement_pair(rng: Random) -> tuple[str, str]:
         theme = rng.choice(list_kinds_outside("people", *possible_groups))
     else:
         lifeless = list_kinds_outside("people", "animals", "vehicles")
-        agent = rng.choice([name for name in lifeless if name != theme])
+        agent = rng.choice(exclude(lifeless, theme))
     return sense, _render_statement(verb, agent, theme)
 
 
