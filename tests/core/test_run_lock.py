@@ -241,6 +241,9 @@ def test_a_run_without_a_record_is_found_among_the_processes(tmp_path):
         "{}",
         '{"pid": 1, "host": "a", "since": "x", "files": [], "targets": []}',
         '{"pid": 1, "host": "a", "since": "2026-01-01 00:00:00", "files": [], "targets": [], "locks": 1}',
+        '{"pid": -5, "host": "a", "since": "2026-01-01 00:00:00", "files": [], "targets": []}',
+        '{"pid": 1, "host": "a", "since": "2026-01-01 00:00:00", "files": [], "targets": [],'
+        ' "locks": {"a\\u0000b": 1}}',
     ],
 )
 def test_a_damaged_record_is_that_of_no_run(tmp_path, content):

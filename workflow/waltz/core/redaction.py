@@ -187,10 +187,8 @@ def redact_urls(config: MutableMapping[str, object]) -> None:
     show no secret.
     """
     for key, value in config.items():
-        if isinstance(value, str):
-            if "://" in value:
-                config[key] = name_url(value)
-            continue
+        if isinstance(value, str) and "://" in value:
+            config[key] = name_url(value)
         entries = value if isinstance(value, list) else [value]
         for entry in entries:
             if isinstance(entry, MutableMapping):

@@ -17,10 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import psutil
 from filelock import BaseFileLock, Timeout
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
@@ -53,7 +54,7 @@ class RunRecord(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True)
-    pid: int
+    pid: Annotated[int, Field(ge=0)]
     host: str
     since: str
     process_start: float = 0.0
@@ -173,14 +174,12 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         The run; None if the study was never run or the record is damaged, which the next run
         replaces.
     """
-    record_file = _get_record_file(study, folder)
-    if not record_file.is_file():
-        return None
     try:
-        # Any fault of the record means that nothing is known about the run.
-        record = RunRecord.model_validate_json(record_file.read_bytes())
+        content = _get_record_file(study, folder).read_bytes()
+        record = RunRecord.model_validate_json(content)
         since = datetime.strptime(record.since, TIME_FORMAT)
-    # A damaged record says nothing about the run.
+        locks = tuple(_select_present(record.locks, folder))
+    # A missing or damaged record says nothing about the run.
     except (OSError, ValueError):
         return None
 
@@ -194,7 +193,6 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
 
     # This machine sees the end of its own runs only. A run without lock files ended normally, on
     # any machine.
-    locks = tuple(_select_present(record.locks, folder))
     is_end_visible = is_here and is_held is not None
     return StudyRun(
         owner=f"process {record.pid} on {record.host}, since {record.since}",
@@ -210,12 +208,9 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
 
 def list_runs(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
     """Return the last run of each study in a folder, ordered by the name of the study."""
-    runs = []
-    for study in sorted(file.stem for file in (folder / "waltz").glob("*.json")):
-        run = read_last_run(study, folder)
-        if run is not None:
-            runs.append(run)
-    return runs
+    studies = sorted(file.stem for file in (folder / "waltz").glob("*.json"))
+    runs = [read_last_run(study, folder) for study in studies]
+    return list(filter(None, runs))
 
 
 def list_going_on(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
