@@ -7,6 +7,7 @@ Snakemake sees the modification time of a script, not the modules that it import
 import ast
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -104,9 +105,7 @@ def _find_files(names: Iterable[str]) -> dict[str, Path]:
         parts = name.split(".")
         if parts[0] == PACKAGE.name:
             # The import of a.b.c runs the modules a, a.b and a.b.c.
-            modules.update(
-                ".".join(parts[:length]) for length in range(1, len(parts) + 1)
-            )
+            modules.update(itertools.accumulate(parts, "{}.{}".format))
 
     files: dict[str, Path] = {}
     for module in modules - INFRASTRUCTURE:

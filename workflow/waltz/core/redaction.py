@@ -326,12 +326,10 @@ def _get_change_time(file: Path) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _read_token(file: Path, changed: int) -> list[str]:
-    """Return the token in a file, or an empty list; the time `changed` makes the cache read a
-    changed file again.
+def _read_token(file: Path, _changed: int) -> list[str]:
+    """Return the token in a file, or an empty list; the time of the last change makes the cache
+    read a changed file again.
     """
-    if not changed:
-        return []
     try:
         return [file.read_text(encoding="utf-8").strip()]
     except (OSError, UnicodeDecodeError):
@@ -339,14 +337,12 @@ def _read_token(file: Path, changed: int) -> list[str]:
 
 
 @functools.lru_cache(maxsize=8)
-def _read_netrc(file: Path, changed: int) -> list[str]:
+def _read_netrc(file: Path, _changed: int) -> list[str]:
     """Return the passwords of netrc, each alone and as `user:password`, which headers of requests
     contain.
 
-    The time `changed` makes the cache read a changed file again.
+    The time of the last change makes the cache read a changed file again.
     """
-    if not changed:
-        return []
     try:
         entries = netrc.netrc(str(file)).hosts.values()
     except (OSError, UnicodeDecodeError, netrc.NetrcParseError):

