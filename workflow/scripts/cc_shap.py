@@ -11,8 +11,7 @@ from waltz.core.schema import ATTRIBUTION, CC_SHAP
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, settings = snakemake.params, snakemake.params.settings
-inputs, output = snakemake.input, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with (
@@ -22,13 +21,15 @@ with (
     decoder = load_decoder(ModelSpec(**params.model), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
     cache = get_cache_file(output.rows, Path(output.rows).parents[2])
-    run = CCShapRun(**settings, cache=cache, shard=slice(shard, None, params.shards))
+    run = CCShapRun(
+        **params.settings, cache=cache, shard=slice(shard, None, params.shards)
+    )
     results = explain_datasets(decoder, datasets, run)
-    explained = {"cc_shap": settings["cc_shap"], "tokens": settings["tokens"]}
+    explained = {"cc_shap": run.cc_shap, "tokens": run.tokens}
     facts = {
         "model": params.model,
         "settings": explained,
-        "seeds": settings["seeds"],
+        "seeds": run.seeds,
         **describe_device(device),
     }
     facts |= {

@@ -10,8 +10,7 @@ from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.text.classifier import load_classifier
 
-params, settings = snakemake.params, snakemake.params.settings
-inputs, output = snakemake.input, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with (
@@ -25,13 +24,14 @@ with (
     judge = load_classifier(ModelSpec(**params.judge), device) if params.judge else None
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
     run = EditTestRun(
-        **settings,
+        **params.settings,
         cache=get_cache_file(output.rows),
         shard=slice(shard, None, params.shards),
     )
     results = run_tests(decoder, helper, judge, datasets, run)
     facts = {"model": params.model, "helper": params.helper, "judge": params.judge}
-    facts |= {name: settings[name] for name in ("seed", "seeds", "tokens", "edits")}
+    facts |= {"seed": run.seed, "seeds": run.seeds}
+    facts |= {"tokens": run.tokens, "edits": run.edits}
     facts |= {
         "shard": f"{shard + 1} of {params.shards}",
         **decoder.describe_forward_pass(),

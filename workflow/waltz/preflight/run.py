@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import urldefrag
 
 from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
@@ -33,6 +32,7 @@ from waltz.model_registry import (
     may_borrow_tokenizer,
 )
 from waltz.plan.plan import Plan
+from waltz.plan.study import File
 from waltz.preflight.checks import Check, NoAnswerError, State, run_at_once
 from waltz.preflight.hub import (
     Files,
@@ -289,7 +289,7 @@ def list_web_files(plan: Plan, specs: Mapping[str, ModelSpec]) -> list[WebFile]:
 
 
 def _list_listed_images(
-    plan: Plan, source: str, name: str, entry: Any
+    plan: Plan, source: str, name: str, entry: File
 ) -> dict[str, WebFile]:
     """Return the images in the table of a source, by url."""
     target = Path(plan.raw.get_path(source, name))
