@@ -7,6 +7,7 @@ from typing import Any
 
 from waltz.attribution.published import PUBLISHED_PROBES, select_published_sample
 from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetSettings
 from waltz.core.records import read_records
 from waltz.core.sampling import sample
 from waltz.core.schema import PROBE_CONDITIONS, ItemRecord, ProbeRecord
@@ -121,7 +122,7 @@ def select_probes(
 def select_attributed_questions(
     rows: Sequence[Mapping[str, Any]],
     dataset: str,
-    entry: Mapping[str, Any],
+    entry: DatasetSettings,
     fidelity: Fidelity,
     settings: SampleSettings,
 ) -> list[VqaItem]:

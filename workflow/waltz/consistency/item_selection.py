@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.core.files.group_files import DatasetSettings
 from waltz.core.records import from_row
 from waltz.core.sampling import sample
 from waltz.core.schema import ItemRecord
@@ -33,7 +34,7 @@ Row = Mapping[str, Any]
 def select_questions(
     rows: Sequence[Row],
     dataset: str,
-    entry: Mapping[str, Any],
+    entry: DatasetSettings,
     fidelity: Fidelity,
     n: int | None,
     seed: int,
@@ -102,7 +103,7 @@ def select_seeds(
 
 
 def select_shared_pair(
-    rows: Sequence[Row], entry: Mapping[str, Any], n: int | None
+    rows: Sequence[Row], entry: DatasetSettings, n: int | None
 ) -> tuple[str, str]:
     """Select the two sentences that the released code uses for every item of ComVE.
 
@@ -162,7 +163,7 @@ def _sample_ids(ids: Sequence[str], n: int | None, seed: int) -> list[str]:
 def _select_open_questions(
     rows: Sequence[Row],
     dataset: str,
-    entry: Mapping[str, Any],
+    entry: DatasetSettings,
     fidelity: Fidelity,
     n: int | None,
     seed: int,

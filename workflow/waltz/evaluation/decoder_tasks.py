@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.files import parquet
-from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.files.group_files import DatasetFiles, DatasetResult, DatasetSettings
 from waltz.core.job_records import show_progress
 from waltz.core.layout import POSITION
 from waltz.core.records import read_records, to_row
@@ -132,7 +132,7 @@ class DecoderTask:
 def build_task(
     file: str | Path,
     dataset: str,
-    entry: Mapping[str, Any],
+    entry: DatasetSettings,
     fidelity: Fidelity,
     settings: ScoringSettings,
 ) -> DecoderTask:
