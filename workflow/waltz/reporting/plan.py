@@ -2,7 +2,7 @@
 from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,8 @@ FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
 """For a kind of numbers, the other kind that comes from the same runs and under which these runs
 are checked.
 """
+STEPS = {"evaluation": "evaluation", "shares": "attribution"}
+"""Step whose runs make a kind of numbers, for the kinds that a single step makes."""
 SAMPLE_TITLES = {
     "samples": "contributions to scores of captions and foils",
     "explanations": "contributions to answers and explanations",
@@ -147,15 +149,7 @@ class ReportingPlan:
             kind: Kind of numbers, a key of `number_parts`.
         """
         declaration = TABLES[table]
-        datasets: set[str] = set()
-        for paper_table in declaration.paper_tables:
-            # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a
-            # data set.
-            for key in read_paper_values(PUBLISHED / f"{paper_table}.csv"):
-                datasets.add(key.dataset.partition(":")[0])
-                datasets.update(
-                    declaration.find_dataset_aliases(key.dataset, key.setting)
-                )
+        datasets = _list_shown_datasets(declaration)
         # An empty name stands for all data sets.
         shows_all = not declaration.paper_tables or "" in datasets
         kinds = declaration.model_kinds or (ENCODER, LANGUAGE, VISION)
@@ -163,13 +157,11 @@ class ReportingPlan:
         for part, runs in self.number_parts[kind][1].items():
             # A part is named KIND.GROUP, such as `encoder.benchmark`.
             model_kind, _, _ = part.partition(".")
-            if model_kind not in kinds:
-                continue
-            is_own_benchmark = declaration.adds_own_datasets and part.endswith(
-                ".benchmark"
-            )
-            has_dataset = any(run.dataset in datasets for run in runs)
-            if shows_all or is_own_benchmark or has_dataset:
+            is_own_benchmark = part.endswith(".benchmark")
+            has_dataset = not datasets.isdisjoint(run.dataset for run in runs)
+            if is_own_benchmark and declaration.adds_own_datasets:
+                has_dataset = True
+            if model_kind in kinds and (shows_all or has_dataset):
                 parts.append(part)
         return parts
 
@@ -182,20 +174,12 @@ class ReportingPlan:
         for kind in declaration.source_kinds:
             # Examples are read from the items themselves, all other kinds from files of numbers.
             if kind == "samples":
-                names = [
-                    name
-                    for name in declaration.example_datasets
-                    if name in self.plan.built_or_finished
-                ]
-                paths = [
-                    f"{self.plan.results}/benchmark/{name}.parquet" for name in names
-                ]
+                built = self.plan.built_or_finished
+                names = [name for name in declaration.example_datasets if name in built]
+                paths = _list_files(f"{self.plan.results}/benchmark", names)
             elif kind in self.number_parts:
                 folder, _ = self.number_parts[kind]
-                paths = [
-                    f"{folder}/{part}.parquet"
-                    for part in self.list_shown_parts(table, kind)
-                ]
+                paths = _list_files(folder, self.list_shown_parts(table, kind))
             else:
                 paths = self.other_numbers[kind]
             if paths:
@@ -209,12 +193,12 @@ class ReportingPlan:
         checks: set[str] = set()
         for kind in TABLES[table].source_kinds:
             if kind in self.number_parts:
-                folder = (
-                    f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}"
-                )
+                folder = f"{self.plan.results}/reporting/runs"
+                parts = self.list_shown_parts(table, kind)
                 checks.update(
-                    f"{folder}/{part}.json"
-                    for part in self.list_shown_parts(table, kind)
+                    _list_files(
+                        f"{folder}/{FRONT_KINDS.get(kind, kind)}", parts, "json"
+                    )
                 )
         return sorted(checks)
 
@@ -236,17 +220,10 @@ class ReportingPlan:
         if "evaluation" not in TABLES[table].source_kinds:
             return []
         # Several parts of the evaluation may share one file of comparisons.
-        parts = dict.fromkeys(
-            map(
-                self.plan.find_compared_part, self.list_shown_parts(table, "evaluation")
-            )
-        )
-        folder = f"{self.plan.results}/evaluation/comparisons"
-        return [
-            f"{folder}/{part}.parquet"
-            for part in parts
-            if part in self.plan.compared_parts
-        ]
+        shown_parts = self.list_shown_parts(table, "evaluation")
+        parts = dict.fromkeys(map(self.plan.find_compared_part, shown_parts))
+        compared = [part for part in parts if part in self.plan.compared_parts]
+        return _list_files(f"{self.plan.results}/evaluation/comparisons", compared)
 
     def get_table_labels(self, table: str) -> dict[str, str]:
         """Return the labels of a table in Snakemake's report."""
@@ -294,9 +271,7 @@ class ReportingPlan:
                 *plan.list_run_files("cc-shap", explained),
             ]
         else:
-            files = plan.list_run_files(
-                "evaluation" if kind == "evaluation" else "attribution", runs
-            )
+            files = plan.list_run_files(STEPS[kind], runs)
         return [file.removesuffix(".parquet") + ".run.json" for file in files]
 
     def list_part_records(self, kind: str, part: str) -> list[str]:
@@ -308,14 +283,8 @@ class ReportingPlan:
         """Run records of all sources, data sets and models."""
         plan = self.plan
         return [
-            *(
-                f"{plan.results}/sources/{source}.run.json"
-                for source in plan.raw_sources
-            ),
-            *(
-                f"{plan.results}/benchmark/{dataset}.run.json"
-                for dataset in plan.item_sets
-            ),
+            *_list_files(f"{plan.results}/sources", plan.raw_sources, "run.json"),
+            *_list_files(f"{plan.results}/benchmark", plan.item_sets, "run.json"),
             *self.list_records("evaluation", plan.scored),
             *self.list_records("shares", plan.attributed),
             *self.list_records("consistency", plan.tested),
@@ -326,14 +295,12 @@ class ReportingPlan:
     @cached_property
     def frequency_figures(self) -> list[tuple[str, str, str]]:
         """Data set, kind and title of each figure of word frequencies."""
-        figures = [
-            (dataset, "lexical", "words exchanged")
-            for dataset in self.plan.built_or_finished
-        ]
-        return figures + [
-            (dataset, "pronoun", "pronouns")
-            for dataset in self.plan.study.reporting.pronouns
-        ]
+        figures = []
+        for dataset in self.plan.built_or_finished:
+            figures.append((dataset, "lexical", "words exchanged"))
+        for dataset in self.plan.study.reporting.pronouns:
+            figures.append((dataset, "pronoun", "pronouns"))
+        return figures
 
     @cached_property
     def charts(self) -> list[tuple[Chart, str]]:
@@ -359,27 +326,21 @@ class ReportingPlan:
         Args:
             form: Format, `svg` or `png`.
         """
-        return [
-            self._figure(f"{kind}-{dataset}", form)
-            for dataset, kind, _ in self.frequency_figures
-        ]
+        names = [f"{kind}-{dataset}" for dataset, kind, _ in self.frequency_figures]
+        return _list_files(self._figures, names, form)
 
     def list_chart_files(self, form: str) -> list[str]:
         """Return the files of the charts; `form` is their format, `svg` or `png`."""
-        return [
-            self._figure(f"{chart.id}-{profile}", form)
-            for chart, profile in self.charts
-        ]
+        names = [f"{chart.id}-{profile}" for chart, profile in self.charts]
+        return _list_files(self._figures, names, form)
 
     @property
     def figure_files(self) -> list[str]:
         """Files of the figures that the page shows: word frequencies, charts, and the scenes."""
-        scenes = [self._figure("scenes", "png")] if self.plan.study.scenes else []
-        return [
-            *self.list_frequency_files("svg"),
-            *self.list_chart_files("svg"),
-            *scenes,
-        ]
+        files = [*self.list_frequency_files("svg"), *self.list_chart_files("svg")]
+        if self.plan.study.scenes:
+            files.append(f"{self._figures}/scenes.png")
+        return files
 
     def list_frequency_labels(self) -> list[dict[str, str]]:
         """Return the labels of the figures of word frequencies in Snakemake's report."""
@@ -425,11 +386,9 @@ class ReportingPlan:
         decoders.
         """
         # A study may ask for no examples at all.
-        names = (
-            self.plan.study.consistency.models
-            if self.plan.study.reporting.explained_examples
-            else []
-        )
+        if not self.plan.study.reporting.explained_examples:
+            return []
+        names = self.plan.study.consistency.models
         decoders = [name for name in names if self.select_drawn_runs(name)]
         return sorted(
             decoders, key=lambda name: self.plan.models.get_kind(name) != "language"
@@ -457,25 +416,23 @@ class ReportingPlan:
         plan = self.plan
         attributed = {run.model for run in plan.attributed}
         explained = {run.model for run in plan.explained}
-        folders = {}
+        decoders = self.drawn_decoders
+        models = {
+            "samples": [],
+            "traces": decoders,
+            "explanations": [name for name in decoders if name in explained],
+            "edits": [name for name in decoders if name in plan.edited_models],
+        }
         if plan.study.reporting.samples:
             for name in plan.select_attributed_models("encoder"):
                 if name in attributed and plan.models[name].kind != "ruler":
-                    folders[f"samples/{name}"] = ("samples", "encoder")
-        decoders = {
-            "traces": self.drawn_decoders,
-            "explanations": [name for name in self.drawn_decoders if name in explained],
-            "edits": [
-                name for name in self.drawn_decoders if name in plan.edited_models
-            ],
-        }
-        for content, names in decoders.items():
+                    models["samples"].append(name)
+        folders = {}
+        for content, names in models.items():
             for name in names:
-                folders[f"{content}/{name}"] = (content, plan.models.get_kind(name))
-        return {
-            f"{plan.results}/reporting/figures/{folder}": content
-            for folder, content in folders.items()
-        }
+                path = f"{self._figures}/{content}/{name}"
+                folders[path] = (content, plan.models.get_kind(name))
+        return folders
 
     def get_sample_labels(self, shows: str, model: str) -> dict[str, str]:
         """Return the labels of a folder of example figures in Snakemake's report; `shows` is its
@@ -605,5 +562,24 @@ class ReportingPlan:
         """Data sets of the example browser that have images."""
         return [name for name in self.browsed_datasets if self.plan.has_images(name)]
 
-    def _figure(self, name: str, form: str) -> str:
-        return f"{self.plan.results}/reporting/figures/{name}.{form}"
+    @property
+    def _figures(self) -> str:
+        return f"{self.plan.results}/reporting/figures"
+
+
+def _list_files(
+    folder: str, names: Iterable[str], suffix: str = "parquet"
+) -> list[str]:
+    return [f"{folder}/{name}.{suffix}" for name in names]
+
+
+def _list_shown_datasets(declaration: Declaration) -> set[str]:
+    """Return the data sets in a table's paper values, and our data sets that stand for them."""
+    datasets: set[str] = set()
+    for paper_table in declaration.paper_tables:
+        # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a data
+        # set.
+        for key in read_paper_values(PUBLISHED / f"{paper_table}.csv"):
+            datasets.add(key.dataset.partition(":")[0])
+            datasets.update(declaration.find_dataset_aliases(key.dataset, key.setting))
+    return datasets

@@ -8,10 +8,10 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from PIL import Image
 
@@ -23,6 +23,7 @@ from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.grid import (
     UNPAIRED,
     Grid,
+    Names,
     lay_out_profiles,
     name_column,
     name_row,
@@ -63,11 +64,35 @@ DIGITS = 7
 """Number of significant digits of a number on the page; the CSV has all digits."""
 
 
+class TableLayout(TypedDict):
+    """Headings of a table in one profile: `corner` stands above the names of rows."""
+
+    corner: Names
+    columns: Sequence[Names]
+    rows: Sequence[Names]
+
+
+class TableJson(TypedDict):
+    """One table for the page's script.
+
+    `layouts` are those of each profile, `decimals` the numbers of decimals by metric. `names` holds
+    each text once. Each row of `cells` has an index in `names` for each field of `NAMES`, then the
+    numbers `NUMBERS`, then its row and column in the layout of its profile, and its mark.
+    """
+
+    id: str
+    layouts: Mapping[str, TableLayout]
+    decimals: Mapping[str, int]
+    profiles: Sequence[str]
+    names: Sequence[str]
+    cells: Sequence[Sequence[float | None]]
+
+
 def make_table_json(
     declaration: Declaration,
     cells: Sequence[Cell],
     significance: SignificanceTests = UNPAIRED,
-) -> dict[str, Any]:
+) -> TableJson:
     """Return one table as data for the page's script, with the same layout as in the other formats.
 
     Args:
@@ -75,44 +100,32 @@ def make_table_json(
             differ are added to the fields that name rows.
         cells: Its cells of all profiles.
         significance: Significance tests, which decide what is bold.
-    Returns:
-        A dictionary that JSON can hold. `names` holds each text once. Each row of `cells` has an
-        index in `names` for each field of `NAMES`, then the numbers `NUMBERS`, then its row and
-        column in the layout of its profile, and its mark. `layouts` has the headings of each
-        profile: `corner` (above the names of rows), `columns` and `rows`.
     """
     declaration = _add_missing_columns(declaration, cells)
-    names: dict[str, int] = {}
-    layouts = lay_out_profiles(declaration, cells, significance)
-    positions = {
-        cell: position
-        for grid in layouts.values()
-        for cell, position in _index_positions(grid).items()
-    }
+    layouts: dict[str, TableLayout] = {}
+    positions: dict[Cell, tuple[int, int, int]] = {}
+    for profile, grid in lay_out_profiles(declaration, cells, significance).items():
+        positions |= _index_positions(grid)
+        rows = [row for row, _ in grid.rows]
+        layouts[profile] = TableLayout(
+            corner=grid.corner, columns=grid.columns, rows=rows
+        )
     # One row of the JSON for each cell: indices of its texts, its numbers, and its position.
-    packed = [
-        [
-            *(names.setdefault(_get_name(cell, field), len(names)) for field in NAMES),
-            *(_round_number(getattr(cell, field)) for field in NUMBERS),
-            *positions.get(cell, NO_POSITION),
-        ]
-        for cell in cells
-    ]
-    return {
-        "id": declaration.id,
-        "layouts": {
-            profile: {
-                "corner": grid.corner,
-                "columns": grid.columns,
-                "rows": [row for row, _ in grid.rows],
-            }
-            for profile, grid in layouts.items()
-        },
-        "places": {cell.metric: get_style(cell.metric).decimals for cell in cells},
-        "profiles": list(layouts),
-        "names": list(names),
-        "cells": packed,
-    }
+    names: dict[str, int] = {}
+    packed = []
+    for cell in cells:
+        texts = [_get_name(cell, field) for field in NAMES]
+        indices = [names.setdefault(text, len(names)) for text in texts]
+        numbers = [_round_number(getattr(cell, field)) for field in NUMBERS]
+        packed.append([*indices, *numbers, *positions.get(cell, NO_POSITION)])
+    return TableJson(
+        id=declaration.id,
+        layouts=layouts,
+        decimals={cell.metric: get_style(cell.metric).decimals for cell in cells},
+        profiles=list(layouts),
+        names=list(names),
+        cells=packed,
+    )
 
 
 def list_field_names() -> list[str]:
@@ -122,18 +135,14 @@ def list_field_names() -> list[str]:
 
 def _index_positions(grid: Grid) -> dict[Cell, tuple[int, int, int]]:
     """Return row, column and mark of each cell that the grid shows."""
-    return {
-        marked.cell: (
-            row,
-            column,
-            BEST * marked.best
-            + AT_CHANCE * marked.at_chance
-            + SMALL * _is_small(marked.cell),
-        )
-        for row, (_, entries) in enumerate(grid.rows)
-        for column, marked in enumerate(entries)
-        if marked is not None
-    }
+    positions = {}
+    for row, (_, entries) in enumerate(grid.rows):
+        for column, marked in enumerate(entries):
+            if marked is not None:
+                mark = BEST * marked.best + AT_CHANCE * marked.at_chance
+                mark += SMALL * _is_small(marked.cell)
+                positions[marked.cell] = (row, column, mark)
+    return positions
 
 
 def _is_small(cell: Cell) -> bool:
@@ -156,30 +165,28 @@ def _add_missing_columns(
 
     def count_positions(rows: tuple[str, ...]) -> int:
         extended = replace(declaration, rows=rows)
-        return len(
-            {
-                (cell.profile, name_row(extended, cell), name_column(extended, cell))
-                for cell in cells
-            }
-        )
+        positions = set()
+        for cell in cells:
+            names = name_row(extended, cell), name_column(extended, cell)
+            positions.add((cell.profile, names))
+        return len(positions)
 
     # A field joins the row names only if it separates cells that would share a position.
+    shown = {*declaration.rows, *declaration.column_groups, declaration.columns}
     rows = declaration.rows
     for field in ("metric", "model", "dataset", "setting"):
-        is_shown = (
-            field in rows
-            or field in declaration.column_groups
-            or field == declaration.columns
-        )
-        if not is_shown and count_positions(rows) < count_positions((*rows, field)):
-            rows = (*rows, field)
+        longer = (*rows, field)
+        if field not in shown and count_positions(rows) < count_positions(longer):
+            rows = longer
     return replace(declaration, rows=rows)
 
 
 def _get_name(cell: Cell, field: str) -> str:
     if field == "paper_text" and cell.paper_value is not None:
         return ""
-    return classify_cell(cell) if field == "verdict" else str(getattr(cell, field))
+    if field == "verdict":
+        return classify_cell(cell)
+    return str(getattr(cell, field))
 
 
 def _round_number(number: float | None) -> float | int | None:

@@ -203,12 +203,12 @@ class Result(TypedDict):
 class Example(TypedDict):
     """Item with its results.
 
-    `place` is its position in its data set, `image` the number of its image or None, with the
+    `position` is counted in its data set, `image` the number of its image or None, with the
     reason in `fault`.
     """
 
     dataset: str
-    place: int
+    position: int
     id: str
     texts: Mapping[str, str]
     spans: Mapping[str, tuple[int, int]]
@@ -438,7 +438,7 @@ def make_browser_data(
             examples.append(
                 Example(
                     dataset=dataset,
-                    place=number,
+                    position=number,
                     id=item.id,
                     texts=item.texts,
                     spans=item.spans,
@@ -725,7 +725,7 @@ def _list_contributions(items: Sequence[Example]) -> Iterator[Contributions]:
     """Yield the contributions that have columns: of the first item of each data set, then of the
     second, and so on.
     """
-    for item in sorted(items, key=lambda item: item["place"]):
+    for item in sorted(items, key=lambda item: item["position"]):
         for result in item["results"]:
             for contribution in result.get("contributions", ()):
                 if "columns" in contribution:

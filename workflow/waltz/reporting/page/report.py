@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jinja2
 from markupsafe import Markup, escape
+from pydantic import JsonValue
 
 from waltz.core import records
 from waltz.core.files.atomic import write_text
@@ -18,6 +19,7 @@ from waltz.reporting import run_records
 from waltz.reporting.figures.figure_files import list_example_files
 from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
+    TableJson,
     escape_json,
     hash_script,
     inline_figures,
@@ -25,9 +27,10 @@ from waltz.reporting.page.embedded import (
     make_table_json,
     read_figure_size,
 )
-from waltz.reporting.page.example_items import read_items
+from waltz.reporting.page.example_items import QuestionSettings, read_items
 from waltz.reporting.page.examples import (
     BrowserData,
+    ResultFiles,
     choose_typical_example,
     read_browser_data,
 )
@@ -63,6 +66,7 @@ from waltz.reporting.tables.cells import (
     SMALL_MARK,
     SMALLEST_N,
     Cell,
+    VerdictCounts,
     count_cells,
     count_cells_by,
     count_reasons,
@@ -102,6 +106,96 @@ class FigureSection:
     title: str
     group: str = ""
     paper_figures: str = ""
+
+
+class ReportSettings(TypedDict):
+    """Facts about a study and its plan.
+
+    `locked` are the origins of the weights whose revision is `lock`, by model; `datasets`,
+    `questions` and `images` name the data sets of the files in `inputs`, in their order; `runs` are
+    the files of the example browser, which shows `samples` items of a data set; `figures` and
+    `sample_figures` are titles, headings and paper figures.
+    """
+
+    study: str
+    sources: Mapping[str, Mapping[str, JsonValue]]
+    lock: str
+    locked: Mapping[str, str]
+    datasets: Sequence[str]
+    questions: Mapping[str, QuestionSettings]
+    images: Sequence[str]
+    runs: ResultFiles
+    samples: int
+    seed: int
+    confidence: float
+    figures: Mapping[str, Sequence[str]]
+    sample_figures: Sequence[tuple[str, str]]
+
+
+class Grids(TypedDict):
+    """Declared tables for the page's script, with the names, classes and marks that it needs."""
+
+    fields: Sequence[str]
+    classes: Mapping[str, str]
+    marks: Mapping[str, str]
+    compared: bool
+    small: str
+    tables: Sequence[TableJson]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """Facts about a declared table.
+
+    Attributes:
+        id: Id of the table.
+        title: Title of the table.
+        notes: Remarks that a reader needs.
+        counts: Numbers of its cells by verdict.
+        numbers: Number of cells that have a number of ours.
+    """
+
+    id: str
+    title: str
+    notes: Sequence[str]
+    counts: VerdictCounts
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Counts of verdicts on all tables.
+
+    Attributes:
+        total: Counts of all compared cells.
+        groups: Counts by table and by model.
+        reasons: Reasons why cells have no value, with their numbers of cells.
+        marks: Mark of each verdict.
+        other_cells: Number of cells that are not compared.
+    """
+
+    total: VerdictCounts
+    groups: Mapping[str, Sequence[VerdictCounts]]
+    reasons: Sequence[tuple[str, int]]
+    marks: Mapping[str, str]
+    other_cells: int
+
+
+@dataclass(frozen=True)
+class EmbeddedFigure:
+    """Figure whose picture the page embeds.
+
+    Attributes:
+        figure: The figure.
+        file: Name of its file.
+        index: Index of its picture.
+        size: Width and height; None if they are unknown.
+    """
+
+    figure: FigureSection
+    file: str
+    index: int
+    size: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -153,7 +247,7 @@ class ReportInputs:
 
 
 def read_report(
-    inputs: Mapping[str, Any], settings: Mapping[str, Any], results: Path
+    inputs: Mapping[str, Any], settings: ReportSettings, results: Path
 ) -> ReportInputs:
     """Return the contents of a study's report, read from its result files.
 
@@ -252,7 +346,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             compared=compared,
             reproduced=_describe_reproduction(report.cells) if compared else None,
             tables=[
-                _describe_table(name, cells)
+                _summarize_table(name, cells)
                 for name, cells in group_cells(report.cells, "table").items()
             ],
             grids=_build_grids(report, compared),
@@ -265,21 +359,21 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
     write_text(path, page)
 
 
-def _build_grids(report: ReportInputs, compared: bool) -> dict[str, Any]:
+def _build_grids(report: ReportInputs, compared: bool) -> Grids:
     """Return the declared tables as data for the page's script, which draws them."""
     tables = []
     for name, cells in group_cells(report.cells, "table").items():
         tables.append(
             make_table_json(get_declaration(name, cells), cells, report.significance)
         )
-    return {
-        "fields": list_field_names(),
-        "classes": CLASSES,
-        "marks": VERDICT_MARKS,
-        "compared": compared,
-        "small": SMALL_MARK,
-        "tables": tables,
-    }
+    return Grids(
+        fields=list_field_names(),
+        classes=CLASSES,
+        marks=VERDICT_MARKS,
+        compared=compared,
+        small=SMALL_MARK,
+        tables=tables,
+    )
 
 
 def _list_all_warnings(runs: Sequence[RunRecord]) -> list[tuple[str, str, int, str]]:
@@ -402,44 +496,37 @@ def find_numeric_columns(table: PageTable) -> list[bool]:
     return is_numeric
 
 
-def _describe_table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+def _summarize_table(name: str, cells: Sequence[Cell]) -> TableSummary:
     """Return the facts about a table that the template shows."""
     declaration = get_declaration(name, cells)
-    return {
-        "id": name,
-        "title": declaration.title,
-        "notes": declaration.notes,
-        "counts": count_cells(name, select_compared(cells) or cells),
-        "numbers": sum(cell.value is not None for cell in cells),
-    }
+    return TableSummary(
+        id=name,
+        title=declaration.title,
+        notes=declaration.notes,
+        counts=count_cells(name, select_compared(cells) or cells),
+        numbers=sum(cell.value is not None for cell in cells),
+    )
 
 
-def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
+def _describe_reproduction(cells: Sequence[Cell]) -> Reproduction:
     """Return the counts of verdicts that the template shows."""
     compared = select_compared(cells)
-    return {
-        "all": count_cells("all tables", compared),
-        "groups": {
-            "table": count_cells_by(compared, "table"),
-            "model": count_cells_by(compared, "model"),
-        },
-        "reasons": count_reasons(compared),
-        "marks": VERDICT_MARKS,
-        "other_cells": len(cells) - len(compared),
-    }
+    return Reproduction(
+        total=count_cells("all tables", compared),
+        groups={name: count_cells_by(compared, name) for name in ("table", "model")},
+        reasons=count_reasons(compared),
+        marks=VERDICT_MARKS,
+        other_cells=len(cells) - len(compared),
+    )
 
 
-def _group_figures(figures: Sequence[FigureSection]) -> dict[str, list[dict[str, Any]]]:
-    """Return the figures by heading, each with its index among the pictures that the page embeds."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+def _group_figures(
+    figures: Sequence[FigureSection],
+) -> dict[str, list[EmbeddedFigure]]:
+    """Return the figures by heading, each with the index of its picture."""
+    groups: dict[str, list[EmbeddedFigure]] = {}
     for index, figure in enumerate(figures):
-        facts = {
-            "name": figure.name,
-            "title": figure.title,
-            "paper_figures": figure.paper_figures,
-            "file": Path(figure.file).name,
-        }
-        groups.setdefault(figure.group, []).append(
-            {**facts, "place": index, "size": read_figure_size(figure.file)}
-        )
+        size = read_figure_size(figure.file)
+        embedded = EmbeddedFigure(figure, Path(figure.file).name, index, size)
+        groups.setdefault(figure.group, []).append(embedded)
     return groups

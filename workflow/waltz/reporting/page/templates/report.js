@@ -147,7 +147,7 @@
       for (const packed of grid.cells) {
         const name = field => grid.names[packed[at[field]]], row = rows[packed[at.row]];
         if (name("profile") !== profile || !row) continue;
-        const cell = {places: grid.places[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
+        const cell = {places: grid.decimals[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
           best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, few: packed[at.mark] & FEW, where: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
         for (const field of ["value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance"]) cell[field] = packed[at[field]];
         row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
