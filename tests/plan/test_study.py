@@ -488,6 +488,7 @@ def test_a_misspelt_study_is_named_with_the_nearest():
             {"scenes-clip": ["pair"]},
             r"evaluation.only.scenes-clip: nothing is called 'pair' \(did",
         ),
+        ("consistency.helper", "", "consistency.helper: nothing is called ''"),
         (
             "consistency.cc_shap.edits",
             ["scenes-lava"],

@@ -455,7 +455,7 @@ def _list_references_of_runs(
         yield "consistency.cc_shap.edits", consistency.cc_shap.edits, consistency.models
     if consistency.repeated:
         yield "consistency.repeated", consistency.repeated, groupable
-    if consistency.helper:
+    if consistency.helper is not None:
         yield "consistency.helper", [consistency.helper], models
     yield "skipped", study.skipped, models
 
