@@ -17,14 +17,13 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
 from waltz.benchmark.balance import BalanceLimits, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
-from waltz.core.records import to_row
 from waltz.core.sampling import rank, sample
+from waltz.core.schema import CandidateRecord
 from waltz.foils.candidates import Candidate, build_candidate_record
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.plurality import build_plurality_foils
@@ -35,7 +34,7 @@ from waltz.sources.records import CaptionRecord
 PAPER_VALUES = {"plurality": (1000, 0.742), "relations": (614, 0.083)}
 """Size and distance of thesis A.2."""
 
-Rows = list[dict[str, Any]]
+Rows = list[CandidateRecord]
 
 
 def candidates(
@@ -96,10 +95,10 @@ def _rows(
     seed: int,
 ) -> Rows:
     rows = [
-        to_row(build_candidate_record(one, row, number, instrument))
+        build_candidate_record(one, row, number, instrument)
         for number, one in enumerate(generated)
     ]
-    return sorted(rows, key=lambda entry: rank(entry["item_id"], seed))[:tries]
+    return sorted(rows, key=lambda entry: rank(entry.item_id, seed))[:tries]
 
 
 def measured(
@@ -118,7 +117,7 @@ def measured(
     seconds = time.perf_counter() - begin
     return (
         len(chosen),
-        compute_jensen_shannon([row for row in rows if row["item_id"] in chosen]),
+        compute_jensen_shannon([row for row in rows if row.item_id in chosen]),
         seconds,
     )
 

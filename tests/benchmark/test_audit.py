@@ -2,6 +2,7 @@
 
 import pytest
 
+from stand_ins.records import build_items
 from waltz.benchmark.audit import NO_SCORES, audit_blind_judges
 from waltz.core.intervals import Resampling
 
@@ -9,18 +10,19 @@ FIXED = Resampling(resamples=200, confidence=0.95, seed=7)
 
 
 def _items(count, images=None):
-    return [
+    return build_items(
         {
+            "item_id": str(number),
             "image": images[number] if images else f"{number}.jpg",
             "caption": f"caption {number}",
             "foil": f"foil {number}",
         }
         for number in range(count)
-    ]
+    )
 
 
 def _by_judge(rows):
-    return {row["judge"]: row for row in rows}
+    return {row.judge: row for row in rows}
 
 
 def test_accuracies_worked_by_hand_with_ties_as_halves():
@@ -35,33 +37,34 @@ def test_accuracies_worked_by_hand_with_ties_as_halves():
         )
     )
     row = rows_by_judge["gruen"]
-    assert (row["instrument"], row["value"], row["n"]) == ("relations", 62.5, 4)
-    assert row["ci_low"] <= 62.5 <= row["ci_high"]
+    assert (row.instrument, row.measure.value, row.measure.n) == ("relations", 62.5, 4)
+    assert row.measure.ci_low <= 62.5 <= row.measure.ci_high
     assert (
-        row["warning"]
+        row.warning
         == "gruen alone prefers the caption in 62.5 % of the items; 60 % is the limit"
     )
-    assert (rows_by_judge["length"]["value"], rows_by_judge["length"]["warning"]) == (
+    assert (rows_by_judge["length"].measure.value, rows_by_judge["length"].warning) == (
         50.0,
         None,
     )
 
 
 def test_a_bias_towards_foils_gives_a_warning_too():
-    items = [
+    items = build_items(
         {
+            "item_id": str(n),
             "image": str(n),
             "caption": "A long red car stands there.",
             "foil": "A car stands.",
         }
         for n in range(5)
-    ]
+    )
     (row,) = audit_blind_judges("plurality", items, {}, threshold=70, resampling=FIXED)
-    assert (row["judge"], row["value"], row["ci_low"]) == ("length", 0.0, 0.0)
+    assert (row.judge, row.measure.value, row.measure.ci_low) == ("length", 0.0, 0.0)
     # Five images agree.
-    assert row["ci_high"] == pytest.approx(100 * (1 - 0.025 ** (1 / 5)))
+    assert row.measure.ci_high == pytest.approx(100 * (1 - 0.025 ** (1 / 5)))
     assert (
-        row["warning"]
+        row.warning
         == "length alone prefers the foil in 100.0 % of the items; 70 % is the limit"
     )
 
@@ -77,7 +80,11 @@ def test_nli_prefers_the_text_that_contradicts_the_other_more():
             "relations", items, {}, table, threshold=70, resampling=FIXED
         )
     )["nli"]
-    assert (row["value"], row["n"], row["warning"]) == (pytest.approx(200 / 3), 3, None)
+    assert (row.measure.value, row.measure.n, row.warning) == (
+        pytest.approx(200 / 3),
+        3,
+        None,
+    )
 
 
 def test_items_without_a_score_are_skipped():
@@ -98,17 +105,20 @@ def test_items_without_a_score_are_skipped():
             resampling=FIXED,
         )
     )
-    assert (rows_by_judge["gpt2"]["n"], rows_by_judge["gpt2"]["value"]) == (1, 100.0)
+    assert (rows_by_judge["gpt2"].measure.n, rows_by_judge["gpt2"].measure.value) == (
+        1,
+        100.0,
+    )
     assert (
-        rows_by_judge["none"]["n"],
-        rows_by_judge["none"]["value"],
-        rows_by_judge["none"]["reason"],
+        rows_by_judge["none"].measure.n,
+        rows_by_judge["none"].measure.value,
+        rows_by_judge["none"].measure.reason,
     ) == (
         0,
         None,
         NO_SCORES,
     )
-    assert rows_by_judge["none"]["warning"] is None
+    assert rows_by_judge["none"].warning is None
 
 
 def test_items_of_one_image_are_resampled_as_one():
@@ -124,9 +134,9 @@ def test_items_of_one_image_are_resampled_as_one():
     grouped_row = _by_judge(
         audit_blind_judges("x", grouped, {"lm": scores}, threshold=70, resampling=FIXED)
     )["lm"]
-    assert ungrouped["value"] == grouped_row["value"] == 50.0
-    assert ungrouped["ci_high"] - ungrouped["ci_low"] < 40
-    assert (grouped_row["ci_low"], grouped_row["ci_high"]) == (0.0, 100.0)
+    assert ungrouped.measure.value == grouped_row.measure.value == 50.0
+    assert ungrouped.measure.ci_high - ungrouped.measure.ci_low < 40
+    assert (grouped_row.measure.ci_low, grouped_row.measure.ci_high) == (0.0, 100.0)
 
 
 def test_the_interval_of_a_judge_does_not_depend_on_other_judges():

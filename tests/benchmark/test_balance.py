@@ -3,23 +3,25 @@
 import importlib.util
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT
+from stand_ins.records import build_candidates
 from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
 from waltz.core.errors import UserError
-from waltz.core.records import to_row
 from waltz.core.sampling import rank, sample
 from waltz.sources.formats.coco import read_captions
 
 
 def candidate(number, caption, foil, source_id=None, direction="swap"):
-    return {
+    columns = {
         "item_id": f"toy:{number}",
+        "image": "i",
         "instrument": "toy",
         "source": "toy",
         "source_id": str(number) if source_id is None else source_id,
@@ -27,11 +29,13 @@ def candidate(number, caption, foil, source_id=None, direction="swap"):
         "caption_phrases": [caption],
         "foil_phrases": [foil],
     }
+    (record,) = build_candidates([columns])
+    return record
 
 
 def select_rows(rows, limits, seed=3):
     ids = select_balanced(rows, limits, seed)
-    return [row for row in rows if row["item_id"] in ids]
+    return [row for row in rows if row.item_id in ids]
 
 
 def test_a_circulation_keeps_cycles_and_drops_swaps_that_nothing_reverses():
@@ -62,9 +66,9 @@ def test_of_equally_good_candidates_those_of_the_highest_rank_are_selected(seed)
     rows = [candidate(n, "on", "in", str(n % 5)) for n in range(20)]
 
     def rank_of(row):
-        return rank(row["item_id"], seed)
+        return rank(row.item_id, seed)
 
-    best = {max(rows[source::5], key=rank_of)["item_id"] for source in range(5)}
+    best = {max(rows[source::5], key=rank_of).item_id for source in range(5)}
     assert select_balanced(rows, BalanceLimits(), seed) == best
     # but never at the cost of an item: on → in and in → on of the second row, or the first row
     # alone
@@ -104,15 +108,15 @@ def test_caps_and_halves():
     rows = [candidate(n, "1", str(2 + n % 2), direction="a") for n in range(6)]
     rows += [candidate(n, "2", "1", direction="b") for n in range(6, 8)]
     selected = select_rows(rows, BalanceLimits(cap=3))
-    assert Counter(row["caption_phrases"][0] for row in selected) == {"1": 3, "2": 2}
+    assert Counter(row.caption_phrases[0] for row in selected) == {"1": 3, "2": 2}
     selected = select_rows(rows, BalanceLimits(foil_cap=1))
-    assert Counter(row["foil_phrases"][0] for row in selected) == {
+    assert Counter(row.foil_phrases[0] for row in selected) == {
         "1": 1,
         "2": 1,
         "3": 1,
     }
     selected = select_rows(rows, BalanceLimits(halves=True))
-    assert Counter(row["direction"] for row in selected) == {"a": 2, "b": 2}
+    assert Counter(row.direction for row in selected) == {"a": 2, "b": 2}
 
 
 def test_candidates_that_are_added_to_a_circulation_stay_within_caps():
@@ -123,20 +127,24 @@ def test_candidates_that_are_added_to_a_circulation_stay_within_caps():
     ]
     rows += [candidate(8, "in", "on"), candidate(9, "by", "on")]
     selected = select_rows(rows, BalanceLimits(js=1, cap=3))
-    assert Counter(row["caption_phrases"][0] for row in selected) == {
+    assert Counter(row.caption_phrases[0] for row in selected) == {
         "on": 3,
         "in": 1,
         "by": 1,
     }
     selected = select_rows(rows, BalanceLimits(js=1, foil_cap=3))
-    assert Counter(row["foil_phrases"][0] for row in selected) == {
+    assert Counter(row.foil_phrases[0] for row in selected) == {
         "in": 3,
         "by": 3,
         "on": 2,
     }
     # an item that exchanges a phrase twice counts twice, as it does in the circulation
     twice = [
-        row | {side: 2 * row[side] for side in ("caption_phrases", "foil_phrases")}
+        replace(
+            row,
+            caption_phrases=2 * row.caption_phrases,
+            foil_phrases=2 * row.foil_phrases,
+        )
         for row in rows
     ]
     assert len(select_rows(twice, BalanceLimits(js=1, cap=7))) == 3 + 2
@@ -165,7 +173,7 @@ def test_no_candidates_give_no_items():
 
 
 def test_sides_of_different_length_are_refused():
-    row = candidate(0, "0", "1") | {"foil_phrases": ["1", "2"]}
+    row = replace(candidate(0, "0", "1"), foil_phrases=["1", "2"])
     with pytest.raises(ValueError, match="toy:0"):
         select_balanced([row], BalanceLimits(js=0), 1)
 
@@ -187,10 +195,10 @@ def test_a_selection_keeps_its_limits_in_any_order_of_rows(swap_list, js, size, 
     limits = BalanceLimits(size=size, js=js)
     selected = select_rows(rows, limits)
     assert len(selected) <= size
-    assert len({row["source_id"] for row in selected}) == len(selected)
+    assert len({row.source_id for row in selected}) == len(selected)
     assert not selected or compute_jensen_shannon(selected) <= js + 1e-9
     shuffled = rng.sample(rows, len(rows))
-    assert select_balanced(shuffled, limits, 3) == {row["item_id"] for row in selected}
+    assert select_balanced(shuffled, limits, 3) == {row.item_id for row in selected}
 
 
 @settings(max_examples=25, deadline=None)
@@ -223,17 +231,11 @@ def script():
 
 @pytest.fixture(scope="module")
 def candidates(shared_data, script):
-    rows = list(
-        map(
-            to_row,
-            read_captions(
-                shared_data / "coco_captions" / "captions_val2017.json", "coco", None
-            ),
-        )
-    )
-    sampled_ids = set(sample([row["source_id"] for row in rows], 600, 5))
+    file = shared_data / "coco_captions" / "captions_val2017.json"
+    rows = list(read_captions(file, "coco", None))
+    sampled_ids = set(sample([row.source_id for row in rows], 600, 5))
     return script.candidates(
-        [row for row in rows if row["source_id"] in sampled_ids], 400, 4, 5
+        [row for row in rows if row.source_id in sampled_ids], 400, 4, 5
     )
 
 
@@ -245,20 +247,20 @@ def test_the_published_distance_is_reached_at_a_tenth_of_the_size(
     count, distance, _ = script.measured(rows, SIZES[instrument], paper_value, 5)
     assert count == SIZES[instrument]
     assert distance <= paper_value
-    images = {row["image"] for row in rows}
+    images = {row.image for row in rows}
     assert len(images) > SIZES[instrument]
-    assert len({row["item_id"] for row in rows}) == len(rows)
+    assert len({row.item_id for row in rows}) == len(rows)
 
 
 def test_relations_come_from_the_captions(candidates):
     assert all(
-        row["caption_phrases"] != row["foil_phrases"] for row in candidates["relations"]
+        row.caption_phrases != row.foil_phrases for row in candidates["relations"]
     )
     counts = {
-        phrase: 0 for row in candidates["relations"] for phrase in row["foil_phrases"]
+        phrase: 0 for row in candidates["relations"] for phrase in row.foil_phrases
     }
     for row in candidates["relations"]:
-        counts[row["foil_phrases"][0]] += 1
+        counts[row.foil_phrases[0]] += 1
     assert max(counts, key=counts.get) in {"of", "on", "in", "with"}
 
 
@@ -268,16 +270,5 @@ def test_relations_come_from_the_captions(candidates):
 def test_candidates_that_are_added_to_the_balanced_ones_keep_the_cap(limits):
     # nothing inserts "a" or removes "b", so that every candidate is added after the circulation,
     # which is empty
-    rows = [
-        {
-            "item_id": f"x:{number}",
-            "instrument": "x",
-            "source": "s",
-            "source_id": str(number),
-            "direction": "d",
-            "caption_phrases": ["a"],
-            "foil_phrases": ["b"],
-        }
-        for number in range(10)
-    ]
+    rows = [candidate(number, "a", "b") for number in range(10)]
     assert len(select_balanced(rows, limits, seed=0)) == 3

@@ -2,7 +2,12 @@ from collections import Counter
 
 from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
 from waltz.benchmark.statistics import count_funnel, find_lost_step
+from waltz.core.schema import FilteredRecord, ReasonCount
 from waltz.filters.pipeline import find_worse_wordings, select_best_captions
+
+
+def record(*arguments, **columns):
+    return FilteredRecord(**row(*arguments, **columns))
 
 
 def row(number, caption="on", foil="in", selected=True, rejected=None):
@@ -35,45 +40,44 @@ def row(number, caption="on", foil="in", selected=True, rejected=None):
 
 
 ROWS = [
-    row(0),
-    row(1),
-    row(2, "in", "on"),
-    row(3, selected=False, rejected="not attested in the captions"),
-    row(4, selected=False, rejected="grammaticality below 0.8"),
-    row(5, selected=False, rejected="no contradiction"),
+    record(0),
+    record(1),
+    record(2, "in", "on"),
+    record(3, selected=False, rejected="not attested in the captions"),
+    record(4, selected=False, rejected="grammaticality below 0.8"),
+    record(5, selected=False, rejected="no contradiction"),
 ]
 
 
 def test_selection_keeps_every_row_with_its_reason():
     rows_after = select_candidates(ROWS, {"js": 0}, 1)
-    assert [entry["item_id"] for entry in rows_after] == [
-        entry["item_id"] for entry in ROWS
-    ]
-    assert Counter(entry["rejected"] for entry in rows_after) == {
+    assert [entry.item_id for entry in rows_after] == [entry.item_id for entry in ROWS]
+    assert Counter(entry.rejected for entry in rows_after) == {
         None: 2,
         NOT_SELECTED: 1,
         "not attested in the captions": 1,
         "grammaticality below 0.8": 1,
         "no contradiction": 1,
     }
-    assert [entry["kept"] for entry in rows_after] == [
-        entry["rejected"] is None for entry in rows_after
+    assert [entry.kept for entry in rows_after] == [
+        entry.rejected is None for entry in rows_after
     ]
 
 
 def test_even_caps_follow_from_the_size():
-    rows = [row(n, "1", "2") for n in range(5)] + [
-        row(n, "2", "1") for n in range(5, 7)
+    rows = [record(n, "1", "2") for n in range(5)] + [
+        record(n, "2", "1") for n in range(5, 7)
     ]
     rows_after = select_candidates(rows, {"size": 4, "cap": "even"}, 1)
-    assert Counter(
-        entry["caption_phrases"][0] for entry in rows_after if entry["kept"]
-    ) == {"1": 2, "2": 2}
+    assert Counter(entry.caption_phrases[0] for entry in rows_after if entry.kept) == {
+        "1": 2,
+        "2": 2,
+    }
 
 
 def test_items_have_votes_or_null():
     rows_after = select_candidates(ROWS, {"js": 0}, 1)
-    selected_ids = [entry["item_id"] for entry in rows_after if entry["kept"]]
+    selected_ids = [entry.item_id for entry in rows_after if entry.kept]
     votes = {
         selected_ids[0]: {
             "votes_caption": 3,
@@ -83,12 +87,12 @@ def test_items_have_votes_or_null():
         }
     }
     voted, unvoted = build_items(rows_after, votes, "people")
-    assert (voted["voter"], voted["votes_caption"], voted["valid"]) == (
+    assert (voted.voter, voted.votes_caption, voted.valid) == (
         "people",
         3,
         True,
     )
-    assert (unvoted["voter"], unvoted["votes_caption"], unvoted["valid"]) == (
+    assert (unvoted.voter, unvoted.votes_caption, unvoted.valid) == (
         None,
         None,
         None,
@@ -97,7 +101,7 @@ def test_items_have_votes_or_null():
 
 def test_the_funnel_of_six_candidates_worked_by_hand():
     rows_after = select_candidates(ROWS, {"js": 0}, 1)
-    selected_ids = [entry["item_id"] for entry in rows_after if entry["kept"]]
+    selected_ids = [entry.item_id for entry in rows_after if entry.kept]
     votes = {
         selected_ids[0]: {
             "votes_caption": 1,
@@ -107,12 +111,12 @@ def test_the_funnel_of_six_candidates_worked_by_hand():
         }
     }
     counts = {
-        entry["step"]: entry
+        entry.step: entry
         for entry in count_funnel(
             "relations", rows_after, build_items(rows_after, votes, "people")
         )
     }
-    assert {step: entry["count"] for step, entry in counts.items()} == {
+    assert {step: entry.count for step, entry in counts.items()} == {
         "candidates": 6,
         "attested": 5,
         "grammatical": 4,
@@ -121,13 +125,11 @@ def test_the_funnel_of_six_candidates_worked_by_hand():
         "balanced": 2,
         "valid": 0,
     }
-    assert counts["attested"]["lost"] == [
-        {"reason": "not attested in the captions", "count": 1}
-    ]
-    assert counts["ranked"]["lost"] == []
-    assert counts["valid"]["lost"] == [
-        {"reason": "nobody voted", "count": 1},
-        {"reason": "too few votes for the caption", "count": 1},
+    assert counts["attested"].lost == [ReasonCount("not attested in the captions", 1)]
+    assert counts["ranked"].lost == []
+    assert counts["valid"].lost == [
+        ReasonCount("nobody voted", 1),
+        ReasonCount("too few votes for the caption", 1),
     ]
 
 

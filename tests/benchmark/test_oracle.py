@@ -2,6 +2,7 @@
 
 import pytest
 
+from stand_ins.records import build_candidates
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.intervals import Resampling
 from waltz.scenes.graph import Action, Cell, Graph, Object
@@ -30,7 +31,7 @@ GRAPHS = [DOGS, RIDER]
 
 def row(number, image, caption, foil, *, grammaticality=None, nli=None, rejected=None):
     entailment, neutral, contradiction = nli or (None, None, None)
-    return {
+    columns = {
         "item_id": str(number),
         "image": image,
         "caption": caption,
@@ -42,6 +43,8 @@ def row(number, image, caption, foil, *, grammaticality=None, nli=None, rejected
         "kept": rejected is None,
         "rejected": rejected,
     }
+    (record,) = build_candidates([columns])
+    return record
 
 
 NO, YES = (0.6, 0.3, 0.1), (0.1, 0.2, 0.7)
@@ -95,18 +98,16 @@ def shares():
         build_candidate_groups(0.5),
         Resampling(50, 0.9, 1),
     )
-    assert {entry["instrument"] for entry in rows} == {"x"}
-    return {(entry["candidates"], entry["metric"]): entry for entry in rows}
+    assert {entry.instrument for entry in rows} == {"x"}
+    return {(entry.candidates, entry.metric): entry for entry in rows}
 
 
 def test_the_oracle_decides_the_texts_of_the_example():
     captions = [
-        decide_truth(find_scene(row["image"], GRAPHS), row["caption"]) for row in ROWS
+        decide_truth(find_scene(row.image, GRAPHS), row.caption) for row in ROWS
     ]
     assert captions == ["true", "false", "true", "true", "true"]
-    foils = [
-        decide_truth(find_scene(row["image"], GRAPHS), row["foil"]) for row in ROWS
-    ]
+    foils = [decide_truth(find_scene(row.image, GRAPHS), row.foil) for row in ROWS]
     assert foils == ["false", "true", "unknown", "false", "true"]
 
 
@@ -124,7 +125,7 @@ def test_shares_before_and_after_each_filter(
     shares, group, members, captions, foils, decided, in_grammar
 ):
     def share(metric):
-        return shares[group, metric]["value"], shares[group, metric]["n"]
+        return shares[group, metric].measure.value, shares[group, metric].measure.n
 
     assert share("captions_true") == pytest.approx(captions)
     assert share("foils_false") == pytest.approx(foils)
@@ -133,11 +134,11 @@ def test_shares_before_and_after_each_filter(
     assert share("foils_in_grammar") == pytest.approx((in_grammar, members))
     for metric in ("captions_true", "foils_false", "foils_in_grammar"):
         entry = shares[group, metric]
-        if entry["n"] == 1:
-            assert (entry["ci_low"], entry["ci_high"]) == (None, None)
+        if entry.measure.n == 1:
+            assert (entry.measure.ci_low, entry.measure.ci_high) == (None, None)
             continue
-        assert 0 <= entry["ci_low"] <= entry["value"] + 1e-9
-        assert entry["value"] - 1e-9 <= entry["ci_high"] <= 100
+        assert 0 <= entry.measure.ci_low <= entry.measure.value + 1e-9
+        assert entry.measure.value - 1e-9 <= entry.measure.ci_high <= 100
 
 
 def test_a_group_without_members_has_a_reason():
@@ -148,9 +149,9 @@ def test_a_group_without_members_has_a_reason():
         build_candidate_groups(None),
         Resampling(5, 0.9, 1),
     )
-    assert {(entry["value"], entry["n"], entry["reason"]) for entry in rows} == {
-        (None, 0, "there is no such candidate")
-    }
+    assert {
+        (entry.measure.value, entry.measure.n, entry.measure.reason) for entry in rows
+    } == {(None, 0, "there is no such candidate")}
 
 
 def test_without_a_threshold_every_scored_candidate_is_grammatical():

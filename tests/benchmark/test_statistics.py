@@ -3,9 +3,11 @@
 import csv
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
+from stand_ins.records import build_items
 from waltz.benchmark.statistics import (
     compute_jensen_shannon,
     compute_validation_statistics,
@@ -22,7 +24,7 @@ CUT = ("instances", "valid", "unanimous", "lexical_items", "js", "js_valid")
 
 
 def item(item_id, caption, foil, votes=(3, 0, 0)):
-    return {
+    columns = {
         "item_id": item_id,
         "image": f"{item_id}.png",
         "caption": f"it is {caption}",
@@ -34,6 +36,8 @@ def item(item_id, caption, foil, votes=(3, 0, 0)):
         "votes_other": votes[2],
         "valid": votes[0] >= 2,
     }
+    (record,) = build_items([columns])
+    return record
 
 
 ITEMS = [
@@ -81,7 +85,7 @@ def test_disjoint_words_have_distance_1_and_equal_words_distance_0():
 
 
 def test_a_data_set_without_votes_has_a_reason():
-    unvoted = [{**item("a", "x", "y"), "valid": None, "votes_caption": None}]
+    unvoted = [replace(item("a", "x", "y"), valid=None, votes_caption=None)]
     measures = compute_validation_statistics("d", unvoted, [], BOOTSTRAP)
     assert measures["valid"].value is None
     assert measures["valid_percent"].reason == "the data set holds no votes"
@@ -89,11 +93,8 @@ def test_a_data_set_without_votes_has_a_reason():
 
 
 def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validation():
-    rows = count_frequencies(ITEMS)
-    counted = {
-        (row["kind"], row["items"], row["side"], row["word"]): row["count"]
-        for row in rows
-    }
+    rows = count_frequencies("d", ITEMS)
+    counted = {(row.kind, row.items, row.side, row.word): row.count for row in rows}
     assert counted["lexical", "all", "caption", "on"] == 2
     assert counted["lexical", "valid", "caption", "on"] == 1
     assert counted["pronoun", "all", "caption", "it"] == 3
@@ -102,23 +103,23 @@ def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validatio
 
 def test_pronouns_of_coreference_are_those_of_the_question():
     text = "his 3.5 m board. a boy leans on that. are both of them in the u.k.?"
-    dialogue = {
-        **item("a", "yes", "no"),
-        "piece": "coreference",
-        "caption": f"{text} yes.",
-        "foil": f"{text} no.",
-    }
+    dialogue = replace(
+        item("a", "yes", "no"),
+        piece="coreference",
+        caption=f"{text} yes.",
+        foil=f"{text} no.",
+    )
     rows = [
         row
-        for row in count_frequencies([dialogue])
-        if row["kind"] == "pronoun" and row["items"] == "all"
+        for row in count_frequencies("d", [dialogue])
+        if row.kind == "pronoun" and row.items == "all"
     ]
-    assert {(row["side"], row["word"], row["count"]) for row in rows} == {
+    assert {(row.side, row.word, row.count) for row in rows} == {
         (side, word, 1) for side in ("caption", "foil") for word in ("both", "them")
     }
-    other = {**dialogue, "piece": "existence"}
+    other = replace(dialogue, piece="existence")
     counted = {
-        row["word"] for row in count_frequencies([other]) if row["kind"] == "pronoun"
+        row.word for row in count_frequencies("d", [other]) if row.kind == "pronoun"
     }
     assert counted == {"both", "them", "his", "that"}
 
@@ -159,7 +160,9 @@ def _read_paper_values():
     ],
 )
 def test_the_release_gives_table_a2(shared_data, instrument, name):
-    rows = read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
+    rows = build_items(
+        read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
+    )
     measures = compute_validation_statistics(instrument, rows, [], BOOTSTRAP)
     for metric in CUT:
         paper_value = _read_paper_values()[instrument, metric]

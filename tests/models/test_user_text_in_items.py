@@ -398,7 +398,7 @@ def test_filters(judges, tmp_path, chosen):
 
 
 def test_blind_judges(judges, tmp_path):
-    items = list(map(to_row, spoil_items("[SEP]")))
+    items = spoil_items("[SEP]")
     scores, contradictions = score_blindly(
         items, judges, tmp_path / "cache.sqlite", lambda _: None
     )
@@ -406,7 +406,7 @@ def test_blind_judges(judges, tmp_path):
         "own", items, scores, contradictions, threshold=70, resampling=RESAMPLING
     )
     # The language model's vocabulary lacks [SEP]; the number of words needs no model.
-    assert {row["judge"]: row["n"] for row in rows} == {
+    assert {row.judge: row.measure.n for row in rows} == {
         "causal LM": 2,
         "GRUEN": 1,
         "masked LM": 1,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from waltz.core.schema import EvaluationRecord, ItemRecord, ProbeRecord
+from waltz.core.schema import EvaluationRecord, FilteredRecord, ItemRecord, ProbeRecord
 from waltz.evaluation.vqa import VqaItem
 
 ITEM: dict[str, Any] = {
@@ -25,6 +25,10 @@ EVALUATION: dict[str, Any] = {"role": "caption", "setting": "alignment"}
 
 def build_items(rows: Iterable[Mapping[str, Any]]) -> list[ItemRecord]:
     return [ItemRecord(**ITEM | row) for row in rows]
+
+
+def build_candidates(rows: Iterable[Mapping[str, Any]]) -> list[FilteredRecord]:
+    return [FilteredRecord(**ITEM | {"caption": "", "foil": ""} | row) for row in rows]
 
 
 def build_probes(rows: Iterable[Mapping[str, Any]]) -> list[ProbeRecord]:

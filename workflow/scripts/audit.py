@@ -2,11 +2,11 @@
 
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job, show_progress
-from waltz.core.schema import AUDIT, BENCHMARK
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import AuditRecord, ItemRecord
 from waltz.filters.pipeline import load_filter_models
 
 params = snakemake.params
@@ -17,16 +17,18 @@ with (
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
     models = load_filter_models(params.models, device)
-    benchmarks = [parquet.read_rows(file, BENCHMARK) for file in snakemake.input.pairs]
+    benchmarks = [
+        list(read_records(file, ItemRecord)) for file in snakemake.input.pairs
+    ]
     items = [item for benchmark in benchmarks for item in benchmark]
     with show_progress(10 * len(items), "text", "audit") as bar:
         scores, contradictions = score_blindly(
             items, models, get_cache_file(snakemake.output.audit), bar.update
         )
-    rows = []
+    records = []
     for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):
         settings = {"threshold": params.threshold, "resampling": resampling}
-        rows += audit_blind_judges(
+        records += audit_blind_judges(
             instrument, benchmark, scores, contradictions, **settings
         )
-    parquet.write_rows(snakemake.output.audit, rows, AUDIT)
+    write_records(snakemake.output.audit, records, AuditRecord)

@@ -3,16 +3,18 @@
 import logging
 
 from waltz.benchmark.items import select_candidates
-from waltz.core.files import parquet
 from waltz.core.job_records import log_job
-from waltz.core.schema import FILTERED
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import FilteredRecord
 
 with log_job(snakemake.log[0]):
-    rows = parquet.read_rows(snakemake.input.filtered, FILTERED)
-    selected = select_candidates(rows, snakemake.params.settings, snakemake.params.seed)
-    parquet.write_rows(snakemake.output.balanced, selected, FILTERED)
+    candidates = list(read_records(snakemake.input.filtered, FilteredRecord))
+    selected = select_candidates(
+        candidates, snakemake.params.settings, snakemake.params.seed
+    )
+    write_records(snakemake.output.balanced, selected, FilteredRecord)
     logging.info(
         "%d of %d candidates are items",
-        sum(row["kept"] for row in selected),
+        sum(candidate.kept for candidate in selected),
         len(selected),
     )

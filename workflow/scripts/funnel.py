@@ -1,20 +1,19 @@
 """Count the candidates of each instrument after each step."""
 
 from waltz.benchmark.statistics import count_funnel
-from waltz.core.files import parquet
 from waltz.core.job_records import log_job
-from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import FilteredRecord, FunnelRecord, ItemRecord
 
 with log_job(snakemake.log[0]):
-    rows = []
+    records = []
     for instrument, candidates_file, items_file in zip(
         snakemake.params.instruments,
         snakemake.input.balanced,
         snakemake.input.pairs,
         strict=True,
     ):
-        candidates = parquet.read_rows(candidates_file, FILTERED)
-        rows += count_funnel(
-            instrument, candidates, parquet.read_rows(items_file, BENCHMARK)
-        )
-    parquet.write_rows(snakemake.output.funnel, rows, FUNNEL)
+        candidates = list(read_records(candidates_file, FilteredRecord))
+        items = list(read_records(items_file, ItemRecord))
+        records += count_funnel(instrument, candidates, items)
+    write_records(snakemake.output.funnel, records, FunnelRecord)

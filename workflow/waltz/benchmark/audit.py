@@ -5,12 +5,11 @@ direction, the texts have a bias that a model can use instead of the image.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from waltz.benchmark.statistics import compute_share
 from waltz.core.intervals import Resampling
+from waltz.core.schema import AuditRecord, PairRecord
 from waltz.core.text_diff import WORD
 from waltz.filters.gruen import score_texts
 from waltz.filters.nli import infer_relations
@@ -33,7 +32,7 @@ Contradictions = Mapping[tuple[str, str], float]
 
 
 def score_blindly(
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[PairRecord],
     models: FilterModels,
     cache_file: Path,
     on_progress: ProgressCallback,
@@ -44,7 +43,7 @@ def score_blindly(
     Texts that spell a control token of a judge's model have no score of that judge.
 
     Args:
-        items: Rows with caption and foil.
+        items: Pairs of caption and foil.
         models: All four models.
         on_progress: Called with the number of texts of each batch, five times in all for each text.
     """
@@ -57,9 +56,7 @@ def score_blindly(
     assert acceptability is not None
     assert nli is not None
     assert causal is not None
-    texts = sorted(
-        {item[text_role] for item in items for text_role in ("caption", "foil")}
-    )
+    texts = sorted({item.caption for item in items} | {item.foil for item in items})
 
     # Each judge reads only the texts that its tokenizers can represent; GRUEN needs both of its
     # models.
@@ -84,10 +81,8 @@ def score_blindly(
     nli_texts = set(select_readable(texts, nli.tokenizer))
     pairs: list[tuple[str, str]] = []
     for item in items:
-        caption = item["caption"]
-        foil = item["foil"]
-        if {caption, foil} <= nli_texts:
-            pairs += [(caption, foil), (foil, caption)]
+        if {item.caption, item.foil} <= nli_texts:
+            pairs += [(item.caption, item.foil), (item.foil, item.caption)]
     inferences = infer_relations(pairs, nli, cache_file, on_progress)
     return scores, {
         pair: inference.contradiction for pair, inference in inferences.items()
@@ -96,27 +91,27 @@ def score_blindly(
 
 def audit_blind_judges(
     instrument: str,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[PairRecord],
     scores: Scores,
     contradictions: Contradictions | None = None,
     *,
     threshold: float,
     resampling: Resampling,
-) -> list[dict[str, Any]]:
+) -> list[AuditRecord]:
     """Compute the pairwise accuracy of each blind judge on the items of one instrument.
 
     Args:
-        items: Rows with caption, foil, image.
+        items: Pairs of caption and foil.
         scores: A text without a score is absent or None, and its item is skipped for that judge.
         contradictions: Probability of contradiction in both directions of each item; the judge
             `nli` prefers the text that contradicts the other text more.
         threshold: Percent above which a judge gets a warning, for captions or for foils.
         resampling: Bootstrap of images.
     Returns:
-        Rows of the audit layout, one for each judge, including `length`, which prefers the shorter
+        A record for each judge, including `length`, which prefers the shorter
         text. Values are in percent; a tie counts one half.
     """
-    rows = []
+    records = []
     for judge, pairs in _list_score_pairs(items, scores, contradictions).items():
         # Each scored item wins (1), ties (0.5) or loses (0); its image is the unit of the
         # bootstrap.
@@ -127,30 +122,27 @@ def audit_blind_judges(
                 continue
             is_tie = caption_score == foil_score
             wins.append(0.5 if is_tie else float(caption_score > foil_score))
-            images.append(item["image"])
+            images.append(item.image)
         # The label seeds the resampling of each judge.
         share = compute_share(
             wins, images, f"{instrument}:blind {judge}", resampling, NO_SCORES
         )
         warning = _describe_bias(judge, share.value, threshold)
-        rows.append(
-            {
-                "instrument": instrument,
-                "judge": judge,
-                **asdict(share),
-                "warning": warning,
-            }
+        records.append(
+            AuditRecord(
+                instrument=instrument, judge=judge, measure=share, warning=warning
+            )
         )
-    return rows
+    return records
 
 
 def _list_score_pairs(
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[PairRecord],
     scores: Scores,
     contradictions: Contradictions | None,
 ) -> dict[str, list[ScorePair]]:
     """Return for each judge the scores of caption and foil, one pair for each item."""
-    texts = [(item["caption"], item["foil"]) for item in items]
+    texts = [(item.caption, item.foil) for item in items]
     pairs: dict[str, list[ScorePair]] = {}
     for judge, values in scores.items():
         pairs[judge] = [

@@ -13,13 +13,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import Any
 
 import numpy as np
 import scipy
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
+from waltz.core.schema import PairRecord
 
 PREFERENCE_WEIGHT = 1e-5
 """Highest weight of the seeded order of candidates; it decides only between selections of the same
@@ -31,7 +31,7 @@ RELATIVE_GAP = 1e-9
 Phrases = tuple[str, ...]
 Swap = tuple[Phrases, Phrases]
 """Phrases that are removed from the caption, and phrases that are inserted in the foil."""
-SourceRow = tuple[Any, Any]
+SourceRow = tuple[str, str | None]
 """Source and id of the source row from which a candidate is made."""
 
 
@@ -72,7 +72,7 @@ class _Candidate:
     rank: int
     instrument: str
     source_row: SourceRow
-    direction: str
+    direction: str | None
     removed: Phrases
     inserted: Phrases
 
@@ -83,13 +83,12 @@ class _Candidate:
 
 
 def select_balanced(
-    rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, seed: int
+    rows: Sequence[PairRecord], limits: BalanceLimits, seed: int
 ) -> set[str]:
     """Select as many candidates as possible within limits, at most one for each source row.
 
     Args:
-        rows: Candidates with item_id, source, source_id, direction, caption_phrases and
-            foil_phrases.
+        rows: The candidates.
         seed: Seed of the order in which equally good candidates are preferred.
     Returns:
         The selected item ids; the same for any order of `rows`.
@@ -116,21 +115,16 @@ def select_balanced(
     return {candidates[index].item_id for index in selected}
 
 
-def _read_candidate(row: Mapping[str, Any], seed: int) -> _Candidate:
-    item_id = str(row["item_id"])
+def _read_candidate(row: PairRecord, seed: int) -> _Candidate:
     return _Candidate(
-        item_id=item_id,
-        rank=rank(item_id, seed),
-        instrument=str(row.get("instrument")),
-        source_row=_get_source_row(row),
-        direction=row["direction"],
-        removed=tuple(row["caption_phrases"]),
-        inserted=tuple(row["foil_phrases"]),
+        item_id=row.item_id,
+        rank=rank(row.item_id, seed),
+        instrument=row.instrument,
+        source_row=(row.source, row.source_id),
+        direction=row.direction,
+        removed=tuple(row.caption_phrases),
+        inserted=tuple(row.foil_phrases),
     )
-
-
-def _get_source_row(row: Mapping[str, Any]) -> SourceRow:
-    return row["source"], row["source_id"]
 
 
 def _add_limits(
@@ -350,18 +344,19 @@ def _compute_g(count: int) -> float:
     return count * log2(count) if count else 0.0  # the limit at 0
 
 
-def find_lowest_cap(rows: Sequence[Mapping[str, Any]], side: str, size: int) -> int:
+def find_lowest_cap(rows: Sequence[PairRecord], text_role: str, size: int) -> int:
     """Return the lowest cap per phrase that still allows an item from each of `size` source rows.
 
     If no cap allows that many, return the number of source rows of the most frequent phrase.
 
     Args:
-        side: `caption` or `foil`, whose phrases the cap limits.
+        text_role: `caption` or `foil`, whose phrases the cap limits.
     """
     rows_by_phrase: dict[str, set[SourceRow]] = defaultdict(set)
     for row in rows:
-        for phrase in row[f"{side}_phrases"]:
-            rows_by_phrase[phrase].add(_get_source_row(row))
+        phrases = row.caption_phrases if text_role == "caption" else row.foil_phrases
+        for phrase in phrases:
+            rows_by_phrase[phrase].add((row.source, row.source_id))
     row_counts = [len(source_rows) for source_rows in rows_by_phrase.values()]
     highest = max(row_counts, default=1)
     for cap in range(1, highest):

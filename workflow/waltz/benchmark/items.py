@@ -4,26 +4,19 @@ filters.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
 from waltz.benchmark.votes import count_votes, read_annotations
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import FilteredRecord, ItemRecord, PairRecord
 from waltz.sources.formats.pairs import read_pairs, read_release
 
 Rows = list[dict[str, Any]]
 
 NOT_SELECTED = "balancing: not chosen"
 """Reason of rejection of a candidate that passed the filters but was not selected by balancing."""
-
-NO_VOTES = {
-    "voter": None,
-    "votes_caption": None,
-    "votes_foil": None,
-    "votes_other": None,
-    "valid": None,
-}
-"""Values of the vote columns for an item on which nobody voted."""
+VOTE_COLUMNS = ("votes_caption", "votes_foil", "votes_other", "valid")
 
 
 def read_items(
@@ -67,7 +60,7 @@ def read_items(
 
 
 def build_balance_limits(
-    settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+    settings: Mapping[str, Any], rows: Sequence[PairRecord]
 ) -> BalanceLimits:
     """Return the limits of the selection that a study sets for one instrument.
 
@@ -85,63 +78,63 @@ def build_balance_limits(
 
 def _compute_cap(
     cap: int | str | None,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[PairRecord],
     text_role: str,
     size: int | None,
 ) -> int | None:
     if not isinstance(cap, str):
         return cap
-    # Without a size, the cap must allow every candidate.
-    # "even".
+    # The cap is "even". Without a size, it must allow every candidate.
     return find_lowest_cap(rows, text_role, len(rows) if size is None else size)
 
 
 def select_candidates(
-    rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], seed: int
-) -> Rows:
+    candidates: Sequence[FilteredRecord], settings: Mapping[str, Any], seed: int
+) -> list[FilteredRecord]:
     """Balance the candidates of one instrument, and mark the candidates that become items.
 
     Args:
-        rows: Rows of the filtered layout.
+        candidates: Candidates after the filters.
         settings: The instrument's entry in the study.
         seed: Seed of the order in which equally good candidates are preferred.
     Returns:
-        All rows; `kept` is true for items, and `rejected` says why any other row is not an item.
+        All candidates; `kept` is true for items, and `rejected` says why any other candidate is not
+        an item.
     """
-    candidates = [row for row in rows if row["kept"]]
+    filtered = [candidate for candidate in candidates if candidate.kept]
     selected_ids = select_balanced(
-        candidates, build_balance_limits(settings, candidates), seed
+        filtered, build_balance_limits(settings, filtered), seed
     )
-    marked_rows = []
-    for row in rows:
-        marked_row = dict(row)
-        if row["kept"] and row["item_id"] not in selected_ids:
-            marked_row["kept"] = False
-            marked_row["rejected"] = NOT_SELECTED
-        marked_rows.append(marked_row)
-    return marked_rows
+    marked = []
+    for candidate in candidates:
+        if candidate.kept and candidate.item_id not in selected_ids:
+            candidate = replace(candidate, kept=False, rejected=NOT_SELECTED)
+        marked.append(candidate)
+    return marked
 
 
 def build_items(
-    rows: Iterable[Mapping[str, Any]],
+    candidates: Iterable[FilteredRecord],
     votes: Mapping[str, Mapping[str, Any]],
     voter: str | None,
-) -> Rows:
-    """Return the items of the selected candidates as rows of the benchmark layout.
+) -> list[ItemRecord]:
+    """Return the items of the selected candidates.
 
     Args:
-        rows: Rows of the filtered layout after balancing.
+        candidates: Candidates after balancing.
         votes: votes_caption, votes_foil, votes_other and valid by item id.
         voter: `people` or `oracle`; None where nobody voted.
     """
     items = []
-    for row in rows:
-        if not row["kept"]:
+    for candidate in candidates:
+        if not candidate.kept:
             continue
-        vote_columns: Mapping[str, Any] = NO_VOTES
-        if row["item_id"] in votes:
-            vote_columns = {**votes[row["item_id"]], "voter": voter}
-        # Only released items have columns of the release; columns of the filters are dropped.
-        values = {**row, **vote_columns, "release": None}
-        items.append({name: values[name] for name in BENCHMARK.schema.names})
+        columns = {
+            field.name: getattr(candidate, field.name) for field in fields(candidate)
+        }
+        if candidate.item_id in votes:
+            item_votes = votes[candidate.item_id]
+            columns |= {name: item_votes[name] for name in VOTE_COLUMNS}
+            columns["voter"] = voter
+        items.append(ItemRecord(**columns))
     return items

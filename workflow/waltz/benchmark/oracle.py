@@ -3,23 +3,21 @@ well-formed foils.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache
-from typing import Any
 
 from waltz.benchmark.statistics import compute_share, has_passed
 from waltz.core.intervals import Resampling
+from waltz.core.schema import FilteredRecord, OracleRecord, ProbeRecord
 from waltz.scenes.graph import Graph
 from waltz.scenes.oracle import decide_truth, is_in_grammar
 
-Row = Mapping[str, Any]
 Hits = Mapping[str, Sequence[tuple[bool, str]]]
 """By metric, one pair for each candidate: whether it is a hit, and its image."""
 
 
 def build_candidate_groups(
     grammaticality: float | None,
-) -> dict[str, Callable[[Row], bool]]:
+) -> dict[str, Callable[[FilteredRecord], bool]]:
     """Return the groups of candidates that the report compares: by name, a predicate that selects
     the candidates.
 
@@ -27,44 +25,46 @@ def build_candidate_groups(
     lowest grammaticality), after all filters, and the items.
     """
 
-    def is_attested(row: Row) -> bool:
-        return has_passed(row, "attested")
+    def is_attested(row: FilteredRecord) -> bool:
+        return has_passed(row.rejected, "attested")
 
-    def is_grammatical(row: Row) -> bool:
-        score = row["grammaticality"]
+    def is_grammatical(row: FilteredRecord) -> bool:
+        score = row.grammaticality
         if score is None or not is_attested(row):
             return False
-        return bool(score >= (grammaticality or 0))
+        return score >= (grammaticality or 0)
 
-    def is_contradiction(row: Row) -> bool:
-        score = row["nli_contradiction"]
-        if score is None or not is_attested(row):
+    def is_contradiction(row: FilteredRecord) -> bool:
+        entailment, neutral = row.nli_entailment, row.nli_neutral
+        score = row.nli_contradiction
+        # The inference model gives all three probabilities, or none.
+        if score is None or entailment is None or neutral is None:
             return False
-        return bool(score > max(row["nli_entailment"], row["nli_neutral"]))
+        return is_attested(row) and score > max(entailment, neutral)
 
     return {
         "attested": is_attested,
         "grammatical": is_grammatical,
         "contradicting": is_contradiction,
-        "filtered": lambda row: has_passed(row, "ranked"),
-        "items": lambda row: bool(row["kept"]),
+        "filtered": lambda row: has_passed(row.rejected, "ranked"),
+        "items": lambda row: row.kept,
     }
 
 
 def compute_oracle_shares(
     instrument: str,
-    rows: Sequence[Row],
+    rows: Sequence[FilteredRecord],
     get_graph: Callable[[str], Graph],
-    groups: Mapping[str, Callable[[Row], bool]],
+    groups: Mapping[str, Callable[[FilteredRecord], bool]],
     resampling: Resampling,
-) -> list[dict[str, Any]]:
+) -> list[OracleRecord]:
     """Compute for each group of candidates how often the oracle confirms captions and foils.
 
     Args:
-        rows: Rows of the filtered layout.
+        rows: Candidates with the scores of their filters.
         groups: Predicates by name; each says which candidates belong to the group.
     Returns:
-        Rows of shares in percent. `captions_true` and `foils_false` are shares of the texts that
+        Shares in percent. `captions_true` and `foils_false` are shares of the texts that
         the oracle decides; `captions_decided`, `foils_decided` and `foils_in_grammar` are shares of
         all. n is the denominator.
     """
@@ -75,11 +75,14 @@ def compute_oracle_shares(
     for group, is_member in groups.items():
         members = [row for row in rows if is_member(row)]
         hits: dict[str, list[tuple[bool, str]]] = {}
+        texts = {
+            "caption": [(row.image, row.caption) for row in members],
+            "foil": [(row.image, row.foil) for row in members],
+        }
         # Truth is measured only among texts that the oracle can decide.
         for text_role, expected in (("caption", "true"), ("foil", "false")):
             verdicts = [
-                (get_verdict(row["image"], row[text_role]), row["image"])
-                for row in members
+                (get_verdict(image, text), image) for image, text in texts[text_role]
             ]
             decided = [
                 (verdict, image) for verdict, image in verdicts if verdict != "unknown"
@@ -91,52 +94,54 @@ def compute_oracle_shares(
                 (verdict == expected, image) for verdict, image in decided
             ]
         hits["foils_in_grammar"] = [
-            (check_grammar(row["foil"]), row["image"]) for row in members
+            (check_grammar(foil), image) for image, foil in texts["foil"]
         ]
-        shares += _build_share_rows(instrument, group, hits, resampling)
+        shares += _build_share_records(instrument, group, hits, resampling)
     return shares
 
 
 def compute_condition_shares(
-    rows: Sequence[Row], get_graph: Callable[[str], Graph], resampling: Resampling
-) -> list[dict[str, Any]]:
+    items: Sequence[ProbeRecord],
+    get_graph: Callable[[str], Graph],
+    resampling: Resampling,
+) -> list[OracleRecord]:
     """Compute how often captions of CV-Probes are true of their images exactly where their
     condition requires it.
 
     Args:
         resampling: Bootstrap of the images with an action.
     Returns:
-        Rows of shares in percent, for each form and condition: `decided` is a share of all items,
+        Shares in percent, for each form and condition: `decided` is a share of all items,
         `as_expected` a share of the items that the oracle decides. n is the denominator.
     """
-    rows_by_condition: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        rows_by_condition.setdefault((row["form"], row["condition"]), []).append(row)
+    items_by_condition: dict[tuple[str, str], list[ProbeRecord]] = {}
+    for item in items:
+        items_by_condition.setdefault((item.form, item.condition), []).append(item)
 
     shares = []
-    for (form, condition), members in rows_by_condition.items():
+    for (form, condition), members in items_by_condition.items():
         decided: list[tuple[bool, str]] = []
         as_expected: list[tuple[bool, str]] = []
-        for row in members:
-            verdict = decide_truth(get_graph(row["image"]), row["caption"])
+        for item in members:
+            verdict = decide_truth(get_graph(item.image), item.caption)
             is_decided = verdict != "unknown"
-            # The group is the image with the action: all rows made from it are resampled together.
-            decided.append((is_decided, row["group"]))
+            # The group is the image with the action: all items made from it are resampled together.
+            decided.append((is_decided, item.group))
             if is_decided:
                 is_true = verdict == "true"
-                as_expected.append((is_true == row["match"], row["group"]))
+                as_expected.append((is_true == item.match, item.group))
         hits = {"decided": decided, "as_expected": as_expected}
-        shares += _build_share_rows(
+        shares += _build_share_records(
             "cv-probes", f"{form} {condition}", hits, resampling
         )
     return shares
 
 
-def _build_share_rows(
+def _build_share_records(
     instrument: str, group: str, hits: Hits, resampling: Resampling
-) -> list[dict[str, Any]]:
-    """Return one row for each metric, with the share of hits in percent and its interval."""
-    rows = []
+) -> list[OracleRecord]:
+    """Return one record for each metric, with the share of hits in percent and its interval."""
+    records = []
     for metric, pairs in hits.items():
         label = f"{instrument}:{group}:{metric}"
         values = [hit for hit, _ in pairs]
@@ -144,15 +149,12 @@ def _build_share_rows(
         share = compute_share(
             values, images, label, resampling, "there is no such candidate"
         )
-        rows.append(
-            {
-                "instrument": instrument,
-                "candidates": group,
-                "metric": metric,
-                **asdict(share),
-            }
+        records.append(
+            OracleRecord(
+                instrument=instrument, candidates=group, metric=metric, measure=share
+            )
         )
-    return rows
+    return records
 
 
 def answer_checks(

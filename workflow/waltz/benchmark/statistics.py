@@ -5,7 +5,6 @@ at each step.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import scipy
 
@@ -13,6 +12,14 @@ from waltz.benchmark.items import NOT_SELECTED
 from waltz.benchmark.votes import compute_alpha
 from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.measure import Measure
+from waltz.core.schema import (
+    FilteredRecord,
+    FrequencyRecord,
+    FunnelRecord,
+    ItemRecord,
+    PairRecord,
+    ReasonCount,
+)
 from waltz.filters.pipeline import (
     NO_CONTRADICTION,
     READS_WORSE,
@@ -20,8 +27,6 @@ from waltz.filters.pipeline import (
     WORDED_WORSE,
 )
 from waltz.foils import coreference
-
-Row = Mapping[str, Any]
 
 PRONOUNS = frozenset(
     (
@@ -67,7 +72,7 @@ NOT_VALID = "too few votes for the caption"
 
 def compute_validation_statistics(
     dataset: str,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[ItemRecord],
     annotations: Sequence[Mapping[str, str]],
     resampling: Resampling,
 ) -> dict[str, Measure]:
@@ -79,12 +84,12 @@ def compute_validation_statistics(
         By metric: counts as numbers, shares in percent, Jensen-Shannon distances and alpha as
         ratios.
     """
-    voted_items = [item for item in items if item["valid"] is not None]
-    valid_items = [item for item in voted_items if item["valid"]]
+    voted_items = [item for item in items if item.valid is not None]
+    valid_items = [item for item in voted_items if item.valid]
     # A lexical item of the thesis is a phrase that is exchanged between caption and foil.
     lexical_items: set[str] = set()
     for item in items:
-        lexical_items.update(item["caption_phrases"], item["foil_phrases"])
+        lexical_items.update(item.caption_phrases, item.foil_phrases)
 
     js_valid = Measure(None, 0, reason=NO_VALID)
     if valid_items:
@@ -97,9 +102,9 @@ def compute_validation_statistics(
     }
 
     # Shares of the items that were voted on: the count, and the percentage with an interval.
-    images = [item["image"] for item in voted_items]
+    images = [item.image for item in voted_items]
     hits_by_metric = {
-        "valid": [item["valid"] for item in voted_items],
+        "valid": [bool(item.valid) for item in voted_items],
         "unanimous": [_is_unanimous(item) for item in voted_items],
     }
     for metric, hits in hits_by_metric.items():
@@ -108,17 +113,16 @@ def compute_validation_statistics(
         measures[f"{metric}_percent"] = share
 
     # Alpha of all items, and of the items that the votes found valid.
-    valid_ids = {item["item_id"] for item in valid_items}
+    valid_ids = {item.item_id for item in valid_items}
     valid_annotations = [row for row in annotations if row["item_id"] in valid_ids]
     measures["alpha"] = _measure_alpha(annotations)
     measures["alpha_valid"] = _measure_alpha(valid_annotations)
     return measures
 
 
-def _is_unanimous(item: Row) -> bool:
-    """Return True where an item has votes and all of them are for its caption."""
-    has_vote = bool(item["votes_caption"] > 0)
-    return has_vote and not item["votes_foil"] and not item["votes_other"]
+def _is_unanimous(item: ItemRecord) -> bool:
+    """Return whether an item has votes and all of them are for its caption."""
+    return bool(item.votes_caption) and not (item.votes_foil or item.votes_other)
 
 
 def compute_share(
@@ -141,14 +145,13 @@ def compute_share(
     return compute_mean([100.0 * hit for hit in hits], images, label, resampling)
 
 
-def compute_jensen_shannon(items: Sequence[Mapping[str, Any]]) -> float:
+def compute_jensen_shannon(items: Sequence[PairRecord]) -> float:
     """Compute the Jensen-Shannon distance between the lexical items of captions and of foils.
 
     The distance is the square root of the divergence in base 2, as in the thesis: 0 where captions
     and foils use each lexical item equally often, 1 where they share none.
     """
-    caption = _count_phrases(items, "caption")
-    foil = _count_phrases(items, "foil")
+    caption, foil = _count_phrases(items)
     if caption == foil:
         return 0.0
     # Both vectors count the same phrases in the same order; scipy divides them by their sums.
@@ -160,56 +163,55 @@ def compute_jensen_shannon(items: Sequence[Mapping[str, Any]]) -> float:
     )
 
 
-def _count_phrases(items: Sequence[Row], text_role: str) -> Counter[str]:
-    """Return the number of times that each phrase is exchanged in the captions, or in the foils."""
-    counts: Counter[str] = Counter()
+def _count_phrases(items: Sequence[PairRecord]) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of times that each phrase is exchanged in the captions, and in the foils."""
+    caption: Counter[str] = Counter()
+    foil: Counter[str] = Counter()
     for item in items:
-        counts.update(item[f"{text_role}_phrases"])
-    return counts
+        caption.update(item.caption_phrases)
+        foil.update(item.foil_phrases)
+    return caption, foil
 
 
-def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def count_frequencies(
+    dataset: str, items: Sequence[ItemRecord]
+) -> list[FrequencyRecord]:
     """Count each lexical item and each pronoun in captions and foils, of all items and of the valid
     items.
 
     In the piece coreference a text is "caption. question? answer.", and only the pronouns of its
     question count: each question must have a pronoun, and figure A.1 shows their frequencies
     (thesis A.1.6).
-
-    Returns:
-        Rows of kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`),
-        word and count.
     """
     # The figures compare the frequencies before and after validation.
-    subsets = {"all": items, "valid": [item for item in items if item["valid"]]}
-    rows = []
+    subsets = {"all": items, "valid": [item for item in items if item.valid]}
+    records = []
     for subset_name, subset in subsets.items():
+        phrases = dict(zip(("caption", "foil"), _count_phrases(subset), strict=True))
         for text_role in ("caption", "foil"):
             pronouns: Counter[str] = Counter()
             for item in subset:
-                pronouns.update(_list_pronouns(item, text_role))
-            counts_by_kind = {
-                "lexical": _count_phrases(subset, text_role),
-                "pronoun": pronouns,
-            }
+                text = item.caption if text_role == "caption" else item.foil
+                pronouns.update(_list_pronouns(text, item.piece))
+            counts_by_kind = {"lexical": phrases[text_role], "pronoun": pronouns}
             for kind, counts in counts_by_kind.items():
                 for word, count in sorted(counts.items()):
-                    rows.append(
-                        {
-                            "kind": kind,
-                            "items": subset_name,
-                            "side": text_role,
-                            "word": word,
-                            "count": count,
-                        }
+                    records.append(
+                        FrequencyRecord(
+                            dataset=dataset,
+                            kind=kind,
+                            items=subset_name,
+                            side=text_role,
+                            word=word,
+                            count=count,
+                        )
                     )
-    return rows
+    return records
 
 
-def _list_pronouns(item: Row, text_role: str) -> list[str]:
+def _list_pronouns(text: str, piece: str) -> list[str]:
     """Return the pronouns of a text; for the piece coreference the pronouns of its question."""
-    text = item[text_role]
-    if item.get("piece") == "coreference":
+    if piece == "coreference":
         text = coreference.find_question(text) or text
     return [word for word in LETTERS.findall(text.lower()) if word in PRONOUNS]
 
@@ -234,52 +236,55 @@ def find_lost_step(rejected: str | None) -> str | None:
     return STEP_BY_REASON.get(rejected, "attested")
 
 
-def has_passed(row: Row, step: str) -> bool:
-    """Return True where a candidate passed a step, whatever happened to it later."""
-    lost_step = find_lost_step(row["rejected"])
-    return lost_step is None or SELECTION_STEPS.index(
-        lost_step
-    ) > SELECTION_STEPS.index(step)
+def has_passed(rejected: str | None, step: str) -> bool:
+    """Return whether a candidate passed a step, whatever happened to it later.
+
+    Args:
+        rejected: Reason of rejection of the candidate; None for an item.
+    """
+    lost_step = find_lost_step(rejected)
+    if lost_step is None:
+        return True
+    return SELECTION_STEPS.index(lost_step) > SELECTION_STEPS.index(step)
 
 
 def count_funnel(
-    instrument: str, rows: Sequence[Row], items: Sequence[Row]
-) -> list[dict[str, Any]]:
-    """Count the candidates after each step, as rows of the funnel layout in the order of `STEPS`.
+    instrument: str,
+    candidates: Sequence[FilteredRecord],
+    items: Sequence[ItemRecord],
+) -> list[FunnelRecord]:
+    """Count the candidates after each step, in the order of `STEPS`.
 
     The column `lost` counts the reasons of rejection at the step, the most frequent first.
 
     Args:
-        rows: Rows of the filtered layout after balancing.
-        items: Rows of the benchmark layout, with the votes.
+        candidates: All candidates after balancing.
+        items: The items with their votes.
     """
-    funnel_rows = [_build_step(instrument, "candidates", len(rows), [])]
+    records = [_build_step(instrument, "candidates", len(candidates), [])]
+    rejections = [candidate.rejected for candidate in candidates]
     for step in SELECTION_STEPS:
         # A candidate has passed a step where it was lost later, or never.
-        n_passed = sum(has_passed(row, step) for row in rows)
-        reasons = [
-            row["rejected"] for row in rows if find_lost_step(row["rejected"]) == step
-        ]
-        funnel_rows.append(_build_step(instrument, step, n_passed, reasons))
+        n_passed = sum(has_passed(rejected, step) for rejected in rejections)
+        reasons = []
+        for rejected in rejections:
+            if rejected is not None and find_lost_step(rejected) == step:
+                reasons.append(rejected)
+        records.append(_build_step(instrument, step, n_passed, reasons))
 
     # The last step is the validation by people, on the items.
-    invalid_items = [item for item in items if not item["valid"]]
-    reasons = [
-        NOT_VOTED if item["valid"] is None else NOT_VALID for item in invalid_items
-    ]
-    funnel_rows.append(
-        _build_step(instrument, "valid", len(items) - len(invalid_items), reasons)
-    )
-    return funnel_rows
+    validity = Counter(item.valid for item in items)
+    reasons = [NOT_VOTED] * validity[None] + [NOT_VALID] * validity[False]
+    records.append(_build_step(instrument, "valid", validity[True], reasons))
+    return records
 
 
 def _build_step(
     instrument: str, step: str, count: int, reasons: Sequence[str]
-) -> dict[str, Any]:
+) -> FunnelRecord:
+    # The most frequent reason first, equally frequent ones by their letters.
     lost = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
-    return {
-        "instrument": instrument,
-        "step": step,
-        "count": count,
-        "lost": [{"reason": reason, "count": number} for reason, number in lost],
-    }
+    reason_counts = [ReasonCount(reason, number) for reason, number in lost]
+    return FunnelRecord(
+        instrument=instrument, step=step, count=count, lost=reason_counts
+    )
