@@ -17,8 +17,8 @@ from waltz.consistency.recorded_tests import (
 )
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import write_records
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, ConsistencyRecord
+from waltz.core.records import to_row, write_records
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY
 from waltz.sources.readers import read_source
 
 MODEL = {"name": "mine", "weights": ""}
@@ -48,8 +48,8 @@ def import_lines(tmp_path, *lines):
     (result,) = import_attributions(
         write_source(tmp_path, *lines), MODEL, ["task"], ["published"]
     )
-    parquet.build_table(result.tables["rows"], CC_SHAP)
-    parquet.build_table(result.tables["contributions"], ATTRIBUTION)
+    parquet.build_table(list(map(to_row, result.tables["rows"])), CC_SHAP)
+    parquet.build_table(list(map(to_row, result.tables["contributions"])), ATTRIBUTION)
     return result
 
 
@@ -70,10 +70,10 @@ def test_cc_shap_of_ratios_is_their_cosine_and_the_runs_own_is_compared(tmp_path
     result = import_lines(tmp_path, answer, explanation)
     (row,) = result.tables["rows"]
     expected = 1 - cosine(ANSWER, EXPLANATION)
-    assert row["value"] == pytest.approx(expected, abs=1e-12)
-    assert (row["kind"], row["answer"], row["explanation"]) == ("cot", "A", "because")
+    assert row.value == pytest.approx(expected, abs=1e-12)
+    assert (row.kind, row.answer, row.explanation) == ("cot", "A", "because")
     assert result.facts["largest_difference"] == pytest.approx(abs(expected + 0.5))
-    assert row["correlation"] == pytest.approx(np.corrcoef(ANSWER, EXPLANATION)[0, 1])
+    assert row.correlation == pytest.approx(np.corrcoef(ANSWER, EXPLANATION)[0, 1])
 
 
 def test_attributions_keep_the_players_before_the_suffix_with_their_places_in_the_prompt(
@@ -84,12 +84,12 @@ def test_attributions_keep_the_players_before_the_suffix_with_their_places_in_th
         for output in ("answer", "explanation")
     ]
     rows = import_lines(tmp_path, *sides).tables["contributions"]
-    assert [row["setting"] for row in rows] == ["cot:answer", "cot:explanation"]
+    assert [row.setting for row in rows] == ["cot:answer", "cot:explanation"]
     row = rows[0]
-    assert row["explained"] == CONTRIBUTION_RATIO
-    assert row["tokens"] == RATIOS["tokens"][:-1]
-    assert [value for (value,) in row["phi"]] == ANSWER
-    words = [row["text"][span["start"] : span["end"]] for span in row["spans"]]
+    assert row.explained == CONTRIBUTION_RATIO
+    assert row.tokens == RATIOS["tokens"][:-1]
+    assert [value for (value,) in row.phi] == ANSWER
+    words = [row.text[span.start : span.end] for span in row.spans]
     assert words == ["[", "INST", "]", "Is", "it", "?"]
 
 
@@ -127,9 +127,9 @@ def test_shapley_values_are_compared_by_the_rules_of_the_profile(tmp_path):
     }
     (row,) = import_lines(tmp_path, answer, explanation).tables["rows"]
     ratios = [25.0, -50.0, 25.0], [(25 + 50) / 2, 75 / 2, -50 / 2]
-    assert row["ratios_answer"] == pytest.approx(ratios[0])
-    assert row["ratios_explanation"] == pytest.approx(ratios[1])
-    assert row["value"] == pytest.approx(1 - cosine(*ratios))
+    assert row.ratios_answer == pytest.approx(ratios[0])
+    assert row.ratios_explanation == pytest.approx(ratios[1])
+    assert row.value == pytest.approx(1 - cosine(*ratios))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_cannot_be_compared_has_a_reason(changes, reason, tmp_path):
         {**RATIOS, "output": "explanation", **changes},
     ]
     (row,) = import_lines(tmp_path, *sides).tables["rows"]
-    assert (row["value"], row["reason"]) == (None, reason)
+    assert (row.value, row.reason) == (None, reason)
 
 
 def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
@@ -181,12 +181,12 @@ def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
         write_source(tmp_path, *lines), MODEL, ["task"], ["published"]
     )
     rows = result.tables["rows"]
-    parquet.build_table(rows, CONSISTENCY)
+    parquet.build_table(list(map(to_row, rows)), CONSISTENCY)
     assert result.facts["without_verdict"] == 1
-    assert rows[0]["text"] == "Is it?"
-    assert rows[0]["exchanges"][0]["reply"] == "g"
+    assert rows[0].text == "Is it?"
+    assert rows[0].exchanges[0].reply == "g"
     metrics = build_metric_records(
-        {("mine", "task"): ConsistencyRows([ConsistencyRecord(**row) for row in rows])},
+        {("mine", "task"): ConsistencyRows(rows)},
         Resampling(100, 0.9, 1),
     )
     values = {metric.metric: metric.measure.value for metric in metrics}
@@ -216,9 +216,7 @@ def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path
         assert result.facts["recorded_values"] == 200
         assert result.facts["largest_difference"] < 0.006
         for kind in ("post-hoc", "cot"):
-            values = [
-                row["value"] for row in result.tables["rows"] if row["kind"] == kind
-            ]
+            values = [row.value for row in result.tables["rows"] if row.kind == kind]
             means[result.dataset.name, kind] = np.mean(values)
     published = {("comve", "post-hoc"): 0.106, ("comve", "cot"): 0.137}
     published |= {("e-snli", "post-hoc"): 0.176, ("e-snli", "cot"): 0.176}

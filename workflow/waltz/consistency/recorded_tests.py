@@ -1,37 +1,44 @@
-"""Test verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP is
+"""Test verdicts and attributions of recorded runs as records of stage consistency; CC-SHAP is
 computed again.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import Estimate, to_null
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.t_shap import CONTRIBUTION_RATIO
 from waltz.consistency.cc_shap.measure import (
-    Companions,
     SharedEstimate,
     compute_cc_shap,
     compute_companions,
     compute_cosine,
     find_shared_players,
-    list_companions,
 )
+from waltz.consistency.cc_shap.rows import add_cc_shap
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.records import from_row
+from waltz.core.schema import (
+    AttributionRecord,
+    CcShapRecord,
+    ConsistencyRecord,
+    StoredExchange,
+    StoredSpan,
+)
 from waltz.core.text_diff import Span
 from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import get_fidelity
 from waltz.sources.formats.recorded_runs import RATIO
 from waltz.sources.recorded import read_records
+from waltz.sources.records import RecordedRecord
 
-Row = Mapping[str, Any]
 OUTPUTS = ("answer", "explanation")
 
 
@@ -41,8 +48,8 @@ def import_tests(
     datasets: Iterable[str],
     profiles: Sequence[str],
 ) -> Iterator[DatasetResult]:
-    """Yield the test verdicts of a recorded model on each data set, as rows of the layout
-    `CONSISTENCY`, under `rows`.
+    """Yield the test verdicts of a recorded model on each data set, as `ConsistencyRecord`s
+    under `rows`.
 
     Args:
         file: File with the rows of recorded runs.
@@ -62,22 +69,19 @@ def import_tests(
             if row["record"] == "answer":
                 key = row["item_id"], row["profile"], row["seed"], row["kind"]
                 correct[key] = build_answer_record(row).correct
-        rows = []
+        verdicts = []
         for row in records.rows:
             if row["record"] == "test":
-                key = (
-                    row["item_id"],
-                    row["profile"],
-                    row["seed"],
-                    SETTING_OF_TEST[row["test"]],
-                )
-                rows.append(build_test_row(row, correct.get(key)))
-        facts = {
-            **records.facts,
-            "without_verdict": sum(row["verdict"] is None for row in rows),
-        }
+                test = from_row(row, RecordedRecord)
+                setting = SETTING_OF_TEST[str(test.test)]
+                key = (test.item_id, test.profile, test.seed, setting)
+                verdicts.append(build_test_record(test, correct.get(key)))
+        missing = sum(record.verdict is None for record in verdicts)
         yield DatasetResult(
-            DatasetFiles(dataset, str(file)), {"rows": rows}, records.read, facts
+            DatasetFiles(dataset, str(file)),
+            {"rows": verdicts},
+            records.read,
+            {**records.facts, "without_verdict": missing},
         )
 
 
@@ -99,28 +103,33 @@ def import_attributions(
     ):
         # The attributions of an answer and of its explanation are two records, which are joined to
         # a pair.
-        pairs: dict[tuple[object, ...], dict[str, Row]] = {}
+        pairs: dict[tuple[object, ...], dict[str, RecordedRecord]] = {}
         for row in records.rows:
-            key = tuple(
-                row[name] for name in ("item_id", "profile", "setting", "kind", "seed")
+            output = from_row(row, RecordedRecord)
+            key = (
+                output.item_id,
+                output.profile,
+                output.setting,
+                output.kind,
+                output.seed,
             )
-            pairs.setdefault(key, {})[row["output"]] = row
+            pairs.setdefault(key, {})[str(output.output)] = output
         first_seed = min(records.facts["seeds"], default=0)
         rows, contributions, differences = [], [], []
         for pair in pairs.values():
-            row = build_cc_shap_row(pair)
-            rows.append(row)
-            recorded = next(iter(pair.values()))["cc_shap"]
-            if row["value"] is not None and recorded is not None:
-                differences.append(abs(row["value"] - recorded))
+            record = build_cc_shap_record(pair)
+            rows.append(record)
+            recorded = next(iter(pair.values())).cc_shap
+            if record.value is not None and recorded is not None:
+                differences.append(abs(record.value - recorded))
             # As in our runs, attributions are stored for the first seed.
-            if len(pair) == len(OUTPUTS) and row["seed"] == first_seed:
+            if len(pair) == len(OUTPUTS) and record.seed == first_seed:
                 contributions += [
-                    build_attribution_row(pair[output]) for output in OUTPUTS
+                    build_attribution_record(pair[output]) for output in OUTPUTS
                 ]
         facts = {
             **records.facts,
-            "rows_without_value": sum(row["value"] is None for row in rows),
+            "rows_without_value": sum(record.value is None for record in rows),
             "recorded_values": len(differences),
             "largest_difference": max(differences, default=None),
         }
@@ -130,216 +139,172 @@ def import_attributions(
         )
 
 
-def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
-    """Convert one recorded verdict to a row of the layout `CONSISTENCY`.
+def build_test_record(test: RecordedRecord, correct: bool | None) -> ConsistencyRecord:
+    """Convert one recorded verdict to a record of stage consistency.
 
     Args:
         correct: Whether the answer that the test starts from is right; None if it is not recorded.
     """
-    columns = (
-        "item_id",
-        "profile",
-        "setting",
-        "test",
-        "seed",
-        "image",
-        "verdict",
-        "answer",
-        "edited_answer",
-    )
-    texts = (
-        "reason",
-        "explanation",
-        "edited_input",
-        "edited_explanation",
-        "inserted",
-        "flipped",
-    )
     exchanges = []
-    if record["prompt"] is not None and record["generation"] is not None:
-        inputs = json.dumps({"prompt": record["prompt"]}, ensure_ascii=False)
-        exchanges = [
-            {
-                "kind": "recorded",
-                "seed": record["seed"],
-                "given": inputs,
-                "reply": record["generation"],
-            }
-        ]
-    return {
-        **{name: record[name] for name in (*columns, *texts)},
-        "text": record["input"] or "",
-        "score": None if record["verdict"] is None else float(record["verdict"]),
-        "correct": correct,
-        "exchanges": exchanges,
-        "error": None,
-    }
+    if test.prompt is not None and test.generation is not None:
+        inputs = json.dumps({"prompt": test.prompt}, ensure_ascii=False)
+        exchanges = [StoredExchange("recorded", test.seed, inputs, test.generation)]
+    return ConsistencyRecord(
+        item_id=test.item_id,
+        profile=test.profile,
+        setting=test.setting,
+        test=str(test.test),
+        seed=test.seed,
+        image=test.image,
+        text=test.input or "",
+        verdict=test.verdict,
+        score=None if test.verdict is None else float(test.verdict),
+        answer=test.answer,
+        edited_answer=test.edited_answer,
+        reason=test.reason,
+        explanation=test.explanation,
+        edited_input=test.edited_input,
+        edited_explanation=test.edited_explanation,
+        inserted=test.inserted,
+        flipped=test.flipped,
+        correct=correct,
+        exchanges=exchanges,
+    )
 
 
-def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
-    """Compute CC-SHAP from the recorded attributions of an answer and its explanation: a row of the
-    layout `CC_SHAP`.
+def build_cc_shap_record(pair: Mapping[str, RecordedRecord]) -> CcShapRecord:
+    """Compute CC-SHAP from the recorded attributions of an answer and its explanation.
 
     Recorded ratios are compared as they are. From recorded Shapley values the ratios of the profile
     are computed first.
 
     Args:
-        pair: Rows of the layout `RECORDED` by output, `answer` and `explanation`.
+        pair: The recorded attributions by output, `answer` and `explanation`.
     """
     # Columns that a run does not record stay null.
     first = next(iter(pair.values()))
-    row: dict[str, Any] = {
-        **{
-            name: first[name]
-            for name in ("item_id", "profile", "setting", "kind", "seed", "image")
-        },
-        **dict.fromkeys(
-            ("value", "standard_error", "with_weak", "weak_answer", "weak_explanation")
-        ),
-        **dict.fromkeys(field.name for field in fields(Companions)),
-        **dict.fromkeys(
-            ("ratios_answer", "ratios_explanation", "evaluated", "reason", "error")
-        ),
-        **dict.fromkeys(
-            (
-                "t_shap_answer",
-                "t_shap_answer_se",
-                "t_shap_explanation",
-                "t_shap_explanation_se",
-            )
-        ),
-        "answer": first["label"],
-        "explanation": None,
-    }
-    missing = [name for name in OUTPUTS if name not in pair]
-    if missing:
-        return row | {
-            "reason": f"the run has no usable attribution of the {missing[0]}"
-        }
-    answer, explanation = (pair[name] for name in OUTPUTS)
-    row |= {f"t_shap_{name}": pair[name]["t_shap"] for name in OUTPUTS}
-    row |= {
-        "answer": answer["generation"] or answer["label"],
-        "explanation": explanation["generation"],
-    }
-    if answer["unit"] != explanation["unit"] or answer["grid"] != explanation["grid"]:
-        return row | {
-            "reason": "answer and explanation have different units or grids of patches"
-        }
+    record = CcShapRecord(
+        item_id=first.item_id,
+        profile=first.profile,
+        setting=first.setting,
+        kind=str(first.kind),
+        seed=first.seed,
+        image=first.image,
+        answer=first.label,
+    )
+    for name in OUTPUTS:
+        if name not in pair:
+            reason = f"the run has no usable attribution of the {name}"
+            return replace(record, reason=reason)
+    answer, explanation = pair["answer"], pair["explanation"]
+    record = replace(
+        record,
+        t_shap_answer=answer.t_shap,
+        t_shap_explanation=explanation.t_shap,
+        answer=answer.generation or answer.label,
+        explanation=explanation.generation,
+    )
+    if answer.unit != explanation.unit or answer.grid != explanation.grid:
+        reason = "answer and explanation have different units or grids of patches"
+        return replace(record, reason=reason)
     # Recorded ratios are already taken over the shared players.
-    if answer["unit"] == RATIO:
-        return row | _compare_ratios(_list_ratios(answer), _list_ratios(explanation))
+    if answer.unit == RATIO:
+        return _compare_ratios(record, _list_ratios(answer), _list_ratios(explanation))
     try:
-        return row | _compare_shapley_values(answer, explanation)
+        return _compare_shapley_values(record, answer, explanation)
     except UserError as error:
-        return row | {"reason": str(error)}
+        return replace(record, reason=str(error))
 
 
-def _list_ratios(record: Row) -> np.ndarray:
-    """Return the mean ratios over outputs of the players before the query suffix, text first: shape
-    (players,).
+def _list_values(output: RecordedRecord, n_text: int) -> np.ndarray:
+    """Return the recorded values of the first text players, then of the patches: float64 of shape
+    (players, outputs).
     """
-    text_values = record["values"][: len(record["tokens"]) - record["suffix"]]
-    # (players, outputs)
-    values = np.array([*text_values, *(record["patches"] or [])], dtype=np.float64)
-    ratios: np.ndarray = values.mean(axis=1)
+    text_values = list(output.values or [])[:n_text]
+    return np.array([*text_values, *(output.patches or [])], dtype=np.float64)
+
+
+def _list_ratios(output: RecordedRecord) -> np.ndarray:
+    """Return the mean ratios over outputs of the players before the query suffix, text first:
+    float64 of shape (players,).
+    """
+    n_text = len(output.tokens or []) - (output.suffix or 0)
+    ratios: np.ndarray = _list_values(output, n_text).mean(axis=1)
     return ratios
 
 
-def _compare_ratios(answer: np.ndarray, explanation: np.ndarray) -> dict[str, Any]:
-    """Return the columns of CC-SHAP for two recorded vectors of ratios, or the reason why there is
-    no value.
+def _compare_ratios(
+    record: CcShapRecord, answer: np.ndarray, explanation: np.ndarray
+) -> CcShapRecord:
+    """Return the record with CC-SHAP of two recorded vectors of ratios, or with the reason why
+    there is no value.
     """
-    columns: dict[str, Any] = {
-        "ratios_answer": answer.tolist(),
-        "ratios_explanation": explanation.tolist(),
-    }
+    record = replace(
+        record, ratios_answer=answer.tolist(), ratios_explanation=explanation.tolist()
+    )
     if len(answer) != len(explanation):
         reason = f"{len(answer)} ratios of the answer, {len(explanation)} of the explanation cannot be compared"
-        return {**columns, "reason": reason}
+        return replace(record, reason=reason)
     value = float(compute_cosine(answer, explanation))
     if np.isnan(value):
-        return {**columns, "reason": "all ratios of one side are 0"}
-    return {
-        **columns,
-        "value": value,
-        "with_weak": value,
-        **vars(compute_companions(answer, explanation)),
-    }
+        return replace(record, reason="all ratios of one side are 0")
+    # The other comparisons of the ratios are columns of the record too.
+    companions = vars(compute_companions(answer, explanation))
+    return replace(record, value=value, with_weak=value, **companions)
 
 
-def _compare_shapley_values(answer: Row, explanation: Row) -> dict[str, Any]:
-    """Return the columns of CC-SHAP for the recorded Shapley values of two prompts."""
-    fidelity = get_fidelity(answer["profile"])
+def _compare_shapley_values(
+    record: CcShapRecord, answer: RecordedRecord, explanation: RecordedRecord
+) -> CcShapRecord:
+    """Return the record with CC-SHAP of the recorded Shapley values of two prompts."""
+    fidelity = get_fidelity(answer.profile)
     shared = find_shared_players(
-        answer["tokens"],
-        explanation["tokens"],
-        (answer["suffix"], explanation["suffix"]),
+        answer.tokens or [],
+        explanation.tokens or [],
+        (answer.suffix or 0, explanation.suffix or 0),
         fidelity,
-        patches=(answer["grid"] or 0) ** 2,
+        patches=(answer.grid or 0) ** 2,
     )
     estimates = []
-    for record, players in zip((answer, explanation), shared, strict=True):
-        # (players, outputs)
-        phi = np.array(
-            [*record["values"], *(record["patches"] or [])], dtype=np.float64
-        )
+    for output, players in zip((answer, explanation), shared, strict=True):
+        phi = _list_values(output, len(output.values or []))
         # A run does not record the values of the empty and of the full coalition, which CC-SHAP
         # does not need.
         unknown = np.full(phi.shape[1], np.nan)
         estimates.append(SharedEstimate(Estimate(phi, unknown, unknown, 0), players))
     cc_shap = compute_cc_shap(estimates[0], estimates[1], fidelity)
-    return {
-        "value": cc_shap.value,
-        **list_companions(cc_shap),
-        "with_weak": cc_shap.with_weak,
-        "weak_answer": cc_shap.weak_answer,
-        "weak_explanation": cc_shap.weak_explanation,
-        "ratios_answer": [to_null(ratio) for ratio in cc_shap.ratios_answer],
-        "ratios_explanation": [to_null(ratio) for ratio in cc_shap.ratios_explanation],
-        "reason": None if cc_shap.value is not None else cc_shap.reason,
-    }
+    record = add_cc_shap(record, cc_shap)
+    # CC-SHAP of a run has no standard error, whose reason is not of interest.
+    return replace(record, reason=cc_shap.reason if cc_shap.value is None else None)
 
 
-def build_attribution_row(record: Row) -> dict[str, Any]:
-    """Convert one recorded attribution to a row of the attribution layout.
+def build_attribution_record(output: RecordedRecord) -> AttributionRecord:
+    """Convert one recorded attribution to a record of an attribution.
 
     Ratios are recorded for the players before the query suffix only, so that the tokens of the
     suffix are dropped.
     """
-    is_ratio = record["unit"] == RATIO
-    n_text = len(record["tokens"])
+    is_ratio = output.unit == RATIO
+    tokens = list(output.tokens or [])
     if is_ratio:
-        n_text -= record["suffix"]
-    tokens, text = record["tokens"][:n_text], record["prompt"] or record["input"] or ""
-    unmeasured = (
-        "score",
-        "base_value",
-        "value",
-        "t_shap_se",
-        "estimator",
-        "requested",
-        "evaluated",
-        "residual",
+        tokens = tokens[: len(tokens) - (output.suffix or 0)]
+    text = output.prompt or output.input or ""
+    return AttributionRecord(
+        item_id=output.item_id,
+        role="caption" if output.setting == "pairwise" else ANSWER,
+        profile=output.profile,
+        setting=f"{output.kind}:{output.output}",
+        image=output.image,
+        text=text,
+        explained=CONTRIBUTION_RATIO if is_ratio else "recorded",
+        tokens=tokens,
+        spans=[StoredSpan(**span) for span in locate_tokens(text, tokens)],
+        grid=output.grid or 0,
+        phi=_list_values(output, len(tokens)).tolist(),
+        t_shap=output.t_shap,
+        reason=None if output.t_shap is not None else "the run has no T-SHAP",
+        seed=output.seed,
     )
-    return {
-        "item_id": record["item_id"],
-        "role": "caption" if record["setting"] == "pairwise" else ANSWER,
-        "profile": record["profile"],
-        "setting": f"{record['kind']}:{record['output']}",
-        "image": record["image"],
-        "text": text,
-        "explained": CONTRIBUTION_RATIO if is_ratio else "recorded",
-        "outputs": None,
-        **dict.fromkeys((*unmeasured, "without_text", "without_image", "error")),
-        "tokens": tokens,
-        "spans": locate_tokens(text, tokens),
-        "grid": record["grid"] or 0,
-        "phi": [*record["values"][:n_text], *(record["patches"] or [])],
-        "t_shap": record["t_shap"],
-        "reason": None if record["t_shap"] is not None else "the run has no T-SHAP",
-        "seed": record["seed"],
-    }
 
 
 def locate_tokens(text: str, tokens: Sequence[str]) -> list[Span]:
