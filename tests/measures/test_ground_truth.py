@@ -7,7 +7,7 @@ import pytest
 
 from waltz.core.intervals import Resampling
 from waltz.measures.ground_truth import (
-    Game,
+    EnumeratedGame,
     build_games,
     compute_game_t_shap,
     compute_range_share,
@@ -18,7 +18,7 @@ from waltz.measures.rows import average
 
 def test_t_shap_of_an_additive_game_is_its_range_share():
     # text moves the score by 1 + 2, image by 4 + 1
-    game = Game(
+    game = EnumeratedGame(
         "own", 2, 2, lambda text, image: text @ [1.0, -2.0] + image @ [4.0, 1.0]
     )
     assert compute_game_t_shap(game) == pytest.approx(3 / 8)
@@ -36,7 +36,7 @@ def test_t_shap_misses_a_parity_and_a_disjunction():
     # one player a side: phi of an exclusive or is 0 for both
     assert math.isnan(
         compute_game_t_shap(
-            Game("xor", 1, 1, lambda text, image: text[:, 0] ^ image[:, 0])
+            EnumeratedGame("xor", 1, 1, lambda text, image: text[:, 0] ^ image[:, 0])
         )
     )
 

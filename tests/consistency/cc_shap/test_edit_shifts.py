@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
+from waltz.consistency.cc_shap.edit_shifts import ExplainedAnswer, compute_edit_shift
 from waltz.consistency.cc_shap.measure import SharedEstimate
 from waltz.consistency.edit_claim import judge_claim
 from waltz.core.intervals import Resampling
@@ -24,7 +24,7 @@ def explained(text, answer, explanation):
     """Players of a text with a tail of one player on either side."""
     words = text.split()
     places = np.arange(len(words))
-    return ExplainedItem(
+    return ExplainedAnswer(
         side([*answer, 9], places), side([*explanation, 9], places), words
     )
 
@@ -58,7 +58,7 @@ def test_an_edit_that_moves_nothing():
 def test_ratios_are_taken_over_what_stayed():
     # of two tokens the inserted word draws nearly all of the first: without it both count alike
     before = explained("a dog", [1, 0], [1, 1])
-    after = ExplainedItem(
+    after = ExplainedAnswer(
         side([[1, 0], [98, 0], [0, 1], [0, 0]], [0, 1, 2]),
         side([1, 1, 1, 0], [0, 1, 2]),
         ["a", "x", "dog"],

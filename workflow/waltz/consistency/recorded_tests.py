@@ -14,12 +14,12 @@ from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.t_shap import CONTRIBUTION_RATIO
 from waltz.consistency.cc_shap.measure import (
     SharedEstimate,
+    add_cc_shap,
     compute_cc_shap,
     compute_companions,
     compute_cosine,
     find_shared_players,
 )
-from waltz.consistency.cc_shap.rows import add_cc_shap
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
@@ -133,9 +133,11 @@ def import_attributions(
             "recorded_values": len(differences),
             "largest_difference": max(differences, default=None),
         }
-        tables = {"rows": rows, "contributions": contributions}
         yield DatasetResult(
-            DatasetFiles(dataset, str(file)), tables, records.read, facts
+            DatasetFiles(dataset, str(file)),
+            {"rows": rows, "contributions": contributions},
+            records.read,
+            facts,
         )
 
 

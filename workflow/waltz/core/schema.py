@@ -822,7 +822,7 @@ class CcShapRecord(Record):
         image: Path of the image.
         value: CC-SHAP.
         standard_error: Standard error of CC-SHAP.
-        correlation: 1 minus the correlation distance of the ratios (`measure.Companions`).
+        correlation: 1 minus the correlation distance of the ratios (`measure.CCShapCompanions`).
         mse: 1 minus the mean squared difference.
         variance: 1 minus the variance of the squared differences.
         kl: 1 minus the Kullback-Leibler divergence after a softmax of the ratios.

@@ -23,7 +23,7 @@ from waltz.explainer.players import (
     build_prompt_regroup,
     number_chosen_regions,
 )
-from waltz.explainer.queries import Generation, Query, apply_family, generate_games
+from waltz.explainer.queries import GeneratedAnswer, Query, apply_family, generate_games
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import DecoderPlayers
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -106,7 +106,7 @@ def explain_answer(
 
 
 def _describe_answer(
-    answer: Explanation, decoder: Decoder, generation: Generation
+    answer: Explanation, decoder: Decoder, generation: GeneratedAnswer
 ) -> Explanation:
     """Add to the explanation of an answer the question, the chosen label, and how the network was
     read.

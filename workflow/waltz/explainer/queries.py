@@ -101,7 +101,7 @@ Query = ReadyPrompts | DecoderQuestion | Conversation
 
 
 @dataclass(frozen=True)
-class Generation:
+class GeneratedAnswer:
     """Hold the question that a decoder was asked, and what it generated.
 
     Attributes:
@@ -169,7 +169,7 @@ def generate_games(
     query: Query,
     settings: PromptSettings,
     max_new_tokens: int,
-) -> Generation:
+) -> GeneratedAnswer:
     """Let a decoder answer a query, and explain its answer if the query requests an explanation.
 
     Args:
@@ -179,13 +179,13 @@ def generate_games(
         UserError: Model, image, prompts or settings do not fit each other.
     """
     if isinstance(query, ReadyPrompts):
-        return Generation(
+        return GeneratedAnswer(
             None,
             None,
             _generate_ready_pair(decoder, picture, query, settings, max_new_tokens),
         )
     if isinstance(query, Conversation):
-        return Generation(
+        return GeneratedAnswer(
             None,
             None,
             (_generate_reply(decoder, picture, query, settings, max_new_tokens),),
@@ -196,7 +196,7 @@ def generate_games(
     wording = render_question(question, template.prompt_file)[0]
     if query.kind is None:
         label, game = _generate_answer(decoder, picture, question, template, settings)
-        return Generation(wording, label, (game,))
+        return GeneratedAnswer(wording, label, (game,))
     # The explanation's prompt repeats the answer, so that both are generated in one dialogue.
     dialogue = Dialogue(
         decoder, template, settings.seed, max_new_tokens, of_study=False
@@ -207,7 +207,7 @@ def generate_games(
         raise pair
     # Without labels the answer is text, which `Explanation.generated_text` shows.
     label = generated.answer if question.labels else None
-    return Generation(wording, label, pair)
+    return GeneratedAnswer(wording, label, pair)
 
 
 def _generate_answer(

@@ -34,7 +34,7 @@ of shape (k,).
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class EnumeratedGame:
     """Describe a game that is small enough to enumerate all its coalitions.
 
     Attributes:
@@ -65,7 +65,7 @@ class GroundTruthSettings:
     estimators: Sequence[str]
 
 
-def build_games(tokens: int, patches: int) -> list[Game]:
+def build_games(tokens: int, patches: int) -> list[EnumeratedGame]:
     """Return games in which text and image differ little but in their number of players.
 
     In each game, text can change the score by at most 1, and so can the image. By
@@ -93,10 +93,12 @@ def build_games(tokens: int, patches: int) -> list[Game]:
             text.any(axis=1) | image.any(axis=1)
         ).astype(np.float64),
     }
-    return [Game(name, tokens, patches, score) for name, score in scores.items()]
+    return [
+        EnumeratedGame(name, tokens, patches, score) for name, score in scores.items()
+    ]
 
 
-def compute_game_t_shap(game: Game) -> float:
+def compute_game_t_shap(game: EnumeratedGame) -> float:
     """Return T-SHAP of a game from all coalitions, a share of 1; NaN where every Shapley value is
     0.
     """
@@ -114,7 +116,7 @@ def compute_game_t_shap(game: Game) -> float:
     return float(compute_t_shap(phi, game.tokens))
 
 
-def compute_range_share(game: Game) -> float:
+def compute_range_share(game: EnumeratedGame) -> float:
     """Return how much of the possible change of the score text can cause alone, a share of 1.
 
     The change of a modality is the largest difference between two scores that differ in its players

@@ -24,7 +24,7 @@ from waltz.fidelity import EQUATIONS, Fidelity
 
 
 @dataclass(frozen=True, eq=False)
-class ExplainedItem:
+class ExplainedAnswer:
     """Hold the attributions of one item's answer and explanation.
 
     Attributes:
@@ -64,8 +64,8 @@ class EditShift:
 
 
 def compute_edit_shift(
-    before: ExplainedItem,
-    after: ExplainedItem,
+    before: ExplainedAnswer,
+    after: ExplainedAnswer,
     fidelity: Fidelity = EQUATIONS,
     min_contribution: float = MIN_CONTRIBUTION,
 ) -> EditShift:

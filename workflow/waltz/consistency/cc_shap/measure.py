@@ -4,13 +4,13 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.shapley.estimate import Estimate, to_null
 from waltz.attribution.t_shap import (
     MIN_CONTRIBUTION,
     average_leaving_one_out,
@@ -19,6 +19,7 @@ from waltz.attribution.t_shap import (
     find_contributing_outputs,
 )
 from waltz.core.errors import UserError
+from waltz.core.schema import CcShapRecord
 from waltz.fidelity import EQUATIONS, Fidelity
 
 MAX_ROUNDING = 1e-12
@@ -30,7 +31,7 @@ level.
 
 
 @dataclass(frozen=True)
-class Companions:
+class CCShapCompanions:
     """Compare the ratios of an answer with the ratios of its explanation by measures other than the
     cosine.
 
@@ -81,7 +82,7 @@ def _scale_to_unit(vector: np.ndarray) -> np.ndarray:
     return unit
 
 
-def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companions:
+def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> CCShapCompanions:
     """Compare the mean ratios of an answer with the mean ratios of its explanation.
 
     Args:
@@ -99,7 +100,7 @@ def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companion
     js_divergence = (
         _compute_divergence(log_p, log_m) + _compute_divergence(log_q, log_m)
     ) / 2
-    return Companions(
+    return CCShapCompanions(
         correlation=_compute_correlation(answer, explanation),
         mse=float(1 - squares.mean()),
         variance=float(1 - squares.var()),
@@ -265,7 +266,7 @@ class CCShap:
 
     value: float | None
     standard_error: float | None
-    companions: Companions | None
+    companions: CCShapCompanions | None
     ratios_answer: np.ndarray
     ratios_explanation: np.ndarray
     weak_answer: int
@@ -342,12 +343,28 @@ def compute_cc_shap(
     )
 
 
-def list_companions(cc_shap: CCShap) -> dict[str, float | None]:
-    """Return the companions by name; all are None if CC-SHAP is undefined."""
-    return {
-        field.name: getattr(cc_shap.companions, field.name, None)
-        for field in fields(Companions)
-    }
+def add_cc_shap(
+    record: CcShapRecord, cc_shap: CCShap, order: np.ndarray | slice = slice(None)
+) -> CcShapRecord:
+    """Return a record with CC-SHAP and the other comparisons of the same ratios.
+
+    Args:
+        order: Order in which the ratios of the shared players are stored.
+    """
+    # The companions are columns of the record; an undefined CC-SHAP has none.
+    companions = vars(cc_shap.companions) if cc_shap.companions else {}
+    return replace(
+        record,
+        value=cc_shap.value,
+        **companions,
+        with_weak=cc_shap.with_weak,
+        weak_answer=cc_shap.weak_answer,
+        weak_explanation=cc_shap.weak_explanation,
+        ratios_answer=[to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
+        ratios_explanation=[
+            to_null(ratio) for ratio in cc_shap.ratios_explanation[order]
+        ],
+    )
 
 
 def compute_mean_ratios(

@@ -31,8 +31,8 @@ from waltz.consistency.cc_shap.dialogue import (
     apply_family_rules,
     generate_pairs,
 )
-from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
-from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate
+from waltz.consistency.cc_shap.edit_shifts import ExplainedAnswer, compute_edit_shift
+from waltz.consistency.cc_shap.measure import SharedEstimate, add_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import (
     PairAttribution,
     SideAttribution,
@@ -334,30 +334,6 @@ def _build_stored_pair(
     )
 
 
-def add_cc_shap(
-    record: CcShapRecord, cc_shap: CCShap, order: np.ndarray | slice = slice(None)
-) -> CcShapRecord:
-    """Return a record with CC-SHAP and the other comparisons of the same ratios.
-
-    Args:
-        order: Order in which the ratios of the shared players are stored.
-    """
-    # The companions are columns of the record; an undefined CC-SHAP has none.
-    companions = vars(cc_shap.companions) if cc_shap.companions else {}
-    return replace(
-        record,
-        value=cc_shap.value,
-        **companions,
-        with_weak=cc_shap.with_weak,
-        weak_answer=cc_shap.weak_answer,
-        weak_explanation=cc_shap.weak_explanation,
-        ratios_answer=[to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
-        ratios_explanation=[
-            to_null(ratio) for ratio in cc_shap.ratios_explanation[order]
-        ],
-    )
-
-
 def _build_stored_output(
     setup: CCShapSetup, question: Question, output: SideAttribution
 ) -> StoredOutput:
@@ -597,7 +573,7 @@ def _compare_edit(
     return record, pair
 
 
-def _read_pair(pair: StoredPair) -> ExplainedItem:
+def _read_pair(pair: StoredPair) -> ExplainedAnswer:
     """Return the stored attributions of an answer and its explanation, in the form that edits are
     compared in.
 
@@ -606,7 +582,7 @@ def _read_pair(pair: StoredPair) -> ExplainedItem:
     """
     if pair.answer is None or pair.explanation is None:
         raise UserError(str(pair.record.error))
-    return ExplainedItem(
+    return ExplainedAnswer(
         pair.answer.estimate, pair.explanation.estimate, pair.answer.identities
     )
 

@@ -34,11 +34,11 @@ from waltz.models.decoders.server import (
 )
 from waltz.models.decoders.server_replies import (
     Completion,
-    ModelEntry,
+    ListedModel,
     ModelList,
     Properties,
     Text,
-    TokenizedText,
+    TokenizedReply,
     Version,
 )
 from waltz.models.decoders.vision_language_model import VisionLanguageModel, draw_probe
@@ -161,7 +161,7 @@ def load(spec: ModelSpec) -> ServedModel | ServedVisionModel:
     return decoder
 
 
-def _describe_server(server: Server, entry: ModelEntry, properties: Properties) -> str:
+def _describe_server(server: Server, entry: ListedModel, properties: Properties) -> str:
     """Return in one line the owner, version and details of a model, as its server reports them.
 
     Raises:
@@ -233,14 +233,14 @@ def find_served_model(url: str) -> str:
     return next(iter(names))
 
 
-def _list_models(server: Server) -> dict[str, ModelEntry]:
+def _list_models(server: Server) -> dict[str, ListedModel]:
     return {entry.id: entry for entry in server.get("models", ModelList).data}
 
 
-def _find_model(server: Server) -> ModelEntry:
+def _find_model(server: Server) -> ListedModel:
     models = _list_models(server)
     if not models:  # `transformers serve` lists those of its cache alone
-        return ModelEntry(id=server.model)
+        return ListedModel(id=server.model)
     # Some servers list a model by its path, and its name as an alias.
     for name, entry in models.items():
         if server.model in (name, *entry.aliases):
@@ -274,7 +274,7 @@ def _compare_tokenizers(server: Server) -> None:
     }
     server_ids = None
     for path in ("/tokenize", "/extras/tokenize"):
-        reply = _try(partial(server.post, path, body, TokenizedText))
+        reply = _try(partial(server.post, path, body, TokenizedReply))
         if reply and reply.tokens is not None:
             server_ids = reply.tokens
             break

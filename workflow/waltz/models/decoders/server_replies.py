@@ -21,7 +21,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
 
-class ModelEntry(Reply):
+class ListedModel(Reply):
     """A model in a list of models."""
 
     id: str
@@ -36,10 +36,10 @@ class ModelEntry(Reply):
 class ModelList(Reply):
     """Models of a server."""
 
-    data: list[ModelEntry]
+    data: list[ListedModel]
 
 
-class GenerationSettings(Reply):
+class ServedGenerationSettings(Reply):
     """Settings of llama.cpp; `n_ctx` counts the positions of its window."""
 
     n_ctx: Annotated[int, Field(ge=0)] | None = None
@@ -50,7 +50,7 @@ class Properties(Reply):
 
     # Defaults: other servers answer the same path without these fields.
     build_info: str = ""
-    default_generation_settings: GenerationSettings | None = None
+    default_generation_settings: ServedGenerationSettings | None = None
 
 
 class Version(Reply):
@@ -59,7 +59,7 @@ class Version(Reply):
     version: str = ""
 
 
-class TokenizedText(Reply):
+class TokenizedReply(Reply):
     """Token ids of a text."""
 
     tokens: list[TokenId] | None = None

@@ -31,7 +31,7 @@ class AnsweringEncoder(Encoder, Protocol):
 
 
 @dataclass(frozen=True)
-class Answer:
+class EncoderAnswer:
     """The answer that an encoder chooses.
 
     Attributes:
@@ -48,7 +48,7 @@ class Answer:
 @torch.inference_mode()
 def answer_question(
     encoder: AnsweringEncoder, image: torch.Tensor, question: str
-) -> Answer:
+) -> EncoderAnswer:
     """Return the most probable answer to a question about a prepared image.
 
     The first in the vocabulary is returned if several answers are equally probable.
@@ -61,10 +61,12 @@ def answer_question(
     probabilities = logits[0].softmax(dim=-1)
     # The first of several maxima.
     index = int(probabilities.argmax())
-    return Answer(index, encoder.answers[index], float(probabilities[index]))
+    return EncoderAnswer(index, encoder.answers[index], float(probabilities[index]))
 
 
-def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
+def build_answer_probability(
+    answer: EncoderAnswer,
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return the function from logits of answers, (k, answers), to the value of each coalition,
     (k,).
 
