@@ -2,7 +2,7 @@
 results.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -70,11 +70,7 @@ class RunTable:
 
     def select(self, *steps: Step) -> "RunTable":
         """Return a table with the rows of some steps."""
-        return self.filter(lambda row: row.step in steps)
-
-    def filter(self, is_selected: Callable[[PlannedRun], bool]) -> "RunTable":
-        """Return a table with the rows that fulfill a condition."""
-        return RunTable(tuple(filter(is_selected, self.rows)))
+        return RunTable(tuple(row for row in self.rows if row.step in steps))
 
     @property
     def runs(self) -> list[Run]:

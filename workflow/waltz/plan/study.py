@@ -313,18 +313,18 @@ class Source(Section):
         """Refuse a table of single images for other files than images, or next to other images of
         the source.
         """
-        if odd := [
-            name for name, file in self.files.items() if file.listed is not None
-        ]:
-            raise ValueError(
-                f"files.{odd[0]}.listed: only images can be listed; give it a url"
-            )
-        if isinstance(self.images, list) and any(
-            part.listed is not None for part in self.images
-        ):
-            raise ValueError(
-                "images: a list of single images is their only place; remove the others"
-            )
+        for name, file in self.files.items():
+            if file.listed is not None:
+                raise ValueError(
+                    f"files.{name}.listed: only images can be listed; give it a url"
+                )
+        # A table lists all images of a source, so it has no other images next to it.
+        parts = self.images if isinstance(self.images, list) else []
+        for part in parts:
+            if part.listed is not None:
+                raise ValueError(
+                    "images: a list of single images is their only place; remove the others"
+                )
         return self
 
 
