@@ -6,7 +6,6 @@ import html
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +21,7 @@ from waltz.attribution.t_shap import (
 from waltz.consistency.cc_shap.measure import CCShap
 from waltz.explainer.html import render_panels
 from waltz.explainer.values import (
+    JsonRecord,
     PlayerValues,
     build_image_values,
     build_text_values,
@@ -221,9 +221,9 @@ class Explanation:
             return math.nan
         return self.cc_shap_result.value
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonRecord:
         """Return the record that `--json` writes: plain values, with None for NaN or infinity."""
-        record: dict[str, Any] = {
+        record: JsonRecord = {
             "model": self.model.name,
             "revision": self.model.revision,
             "profile": self.profile,
@@ -261,7 +261,7 @@ class Explanation:
         # Caption and foil are roles of texts; an answer and its explanation are two sides of
         # CC-SHAP.
         name_column = "role" if self.is_score else "side"
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonRecord] = []
         for output in self.outputs:
             names = output._name_image_players()
             rows += list_rows(
@@ -404,7 +404,7 @@ class Explanation:
 
     # Records
 
-    def _record_score(self) -> dict[str, Any]:
+    def _record_score(self) -> JsonRecord:
         # Text players come first in the record, with the value of the single output.
         estimate = self.attribution.estimate
         players = []
@@ -433,7 +433,7 @@ class Explanation:
             **record_interactions(self.interactions, self.joint_share),
         }
 
-    def _record_generated_text(self) -> dict[str, Any]:
+    def _record_generated_text(self) -> JsonRecord:
         attribution, estimate = self.attribution, self.attribution.estimate
         text_players = [
             {"text": token, "modality": "text"} for token in self._spell_tokens()
@@ -465,7 +465,7 @@ class Explanation:
         record["phi"] = [[to_null(value) for value in row] for row in estimate.phi]
         return record | record_interactions(self.interactions, self.joint_share)
 
-    def _record_t_shap(self) -> dict[str, Any]:
+    def _record_t_shap(self) -> JsonRecord:
         # The number of evaluations with which T-SHAP would be right within one percentage point.
         needed = count_evaluations_for_point(
             self.attribution.estimate.requested, self.t_shap_se
@@ -643,7 +643,7 @@ def _describe_cc_shap(cc_shap: CCShap) -> str:
     return f"{description} ± {cc_shap.standard_error:.3f}"
 
 
-def _record_cc_shap(cc_shap: CCShap) -> dict[str, Any]:
+def _record_cc_shap(cc_shap: CCShap) -> JsonRecord:
     """Return the fields of the JSON record that belong to CC-SHAP."""
     # An undefined CC-SHAP has no companions.
     companions = None

@@ -2,10 +2,9 @@
 what it generates.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import (
@@ -30,6 +29,7 @@ from waltz.evaluation.prompting.prompts import (
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question, list_letters
+from waltz.explainer.arguments import Message
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.user_text import check_user_text, list_message_texts
 
@@ -94,7 +94,7 @@ class Conversation:
         messages: Mappings of `role` and `content`; the content is a text or a list of parts.
     """
 
-    messages: Sequence[Mapping[str, Any]]
+    messages: Sequence[Message]
 
 
 Query = ReadyPrompts | DecoderQuestion | Conversation

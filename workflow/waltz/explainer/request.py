@@ -1,6 +1,6 @@
 """The arguments of `Explainer.explain`, checked before a model is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -13,6 +13,7 @@ from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.errors import UserError, build_name_error
 from waltz.explainer.arguments import (
     ImageInput,
+    Message,
     check_foil,
     check_text,
     check_text_players,
@@ -45,7 +46,7 @@ class ExplainOptions(TypedDict, total=False):
     foil: str | None
     question: str | None
     labels: Sequence[str] | None
-    messages: Sequence[Mapping[str, Any]] | None
+    messages: Sequence[Message] | None
     explanation: str | None
     players: TextPlayers
     grid: Any
@@ -72,7 +73,7 @@ class Request:
     foil: str | None = None
     question: str | None = None
     labels: Sequence[str] | None = None
-    messages: Sequence[Mapping[str, Any]] | None = None
+    messages: Sequence[Message] | None = None
     explanation: str | None = None
     players: TextPlayers = TOKEN
     grid: Any = None

@@ -11,6 +11,8 @@ from waltz.attribution.shapley.estimate import to_null
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 
+JsonRecord = dict[str, Any]
+"""Fields of the record that `waltz explain --json` writes, or columns of a row of a table."""
 STRONGEST_PAIRS = 5
 """Number of pairs of a text player and an image player that a summary names."""
 
@@ -115,7 +117,7 @@ def _count_columns(cells: np.ndarray, count: int) -> int:
 
 def list_rows(
     text: PlayerValues, image: PlayerValues, names: Sequence[str], **common: Any
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonRecord]:
     """Yield a row for each player, or for each player and output: modality, name, value and
     position.
 
@@ -208,7 +210,7 @@ def describe_strongest_pairs(
 
 def record_interactions(
     interactions: np.ndarray | None, joint_share: float
-) -> dict[str, Any]:
+) -> JsonRecord:
     """Return the fields of a JSON record about interactions; no fields if they were not requested."""
     if interactions is None:
         return {}
