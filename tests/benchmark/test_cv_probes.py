@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import ROOT
+from stand_ins.records import build_probes
 from waltz.benchmark.cv_probes import (
     ACTION_SHOWN,
     CAPTION_NOT_SHOWN,
@@ -28,8 +29,13 @@ from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import to_row, write_records
-from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, ProbeCaptionRecord
+from waltz.core.records import from_row, to_row, write_records
+from waltz.core.schema import (
+    CONDITIONS,
+    PROBE_CAPTIONS,
+    ProbeCaptionRecord,
+    ProbeRecord,
+)
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.cv_probes import (
     WrittenCaption,
@@ -252,11 +258,15 @@ def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files)
     assert record["captions"]["plain"][UNDECIDED] > 0
     graphs = draw_scenes(40, 2026)
     shares = compute_condition_shares(
-        items, partial(find_scene, graphs=graphs), Resampling(100, 0.95, 1)
+        [from_row(item, ProbeRecord) for item in items],
+        partial(find_scene, graphs=graphs),
+        Resampling(100, 0.95, 1),
     )
     assert len(shares) == 2 * 4 * 2
-    assert {row["value"] for row in shares if row["metric"] == "as_expected"} == {100.0}
-    assert min(row["n"] for row in shares) >= 15
+    assert {row.measure.value for row in shares if row.metric == "as_expected"} == {
+        100.0
+    }
+    assert min(row.measure.n for row in shares) >= 15
 
 
 def test_without_written_captions_the_script_names_the_next_command(
@@ -284,7 +294,7 @@ def test_the_oracles_shares_distinguish_false_items_from_true_ones():
     }
     rows = [
         {
-            "form": "original",
+            "item_id": text,
             "condition": "+img+cap",
             "image": "x",
             "caption": text,
@@ -294,14 +304,18 @@ def test_the_oracles_shares_distinguish_false_items_from_true_ones():
         for text, match in texts.items()
     ]
     decided, right = compute_condition_shares(
-        rows, lambda _: graph, Resampling(100, 0.95, 1)
+        build_probes(rows), lambda _: graph, Resampling(100, 0.95, 1)
     )
-    assert (decided["candidates"], decided["metric"], decided["n"]) == (
+    assert (decided.candidates, decided.metric, decided.measure.n) == (
         "original +img+cap",
         "decided",
         3,
     )
-    assert decided["value"] == pytest.approx(200 / 3)
-    assert (right["metric"], right["value"], right["n"]) == ("as_expected", 50.0, 2)
+    assert decided.measure.value == pytest.approx(200 / 3)
+    assert (right.metric, right.measure.value, right.measure.n) == (
+        "as_expected",
+        50.0,
+        2,
+    )
     answers = answer_checks([("x", text) for text in texts], lambda _: graph)
     assert list(answers.values()) == [["yes"], ["no"], []]
