@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 import yaml
 from matplotlib.colors import to_hex, to_rgba
@@ -749,7 +750,7 @@ def test_no_figure_of_a_paper_is_missing_on_the_page(paper):
 
 
 def _counts(words):
-    return [
+    rows = [
         {
             "items": items,
             "side": side,
@@ -760,6 +761,7 @@ def _counts(words):
         for items in ("all", "valid")
         for side in ("caption", "foil")
     ]
+    return pd.DataFrame(rows, columns=["items", "side", "word", "count"])
 
 
 def test_bars_show_the_shares_of_the_most_frequent_words():
@@ -792,7 +794,7 @@ def test_the_same_counts_give_the_same_bytes(tmp_path):
 
 
 def test_a_data_set_without_words_still_has_a_figure(tmp_path):
-    figure = draw_frequencies([], "none")
+    figure = draw_frequencies(_counts(0), "none")
     titles = [panel.get_title(loc="left").partition(" (")[0] for panel in figure.axes]
     assert titles == ["before validation", "after validation"]
     assert [len(panel.patches) for panel in figure.axes] == [0, 0]

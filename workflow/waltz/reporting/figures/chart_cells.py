@@ -156,10 +156,10 @@ def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -
     # The tables of a chart are in order of preference; sort is stable, so cells of a table keep
     # their order.
     means.sort(key=lambda cell: chart.tables.index(cell.table))
-    ours = next((cell for cell in means if cell.value is not None), None)
     paper_value = next(
         (cell.paper_value for cell in means if cell.paper_value is not None), None
     )
+    ours = next((cell for cell in means if cell.value is not None), None)
     if ours is None or ours.value is None:
         return Point(*position, None, None, None, None, paper_value)
     if not chart.over_seeds:
@@ -171,15 +171,22 @@ def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -
     low = high = None
     if ours.sd is not None:
         low, high = ours.value - ours.sd, ours.value + ours.sd
+    seeds = _list_seeds(cells)
+    return Point(*position, ours.value, low, high, ours.n, paper_value, seeds)
+
+
+def _list_seeds(cells: Sequence[Cell]) -> tuple[float, ...]:
+    """Return the numbers of several seeds; the number of a single seed is the mean itself, and would
+    be drawn twice.
+    """
     seeds = []
     for cell in cells:
         is_single_seed = f"{SETTING_SEPARATOR}seed " in cell.setting
         if is_single_seed and cell.value is not None:
             seeds.append(cell.value)
-    # The number of a single seed is the mean itself, and would be drawn twice.
     if len(seeds) == 1:
-        seeds = []
-    return Point(*position, ours.value, low, high, ours.n, paper_value, tuple(seeds))
+        return ()
+    return tuple(seeds)
 
 
 # Cells that are computed from others, because no table has them

@@ -5,7 +5,7 @@ color, so that a reader needs no colors.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,13 @@ GRAY = "#444444"
 HOLLOW = "hollow: paper value"
 SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
 ONE_SEED = "One seed was run, so there is no deviation."
-INTERVALS = "Bars: confidence intervals."
+MEANING_OF_BARS = {
+    (True, True): SEVERAL_SEEDS,
+    (True, False): ONE_SEED,
+    (False, True): "Bars: confidence intervals.",
+    (False, False): "",
+}
+"""Sentence about bars, by whether the chart is over seeds and whether it has bars."""
 TREND_LINES = (
     "Lines: linear regression on the logarithm of the size, dashed for paper values."
 )
@@ -220,14 +226,10 @@ def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) 
 def _explain_bars(chart: Chart, points: Sequence[Point]) -> str:
     """Return the sentence that says what the bars through points mean; an empty text without bars."""
     measured = [point for point in points if point.value is not None]
+    if not measured:
+        return ""
     has_bars = any(point.low is not None for point in measured)
-    if has_bars and chart.over_seeds:
-        return SEVERAL_SEEDS
-    if has_bars:
-        return INTERVALS
-    if measured and chart.over_seeds:
-        return ONE_SEED
-    return ""
+    return MEANING_OF_BARS[chart.over_seeds, has_bars]
 
 
 def _draw_rows(axis: Any, rows: Sequence[str]) -> None:
@@ -270,13 +272,15 @@ def _draw_points(
                 )
             axis.plot([point.value], [y], marker, color=color, markersize=5, zorder=3)
         if point.paper_value is not None:
-            hollow: dict[str, Any] = {
-                "markerfacecolor": "none",
-                "clip_on": False,
-                "zorder": 4,
-            }
             axis.plot(
-                [point.paper_value], [y], marker, color=color, markersize=6, **hollow
+                [point.paper_value],
+                [y],
+                marker,
+                color=color,
+                markersize=6,
+                markerfacecolor="none",
+                clip_on=False,
+                zorder=4,
             )
     _draw_rows(axis, rows)
 
@@ -421,21 +425,20 @@ WORDS = 20
 """Largest number of words in a figure of word frequencies."""
 
 
-def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
+def draw_frequencies(counts: pd.DataFrame, title: str) -> Figure:
     """Return the figure of the shares of words in captions and in foils, before and after
     validation.
 
     Args:
-        counts: Rows of the frequencies layout, of one data set and one kind.
+        counts: Rows of a `FrequencyRecord` of one data set and one kind.
         title: Title of the figure.
     Returns:
         Two panels of horizontal bars: all items, and valid items. The bars of captions in a panel
         sum to 100 % over all words, and so do the bars of foils. The words are the most frequent
         words of all items.
     """
-    frame = pd.DataFrame(list(counts), columns=["items", "side", "word", "count"])
     # Rows are words; columns are (all or valid items) x (captions or foils).
-    table = frame.pivot_table(
+    table = counts.pivot_table(
         index="word",
         columns=["items", "side"],
         values="count",

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from scipy.stats import norm
 
-from waltz.core.files import parquet
-from waltz.core.schema import COMPARISONS
+from waltz.core.records import read_records
+from waltz.core.schema import ComparisonRecord
 from waltz.evaluation.metrics.power import POWER, compute_least_p
 from waltz.evaluation.metrics.summary import COMPARED_SETTINGS
 from waltz.reporting.tables.cells import Cell
@@ -172,10 +172,18 @@ def read_significance_tests(
     """
     paired = {}
     for file in files:
-        for row in parquet.read_rows(file, COMPARISONS):
-            if row["p_holm"] is not None:
-                key = PairKey(**{name: row[name] for name in PairKey._fields})
-                paired[key] = (row["difference"], row["p_holm"])
+        for record in read_records(file, ComparisonRecord):
+            if record.difference is None or record.p_holm is None:
+                continue
+            key = PairKey(
+                record.profile,
+                record.dataset,
+                record.setting,
+                record.metric,
+                record.model_a,
+                record.model_b,
+            )
+            paired[key] = (record.difference, record.p_holm)
     return SignificanceTests(confidence, paired)
 
 

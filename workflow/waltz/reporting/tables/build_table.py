@@ -2,13 +2,13 @@
 four formats.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import pandas as pd
 
 from waltz.core.files.atomic import write_text
@@ -42,6 +42,7 @@ from waltz.reporting.tables.numbers import (
     Numbers,
     Position,
     StudyFacts,
+    compute_sd,
     list_number_keys,
     read_numbers,
     take_paper_ties,
@@ -334,19 +335,18 @@ class _ProfileTable:
         """
         if not name:
             return ("",)
-        declaration = self.declaration
-        our_models = []
-        # Aliases are alternatives, so the first one that was run is enough.
-        for model in declaration.model_aliases.get(name, (name,)):
-            is_shown = model in self.models_of_kind or not declaration.model_kinds
-            if is_shown and self._was_run(model):
-                our_models.append(model)
-                break
-        # Extra models fill cells that the alias leaves open, so all of them are needed.
-        for model in declaration.extra_models.get(name, ()):
-            if model in self.study.models and self._was_run(model):
-                our_models.append(model)
-        return tuple(our_models)
+        aliases = list(self.declaration.model_aliases.get(name, (name,)))
+        if self.declaration.model_kinds:
+            aliases = [model for model in aliases if model in self.models_of_kind]
+        extra_models = [
+            model
+            for model in self.declaration.extra_models.get(name, ())
+            if model in self.study.models
+        ]
+        # Aliases are alternatives, so the first one that was run is enough. Extra models fill cells
+        # that it leaves open, so all of them are needed.
+        first_alias = itertools.islice(filter(self._was_run, aliases), 1)
+        return (*first_alias, *filter(self._was_run, extra_models))
 
     def _was_run(self, model: str) -> bool:
         """Return whether a model was run: one of its numbers has a value, a text, or items that it
@@ -537,11 +537,8 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
 
     # The deviation is over data sets; the interval treats them as independent.
     values = [measure.value for measure in measures if measure.value is not None]
-    sd = None
-    if len(values) > 1:
-        sd = float(np.std(values, ddof=1))
     note = next((part.note for part in present if part.note), "")
-    return Number(average, sd, note=note)
+    return Number(average, compute_sd(values), note=note)
 
 
 def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:

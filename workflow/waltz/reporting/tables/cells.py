@@ -151,7 +151,9 @@ def group_cells(cells: Iterable[Cell], field: str) -> dict[str, list[Cell]]:
     return groups
 
 
-def _write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def _write_csv(
+    columns: Sequence[str], rows: Iterable[Mapping[str, str | float | None]]
+) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

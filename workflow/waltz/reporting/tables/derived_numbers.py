@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from waltz.attribution.t_shap import classify_skew
 from waltz.consistency.metrics import (
@@ -404,23 +405,30 @@ def _average_spreads(inputs: _Inputs) -> Numbers:
     """Return means over all models of a kind: of the standard deviation of T-SHAP, and of its rank
     correlation.
     """
+    rows = [
+        (
+            key.metric,
+            inputs.study.models.get(key.model),
+            number.sd,
+            number.measure.value,
+        )
+        for key, number in inputs.numbers.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["metric", "kind", "sd", "value"])
+    # `t_shap:ROLE` has the deviation over items; `rho:caption` is the rank correlation of captions.
+    is_share = frame.metric.str.startswith("t_shap:")
+    is_correlation = frame.metric == "rho:caption"
     derived: Numbers = {}
     for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
-        # Means over models and data sets alike, each with the same weight.
-        statistics: dict[str, list[float | None]] = {"t_shap_sd": [], "rho_c": []}
-        for key, number in inputs.numbers.items():
-            if inputs.study.models.get(key.model) != kind:
-                continue
-            # `t_shap:ROLE` has the deviation over items; `rho:caption` is the rank correlation of
-            # captions.
-            if key.metric.startswith("t_shap:"):
-                statistics["t_shap_sd"].append(number.sd)
-            elif key.metric == "rho:caption":
-                statistics["rho_c"].append(number.measure.value)
-        for metric, numbers in statistics.items():
-            values = [value for value in numbers if value is not None]
-            if values:
-                mean = Measure(float(np.mean(values)), len(values))
+        is_of_kind = frame.kind == kind
+        statistics = {
+            "t_shap_sd": frame.sd[is_of_kind & is_share].dropna(),
+            "rho_c": frame.value[is_of_kind & is_correlation].dropna(),
+        }
+        for metric, values in statistics.items():
+            # Means over models and data sets alike, each with the same weight.
+            if not values.empty:
+                mean = Measure(float(np.mean(values.to_numpy(float))), len(values))
                 derived[NumberKey(DERIVED, metric, name, "", "")] = Number(mean)
     return derived
 

@@ -150,9 +150,17 @@ def _is_at_chance(cell: Cell) -> bool:
     """Return whether a value is at or below the chance level, even if its interval reaches above
     it.
     """
-    if cell.value is None or cell.chance is None:
+    chance = _get_chance(cell)
+    if cell.value is None or chance is None:
         return False
-    return get_style(cell.metric).chance and cell.value <= cell.chance
+    return cell.value <= chance
+
+
+def _get_chance(cell: Cell) -> float | None:
+    """Return the chance level of a cell; None if values of its metric are not compared with it."""
+    if not get_style(cell.metric).chance:
+        return None
+    return cell.chance
 
 
 def _list_general_reasons(
@@ -180,14 +188,16 @@ def _split_off_chances(
     if _fills_row(declaration, chance_cells, model_cells):
         return list(cells), {}
 
-    # A row whose cells have different chance levels has None.
-    chances: dict[Names, float | None] = {}
+    levels_by_row: dict[Names, set[float | None]] = {}
     for cell in model_cells:
-        if not get_style(cell.metric).chance or cell.chance is None:
-            continue
         row = name_row(declaration, cell)
-        if chances.setdefault(row, cell.chance) != cell.chance:
-            chances[row] = None
+        levels_by_row.setdefault(row, set()).add(_get_chance(cell))
+    chances: dict[Names, float | None] = {}
+    for row, levels in levels_by_row.items():
+        levels.discard(None)
+        # A row whose cells have different chance levels has no common one.
+        if len(levels) == 1:
+            chances[row] = levels.pop()
     return model_cells, chances
 
 

@@ -114,6 +114,13 @@ def number_of_text(text: str, n: int = 0) -> Number:
     return Number(Measure(None, n), text=text)
 
 
+def compute_sd(values: Sequence[float]) -> float | None:
+    """Return the standard deviation of a sample, with ddof = 1; None for a single value."""
+    if len(values) == 1:
+        return None
+    return float(np.std(values, ddof=1))
+
+
 def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
     """Return all numbers of a profile in result files.
 
@@ -233,12 +240,9 @@ def _read_captions(records: Sequence[ProbeCaptionRecord]) -> Iterator[NamedNumbe
         ]
         if not scores:
             continue
-        # ddof=1: the captions are a sample. A single caption has no deviation.
-        sd = None
-        if len(scores) > 1:
-            sd = float(np.std(scores, ddof=1))
         mean = Measure(float(np.mean(scores)), len(scores))
-        yield NumberName("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
+        name = NumberName("gruen_mean", "", "cv-probes", setting)
+        yield name, Number(mean, compute_sd(scores))
 
 
 def _read_examples(records: Sequence[ItemRecord]) -> Iterator[NamedNumber]:
