@@ -9,6 +9,7 @@ import pytest
 
 from conftest import ROOT
 from waltz.core.errors import UserError
+from waltz.core.records import write_records
 from waltz.foils.candidates import (
     TOO_LONG,
     TRUE_FOIL,
@@ -20,6 +21,7 @@ from waltz.foils.candidates import (
     build_candidate_record,
     build_candidates,
     drop_duplicates,
+    read_source_rows,
     select_splits,
 )
 from waltz.foils.english.statements import NOT_COUNTING
@@ -31,6 +33,7 @@ from waltz.sources.records import (
     FoilPairRecord,
     FrameRecord,
     QuestionRecord,
+    TextRecord,
     TurnRecord,
 )
 
@@ -343,6 +346,21 @@ def test_foil_it():
         ("1", "a cat sits."),
         ("3", "caption and foil are alike"),
     ]
+
+
+@pytest.mark.parametrize("rows", [QUESTIONS, CAPTIONS, FRAMES])
+def test_the_columns_of_a_source_tell_the_class_of_its_rows(tmp_path, rows):
+    write_records(tmp_path / "rows.parquet", rows, type(rows[0]))
+    (first, *_) = read_source_rows(tmp_path / "rows.parquet")
+    assert type(first) is type(rows[0])
+    assert first.source_id == rows[0].source_id
+
+
+def test_rows_of_which_no_instrument_is_built_are_refused(tmp_path):
+    text = TextRecord(source="x", source_id="1", task="comve", choices=[], gold=0)
+    write_records(tmp_path / "rows.parquet", [text], TextRecord)
+    with pytest.raises(UserError, match=r"rows\.parquet: no instrument can be built"):
+        read_source_rows(tmp_path / "rows.parquet")
 
 
 def test_splits_are_chosen_or_refused():

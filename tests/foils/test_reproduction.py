@@ -146,6 +146,15 @@ def test_every_instrument_is_reproduced_or_has_a_reason():
     assert (share.value, share.reason) == (None, NO_CAPTIONS)
 
 
+def test_classes_of_every_type_are_read_as_text(tmp_path):
+    record = {"caption": "A dog.", "foil": "Dogs.", "classes": 3, "dataset_idx": 7}
+    path = tmp_path / "plurals.json"
+    path.write_text(json.dumps({"p:1": {**record, "classes_foil": False, "n": [1]}}))
+    (item,) = read_released_items(path)
+    assert (item.item_id, item.classes, item.classes_foil) == ("p:1", "3", "False")
+    assert item.dataset_idx == "7"
+
+
 def test_two_dialogues_worked_by_hand():
     item = ReleasedItem(
         item_id="0",

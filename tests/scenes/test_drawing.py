@@ -13,10 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
+from pydantic import ValidationError
 
 from waltz.scenes.drawing import draw_background, render_png, render_scene
 from waltz.scenes.graph import SIZE, Action, Cell, Graph, Object, describe_content
-from waltz.scenes.lexicon import read_categories, read_kinds, read_places, read_verbs
+from waltz.scenes.lexicon import (
+    Kind,
+    read_categories,
+    read_kinds,
+    read_places,
+    read_verbs,
+)
 from waltz.scenes.sampling import draw_scene, draw_scenes, remove_action, split_zone
 from waltz.scenes.writers.files import draw_contact_sheet
 
@@ -213,3 +220,22 @@ def test_contact_sheet_shows_every_scene() -> None:
         sheet.crop((10, 10, 10 + SIZE, 10 + SIZE)).tobytes()
         == render_scene(graphs[0]).tobytes()
     )
+
+
+def test_the_arrangement_of_a_verb_is_read_with_its_defaults():
+    juggling = read_verbs()["juggling"]
+    assert (juggling.items, len(juggling.drawing.theme)) == (3, 3)
+    assert juggling.drawing.theme[0] == (2, 28, 24)
+    riding = read_verbs()["riding"].drawing
+    assert (riding.agent_faces, riding.theme_faces, riding.front) == (
+        "right",
+        "right",
+        "theme",
+    )
+
+
+def test_a_misspelled_key_of_a_kind_is_refused():
+    entry = vars(read_kinds()["dog"])
+    assert Kind(**entry) == read_kinds()["dog"]
+    with pytest.raises(ValidationError, match="plurel"):
+        Kind(**entry, plurel="dogs")
