@@ -247,27 +247,29 @@ def build_study_captions(
     selected_verbs = select_verbs(frames, verbs)
     verb_names = set(selected_verbs)
     frames = [frame for frame in frames if frame.verb in verb_names]
-    usable_frames = [
-        frame for frame in frames if isinstance(fill_abstract(frame), FilledAbstract)
-    ]
+    usable_frames = list(filter(_gives_caption, frames))
     selected_images = select_images(usable_frames, seed, selected_verbs, images)
     captions = build_contextual_captions(frames, selected_images, generate, model)
 
-    all_images = {(frame.verb, frame.image) for frame in frames}
     usable_names = {frame.image for frame in usable_frames}
-    unusable = [verb for verb, name in all_images if name not in usable_names]
+    unusable = {
+        frame.image: frame.verb for frame in frames if frame.image not in usable_names
+    }
     n_images = {verb: len(names) for verb, names in selected_images.items()}
+    reasons = (caption.rejected for caption in captions)
     facts = CaptionFacts(
         verbs=selected_verbs,
         images=sum(n_images.values()),
         fewer_images={verb: n for verb, n in n_images.items() if n < images},
-        unusable_images=Counter(sorted(unusable)),
+        unusable_images=Counter(sorted(unusable.values())),
         writers=Counter(caption.writer for caption in captions if caption.caption),
-        refused=Counter(
-            caption.rejected for caption in captions if caption.rejected is not None
-        ),
+        refused=Counter(reason for reason in reasons if reason is not None),
     )
     return captions, facts
+
+
+def _gives_caption(frame: FrameRecord) -> bool:
+    return isinstance(fill_abstract(frame), FilledAbstract)
 
 
 def build_contextual_captions(
@@ -659,11 +661,9 @@ def find_verb_span(caption: Doc, verb: Verb) -> StoredSpan | None:
     If several words are forms of the contextual verb ("A coach coaches a team."), the main verb is
     preferred. Return None if the caption has no verb.
     """
-    main_verb = find_main_verb(caption)
-    forms = list_forms(verb)
-    contextual = [token for token in caption if token.lower_ in forms]
-    token = main_verb
-    if contextual and main_verb not in contextual:
+    token = find_main_verb(caption)
+    contextual = TokenPattern(words=list_forms(verb)).select(caption)
+    if contextual and token not in contextual:
         token = contextual[0]
     if token is None:
         return None

@@ -195,6 +195,7 @@ def add_article(noun: str) -> str:
 
 
 def _is_plural(head: str) -> bool:
+    """Return True for a noun with which a verb agrees in the plural ("people", "trousers")."""
     nouns = _read_nouns()
     # The listed exceptions come before the rule that a plural ends in -s.
     if head in nouns["plurals"]:

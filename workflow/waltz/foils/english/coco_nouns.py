@@ -77,6 +77,7 @@ def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
 
 
 def _mentions(words: set[str], noun: str) -> bool:
+    """Return True where the words have a noun in the singular or plural."""
     return noun in words or pluralize(noun) in words
 
 

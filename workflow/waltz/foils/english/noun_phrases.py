@@ -121,6 +121,11 @@ EXCLUDED_NOUNS = {
     **dict.fromkeys(("he", "him", "his", "himself"), FEMALE),
 }
 """Nouns to which a pronoun does not refer because of its gender; plurals show no gender."""
+DETERMINERS_OF_NUMBER: dict[Number, set[str]] = {
+    "pl": PLURAL_QUANTITIES,
+    "sg": SINGULAR_DETERMINERS,
+}
+"""Words that show the number of the noun after them."""
 ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
 """Countable nouns with one form for singular and plural."""
 
@@ -335,6 +340,9 @@ def _find_stem(start: int, head: Token) -> int:
 
 
 def _is_determiner(token: Token, start: int) -> bool:
+    """Return True for a word that a quantifier replaces: "the", "two", "his", "about" in "about two
+    dogs".
+    """
     if token.lower_ in QUANTITIES or token.dep_ == "quantmod":
         return True
     is_name = token.is_title and token.i > start  # "the One Direction poster"
@@ -349,17 +357,15 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
     # One form for both numbers: only a determiner or numeral can decide.
     if word in ALIKE:
         words_before = {child.lower_ for child in noun.lefts}
-        if words_before & PLURAL_QUANTITIES:
-            return ("pl",)
-        if words_before & SINGULAR_DETERMINERS:
-            return ("sg",)
+        for number, determiners in DETERMINERS_OF_NUMBER.items():
+            if words_before & determiners:
+                return (number,)
         return ("sg", "pl")
 
     # The parser tags some plurals as adjectives, and plurals with the capital of a sentence as
     # names.
-    is_tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (
-        noun.tag_ == "NNP" and noun.is_sent_start
-    )
+    is_capitalized = noun.tag_ == "NNP" and noun.is_sent_start
+    is_tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or is_capitalized
     can_be_plural = word.endswith("s") or singularize(word) != word
     if is_tagged_plural and can_be_plural:
         return ("pl",)
@@ -534,6 +540,7 @@ def find_anaphors(
 
 
 def _pluralize(pronoun: Token) -> str:
+    """Return the plural of a pronoun in its position in the clause: "they" for "he"."""
     word = pronoun.lower_
     # "it" and "her" have two plurals: "they" or "their", and "them" as an object.
     is_object = pronoun.tag_ == "PRP" and pronoun.dep_ not in SUBJECTS
@@ -543,6 +550,7 @@ def _pluralize(pronoun: Token) -> str:
 
 
 def _singularize(pronoun: Token, noun: Token) -> str:
+    """Return the singular of a pronoun in the gender of a noun: "his" for "their" after "men"."""
     neuter, male, female = SINGULAR_FORMS[pronoun.lower_]
     word = singularize(noun.lower_)
     if word in MALE:

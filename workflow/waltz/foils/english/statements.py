@@ -391,10 +391,12 @@ def _cut_phrase(words: list[Token], plural: bool) -> list[Token]:
 
 
 def _is_plural(word: Token) -> bool:
+    """Return True for a noun in the plural, also where its tag is a mistake ("sheds" as a verb)."""
     return word.tag_ in PLURAL_TAGS and singularize(word.text) != word.text
 
 
 def _ends_phrase(word: Token, plural: bool) -> bool:
+    """Return True for a word that cannot precede the counted noun, such as "in" or "are"."""
     if word.tag_ in TAGS_NOT_BEFORE_NOUN:
         return True
     # A regular plural can have the tag of a verb in -s by mistake, so that only auxiliaries are
@@ -502,16 +504,19 @@ def _describes_state(tail: list[Token]) -> bool:
 
 
 def _is_mere_adverb(word: Token) -> bool:
+    """Return True for an adverb that is no state itself, such as "currently"."""
     return word.tag_ == "RB" and not _is_passing_state(word)
 
 
 def _is_passing_state(word: Token) -> bool:
+    """Return True for a word that may follow the noun after "There are", such as "visible"."""
     return PASSING_STATE.fullmatch(word.lower_) is not None
 
 
 def _state_existence(
     counted: list[Token], noun: Token | None, be: Forms, tail: list[Token]
 ) -> Statement:
+    """Return the statement "There are _ dogs", with the tail after the noun."""
     return Statement(
         "there", be, *_split_phrase(counted, noun), NO_FORMS, join_tokens(tail)
     )
