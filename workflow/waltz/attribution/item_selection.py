@@ -9,7 +9,7 @@ from waltz.attribution.published import PUBLISHED_PROBES, select_published_sampl
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetSettings
 from waltz.core.records import read_records
-from waltz.core.sampling import sample
+from waltz.core.sampling import sample_at_most
 from waltz.core.schema import PROBE_CONDITIONS, ItemRecord, ProbeRecord
 from waltz.evaluation.items import select_items
 from waltz.evaluation.prompting.questions import assign_orders
@@ -76,18 +76,11 @@ def _select_attributed_pairs(
         items = select_items(
             benchmark, settings.scored, settings.scored_sample, settings.seed
         )
-        ids = _sample_at_most(
+        ids = sample_at_most(
             [item.item_id for item in items], settings.sample, settings.seed
         )
     items_by_id = {item.item_id: item for item in items}
     return [items_by_id[item_id] for item_id in ids]
-
-
-def _sample_at_most(ids: list[str], n: int | None, seed: int) -> list[str]:
-    """Return a seeded sample of n ids; all ids if n is None or larger than their number."""
-    if n is not None:
-        n = min(n, len(ids))
-    return sample(ids, n, seed)
 
 
 def select_probes(
@@ -114,7 +107,7 @@ def select_probes(
         if captions.keys() >= set(PROBE_CONDITIONS)
     ]
     selected = []
-    for group in _sample_at_most(complete_groups, n, seed):
+    for group in sample_at_most(complete_groups, n, seed):
         selected += [groups[group][condition] for condition in PROBE_CONDITIONS]
     return selected
 
@@ -144,7 +137,7 @@ def select_attributed_questions(
         # `choice` names a published draw, in whose order the questions are.
         return questions[:n]
     sampled_ids = set(
-        _sample_at_most([question.item_id for question in questions], n, seed)
+        sample_at_most([question.item_id for question in questions], n, seed)
     )
     return [question for question in questions if question.item_id in sampled_ids]
 

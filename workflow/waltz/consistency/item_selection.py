@@ -12,7 +12,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetSettings
 from waltz.core.records import from_row
-from waltz.core.sampling import sample
+from waltz.core.sampling import sample_at_most
 from waltz.core.schema import ItemRecord
 from waltz.evaluation.prompting.questions import (
     Question,
@@ -143,7 +143,7 @@ def _select_pairs(
     if fidelity.sampling == "released":
         selected_ids = ids[:n]
     else:
-        selected_ids = _sample_ids(ids, n, seed)
+        selected_ids = sample_at_most(ids, n, seed)
     if fidelity.option_order == "balanced":
         orders = assign_balanced_orders(ids, seed)
     else:
@@ -152,12 +152,6 @@ def _select_pairs(
         [valid[item_id] for item_id in selected_ids], dataset, orders
     )
     return SelectedQuestions(tuple(questions), {})
-
-
-def _sample_ids(ids: Sequence[str], n: int | None, seed: int) -> list[str]:
-    """Return at most n ids of lowest rank under a seed; all ids if n is None."""
-    count = None if n is None else min(n, len(ids))
-    return sample(ids, count, seed)
 
 
 def _select_open_questions(
@@ -177,7 +171,7 @@ def _select_open_questions(
     usable_items, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
     items = {item.item_id: item for item in usable_items}
     if fidelity.sampling == "rank" or choice is None:
-        selected_ids = _sample_ids(list(items), n, seed)
+        selected_ids = sample_at_most(list(items), n, seed)
         return SelectedQuestions(
             tuple(
                 build_open_questions(

@@ -34,3 +34,10 @@ def sample(item_ids: Sequence[str], n: int | None, seed: int) -> list[str]:
     by_rank = sorted(item_ids, key=lambda item_id: (rank(item_id, seed), item_id))
     sampled = set(by_rank[:n])
     return [item_id for item_id in item_ids if item_id in sampled]
+
+
+def sample_at_most(item_ids: Sequence[str], n: int | None, seed: int) -> list[str]:
+    """Return a sample as `sample` does; all items if n is larger than their number."""
+    if n is not None:
+        n = min(n, len(item_ids))
+    return sample(item_ids, n, seed)

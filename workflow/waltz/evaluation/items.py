@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.sampling import rank, sample
+from waltz.core.sampling import rank, sample, sample_at_most
 from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.core.text_diff import fold_text
 from waltz.evaluation.settings import ALIGNMENT, MISMATCHED, WITHHELD
@@ -52,8 +52,7 @@ def select_items(
         raise UserError(
             f"{len(benchmark)} items, none of them valid: set evaluation.items to `all`"
         )
-    size = len(items) if n is None else min(n, len(items))
-    sampled_ids = set(sample([item.item_id for item in items], size, seed))
+    sampled_ids = set(sample_at_most([item.item_id for item in items], n, seed))
     return [item for item in items if item.item_id in sampled_ids]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waltz.core.sampling import sample
+from waltz.core.sampling import sample_at_most
 from waltz.evaluation.settings import WITHHELD
 from waltz.fidelity import Fidelity
 from waltz.sources.published_samples import select_published_ids
@@ -99,8 +99,7 @@ def select_questions(
             if source_id in usable
         ]
     else:
-        size = len(usable) if n is None else min(n, len(usable))
-        ids = sample(list(usable), size, seed)
+        ids = sample_at_most(list(usable), n, seed)
     items = []
     for source_id in ids:
         row = usable[source_id]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.sampling import rank, sample
+from waltz.core.sampling import rank, sample_at_most
 from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.evaluation.items import get_published_order, list_texts
 from waltz.evaluation.vqa import VqaItem
@@ -338,8 +338,7 @@ def _select_text_rows(
         usable = [
             row_id for row_id, row in rows_by_id.items() if row["rejected"] is None
         ]
-        size = len(usable) if n is None else min(n, len(usable))
-        ids = sample(usable, size, seed)
+        ids = sample_at_most(usable, n, seed)
     return [rows_by_id[row_id] for row_id in ids]
 
 
