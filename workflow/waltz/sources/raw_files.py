@@ -209,34 +209,26 @@ def read_text_lines(path: str | Path) -> Iterator[str]:
             yield _decode_line(path, number, line).rstrip("\r\n")
 
 
-def find_half_pair(value: Any) -> str | None:
+def find_half_pair(value: object) -> str | None:
     """Return the fault of a JSON value with half a surrogate pair, which no output can store; None
     without a fault.
     """
     try:
-        return _find_half_pair(value)
+        text = json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
         return TOO_DEEP
+    match = SURROGATE.search(text)
+    if match is None:
+        return None
+    return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character"
 
 
-def _find_half_pair(value: Any) -> str | None:
-    if isinstance(value, str):
-        match = None if value.isascii() else SURROGATE.search(value)
-        if match is None:
-            return None
-        return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character"
-
-    # Texts may be keys or values, at any depth.
-    parts: Sequence[Any] = ()
-    if isinstance(value, Mapping):
-        parts = [*value, *value.values()]
-    elif isinstance(value, list | tuple):
-        parts = value
-    for part in parts:
-        fault = _find_half_pair(part)
-        if fault:
-            return fault
-    return None
+def escape_half_pairs(value: JsonObject) -> JsonObject:
+    """Return a JSON object in whose texts each half of a surrogate pair is an escape."""
+    text = json.dumps(value, ensure_ascii=False)
+    # The backslash of an escape is written twice in JSON.
+    escaped = SURROGATE.sub(lambda match: rf"\\u{ord(match[0]):x}", text)
+    return dict(json.loads(escaped))
 
 
 def check_unique(seen_ids: set[str], identifier: str, location: str) -> None:

@@ -4,9 +4,6 @@ needs.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.records import AnyRecord, from_row, get_layout, to_row
@@ -19,7 +16,7 @@ from waltz.sources.formats import (
     swig,
     text_tasks,
 )
-from waltz.sources.raw_files import ImageNames, find_half_pair
+from waltz.sources.raw_files import ImageNames, escape_half_pairs, find_half_pair
 from waltz.sources.records import (
     CaptionRecord,
     FoilPairRecord,
@@ -37,6 +34,8 @@ TEXTS = get_layout(TextRecord)
 Rows = Iterator[SourceRecord]
 Files = Mapping[str, str]
 """Path of each file of a source, by its name in the study."""
+ReadFiles = Callable[[Files, str], Rows]
+"""A reader of the files of a source, which has the given name."""
 
 COCO_PREFIX = "coco-"
 """Beginning of the names of COCO files, which give a source of another format its captions or image
@@ -56,7 +55,7 @@ class Format:
     """
 
     record_type: type[SourceRecord]
-    read: Callable[[Files, str], Rows]
+    read: ReadFiles
     needs: tuple[str, ...] = ()
     splits: bool = True
 
@@ -96,18 +95,7 @@ def _reject_half_pairs(row: AnyRecord) -> AnyRecord:
     fault = find_half_pair(values)
     if fault is None:
         return row
-    return from_row({**_escape_half_pairs(values), "rejected": fault}, type(row))
-
-
-def _escape_half_pairs(value: Any) -> Any:
-    """Return a value in which each half of a surrogate pair is written as an escape."""
-    if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
-    if isinstance(value, dict):
-        return {key: _escape_half_pairs(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_escape_half_pairs(part) for part in value]
-    return value
+    return from_row({**escape_half_pairs(values), "rejected": fault}, type(row))
 
 
 def _select_splits(files: Files, needs: tuple[str, ...] = ()) -> dict[str, str]:
@@ -123,21 +111,49 @@ def _select_coco_files(files: Files) -> list[str]:
     return [path for name, path in files.items() if name.startswith(COCO_PREFIX)]
 
 
-def _read_each_split(
-    read: Callable[[str, str, str], Rows],
-) -> Callable[[Files, str], Rows]:
+def _read_each_split(read: Callable[[str, str, str], Rows]) -> ReadFiles:
     """Turn a reader of path, source and split into a reader of all splits, one after another."""
-    return lambda files, source: chain.from_iterable(
-        read(path, source, split) for split, path in _select_splits(files).items()
-    )
+
+    def read_splits(files: Files, source: str) -> Rows:
+        for split, path in _select_splits(files).items():
+            yield from read(path, source, split)
+
+    return read_splits
+
+
+def _read_each_dataset(read: Callable[[str, str, str], Rows]) -> ReadFiles:
+    """Turn a reader of path, data set and source into a reader of all files of a source, each named
+    by its data set.
+    """
+
+    def read_datasets(files: Files, source: str) -> Rows:
+        for dataset, path in files.items():
+            yield from read(path, dataset, source)
+
+    return read_datasets
+
+
+def _read_single_file(read: Callable[[str, str, str], Rows]) -> ReadFiles:
+    """Turn a reader of path, name and source into a reader of exactly one file; its ids are
+    positions, so two files would share ids.
+    """
+
+    def read_file(files: Files, source: str) -> Rows:
+        if len(files) != 1:
+            raise UserError(
+                f"study file: sources.{source}.files: too many files (got {len(files)}, expected 1);"
+                " make another source of each further file"
+            )
+        ((name, path),) = files.items()
+        return read(path, name, source)
+
+    return read_file
 
 
 def _read_frames(files: Files, source: str) -> Rows:
     space = swig.read_situation_space(files["space"])
-    splits = _select_splits(files, ("space",)).items()
-    return chain.from_iterable(
-        swig.read_frames(path, space, source, split) for split, path in splits
-    )
+    for split, path in _select_splits(files, ("space",)).items():
+        yield from swig.read_frames(path, space, source, split)
 
 
 def _read_turns(files: Files, source: str) -> Rows:
@@ -155,45 +171,14 @@ def _read_turns(files: Files, source: str) -> Rows:
 def _read_foil_pairs(files: Files, source: str) -> Rows:
     # The COCO files hold the correct captions of the foils.
     captions = _select_coco_files(files)
-    splits = _select_splits(files).items()
-    return chain.from_iterable(
-        coco.read_foil_it(path, captions, source, split) for split, path in splits
-    )
-
-
-def _read_each_dataset(
-    read: Callable[[str, str, str], Rows],
-) -> Callable[[Files, str], Rows]:
-    """Turn a reader of path, data set and source into a reader of all files of a source, each named
-    by its data set.
-    """
-    return lambda files, source: chain.from_iterable(
-        read(path, dataset, source) for dataset, path in files.items()
-    )
+    for split, path in _select_splits(files).items():
+        yield from coco.read_foil_it(path, captions, source, split)
 
 
 def _read_runs(files: Files, source: str) -> Rows:
-    read = partial(recorded_runs.read_run, datasets=list(files))
-    return _read_each_dataset(read)(files, source)
-
-
-def _read_single_file(
-    read: Callable[[str, str, str], Rows],
-) -> Callable[[Files, str], Rows]:
-    """Turn a reader into a reader of exactly one file; its ids are positions, so two files would
-    share ids.
-    """
-
-    def read_rows(files: Files, source: str) -> Rows:
-        if len(files) != 1:
-            raise UserError(
-                f"study file: sources.{source}.files: too many files (got {len(files)}, expected 1);"
-                " make another source of each further file"
-            )
-        ((name, path),) = files.items()
-        return read(path, name, source)
-
-    return read_rows
+    datasets = list(files)
+    for dataset, path in files.items():
+        yield from recorded_runs.read_run(path, dataset, source, datasets)
 
 
 FORMATS = {

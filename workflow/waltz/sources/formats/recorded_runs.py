@@ -8,12 +8,11 @@ classes below.
 """
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import (
@@ -234,7 +233,8 @@ def build_schema() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **LINE.json_schema(),
     }
-    return json.dumps(_drop_titles(schema), indent=1, ensure_ascii=False) + "\n"
+    simplified = json.loads(json.dumps(schema), object_hook=_simplify_schema)
+    return json.dumps(simplified, indent=1, ensure_ascii=False) + "\n"
 
 
 def _parse_line(entry: JsonObject, location: str) -> Answer | Test | Attribution:
@@ -302,31 +302,22 @@ def _find_fault(row: RecordedRecord) -> str | None:
 def find_answer_fault(row: RecordedRecord) -> str | None:
     """Return the reason why a row with an answer cannot be used; None where it can."""
     if row.setting == "open":
-        if row.generation is None:
-            return "an open question without a generation"
-        return None
+        has_fault = row.generation is None
+        return "an open question without a generation" if has_fault else None
     if row.label is None:
         return "neither label nor label_log_probabilities"
-    fault = _find_score_fault(row.label_log_probabilities or [])
-    if fault is not None:
-        return fault
-    labels = row.labels or []
-    gold = row.gold or []
-    # Chosen and right label must have a log-probability.
-    if labels and not {row.label, *gold} <= set(labels):
-        return f"label {row.label} or gold {', '.join(gold)} is not among {', '.join(labels)}"
+    if row.labels:
+        scores = np.array(row.label_log_probabilities)
+        if (np.isnan(scores) | np.isposinf(scores)).any():
+            return "a label's log-probability is not a number"
+        if np.isneginf(scores).all():
+            return "every label's log-probability is minus infinity"
+        # Chosen and right label must have a log-probability.
+        gold = row.gold or []
+        if not {row.label, *gold} <= set(row.labels):
+            return f"label {row.label} or gold {', '.join(gold)} is not among {', '.join(row.labels)}"
     if row.setting == "single" and row.role is None:
         return "a single text without a role"
-    return None
-
-
-def _find_score_fault(scores: Sequence[float]) -> str | None:
-    """Return why the log-probabilities of labels cannot be compared; None where they can."""
-    for score in scores:
-        if math.isnan(score) or score == math.inf:
-            return "a label's log-probability is not a number"
-    if scores and max(scores) == -math.inf:
-        return "every label's log-probability is minus infinity"
     return None
 
 
@@ -347,30 +338,22 @@ def find_attribution_fault(row: RecordedRecord) -> str | None:
         return f"{len(patches)} values of patches for a grid of {grid} x {grid}"
     if not values or suffix >= n_tokens:
         return "no token before the query suffix"
-    return _find_value_fault([*values, *patches])
 
-
-def _find_value_fault(players: Sequence[Sequence[float]]) -> str | None:
-    """Return what is wrong with the values of players, each a list with a value for each output."""
-    n_outputs = sorted({len(values) for values in players})
+    players = [*values, *patches]
+    n_outputs = sorted(set(map(len, players)))
     if n_outputs[0] == 0 or len(n_outputs) > 1:
         return f"the players have different numbers of outputs: {', '.join(map(str, n_outputs))}"
-    # values: (players, outputs)
+    # (players, outputs)
     if not np.isfinite(players).all():
         return "a value is not a number"
     return None
 
 
-def _drop_titles(schema: Any) -> Any:
-    """Return a JSON schema without the titles of its parts, each text on one line."""
-    if isinstance(schema, list):
-        return [_drop_titles(part) for part in schema]
-    if isinstance(schema, dict):
-        return {
-            key: _drop_titles(value) for key, value in schema.items() if key != "title"
-        }
-    if isinstance(schema, str):
-        return " ".join(schema.split())
+def _simplify_schema(schema: JsonObject) -> JsonObject:
+    """Return a part of a JSON schema without its title, its description on one line."""
+    schema.pop("title", None)
+    if "description" in schema:
+        schema["description"] = " ".join(schema["description"].split())
     return schema
 
 
