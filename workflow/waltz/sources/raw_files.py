@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +27,7 @@ from waltz.core.files.json_objects import (
 )
 from waltz.sources.raw_entry import TYPE_NAMES, JsonObject, RawEntry, T, describe_type
 
-TYPE_BY_EVENT = {
-    "start_map": "an object",
-    "start_array": "a list",
-    "map_key": "an object",
-}
+TYPE_BY_EVENT = {"start_map": TYPE_NAMES[dict], "start_array": TYPE_NAMES[list]}
 """Names of the types of containers, by the event of the parser at their start."""
 
 CHUNK_BYTES = 1 << 16
@@ -67,8 +64,9 @@ def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
     """Yield the entries of the list at `key` in file order; an entry that is not of the type `kind`
     is an error.
     """
+    entries = f"{key}.item".lstrip(".")  # the prefix of the entries of a list
     position = -1
-    for position, entry in enumerate(_read_entries(path, "items", key)):
+    for position, entry in enumerate(_read_entries(path, "items", key, entries)):
         if not isinstance(entry, kind):
             name = f"entry {position} of {_describe_key(key)}"
             raise UserError(
@@ -93,7 +91,7 @@ def read_objects(path: str | Path, key: str, noun: str) -> Iterator[RawEntry]:
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the names and values of the object of objects at `key`; a repeated name is an error."""
     names: set[str] = set()
-    for name, entry in _read_entries(path, "kvitems", key):
+    for name, entry in _read_entries(path, "kvitems", key, key):
         if not isinstance(entry, dict):
             raise UserError(
                 f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object"
@@ -116,7 +114,7 @@ def read_root_type(path: str | Path) -> str:
 
 def read_value(path: str | Path, key: str, kind: type[T]) -> T:
     """Return the value at `key`, which must fit in memory; the rest of the file is not read."""
-    value = next(_read_entries(path, "value", key), None)
+    value = next(_read_entries(path, "items", key, key), None)
     if value is None:
         raise UserError(
             f"{path}: {_describe_key(key)} is missing or null; get the file again"
@@ -134,27 +132,29 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, JsonObject]]:
     """
     with _open(path) as file:
         for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                entry = parse_json(line)
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
-                ) from None
-            except RecursionError:
-                raise UserError(f"{path}: line {number}: {TOO_DEEP}") from None
-            except RepeatedKeyError as error:
-                raise UserError(f"{path}: line {number}: {error}; {KEEP_ONE}") from None
-            except json.JSONDecodeError as error:
-                raise UserError(
-                    f"{path}: line {number}: malformed JSON at column {error.colno}; get the file again"
-                ) from None
-            if not isinstance(entry, dict):
-                raise UserError(
-                    f"{path}: line {number} is {describe_type(entry)}, not an object"
-                )
-            yield number, entry
+            if line.strip():
+                yield number, _parse_line(line, f"{path}: line {number}")
+
+
+def _parse_line(line: bytes, location: str) -> JsonObject:
+    """Return the object of a line of a JSON-lines file."""
+    try:
+        entry = parse_json(line)
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{location}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
+        ) from None
+    except RecursionError:
+        raise UserError(f"{location}: {TOO_DEEP}") from None
+    except RepeatedKeyError as error:
+        raise UserError(f"{location}: {error}; {KEEP_ONE}") from None
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{location}: malformed JSON at column {error.colno}; get the file again"
+        ) from None
+    if not isinstance(entry, dict):
+        raise UserError(f"{location} is {describe_type(entry)}, not an object")
+    return entry
 
 
 def read_csv_records(
@@ -167,46 +167,61 @@ def read_csv_records(
         columns: Names of the columns of a file without header.
         required: Columns that the file must have.
     """
-    with _open(path) as binary:
-        lines = (
-            _decode_line(path, number, line) for number, line in enumerate(binary, 1)
+    csv.field_size_limit(LARGEST_CELL)
+    reader = csv.reader(_read_lines(path), strict=True)
+    try:
+        header = list(columns) or next(reader, [])
+        _check_header(path, header, required)
+        for cells in filter(None, reader):
+            if len(cells) != len(header):
+                raise UserError(
+                    f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line, or"
+                    " get the file again"
+                )
+            yield reader.line_num, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise UserError(
+            f"{path}: line {reader.line_num}: malformed CSV ({error}); correct the line, or get the file again"
+        ) from None
+
+
+def _check_header(
+    path: str | Path, header: Sequence[str], required: Sequence[str]
+) -> None:
+    """Refuse a CSV file that lacks a required column, or has a column twice."""
+    missing = [name for name in required if name not in header]
+    if missing:
+        raise UserError(
+            f"{path}: column {missing[0]!r} is missing (got {', '.join(header) or 'nothing'},"
+            f" expected {', '.join(required)}); name it in the first line"
         )
-        csv.field_size_limit(LARGEST_CELL)
-        reader = csv.reader(lines, strict=True)
-        try:
-            # Check the header: all required columns, and no column twice.
-            header = list(columns) or next(reader, [])
-            missing = [name for name in required if name not in header]
-            if missing:
-                raise UserError(
-                    f"{path}: column {missing[0]!r} is missing (got {', '.join(header) or 'nothing'},"
-                    f" expected {', '.join(required)}); name it in the first line"
-                )
-            repeated = next(
-                (name for name in header if name and header.count(name) > 1), None
-            )
-            if repeated is not None:
-                raise UserError(
-                    f"{path}: column {repeated!r} stands {header.count(repeated)} times; rename all but one"
-                )
-            for cells in filter(None, reader):
-                if len(cells) != len(header):
-                    raise UserError(
-                        f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line, or"
-                        " get the file again"
-                    )
-                yield reader.line_num, dict(zip(header, cells, strict=True))
-        except csv.Error as error:
+    # Columns without name are allowed: nothing refers to them.
+    counts = Counter(filter(None, header))
+    for name, count in counts.items():
+        if count > 1:
             raise UserError(
-                f"{path}: line {reader.line_num}: malformed CSV ({error}); correct the line, or get the file again"
-            ) from None
+                f"{path}: column {name!r} stands {count} times; rename all but one"
+            )
 
 
 def read_text_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text file in UTF-8, without their line breaks."""
-    with _open(path) as binary:
-        for number, line in enumerate(binary, 1):
-            yield _decode_line(path, number, line).rstrip("\r\n")
+    for line in _read_lines(path):
+        yield line.rstrip("\r\n")
+
+
+def _read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a text file in UTF-8."""
+    encoding = "utf-8-sig"  # the first line may begin with a byte order mark
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.decode(encoding)
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
+                ) from None
+            encoding = "utf-8"
 
 
 def find_half_pair(value: object) -> str | None:
@@ -272,10 +287,9 @@ def build_image_name(
                 f"{location}: image id {image_id} is not among the {len(names)} known images"
             )
         return names[image_id]
+    number_or_text = int(image_id) if image_id.isdecimal() else image_id
     try:
-        return names.format(
-            id=int(image_id) if image_id.isdecimal() else image_id, split=split
-        )
+        return names.format(id=number_or_text, split=split)
     except (ValueError, KeyError, IndexError) as error:
         raise UserError(
             f"{location}: image id {image_id!r} does not fit the template {names!r} ({error})"
@@ -292,31 +306,31 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def _read_entries(
-    path: str | Path, kind: Literal["items", "kvitems", "value"], key: str
+    path: str | Path, method: Literal["items", "kvitems"], key: str, prefix: str
 ) -> Iterator[Any]:
-    """Yield the entries of the list at a key, the names and values of the object at a key, or the
-    value at a key.
+    """Yield what a method of `ijson` finds: values, or pairs of name and value.
 
+    Args:
+        method: `items` for the values at a prefix, `kvitems` for the pairs of the object there.
+        key: Key of the list, object or value.
+        prefix: Prefix of the values as `ijson` writes it: the key, or for the entries of a list the
+            key and `item`.
     Raises:
         UserError: The file is not valid JSON, or it repeats a key within the entries or on the path
             to them.
     """
     repeated: list[str] = []
-    settings = {"use_float": True, "map_type": build_object_type(repeated)}
     with _open_json(path) as file:
         parser = _choose_parser(file)
         # A repeated key on the path would give the entries of both values; the search in the bytes
         # is quick.
         if _may_repeat(file, key):
             _check_keys(path)
-        if kind == "kvitems":
-            entries = parser.kvitems(file, key, **settings)
-        else:
-            entries = parser.items(
-                file, f"{key}.item".lstrip(".") if kind == "items" else key, **settings
-            )
+        read = getattr(parser, method)
         # `map_type` notes repeated keys in `repeated` while an entry is built.
-        for entry in entries:
+        for entry in read(
+            file, prefix, use_float=True, map_type=build_object_type(repeated)
+        ):
             if repeated:
                 break
             yield entry
@@ -345,13 +359,7 @@ def _check_keys(path: str | Path) -> None:
             # The last element of both lists belongs to the innermost open container.
             if event == "map_key":
                 if value in keys[-1]:
-                    names = (
-                        f"[{part}]" if isinstance(part, int) else f".{part}"
-                        for part in key_path[:-1]
-                    )
-                    raise _build_repeated_error(
-                        path, "".join(names).lstrip(".") or "the root", value
-                    )
+                    raise _build_repeated_error(path, _render_path(key_path), value)
                 keys[-1].add(value)
                 key_path[-1] = value
             elif event in ("end_map", "end_array"):
@@ -364,6 +372,18 @@ def _check_keys(path: str | Path) -> None:
                 if event in TYPE_BY_EVENT:
                     keys.append(set())
                     key_path.append("" if event == "start_map" else -1)
+
+
+def _render_path(key_path: Sequence[str | int]) -> str:
+    """Return the path of the innermost open object, such as `rows[1].deep`.
+
+    Args:
+        key_path: A key for each open object and an index for each open list, outermost first.
+    """
+    path = ""
+    for part in key_path[:-1]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path.lstrip(".") or "the root"
 
 
 def _build_repeated_error(path: str | Path, location: str, key: str) -> UserError:
@@ -395,13 +415,11 @@ def _choose_parser(file: BinaryIO) -> Any:
     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
         if _is_deep(content):
             raise _DepthError
-        # Faster than the expression.
-        escapes = any(content.find(escape) >= 0 for escape in (rb"\ud", rb"\uD"))
-        return (
-            ijson.get_backend("python")
-            if escapes and HALF_PAIR.search(content)
-            else ijson
-        )
+        # The search for bytes is faster than the one for the expression.
+        has_escape = content.find(rb"\ud") >= 0 or content.find(rb"\uD") >= 0
+        if has_escape and HALF_PAIR.search(content):
+            return ijson.get_backend("python")
+    return ijson
 
 
 def _is_deep(content: mmap.mmap) -> bool:
@@ -433,15 +451,6 @@ def _is_deep(content: mmap.mmap) -> bool:
     return False
 
 
-def _decode_line(path: str | Path, number: int, line: bytes) -> str:
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
-        ) from None
-
-
 def _describe_key(key: str) -> str:
     """Return the name of a key in error messages."""
     return repr(key) if key else "the root"
@@ -454,25 +463,23 @@ def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
     parent = key.rpartition(".")[0]
     siblings: list[str] = []
     with _open(path) as file:
-        # Collect the keys next to the missing key for the message.
         for prefix, event, value in ijson.parse(file, use_float=True):
-            if prefix == key and event != "map_key":
-                type_name = TYPE_BY_EVENT.get(event, describe_type(value))
-                if type_name != expected:
-                    raise UserError(
-                        f"{path}: {_describe_key(key)} is {type_name}, not {expected}"
-                    )
+            if event == "map_key" and prefix == parent:
+                siblings.append(value)  # keys next to a missing key, for the message
+            if event in ("map_key", "end_map", "end_array"):
+                continue
+            # Other events are the beginning of a value.
+            type_name = TYPE_BY_EVENT.get(event, describe_type(value))
+            if prefix == key and type_name == expected:
                 return
-            if prefix == "" and event == "start_array":
+            if prefix == key:
                 raise UserError(
-                    f"{path}: the root is a list, not an object with {key!r}"
+                    f"{path}: {_describe_key(key)} is {type_name}, not {expected}"
                 )
-            if prefix == "" and event not in TYPE_BY_EVENT and event != "end_map":
+            if prefix == "" and type_name != TYPE_NAMES[dict]:
                 raise UserError(
-                    f"{path}: the root is {describe_type(value)}, not an object with {key!r}"
+                    f"{path}: the root is {type_name}, not an object with {key!r}"
                 )
-            if prefix == parent and event == "map_key":
-                siblings.append(value)
     raise UserError(
         f"{path}: {_describe_key(key)} is missing (got {', '.join(siblings) or 'no keys'})"
     )
