@@ -1,5 +1,7 @@
 from collections import Counter
 
+import pandas as pd
+
 from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
 from waltz.benchmark.statistics import count_funnel, find_lost_step
 from waltz.core.schema import FilteredRecord, ReasonCount
@@ -155,7 +157,8 @@ def test_the_best_caption_has_the_lowest_sum_of_ranks():
         scored("y", "d", 0.9, 20.0),
         scored("y", "e", 0.8, 10.0),
     ]
-    assert select_best_captions(rows) == {"x": "b", "y": "e"}
+    best = select_best_captions(pd.DataFrame(rows))
+    assert best.to_dict() == {"x": "b", "y": "e"}
 
 
 def test_the_most_grammatical_wording_of_a_foil_stays():
@@ -172,4 +175,4 @@ def test_the_most_grammatical_wording_of_a_foil_stays():
         worded(1, "A mat likes at a cat.", 0.4),
         worded(2, "A mat likes a dog.", 0.2, ("dog", "mat")),
     ]
-    assert find_worse_wordings(rows) == {"relations:toy:1:0"}
+    assert find_worse_wordings(pd.DataFrame(rows)) == {"relations:toy:1:0"}

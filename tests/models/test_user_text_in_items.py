@@ -40,6 +40,7 @@ from waltz.core.schema import (
     CONSISTENCY,
     EDITED,
     EVALUATION,
+    CandidateRecord,
     ConsistencyRecord,
     ProbeCaptionRecord,
 )
@@ -388,13 +389,25 @@ FILTERS = ["grammaticality", "contradiction", "ranking"]
 
 @pytest.mark.parametrize("chosen", [FILTERS, *([name] for name in FILTERS)])
 def test_filters(judges, tmp_path, chosen):
-    common = {"caption_phrases": ["on"], "foil_phrases": ["in"], "rejected": None}
-    candidates = [to_row(item) | common for item in spoil_items("[MASK]")]
-    rows, _ = filter_candidates(
+    candidates = [
+        CandidateRecord(
+            item_id=item.item_id,
+            instrument="x",
+            piece="x",
+            source="toy",
+            image=item.image,
+            caption=item.caption,
+            foil=item.foil,
+            caption_phrases=["on"],
+            foil_phrases=["in"],
+        )
+        for item in spoil_items("[MASK]")
+    ]
+    records, _ = filter_candidates(
         candidates, judges, chosen, None, tmp_path / "cache.sqlite", lambda _: None
     )
-    assert [row["rejected"] == CONTROL_TOKEN for row in rows] == [False, True]
-    assert not rows[1]["kept"]
+    assert [record.rejected == CONTROL_TOKEN for record in records] == [False, True]
+    assert not records[1].kept
 
 
 def test_blind_judges(judges, tmp_path):

@@ -7,11 +7,15 @@ instruments have no filter, and torch takes seconds to import.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from waltz.core.errors import CONTROL_TOKEN, UserError
+from waltz.core.records import to_row
+from waltz.core.schema import FILTERED, CandidateRecord, FilteredRecord
 
 if TYPE_CHECKING:
     from waltz.core.devices import Device
@@ -33,7 +37,10 @@ NO_CONTRADICTION = "no contradiction"
 READS_WORSE = "another caption of the image reads better"
 WORDED_WORSE = "another wording of the foil reads better"
 
-Rows = list[dict[str, Any]]
+NO_SCORES: Mapping[str, float] = {}
+"""Scores of a filter of grammaticality that did not run."""
+NO_INFERENCES: "Mapping[tuple[str, str], Inference]" = {}
+"""Scores of a filter of contradiction that did not run."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,23 @@ class Thresholds:
     contradiction: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CloseVerdict:
+    """Score so near a threshold that another machine may decide otherwise.
+
+    Attributes:
+        item_id: Name of the candidate.
+        filter: Name of the filter.
+        value: The candidate's score.
+        threshold: The threshold.
+    """
+
+    item_id: str
+    filter: str
+    value: float
+    threshold: float
+
+
 def load_filter_models(
     models: Mapping[str, Mapping[str, Any]], device: "Device"
 ) -> FilterModels:
@@ -102,76 +126,77 @@ def load_filter_models(
 
 
 def filter_candidates(
-    candidates: Sequence[Mapping[str, Any]],
+    candidates: Iterable[CandidateRecord],
     models: FilterModels,
     filters: Sequence[str],
     grammaticality: float | None,
     cache_file: Path,
     on_progress: "ProgressCallback",
-) -> tuple[Rows, Rows]:
+) -> tuple[list[FilteredRecord], list[CloseVerdict]]:
     """Score every candidate that the rules of its instrument can use, and decide whether it is
     kept.
 
     Args:
-        candidates: Rows of the candidates layout.
         models: The models that `filters` use.
         filters: Any of `grammaticality`, `contradiction`, `ranking`.
         grammaticality: Lowest grammaticality of a foil that is kept.
         on_progress: Called with the number of texts of each batch.
     Returns:
-        Rows of the filtered layout, and the candidates whose verdict depends on the last digits.
+        All candidates in their order, and the verdicts that depend on the last digits.
     """
-    candidates = reject_unreadable(candidates, models)
-    usable = [row for row in candidates if row["rejected"] is None]
+    records = reject_unreadable(list(map(_build_record, candidates)), models)
+    usable = [record for record in records if record.kept]
 
     # Scores of the active filters, and their thresholds.
-    scores = None
+    scores = NO_SCORES
     lowest_grammaticality = None
     if "grammaticality" in filters:
-        foils = {row["foil"] for row in usable}
+        foils = {record.foil for record in usable}
         scores = score_grammaticality(foils, models, cache_file, on_progress)
         lowest_grammaticality = grammaticality
-    inferences = None
+    inferences = NO_INFERENCES
     if "contradiction" in filters:
         from waltz.filters.nli import infer_relations
 
         assert models.nli is not None
-        pairs = [(row["caption"], row["foil"]) for row in usable]
+        pairs = [(record.caption, record.foil) for record in usable]
         inferences = infer_relations(pairs, models.nli, cache_file, on_progress)
     thresholds = Thresholds(
         lowest_grammaticality, contradiction="contradiction" in filters
     )
 
-    rows, close = apply_thresholds(candidates, thresholds, scores, inferences)
-    # The two columns of the ranking are part of the layout even where no ranking follows.
-    rows = [
-        {**row, "caption_grammaticality": None, "caption_perplexity": None}
-        for row in rows
-    ]
+    records, close = apply_thresholds(records, thresholds, scores, inferences)
     if "ranking" in filters:
-        rows = _rank(rows, models, cache_file, on_progress)
-    return rows, close
+        records = _rank(records, models, cache_file, on_progress)
+    return records, close
+
+
+def _build_record(candidate: CandidateRecord) -> FilteredRecord:
+    """Return a candidate before any filter: without scores, kept unless the rules reject it."""
+    values = {field.name: getattr(candidate, field.name) for field in fields(candidate)}
+    return FilteredRecord(**values, kept=candidate.rejected is None)
 
 
 def reject_unreadable(
-    candidates: Sequence[Mapping[str, Any]], models: FilterModels
-) -> Rows:
+    records: Sequence[FilteredRecord], models: FilterModels
+) -> list[FilteredRecord]:
     """Return all candidates; those whose caption or foil contains a control token of a model are
     rejected.
+
+    An earlier reason stays: it says more about the rules of the instrument.
     """
     from waltz.models.user_text import select_readable
 
-    texts = (row[text_role] for row in candidates for text_role in ("caption", "foil"))
+    texts: list[str] = []
+    for record in records:
+        texts += (record.caption, record.foil)
     readable = set(select_readable(texts, *models.tokenizers))
-    rows = []
-    for candidate in candidates:
-        row = dict(candidate)
-        is_readable = row["caption"] in readable and row["foil"] in readable
-        # An earlier reason stays: it says more about the rules of the instrument.
-        if row["rejected"] is None and not is_readable:
-            row["rejected"] = CONTROL_TOKEN
-        rows.append(row)
-    return rows
+    unreadable_ids = {
+        record.item_id
+        for record in records
+        if not readable.issuperset((record.caption, record.foil))
+    }
+    return _reject(records, unreadable_ids, CONTROL_TOKEN)
 
 
 def score_grammaticality(
@@ -197,69 +222,57 @@ def score_grammaticality(
 
 
 def apply_thresholds(
-    rows: Iterable[Mapping[str, Any]],
+    records: Iterable[FilteredRecord],
     thresholds: Thresholds,
-    grammaticality: Mapping[str, float] | None = None,
-    inferences: "Mapping[tuple[str, str], Inference] | None" = None,
-) -> tuple[Rows, Rows]:
-    """Return all candidates with scores and verdicts, and the candidates whose scores are very near
-    a threshold.
+    grammaticality: Mapping[str, float] = NO_SCORES,
+    inferences: "Mapping[tuple[str, str], Inference]" = NO_INFERENCES,
+) -> tuple[list[FilteredRecord], list[CloseVerdict]]:
+    """Return all candidates with scores and verdicts, and the verdicts on scores that are nearer
+    than 1e-4 to a threshold.
 
     A candidate that was rejected before keeps its reason. The first filter that rejects gives the
     reason: grammaticality, then contradiction.
 
     Args:
-        rows: Rows of candidates with item_id, caption, foil, rejected.
-        grammaticality: Score by foil; None where that filter did not run.
-        inferences: Relation of caption to foil, by pair of both; None where that filter did not
+        grammaticality: Score by foil; empty where that filter did not run.
+        inferences: Relation of caption to foil, by pair of both; empty where that filter did not
             run. A pair that is rejected already may be absent.
-    Returns:
-        All rows in their order with grammaticality, nli_entailment, nli_neutral, nli_contradiction,
-        kept and rejected; and for each filter and undecided candidate nearer than 1e-4 to a
-        threshold a dict of item_id, filter, value, threshold.
     """
-    judged_rows: Rows = []
-    close: Rows = []
-    for row in rows:
-        score = None if grammaticality is None else grammaticality.get(row["foil"])
-        inference = (
-            None
-            if inferences is None
-            else inferences.get((row["caption"], row["foil"]))
-        )
-        reason = row["rejected"]
+    judged_records: list[FilteredRecord] = []
+    close: list[CloseVerdict] = []
+    for record in records:
+        score = grammaticality.get(record.foil)
+        inference = inferences.get((record.caption, record.foil))
+        reason = record.rejected
         # The first check that fails gives the reason; later ones are not asked.
         for check in _list_checks(thresholds, score, inference):
             if reason is not None:
                 break
             if check.value is None:
                 raise ValueError(
-                    f"{row['item_id']}: no {check.name} for {row['foil']!r}; score every usable candidate"
+                    f"{record.item_id}: no {check.name} for {record.foil!r}; score every usable candidate"
                 )
             # Other hardware can turn such a verdict, so it is reported.
             if abs(check.value - check.threshold) < CLOSE:
                 close.append(
-                    {
-                        "item_id": row["item_id"],
-                        "filter": check.name,
-                        "value": check.value,
-                        "threshold": check.threshold,
-                    }
+                    CloseVerdict(
+                        record.item_id, check.name, check.value, check.threshold
+                    )
                 )
             if not check.passes(check.value):
                 reason = check.failure
-        judged_rows.append(
-            {
-                **row,
-                "grammaticality": score,
-                "nli_entailment": inference.entailment if inference else None,
-                "nli_neutral": inference.neutral if inference else None,
-                "nli_contradiction": inference.contradiction if inference else None,
-                "kept": reason is None,
-                "rejected": reason,
-            }
+        record = replace(
+            record, grammaticality=score, kept=reason is None, rejected=reason
         )
-    return judged_rows, close
+        if inference is not None:
+            record = replace(
+                record,
+                nli_entailment=inference.entailment,
+                nli_neutral=inference.neutral,
+                nli_contradiction=inference.contradiction,
+            )
+        judged_records.append(record)
+    return judged_records, close
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,125 +317,115 @@ def _list_checks(
 
 
 def _rank(
-    rows: Rows, models: FilterModels, cache_file: Path, on_progress: "ProgressCallback"
-) -> Rows:
+    records: Sequence[FilteredRecord],
+    models: FilterModels,
+    cache_file: Path,
+    on_progress: "ProgressCallback",
+) -> list[FilteredRecord]:
     """Rank the kept candidates: keep the best caption of each image, and the best wording of each
-    exchange.
-
-    All other candidates are rejected. Scores are written into `rows`.
+    exchange. All other candidates are rejected.
     """
     from waltz.models.text.causal import compute_mean_log_likelihoods
 
     assert models.ranking is not None
     # Both texts are scored for grammaticality, only captions for perplexity.
-    kept_rows = [row for row in rows if row["kept"]]
-    captions = {row["caption"] for row in kept_rows}
-    foils = {row["foil"] for row in kept_rows}
+    kept = [record for record in records if record.kept]
+    captions = {record.caption for record in kept}
+    foils = {record.foil for record in kept}
     scores = score_grammaticality(captions | foils, models, cache_file, on_progress)
     likelihoods = compute_mean_log_likelihoods(
         sorted(captions), models.ranking, RANKING_TOKENS, cache_file, on_progress
     )
-    for row in kept_rows:
-        likelihood = likelihoods[row["caption"]]
-        if likelihood.value is None:
-            raise UserError(
-                f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}; remove the caption"
+    scored_records: list[FilteredRecord] = []
+    for record in records:
+        if record.kept:
+            likelihood = likelihoods[record.caption]
+            if likelihood.value is None:
+                raise UserError(
+                    f"{record.item_id}: its caption cannot be ranked: {likelihood.error}; remove the caption"
+                )
+            record = replace(
+                record,
+                grammaticality=scores[record.foil],
+                caption_grammaticality=scores[record.caption],
+                caption_perplexity=math.exp(-likelihood.value),
             )
-        row["grammaticality"] = scores[row["foil"]]
-        row["caption_grammaticality"] = scores[row["caption"]]
-        row["caption_perplexity"] = math.exp(-likelihood.value)
+        scored_records.append(record)
 
     # Wordings are compared among the candidates of the best captions only.
-    _reject(
-        rows, find_worse_captions([row for row in rows if row["kept"]]), READS_WORSE
-    )
-    _reject(
-        rows, find_worse_wordings([row for row in rows if row["kept"]]), WORDED_WORSE
-    )
-    return rows
+    worse_captions = find_worse_captions(_build_frame(scored_records))
+    ranked = _reject(scored_records, worse_captions, READS_WORSE)
+    worse_wordings = find_worse_wordings(_build_frame(ranked))
+    return _reject(ranked, worse_wordings, WORDED_WORSE)
 
 
-def _reject(rows: Rows, item_ids: set[str], reason: str) -> None:
-    for row in rows:
-        if row["item_id"] in item_ids:
-            row["kept"] = False
-            row["rejected"] = reason
+def _build_frame(records: Iterable[FilteredRecord]) -> pd.DataFrame:
+    """Return the kept candidates as a frame."""
+    rows = [to_row(record) for record in records if record.kept]
+    return pd.DataFrame(rows, columns=FILTERED.schema.names)
 
 
-def select_best_captions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _reject(
+    records: Iterable[FilteredRecord], item_ids: set[str], reason: str
+) -> list[FilteredRecord]:
+    """Return all candidates; those with one of some ids are rejected, unless they already are."""
+    judged_records: list[FilteredRecord] = []
+    for record in records:
+        if record.kept and record.item_id in item_ids:
+            record = replace(record, kept=False, rejected=reason)
+        judged_records.append(record)
+    return judged_records
+
+
+def select_best_captions(candidates: pd.DataFrame) -> pd.Series:
     """Return for each image its best caption: the ranks by grammaticality and by perplexity have
     the lowest sum.
 
-    Of captions with equal sums the lower perplexity decides, then alphabetical order.
+    Equal scores have equal ranks. Of captions with equal sums the lower perplexity decides, then
+    alphabetical order.
 
     Args:
-        rows: Candidates with image, caption, caption_grammaticality (higher is better) and
+        candidates: Columns image, caption, caption_grammaticality (higher is better) and
             caption_perplexity (lower is better).
     Returns:
         The best caption by image.
     """
-    captions: dict[str, dict[str, tuple[float, float]]] = {}
-    for row in rows:
-        # The sign is reversed so that lower is better in both scores.
-        scores = (-row["caption_grammaticality"], row["caption_perplexity"])
-        captions.setdefault(row["image"], {})[row["caption"]] = scores
-    return {image: _select_best(scores) for image, scores in captions.items()}
+    captions = candidates.drop_duplicates(["image", "caption"])
+    images = captions["image"]
+    grammaticality = captions["caption_grammaticality"].astype(float)
+    perplexity = captions["caption_perplexity"].astype(float)
+    # Rank 1 is the best caption of an image.
+    rank_sum = (-grammaticality).groupby(images).rank("dense") + perplexity.groupby(
+        images
+    ).rank("dense")
+    ordered = captions.assign(rank_sum=rank_sum).sort_values(
+        ["rank_sum", "caption_perplexity", "caption"]
+    )
+    return ordered.drop_duplicates("image").set_index("image")["caption"]
 
 
-def find_worse_captions(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+def find_worse_captions(candidates: pd.DataFrame) -> set[str]:
     """Return the ids of the candidates whose caption is not the best of its image."""
-    best = select_best_captions(rows)
-    return {row["item_id"] for row in rows if row["caption"] != best[row["image"]]}
+    best = candidates["image"].map(select_best_captions(candidates))
+    return set(candidates.loc[candidates["caption"] != best, "item_id"])
 
 
-def find_worse_wordings(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+def find_worse_wordings(candidates: pd.DataFrame) -> set[str]:
     """Return the ids of the candidates whose exchange has a more grammatical foil in the same
     caption.
 
-    Of equally grammatical foils the alphabetically first is kept, and of equal texts the lowest
-    item id.
+    Wordings of an exchange have the same image, caption and exchanged phrases. Of equally
+    grammatical foils the alphabetically first is kept, and of equal texts the lowest item id.
     """
-    best: dict[tuple[Any, ...], tuple[float, str, str]] = {}
-    for row in rows:
-        exchange = _get_exchange(row)
-        # The least tuple wins: highest score, then letters, then id.
-        order = (-row["grammaticality"], row["foil"], row["item_id"])
-        if exchange not in best or order < best[exchange]:
-            best[exchange] = order
-    best_ids = {item_id for _, _, item_id in best.values()}
-    return {row["item_id"] for row in rows} - best_ids
-
-
-def _get_exchange(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the key of wordings that compete: image, caption, and the phrases that are exchanged."""
-    return (
-        row["image"],
-        row["caption"],
-        tuple(row["caption_phrases"]),
-        tuple(row["foil_phrases"]),
+    ordered = candidates.sort_values(
+        ["grammaticality", "foil", "item_id"], ascending=[False, True, True]
     )
-
-
-def _select_best(scores: Mapping[str, tuple[float, float]]) -> str:
-    """Return the caption whose two ranks have the lowest sum; equal scores have equal ranks.
-
-    Args:
-        scores: Grammaticality with reversed sign and perplexity, by caption; lower is better in
-            both.
-    """
-    grammaticality_ranks = _rank_values(
-        grammaticality for grammaticality, _ in scores.values()
+    # Lists cannot be compared as keys.
+    exchanges = ordered.assign(
+        caption_phrases=ordered["caption_phrases"].map(tuple),
+        foil_phrases=ordered["foil_phrases"].map(tuple),
     )
-    perplexity_ranks = _rank_values(perplexity for _, perplexity in scores.values())
-
-    def get_order(caption: str) -> tuple[int, float, str]:
-        grammaticality, perplexity = scores[caption]
-        rank_sum = grammaticality_ranks[grammaticality] + perplexity_ranks[perplexity]
-        return rank_sum, perplexity, caption
-
-    return min(scores, key=get_order)
-
-
-def _rank_values(values: Iterable[float]) -> dict[float, int]:
-    """Return the rank of each distinct value; the lowest value has rank 0."""
-    return {value: rank for rank, value in enumerate(sorted(set(values)))}
+    is_worse = exchanges.duplicated(
+        ["image", "caption", "caption_phrases", "foil_phrases"]
+    )
+    return set(ordered.loc[is_worse, "item_id"])
