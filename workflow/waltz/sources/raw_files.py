@@ -238,7 +238,7 @@ def find_half_pair(value: object) -> str | None:
     return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character"
 
 
-def escape_half_pairs(value: JsonObject) -> JsonObject:
+def escape_half_pairs(value: Mapping[str, object]) -> JsonObject:
     """Return a JSON object in whose texts each half of a surrogate pair is an escape."""
     text = json.dumps(value, ensure_ascii=False)
     # The backslash of an escape is written twice in JSON.
