@@ -15,11 +15,13 @@ from waltz.plan.study import (
     Attribution,
     Consistency,
     Evaluation,
+    Source,
     Study,
 )
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.tables.declarations import TABLES
 
+Entry = TypeVar("Entry")
 AnyStage = TypeVar("AnyStage", Evaluation, Attribution, Consistency)
 STAGES = ("evaluation", "attribution", "consistency")
 STAGE_OF_KIND = {"shares": "attribution", "correlations": "consistency"}
@@ -206,7 +208,7 @@ def _cut_stage(
     return entry.model_copy(update={"models": models, "groups": used})
 
 
-def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
+def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Source]:
     """Return the sources that a cut study needs; a source of finished items keeps only the files
     that are needed.
     """
@@ -251,6 +253,6 @@ def _select_names(names: Iterable[str], selected: Collection[str]) -> list[str]:
 
 
 def _select_entries(
-    entries: Mapping[str, Any], names: Collection[str]
-) -> dict[str, Any]:
+    entries: Mapping[str, Entry], names: Collection[str]
+) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name in names}

@@ -5,6 +5,7 @@ records.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -486,14 +487,13 @@ def keep_names_on_a_line(sentence: str) -> Markup:
 
 def find_numeric_columns(table: PageTable) -> list[bool]:
     """Return for each column of a table whether it contains only numbers, empty cells and dashes."""
-    is_numeric = [bool(table.groups)] * len(table.header)
-    for rows in table.groups.values():
-        for row in rows:
-            texts = (*row.names, *(text.text for text in row.texts))
-            for column, text in enumerate(texts):
-                if not re.match(NUMBER, text):
-                    is_numeric[column] = False
-    return is_numeric
+    rows = []
+    for row in chain.from_iterable(table.groups.values()):
+        rows.append([*row.names, *(text.text for text in row.texts)])
+    if not rows:
+        return [False] * len(table.header)
+    columns = zip(*rows, strict=True)
+    return [all(re.match(NUMBER, text) for text in column) for column in columns]
 
 
 def _summarize_table(name: str, cells: Sequence[Cell]) -> TableSummary:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
 from waltz.core.redaction import redact_url
@@ -84,7 +83,9 @@ class SourceSection:
 
 
 def describe_sources(
-    sources: Mapping[str, Mapping[str, Any]], records: Iterable[RunRecord], lock: Path
+    sources: Mapping[str, Mapping[str, JsonValue]],
+    records: Iterable[RunRecord],
+    lock: Path,
 ) -> list[SourceSection]:
     """Return the facts about the sources of a study.
 
