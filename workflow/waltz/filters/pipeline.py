@@ -329,9 +329,9 @@ def _rank(
 
     assert models.ranking is not None
     # Both texts are scored for grammaticality, only captions for perplexity.
-    kept = [record for record in records if record.kept]
-    captions = {record.caption for record in kept}
-    foils = {record.foil for record in kept}
+    candidates = [record for record in records if record.kept]
+    captions = {record.caption for record in candidates}
+    foils = {record.foil for record in candidates}
     scores = score_grammaticality(captions | foils, models, cache_file, on_progress)
     likelihoods = compute_mean_log_likelihoods(
         sorted(captions), models.ranking, RANKING_TOKENS, cache_file, on_progress

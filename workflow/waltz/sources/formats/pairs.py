@@ -3,7 +3,6 @@ of pairs.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -235,15 +234,11 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
     return rows
 
 
-def _replace_non_finite(value: Any) -> Any:
-    """Return a value with null in place of NaN and infinities, which JSON lacks."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _replace_non_finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_non_finite(part) for part in value]
-    return value
+def _dump_record(record: Mapping[str, object]) -> str:
+    """Return a record as JSON, with null in place of NaN and infinities, which JSON lacks."""
+    text = json.dumps(record, default=str)
+    finite = json.loads(text, parse_constant=lambda _: None)
+    return json.dumps(finite, ensure_ascii=False)
 
 
 def _read_parquet_records(path: Path) -> list[dict[str, Any]]:
@@ -300,9 +295,7 @@ def _build_pair_row(
         "foil_phrases": [slice_span(foil, foil_span)],
         "kept": rejected is None,
         "rejected": rejected,
-        "release": json.dumps(
-            _replace_non_finite(record), ensure_ascii=False, default=str
-        ),
+        "release": _dump_record(record),
     }
 
 
