@@ -15,7 +15,8 @@ from waltz.benchmark.cv_probes import (
 )
 from waltz.cli.app import app
 from waltz.core.files import parquet
-from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import PROBE_CAPTIONS, ProbeCaptionRecord, ProbeRecord
 
 PREFIX = ("--image-prefix", "https://images.example/")
 
@@ -98,16 +99,16 @@ def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
         captions_file.read_text().replace('waits.",', 'waits.",p.jpg')
     )
     (row,) = read_written_captions(captions_file, {"a.jpg": "voting"})
-    assert row["plain_image"] == "p.jpg"
+    assert row.plain_image == "p.jpg"
 
     contextual = select_contextual_captions(
-        parquet.read_rows(captions, PROBE_CAPTIONS),
+        list(read_records(captions, ProbeCaptionRecord)),
         {"A man votes.": 1, "A man buys a hat.": 1},
     )
     items = build_conditions(
         [*contextual, *review_plain_captions([row], contextual, None)]
     )
-    parquet.write_rows(tmp_path / "items.parquet", items, CONDITIONS)
+    write_records(tmp_path / "items.parquet", items, ProbeRecord)
     result = waltz(
         "export-checks",
         "--items",
@@ -137,7 +138,7 @@ def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
         ("p.jpg", "A man votes."): ["no"],
         ("p.jpg", "A man, in a hall, waits."): ["yes"],
     }
-    assert review_plain_captions([row], contextual, answers)[0]["rejected"] is None
+    assert review_plain_captions([row], contextual, answers)[0].rejected is None
     assert list(csv.DictReader((tmp_path / "checks.skipped.csv").open())) == []
 
 

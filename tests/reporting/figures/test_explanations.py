@@ -9,6 +9,7 @@ from matplotlib import pyplot
 from PIL import Image
 
 from stand_ins.models import tiny_clip, tiny_decoders
+from stand_ins.records import build_items
 from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.t_shap import (
@@ -44,7 +45,7 @@ from waltz.reporting.figures.explanations import (
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.sources.images import open_images
 
-ITEMS = [
+ITEMS = build_items(
     {
         "item_id": name,
         "instrument": "existence",
@@ -53,7 +54,7 @@ ITEMS = [
         "foil": "there is no dog",
     }
     for name, caption in (("one", "there is a man"), ("two", "a cat on the box"))
-]
+)
 
 
 def test_a_figure_shows_the_rows_values(tmp_path):
