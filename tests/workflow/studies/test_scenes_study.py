@@ -134,8 +134,8 @@ def test_a_second_run_has_nothing_to_do(scenes_run):
         ),
         (
             "foils/english/noun_phrases.py",
-            'NOUNS = {"back"',
-            'NOUNS = {"rear"',
+            'dict.fromkeys(("it", "its"',
+            'dict.fromkeys(("its", "it"',
             {"plurality"},
         ),
         ("foils/swig_nouns.yaml", "\n", "\n\n", {"action-replacement"}),
