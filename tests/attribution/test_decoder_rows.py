@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -27,7 +28,7 @@ from waltz.attribution.prompt_attribution import (
 from waltz.attribution.published import choose_budget
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import add_values
-from waltz.attribution.summary import build_share_rows
+from waltz.attribution.summary import build_share_records
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -386,12 +387,16 @@ def test_shares_join_correctness_in_the_same_setting():
                 {"profile": "equations", **one, "score": 0.0, "correct": correct}
             )
     shares = {
-        row["setting"]: row
-        for row in build_share_rows(
-            "m", "d", rows, build_evaluation(scored), Resampling(200, 0.9, 1)
+        record.setting: record
+        for record in build_share_records(
+            "m",
+            "d",
+            pd.DataFrame(rows),
+            build_evaluation(scored),
+            Resampling(200, 0.9, 1),
         )
     }
-    assert shares["pairwise"]["value"] == pytest.approx(25)
-    assert shares["single"]["value"] == pytest.approx(75)
-    assert shares["pairwise"]["rho"] == pytest.approx(-shares["single"]["rho"])
-    assert shares["pairwise"]["rho"] > 0.8
+    assert shares["pairwise"].measure.value == pytest.approx(25)
+    assert shares["single"].measure.value == pytest.approx(75)
+    assert shares["pairwise"].rho == pytest.approx(-shares["single"].rho)
+    assert shares["pairwise"].rho > 0.8

@@ -8,6 +8,7 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -19,11 +20,11 @@ from waltz.attribution.encoder_rows import attribute_answers_of_items
 from waltz.attribution.item_selection import SampleSettings, select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.stored_rows import count_outcomes
-from waltz.attribution.summary import build_share_rows
+from waltz.attribution.summary import build_share_records
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import to_row
-from waltz.core.schema import ATTRIBUTION, SHARES
+from waltz.core.records import to_row, write_records
+from waltz.core.schema import ATTRIBUTION, ShareRecord
 from waltz.evaluation.encoder_vqa import build_answer_records, compute_answers
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
@@ -312,13 +313,13 @@ def test_shares_of_answers_fill_their_cell_of_the_table(
     scores = build_answer_records(ITEMS, answers, ANSWERS, ["published", "equations"])
     rows = parquet.build_table(list(map(to_row, rows)), ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
-    shares = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)
+    shares = build_share_records("lxmert-vqa", "vqa", pd.DataFrame(rows), scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
-    others = build_share_rows("lxmert-gqa", "gqa", labelled, scores, how)
-    assert [one["rho_reason"] for one in others] == [
-        one["rho_reason"] for one in shares
-    ]
-    parquet.write_rows(tmp_path / "shares.parquet", [*shares, *others], SHARES)
+    others = build_share_records(
+        "lxmert-gqa", "gqa", pd.DataFrame(labelled), scores, how
+    )
+    assert [one.rho_reason for one in others] == [one.rho_reason for one in shares]
+    write_records(tmp_path / "shares.parquet", [*shares, *others], ShareRecord)
     declaration, paper_table = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     study = StudyFacts({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
     numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")

@@ -5,6 +5,7 @@ from itertools import combinations
 from math import factorial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -17,7 +18,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
     build_ablated_rows,
     build_ablation_rows,
-    build_share_rows,
+    build_share_records,
 )
 from waltz.core.devices import Device
 from waltz.core.files import parquet
@@ -343,9 +344,11 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     ]
     assert accuracy.measure.n == 3
     assert {
-        row["n"]
-        for row in build_share_rows("ruler-50", "mine", rows, scores, HOW)
-        if row["role"] == "caption"
+        record.measure.n
+        for record in build_share_records(
+            "ruler-50", "mine", pd.DataFrame(rows), scores, HOW
+        )
+        if record.role == "caption"
     } == {3}
 
 

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from scipy.stats import spearmanr
@@ -17,14 +18,15 @@ from waltz.attribution.summary import (
     _collect_correctness,
     _compute_rho,
     _draw_resamples,
+    build_share_records,
     correlate_correctness_with_t_shap,
     summarize_attributions,
 )
 from waltz.core.devices import Device
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling, bootstrap_means
-from waltz.core.measure import Measure
 from waltz.core.records import to_row
+from waltz.core.schema import ReasonCount
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec
@@ -37,6 +39,7 @@ PUBLISHED = RESOURCES / "published"
 
 def row(share, se=None, image="one", role="caption", profile="published", **more):
     return {
+        "item_id": image,
         "role": role,
         "profile": profile,
         "setting": "alignment",
@@ -50,10 +53,7 @@ def row(share, se=None, image="one", role="caption", profile="published", **more
 
 
 def mean_t_shap(rows, label, how):
-    (summary,) = summarize_attributions(rows, label, how)
-    return Measure(
-        **{field.name: summary[field.name] for field in dataclasses.fields(Measure)}
-    )
+    return summarize_attributions("m", label, pd.DataFrame(rows), how).measure
 
 
 def test_a_summary_worked_by_hand():
@@ -65,21 +65,19 @@ def test_a_summary_worked_by_hand():
         row(None, image="e", error="too long"),
         row(None, image="f", reason="every value is 0"),
     ]
-    (summary,) = summarize_attributions(rows, "existence", HOW)
-    assert summary["value"] == pytest.approx(60)
-    assert (summary["items"], summary["n"]) == (6, 3)
-    assert summary["sd"] == pytest.approx(100 * np.sqrt(0.08 / 3))
-    assert summary["standard_error"] == pytest.approx(
-        100 * np.sqrt((0.0009 + 0.0016) / 2)
-    )
-    assert summary["standard_error_n"] == 2
-    assert summary["noise"] == pytest.approx(0.00125 / 0.01)
-    assert summary["mm_skew"] == "textual"
-    assert summary["missing"] == [
-        {"reason": "every value is 0", "count": 1},
-        {"reason": "too long", "count": 2},
+    summary = summarize_attributions("m", "existence", pd.DataFrame(rows), HOW)
+    assert summary.measure.value == pytest.approx(60)
+    assert (summary.items, summary.measure.n) == (6, 3)
+    assert summary.sd == pytest.approx(100 * np.sqrt(0.08 / 3))
+    assert summary.standard_error == pytest.approx(100 * np.sqrt((0.0009 + 0.0016) / 2))
+    assert summary.standard_error_n == 2
+    assert summary.noise == pytest.approx(0.00125 / 0.01)
+    assert summary.mm_skew == "textual"
+    assert summary.missing == [
+        ReasonCount("every value is 0", 1),
+        ReasonCount("too long", 2),
     ]
-    assert 40 <= summary["ci_low"] < 60 < summary["ci_high"] <= 80
+    assert 40 <= summary.measure.ci_low < 60 < summary.measure.ci_high <= 80
 
 
 def test_a_text_without_contrast_is_in_no_mean(tmp_path):
@@ -105,23 +103,22 @@ def test_a_text_without_contrast_is_in_no_mean(tmp_path):
         )
     rows = list(map(to_row, records))
     by_role = {
-        summary["role"]: summary for summary in summarize_attributions(rows, "own", HOW)
+        summary.role: summary
+        for summary in build_share_records("m", "own", pd.DataFrame(rows), [], HOW)
     }
     shares = {(row["item_id"], row["role"]): row["t_shap"] for row in rows}
     for role, kept in (("caption", "a.png"), ("foil", "b.png")):
-        assert by_role[role]["value"] == pytest.approx(100 * shares[kept, role])
-        assert (by_role[role]["items"], by_role[role]["n"]) == (2, 1)
-        (missing,) = by_role[role]["missing"]
-        assert missing["reason"].startswith(
-            "every token of the text is the masked token"
-        )
+        assert by_role[role].measure.value == pytest.approx(100 * shares[kept, role])
+        assert (by_role[role].items, by_role[role].measure.n) == (2, 1)
+        (missing,) = by_role[role].missing
+        assert missing.reason.startswith("every token of the text is the masked token")
 
 
 def test_roles_profiles_and_settings_stand_apart():
     rows = [row(0.2), row(0.4, role="foil"), row(0.6, profile="equations"), row(0.4)]
     values = {
-        (part["role"], part["profile"]): part["value"]
-        for part in summarize_attributions(rows, "d", HOW)
+        (part.role, part.profile): part.measure.value
+        for part in build_share_records("m", "d", pd.DataFrame(rows), [], HOW)
     }
     assert values == {
         ("caption", "published"): pytest.approx(30),
@@ -131,19 +128,21 @@ def test_roles_profiles_and_settings_stand_apart():
 
 
 def test_nothing_to_sum_up_says_so():
-    (summary,) = summarize_attributions([row(None, error="too long")], "d", HOW)
+    failed = pd.DataFrame([row(None, error="too long")])
+    summary = summarize_attributions("m", "d", failed, HOW)
     assert (
-        summary["value"]
-        is summary["sd"]
-        is summary["standard_error"]
-        is summary["mm_skew"]
-        is summary["noise"]
+        summary.measure.value
+        is summary.sd
+        is summary.standard_error
+        is summary.mm_skew
+        is summary.noise
         is None
     )
-    assert summary["reason"] == "none of 1 items has a T-SHAP"
-    (exact,) = summarize_attributions([row(0.3, 0.0), row(0.3, 0.0)], "d", HOW)
-    assert exact["standard_error"] == 0
-    assert exact["noise"] is None  # no variance that anything could be a share of
+    assert summary.measure.reason == "none of 1 items has a T-SHAP"
+    exact_rows = pd.DataFrame([row(0.3, 0.0), row(0.3, 0.0)])
+    exact = summarize_attributions("m", "d", exact_rows, HOW)
+    assert exact.standard_error == 0
+    assert exact.noise is None  # no variance that anything could be a share of
 
 
 def test_items_of_one_image_are_drawn_together():
@@ -229,10 +228,7 @@ def test_a_tie_within_rounding_is_neither_right_nor_wrong():
 
 def rows(correct, shares, images=None):
     images = images or [str(place) for place in range(len(correct))]
-    return [
-        {"correct": right, "t_shap": share, "image": image}
-        for right, share, image in zip(correct, shares, images, strict=True)
-    ]
+    return pd.DataFrame({"correct": correct, "t_shap": shares, "image": images})
 
 
 def draw_items(count, effect, seed=0):

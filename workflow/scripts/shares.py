@@ -4,14 +4,21 @@ CV-Probes.
 
 from waltz.attribution.summary import (
     build_ablation_rows,
-    build_share_rows,
+    build_share_records,
     build_verb_rows,
 )
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_records, read_runs
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import ATTRIBUTION, CONDITIONS, METRICS, SHARES, EvaluationRecord
+from waltz.core.records import write_records
+from waltz.core.schema import (
+    ATTRIBUTION,
+    CONDITIONS,
+    METRICS,
+    EvaluationRecord,
+    ShareRecord,
+)
 
 params = snakemake.params
 
@@ -33,10 +40,12 @@ with log_job(snakemake.log[0]):
         snakemake.input.rows, ATTRIBUTION, params.runs
     ).items():
         rows, scores = table.to_pylist(), scored[model, dataset]
-        shares += build_share_rows(model, dataset, rows, scores, resampling)
+        shares += build_share_records(
+            model, dataset, table.to_pandas(), scores, resampling
+        )
         if dataset in probes:
             metrics += build_verb_rows(model, rows, scores, probes[dataset], resampling)
         elif model not in params.answering:
             metrics += build_ablation_rows(model, dataset, rows, resampling)
-    parquet.write_rows(snakemake.output.shares, shares, SHARES)
+    write_records(snakemake.output.shares, shares, ShareRecord)
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

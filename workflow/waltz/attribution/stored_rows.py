@@ -128,7 +128,10 @@ def add_values(
 
 
 def _to_list(values: np.ndarray | None) -> list[float] | None:
-    return None if values is None else values.tolist()
+    if values is None:
+        return None
+    numbers: list[float] = values.tolist()
+    return numbers
 
 
 def add_error(

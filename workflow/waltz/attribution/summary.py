@@ -4,17 +4,18 @@ CV-Probes.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Resampling, build_measure, compute_mean, resample
 from waltz.core.measure import Measure
-from waltz.core.schema import OF_REGIONS, EvaluationRecord
+from waltz.core.schema import OF_REGIONS, EvaluationRecord, ReasonCount, ShareRecord
 from waltz.evaluation.metrics.pair_metrics import (
     compare_texts,
     compute_pair_metrics,
@@ -29,7 +30,7 @@ NewRow = dict[str, Any]
 TextKey = tuple[str, ...]
 """Key of a text: item, role, profile and setting."""
 
-GROUP_COLUMNS = ("role", "profile", "setting")
+GROUP_COLUMNS = ["role", "profile", "setting"]
 DECIMALS = 9
 """Decimal places to which T-SHAP is rounded before it is ranked, so that rounding errors do not
 break ties.
@@ -54,46 +55,46 @@ class RankCorrelation:
     p: float | None
 
 
-def build_share_rows(
+def build_share_records(
     model: str,
     dataset: str,
-    rows: Sequence[Row],
+    attributions: pd.DataFrame,
     scores: Sequence[EvaluationRecord],
     resampling: Resampling,
-) -> list[NewRow]:
-    """Build the rows of the layout `SHARES`: mean T-SHAP and its correlation with the correctness
-    of the model.
+) -> list[ShareRecord]:
+    """Build the records of mean T-SHAP and of its correlation with the correctness of the model.
 
     Args:
-        rows: Rows of the attribution layout.
+        attributions: Frame of `AttributionRecord`s.
         scores: Scored texts. A text counts as correct by its own prediction if the
             model has a probability of a match or gives answers; else a text is correct if its
             caption ranks above the foil.
     """
     correctness = _collect_correctness(scores)
-    share_rows = []
-    for summary in summarize_attributions(rows, dataset, resampling):
-        # The rows of this role, profile and setting, each with the correctness of its text.
-        joined = []
-        for row in rows:
-            if all(row[name] == summary[name] for name in GROUP_COLUMNS):
-                joined.append({**row, "correct": correctness.get(_get_score_key(row))})
+    records = []
+    for names, group in attributions.groupby(GROUP_COLUMNS, sort=False):
+        role, profile, setting = map(str, names)
+        # The evaluation has the score of an attributed text under the same setting.
+        scored_setting = setting.removesuffix(OF_REGIONS)
+        correct = [
+            correctness.get((item_id, role, profile, scored_setting))
+            for item_id in group["item_id"]
+        ]
+        correctness_of_group = pd.Series(correct, index=group.index, dtype=object)
         correlation = correlate_correctness_with_t_shap(
-            joined, f"{dataset} {summary['role']}", resampling
+            group.assign(correct=correctness_of_group), f"{dataset} {role}", resampling
         )
-        share_rows.append(
-            {
-                "model": model,
-                "dataset": dataset,
-                **summary,
-                "rho": correlation.rho.value,
-                "rho_low": correlation.rho.ci_low,
-                "rho_high": correlation.rho.ci_high,
-                "rho_p": correlation.p,
-                "rho_reason": correlation.rho.reason,
-            }
+        records.append(
+            replace(
+                summarize_attributions(model, dataset, group, resampling),
+                rho=correlation.rho.value,
+                rho_low=correlation.rho.ci_low,
+                rho_high=correlation.rho.ci_high,
+                rho_p=correlation.p,
+                rho_reason=correlation.rho.reason,
+            )
         )
-    return share_rows
+    return records
 
 
 def build_ablation_rows(
@@ -214,90 +215,72 @@ def build_verb_rows(
 
 
 def summarize_attributions(
-    rows: Sequence[Row], label: str, resampling: Resampling
-) -> list[NewRow]:
-    """Summarize a model's attributions of one data set: return one row for each role, profile and
-    setting.
+    model: str, dataset: str, group: pd.DataFrame, resampling: Resampling
+) -> ShareRecord:
+    """Summarize a model's attributions of one data set, role, profile and setting; the correlation
+    with correctness stays empty.
 
     The interval of mean T-SHAP covers the variation between images and the sampling noise of the
     estimator, since it resamples the estimates as they are. The sampling noise is also reported
     separately.
 
     Args:
-        label: Name of the data set, which separates its bootstrap draws from the draws of other
+        dataset: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
+        group: Frame of `AttributionRecord`s, at least one.
         resampling: Resamples, coverage, seed; images are drawn.
-    Returns:
-        Rows with these columns: role, profile, setting; items, their number; value, n, ci_low,
-        ci_high and reason of mean T-SHAP in percent; sd, the population standard deviation over
-        items, in percentage points; standard_error, the root of the mean squared standard error of
-        T-SHAP, in percentage points, over the standard_error_n items that have a standard error (0
-        for exact values); noise, the share of the variance between these items that the standard
-        errors explain, 0 to 1; mm_skew; missing, the number of items without T-SHAP, by reason.
     Source:
         MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
     """
-    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row[name] for name in GROUP_COLUMNS)].append(row)
-    summaries = []
-    for names, group in groups.items():
-        columns = dict(zip(GROUP_COLUMNS, names, strict=True))
-        summaries.append(
-            {
-                **columns,
-                "items": len(group),
-                **_summarize_group(group, label, resampling),
-            }
-        )
-    return summaries
-
-
-def _summarize_group(rows: Sequence[Row], label: str, resampling: Resampling) -> NewRow:
-    defined_rows = [row for row in rows if row["t_shap"] is not None]
-    if not defined_rows:
-        measure = Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
-        sd = skew = None
-    else:
-        percents = [100.0 * row["t_shap"] for row in defined_rows]
-        images = [str(row["image"]) for row in defined_rows]
-        measure = compute_mean(percents, images, label, resampling)
-        sd = 100 * float(np.std([row["t_shap"] for row in defined_rows]))
-        skew = None if measure.value is None else classify_skew(measure.value / 100)
-
+    first = group.iloc[0]
+    defined = group[group["t_shap"].notna()]
     # Sampling noise, over the items whose estimate has a standard error.
-    sampled = [row for row in defined_rows if row["t_shap_se"] is not None]
-    standard_error = noise = None
-    if sampled:
-        mean_square_error = float(np.mean([row["t_shap_se"] ** 2 for row in sampled]))
-        standard_error = 100 * mean_square_error**0.5
-        variance = float(np.var([row["t_shap"] for row in sampled]))
-        if variance:
-            noise = mean_square_error / variance
-    return {
-        **asdict(measure),
-        "sd": sd,
-        "standard_error": standard_error,
-        "standard_error_n": len(sampled),
-        "noise": noise,
-        "mm_skew": skew,
-        "missing": _count_reasons(rows),
-    }
+    sampled = defined[defined["t_shap_se"].notna()]
+    record = ShareRecord(
+        model=model,
+        dataset=dataset,
+        role=first["role"],
+        profile=first["profile"],
+        setting=first["setting"],
+        items=len(group),
+        measure=Measure(None, 0, reason=f"none of {len(group)} items has a T-SHAP"),
+        standard_error_n=len(sampled),
+        missing=_count_reasons(group[group["t_shap"].isna()]),
+    )
+    if defined.empty:
+        return record
+
+    shares = defined["t_shap"].to_numpy(np.float64)
+    images = defined["image"].astype(str).tolist()
+    measure = compute_mean((100.0 * shares).tolist(), images, dataset, resampling)
+    record = replace(record, measure=measure, sd=100 * float(np.std(shares)))
+    if measure.value is not None:
+        record = replace(record, mm_skew=classify_skew(measure.value / 100))
+    if sampled.empty:
+        return record
+
+    # The standard error of an item is the root of the mean squared error over items.
+    squared_errors = [error**2 for error in sampled["t_shap_se"].tolist()]
+    mean_square_error = float(np.mean(squared_errors))
+    record = replace(record, standard_error=100 * mean_square_error**0.5)
+    # Part of the variance between these items that estimation explains.
+    variance = float(np.var(sampled["t_shap"].to_numpy(np.float64)))
+    if variance:
+        record = replace(record, noise=mean_square_error / variance)
+    return record
 
 
-def _count_reasons(rows: Sequence[Row]) -> list[NewRow]:
-    """Count the rows without T-SHAP, by the reason why they have none."""
-    counts: Counter[str] = Counter()
-    for row in rows:
-        if row["t_shap"] is None:
-            counts[row.get("error") or row.get("reason") or "no reason stated"] += 1
-    return [
-        {"reason": reason, "count": count} for reason, count in sorted(counts.items())
-    ]
+def _count_reasons(undefined: pd.DataFrame) -> list[ReasonCount]:
+    """Count the attributions without T-SHAP, by the reason why they have none."""
+    # An error comes before a reason; a missing text is NaN or None.
+    reasons = undefined["error"].where(undefined["error"].notna(), undefined["reason"])
+    reasons = reasons.where(reasons.notna(), "no reason stated")
+    counts = Counter(reasons.tolist())
+    return [ReasonCount(reason, count) for reason, count in sorted(counts.items())]
 
 
 def correlate_correctness_with_t_shap(
-    rows: Sequence[Row], label: str, resampling: Resampling
+    items: pd.DataFrame, label: str, resampling: Resampling
 ) -> RankCorrelation:
     """Compute Spearman's correlation of correctness and T-SHAP over the items of one role.
 
@@ -305,8 +288,8 @@ def correlate_correctness_with_t_shap(
     its items are right, all are wrong, or all have the same T-SHAP.
 
     Args:
-        rows: `correct`, `t_shap` and `image` of each item; items without correctness or without
-            T-SHAP are skipped.
+        items: Frame with `correct`, `t_shap` and `image` of each item; items without correctness or
+            without T-SHAP are skipped.
         label: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
     Returns:
@@ -314,20 +297,16 @@ def correlate_correctness_with_t_shap(
     Source:
         Thesis B.2.1.
     """
-    complete_rows = [
-        row for row in rows if row["correct"] is not None and row["t_shap"] is not None
-    ]
-    count = len(complete_rows)
-    correct = np.array([bool(row["correct"]) for row in complete_rows])
-    shares = np.round(
-        np.array([row["t_shap"] for row in complete_rows], dtype=np.float64), DECIMALS
-    )
-    reason = _explain_undefined(correct, shares, len(rows))
+    complete = items[items["correct"].notna() & items["t_shap"].notna()]
+    count = len(complete)
+    correct = complete["correct"].to_numpy(bool)
+    shares = np.round(complete["t_shap"].to_numpy(np.float64), DECIMALS)
+    reason = _explain_undefined(correct, shares, len(items))
     if reason:
         return RankCorrelation(Measure(None, count, reason=reason), None)
     correlation = scipy.stats.spearmanr(correct, shares)
     # The bootstrap draws images, not items, since items of one image are not independent.
-    images = [str(row["image"]) for row in complete_rows]
+    images = complete["image"].astype(str).tolist()
     blocks = _draw_resamples(images, label, resampling)
     draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in blocks])
     rho = build_measure(
@@ -419,16 +398,6 @@ def _get_setting_suffix(rows: Sequence[Row]) -> str:
     if any(row["setting"].endswith(OF_REGIONS) for row in rows):
         return OF_REGIONS
     return ""
-
-
-def _get_score_key(row: Row) -> TextKey:
-    """Return the key under which the evaluation has the score of an attributed text."""
-    return (
-        row["item_id"],
-        row["role"],
-        row["profile"],
-        row["setting"].removesuffix(OF_REGIONS),
-    )
 
 
 def _collect_correctness(
