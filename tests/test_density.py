@@ -15,6 +15,8 @@ from measure_density import (
     measure_package,
 )
 
+SLACK = 0.02
+"""Share by which a measure may pass its limit: who deletes plain lines raises ratios a little."""
 LIMITS = yaml.safe_load(LIMITS_FILE.read_text(encoding="utf-8"))
 MODULE = '''"""Docstring."""
 
@@ -52,11 +54,15 @@ def test_every_package_has_limits():
 def test_a_package_is_not_denser_than_its_limits(package):
     measures = asdict(measure_package(package))
     limits = LIMITS[package]
-    worse = {
-        name: (value, limits[name])
-        for name, value in measures.items()
-        if (value < limits[name] if name == "comments" else value > limits[name])
-    }
+    worse = {}
+    for name, value in measures.items():
+        limit = limits[name]
+        if name == "comments":
+            is_worse = value < limit * (1 - SLACK)
+        else:
+            is_worse = value > limit * (1 + SLACK)
+        if is_worse:
+            worse[name] = (value, limit)
     assert not worse, (
         f"{package}: (measured, limit) {worse}; write plainer code (CONTRIBUTING.md, Walking pace)"
     )
