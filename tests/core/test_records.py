@@ -13,6 +13,7 @@ from waltz.core.records import (
     STORED_AS_NULLABLE,
     Int32,
     Record,
+    build_frame,
     describe_columns,
     get_layout,
     read_frame,
@@ -143,6 +144,13 @@ def test_a_frame_holds_the_columns(tmp_path):
     frame = read_frame(tmp_path / "birds.parquet", Bird)
     assert list(frame["animal_id"]) == ["wren", "owl"]
     assert frame["value"].isna().tolist() == [False, True]
+
+
+def test_a_missing_text_in_a_frame_is_none():
+    table = pa.table({"error": ["no image", None], "n_items": [1, None]})
+    frame = build_frame(table)
+    assert frame["error"].tolist() == ["no image", None]
+    assert frame["n_items"].isna().tolist() == [False, True]
 
 
 def test_records_with_one_key_are_not_written(tmp_path):

@@ -202,7 +202,17 @@ def read_frame(path: str | Path, record_type: type[Record]) -> pd.DataFrame:
 
     A null becomes NaN in a column of numbers, which becomes float64, and None in other columns.
     """
-    frame: pd.DataFrame = parquet.read(path, get_layout(record_type)).to_pandas()
+    return build_frame(parquet.read(path, get_layout(record_type)))
+
+
+def build_frame(table: pa.Table) -> pd.DataFrame:
+    """Return a table as a data frame, with nulls as in `read_frame`."""
+    frame: pd.DataFrame = table.to_pandas()
+    for column in table.schema:
+        # pandas stores a missing text as NaN, which counts as true in `error or reason`.
+        if pa.types.is_string(column.type) and table.column(column.name).null_count:
+            texts = frame[column.name].astype(object)
+            frame[column.name] = texts.where(texts.notna(), None)
     return frame
 
 

@@ -19,7 +19,14 @@ from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_records import Facts, build_record
 from waltz.core.layout import POSITION, Layout, Row
-from waltz.core.records import AnyRecord, Record, build_records, get_layout, to_row
+from waltz.core.records import (
+    AnyRecord,
+    Record,
+    build_frame,
+    build_records,
+    get_layout,
+    to_row,
+)
 
 ProfileName = TypeVar("ProfileName", bound=str)
 Run = tuple[str, str]
@@ -262,7 +269,7 @@ def read_run_frames(
     `read_runs`.
     """
     tables = read_runs(paths, get_layout(record_type), runs)
-    return {run: table.to_pandas() for run, table in tables.items()}
+    return {run: build_frame(table) for run, table in tables.items()}
 
 
 def merge_shards(
