@@ -251,3 +251,9 @@ def test_a_damaged_record_is_that_of_no_run(tmp_path, content):
     (tmp_path / "waltz" / "small.json").write_text(content)
     assert run_lock.read_last_run("small", tmp_path) is None
     assert run_lock.list_runs(tmp_path) == []
+
+
+def test_a_run_whose_study_file_has_a_name_that_is_not_utf8_is_recorded(tmp_path):
+    file = os.fsdecode(b"/home/m\xfcller/study.yaml")
+    run_lock.hold_study("small", tmp_path, files=[file])
+    assert run_lock.read_last_run("small", tmp_path).files == (file,)

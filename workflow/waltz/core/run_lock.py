@@ -8,6 +8,7 @@ ended if it holds no lock and its process (by number and start time) no longer e
 machine, the process cannot be checked.
 """
 
+import json
 import os
 import shlex
 import socket
@@ -150,7 +151,8 @@ def hold_study(
         """
         lock.acquire(timeout=timeout, poll_interval=POLL_SECONDS)
         _locks.append(lock)
-        write_text(record_file, record.model_dump_json())
+        # Pydantic cannot write a path whose name is not UTF-8.
+        write_text(record_file, json.dumps(record.model_dump()))
 
     try:
         take(timeout=0)
@@ -175,12 +177,12 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         replaces.
     """
     try:
-        content = _get_record_file(study, folder).read_bytes()
-        record = RunRecord.model_validate_json(content)
+        content = json.loads(_get_record_file(study, folder).read_bytes())
+        record = RunRecord.model_validate(content)
         since = datetime.strptime(record.since, TIME_FORMAT)
         locks = tuple(_select_present(record.locks, folder))
     # A missing or damaged record says nothing about the run.
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
     # A run goes on if its lock is held, or if its process exists on this machine (where locks are
