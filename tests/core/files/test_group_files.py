@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.files.group_files import (
     DatasetFiles,
     DatasetResult,
@@ -17,7 +18,7 @@ from waltz.core.files.group_files import (
     read_runs,
     write_results,
 )
-from waltz.core.layout import Layout
+from waltz.core.layout import POSITION, Layout
 from waltz.core.records import Record
 
 LAYOUT = Layout(
@@ -97,6 +98,17 @@ def test_shards_are_merged_in_order_and_keep_their_model(tmp_path):
     rows = read_run_rows([tmp_path / "m.parquet"], LAYOUT)["clip", "a"]
     assert [row["n"] for row in rows] == [1, 2, 3]
     assert len(json.loads((tmp_path / "m.run.json").read_text())) == 4
+
+
+def test_shards_without_rows_are_merged_by_position(tmp_path):
+    table = LAYOUT.with_position().with_dataset().schema.empty_table()
+    metadata = {"model": "clip", "datasets": '["a"]'}
+    shards = [str(tmp_path / "one.parquet"), str(tmp_path / "two.parquet")]
+    for shard in shards:
+        parquet.write(shard, table, LAYOUT.with_position().with_dataset(), **metadata)
+    merged, record = str(tmp_path / "m.parquet"), str(tmp_path / "m.run.json")
+    merge_shards(shards, [], merged, record, LAYOUT, [POSITION])
+    assert read_run_rows([merged], LAYOUT, [("clip", "a")]) == {("clip", "a"): []}
 
 
 def test_a_file_in_the_place_of_another_is_refused(tmp_path):

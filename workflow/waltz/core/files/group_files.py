@@ -331,4 +331,5 @@ def _restore_order(table: pa.Table) -> pa.Table:
     # Arrow cannot sort by the column `position`, whose values are lists of numbers.
     keys = list(zip(datasets, positions, strict=True))
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    return table.take(order).drop_columns(POSITION)
+    # An empty list would have no type.
+    return table.take(pa.array(order, pa.int64())).drop_columns(POSITION)
