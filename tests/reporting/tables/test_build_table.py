@@ -23,7 +23,14 @@ from waltz.reporting.tables.cells import (
     format_csv,
     parse_csv,
 )
-from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE
+from waltz.reporting.tables.declaration import (
+    AVERAGE,
+    DERIVED,
+    ENCODER,
+    LANGUAGE,
+    Declaration,
+    NumberSource,
+)
 from waltz.reporting.tables.declarations import STYLES, TABLES
 from waltz.reporting.tables.derived_numbers import DERIVED_NUMBERS, derive_numbers
 from waltz.reporting.tables.numbers import (
@@ -531,6 +538,26 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
     assert by_key["acc_r", "m", "mine-too"].reason == "no paper value"
     assert by_key["acc_r", "m", AVERAGE].value == 50.0
     assert not [key for key in by_key if key[2] == "unscored"]
+
+
+def test_a_data_set_of_ones_own_is_shown_if_a_source_has_its_numbers():
+    # `valid` is derived; the numbers of `samples` are only read to derive others.
+    sources = {"valid": (NumberSource(DERIVED, "valid"),)}
+    declaration = Declaration(
+        "mine", "Mine", sources, adds_own_datasets=True, extra_sources=("samples",)
+    )
+    numbers = {
+        NumberKey(DERIVED, "valid", "", "mine", ""): Number(Measure(3.0, 3)),
+        NumberKey("samples", "caption", "", "sampled", "1"): number_of_text("a", 1),
+    }
+    key = PaperKey("valid", "", "existence", "")
+    paper = {key: PaperValue(key, "505", "count", "")}
+    study = StudyFacts({}, True, 0.95, {}, ("existence", "mine", "sampled"))
+    cells = build_cells(declaration, "published", numbers, paper, study)
+    assert [(cell.dataset, cell.value) for cell in cells] == [
+        ("existence", None),
+        ("mine", 3.0),
+    ]
 
 
 def test_an_average_over_some_data_sets_is_none():

@@ -245,11 +245,10 @@ class _ProfileTable:
         positions = _list_distinct_positions(self.shown_keys)
         if not self.declaration.adds_own_datasets:
             return positions
-        measured = {
-            key.dataset
-            for key in self.numbers
-            if key.kind in self.declaration.source_kinds
-        }
+        # Derived numbers count as well; files that derived numbers are made from do not.
+        sources = itertools.chain.from_iterable(self.declaration.sources.values())
+        kinds = {source.kind for source in sources}
+        measured = {key.dataset for key in self.numbers if key.kind in kinds}
         for dataset in self.study.datasets:
             if dataset in measured and dataset not in self.averaged_datasets:
                 # The paper's setting of a data set that it lacks is unknown, so it is empty.
