@@ -470,6 +470,10 @@ def test_an_entry_takes_the_fields_that_it_lacks_from_the_chart_that_it_extends(
             {"series": [{"label": "a", "table": "thesis-3.44"}]},
             r"no table 'thesis-3.44' .*'thesis-3.4'",
         ),
+        (
+            {"panels": [{"label": "a", "metric": ["acc_r", "aurok"]}]},
+            r"charts\.mine: no table has a metric 'aurok' .*'auroc'",
+        ),
         ({"kind": "bars"}, r"charts\.mine\.kind: .*'counts'"),
         ({"derived": ["ac"]}, r"charts\.mine\.derived\.0: "),
         ({"extends": "bas"}, r"charts\.mine\.extends: .*did you mean 'base'"),

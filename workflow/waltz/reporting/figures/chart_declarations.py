@@ -4,6 +4,7 @@ tables, arranged as in the paper's figure.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -15,14 +16,16 @@ from pydantic import (
     with_config,
 )
 
-from waltz.core.errors import UserError, suggest_or_list
+from waltz.core.errors import UserError, suggest_name, suggest_or_list
 from waltz.core.files.bounded_yaml import read_yaml
 from waltz.core.files.resources import RESOURCES
-from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.declarations import STYLES, TABLES
 from waltz.reporting.tables.entries import Entries, fill_entry, validate_entry
 
 CHARTS_FILE = RESOURCES / "charts.yaml"
 """File with the charts, in the order of the report."""
+MANUAL = "docs/how-to/add-a-chart.md"
+"""Page of the documentation that describes the entries."""
 PERCENT = "percent"
 SELECTORS = ("table", "metric", "model", "dataset", "setting")
 """Fields of a `Cell` by which a part of a chart selects its cells."""
@@ -137,29 +140,42 @@ def build_chart(chart_id: str, entries: Entries) -> Chart:
             missing fields from that chart.
     Raises:
         UserError: A field is unknown, missing or of another type; the extended chart or one of the
-            tables does not exist.
+            tables or metrics does not exist.
     """
     location = f"{CHARTS_FILE}: charts.{chart_id}"
     fields = {"id": chart_id, **fill_entry(chart_id, entries, location)}
-    chart = validate_entry(
-        _CHART, fields, location, manual="docs/how-to/add-a-chart.md"
-    )
-    for table in _list_named_tables(chart):
+    chart = validate_entry(_CHART, fields, location, manual=MANUAL)
+    for table in (*chart.tables, *_list_selected(chart, "table")):
         if table not in TABLES:
             raise UserError(
                 f"{location}: no table {table!r}{suggest_or_list(table, TABLES)}"
             )
+    metrics = _list_metrics()
+    for metric in _list_selected(chart, "metric"):
+        if metric not in metrics:
+            raise UserError(
+                f"{location}: no table has a metric {metric!r}{suggest_name(metric, metrics)}; see {MANUAL}"
+            )
     return chart
 
 
-def _list_named_tables(chart: Chart) -> list[str]:
-    """Return the ids of the tables that a chart and its parts name."""
-    tables = list(chart.tables)
+def _list_selected(chart: Chart, field: Selector) -> list[str]:
+    """Return the values of a field by which the parts of a chart select cells."""
+    selected: list[str] = []
     for parts in (chart.panels, chart.rows, chart.series):
         if not isinstance(parts, str):
             for part in parts:
-                tables += part.table
-    return tables
+                selected += getattr(part, field)
+    return selected
+
+
+@cache
+def _list_metrics() -> list[str]:
+    """Return the metrics of all tables: those with a style, and further ones of tables."""
+    metrics = dict.fromkeys(STYLES)
+    for declaration in TABLES.values():
+        metrics |= dict.fromkeys(declaration.sources)
+    return list(metrics)
 
 
 def _read_charts() -> dict[str, Chart]:
