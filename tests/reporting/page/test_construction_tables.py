@@ -172,3 +172,9 @@ def test_the_shares_of_the_oracle_are_next_to_the_items():
         "80.0† [1.0, 99.0]",
     )
     assert "by construction" in table.note
+
+
+def test_an_oracle_without_verdicts_adds_nothing_to_the_conditions():
+    table = make_conditions_table(*FRAMES, build_frame([], OracleRecord))
+    assert table.header == ("form", "condition", "items", "expected")
+    assert "oracle" not in table.note

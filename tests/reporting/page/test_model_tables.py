@@ -405,3 +405,19 @@ def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
         make(model_tables.make_edit_tables, MetricRecord, [cell("cc_shap_posthoc")])
         == []
     )
+
+
+def test_shares_of_inserted_words_are_no_columns_of_the_table_of_edits():
+    parts = ("answer", "explanation", "difference", "claim", "inserted_answer")
+    rows = [cell(f"edits:{part}") for part in parts]
+    (table,) = make(model_tables.make_edit_tables, MetricRecord, rows)
+    assert table.header[4:] == ("n", "answer", "explanation", "difference", "claim")
+    # Without a difference there is no row, even if the inserted words have shares.
+    without = [cell(f"edits:{part}", None, n=0) for part in parts[:4]]
+    shares = [*without, cell("edits:inserted_answer")]
+    assert make(model_tables.make_edit_tables, MetricRecord, shares) == []
+
+
+def test_a_study_whose_tests_have_no_metrics_has_no_table_of_edits():
+    empty = build_frame([], MetricRecord)
+    assert model_tables.make_edit_tables(empty) == []

@@ -197,7 +197,7 @@ def make_conditions_table(
         *build_text_cells(declaration, counts, "expected", expected),
     ]
     fact = ""
-    if shares is not None:
+    if shares is not None and not shares.empty:
         # The candidates of a share are a form and a condition.
         parts = shares["candidates"].str.split(" ", expand=True)
         headings = shares["metric"].str.replace("_", " ")

@@ -239,9 +239,11 @@ def make_edit_tables(rows: pd.DataFrame) -> list[PageTable]:
     """
     declaration = PAGE_TABLES["edits"]
     # `edits:flipping:answer` is the shift of answers by edits that change the answer.
-    parts = rows["metric"].str.rpartition(":")
-    edits = rows.assign(metric=parts[2], setting=parts[0])
-    edits = edits[edits["setting"].isin(EDIT_SETTINGS)]
+    parts = rows["metric"].str.extract("^(?P<setting>.+):(?P<metric>[^:]+)$")
+    edits = rows.assign(metric=parts["metric"], setting=parts["setting"])
+    # Further metrics of edits, such as the shares of inserted words, are not shown.
+    is_shown = edits["metric"].isin(declaration.sources)
+    edits = edits[is_shown & edits["setting"].isin(EDIT_SETTINGS)]
     # Data sets are sorted as they appear, kinds of edits as in `EDIT_SETTINGS`.
     datasets = pd.Categorical(edits["dataset"], edits["dataset"].unique())
     settings = pd.Categorical(edits["setting"], list(EDIT_SETTINGS))
