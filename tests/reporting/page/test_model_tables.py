@@ -421,3 +421,10 @@ def test_shares_of_inserted_words_are_no_columns_of_the_table_of_edits():
 def test_a_study_whose_tests_have_no_metrics_has_no_table_of_edits():
     empty = build_frame([], MetricRecord)
     assert model_tables.make_edit_tables(empty) == []
+
+
+def test_a_table_of_the_verb_without_any_items_has_no_rows():
+    rows = [cell("verb_shap", None, n=0, dataset="cv-probes:+img+cap", setting="match")]
+    table = make(model_tables.make_verb_table, MetricRecord, rows, "equations")
+    assert table.header == ("model", "condition", "prediction")
+    assert table.groups == {}

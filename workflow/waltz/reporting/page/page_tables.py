@@ -169,8 +169,10 @@ def build_text_cells(
         declaration: The table.
         names: Names of the cells; other columns are ignored.
         metric: Metric in the table.
-        texts: Text of each row.
+        texts: Text of each row; those of other rows are ignored.
     """
+    # A frame without rows would take the rows of a column that is assigned to it.
+    texts = texts.reindex(names.index)
     rows = names.reindex(columns=NAMES).assign(metric=metric, text=texts)
     return build_cells(declaration, rows)
 
