@@ -153,6 +153,11 @@ def test_the_first_of_several_filters_counts(read):
         ({**OPEN, "target": []}, "line 1: is no sample"),
         ({**OPEN, "filtered_resps": "Two."}, "line 1: is no sample"),
         ({**OPEN, "arguments": "Two?"}, "line 1: is no sample"),
+        ({**OPEN, "arguments": {"gen_args_0": {}}}, "line 1: is no sample"),
+        (
+            {**OPEN, "arguments": {"gen_args_0": {"arg_0": "Two?"}, "gen_args_1": 2}},
+            "line 1: is no sample",
+        ),
         *(
             ({**CHOICE, "target": target}, "line 1: is no sample")
             for target in (-1, "-1", 1.5, True, 3, None, "nan")

@@ -158,8 +158,7 @@ def _get_prompt(sample: JsonObject) -> str | None:
     if requests in (None, [], {}):
         return sample.get("input")
     if isinstance(requests, dict):
-        arguments = next(iter(requests.values()))
-        return str(next(iter(arguments.values())))
+        requests = [list(arguments.values()) for arguments in requests.values()]
     if not isinstance(requests, list):
         raise TypeError("arguments")
     return str(requests[0][0])
