@@ -56,6 +56,19 @@ def mean_t_shap(rows, label, how):
     return summarize_attributions("m", label, pd.DataFrame(rows), how).measure
 
 
+def test_items_without_an_image_keep_their_place_among_the_images():
+    images = [None, "a", "b", "c", None, "a", "b", "c"]
+    rows = [row(n**2 / 64, image=image) for n, image in enumerate(images)]
+    frame = pd.DataFrame(rows)
+    clusters = list(map(str, images))
+    draws = bootstrap_means(
+        list(frame["t_shap"]), clusters, resamples=20, seed=1, label="d"
+    )
+    measure = mean_t_shap(rows, "d", Resampling(20, 0.95, 1))
+    assert measure.ci_low == pytest.approx(100 * np.quantile(draws, 0.025))
+    assert measure.ci_high == pytest.approx(100 * np.quantile(draws, 0.975))
+
+
 def test_a_summary_worked_by_hand():
     rows = [
         row(0.4, 0.03, "a"),

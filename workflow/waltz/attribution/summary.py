@@ -12,7 +12,7 @@ import pandas as pd
 import scipy
 
 from waltz.attribution.t_shap import classify_skew
-from waltz.attribution.verbs import build_verb_table
+from waltz.attribution.verbs import NO_IMAGE, build_verb_table
 from waltz.core.intervals import Resampling, build_measure, compute_mean, resample
 from waltz.core.measure import Measure
 from waltz.core.schema import OF_REGIONS, EvaluationRecord, ReasonCount, ShareRecord
@@ -251,7 +251,7 @@ def summarize_attributions(
         return record
 
     shares = defined["t_shap"].to_numpy(np.float64)
-    images = defined["image"].astype(str).tolist()
+    images = defined["image"].fillna(NO_IMAGE).tolist()
     measure = compute_mean((100.0 * shares).tolist(), images, dataset, resampling)
     record = replace(record, measure=measure, sd=100 * float(np.std(shares)))
     if measure.value is not None:
@@ -306,7 +306,7 @@ def correlate_correctness_with_t_shap(
         return RankCorrelation(Measure(None, count, reason=reason), None)
     correlation = scipy.stats.spearmanr(correct, shares)
     # The bootstrap draws images, not items, since items of one image are not independent.
-    images = complete["image"].astype(str).tolist()
+    images = complete["image"].fillna(NO_IMAGE).tolist()
     blocks = _draw_resamples(images, label, resampling)
     draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in blocks])
     rho = build_measure(

@@ -23,6 +23,8 @@ BOUNDS = {
 }
 """Smallest and largest possible value of each metric; None if it has no bounds."""
 METRICS = tuple(BOUNDS)
+NO_IMAGE = "None"
+"""Name of the cluster of items without an image, whose place among the images decides the draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def _measure_cell(
         reason = _explain_empty_cell(of_condition, cell, prediction)
         return Measure(None, 0, reason=reason)
     values = defined[metric].astype(float).tolist()
-    images = defined["image"].astype(str).tolist()
+    images = defined["image"].fillna(NO_IMAGE).tolist()
     return compute_mean(values, images, label, resampling, BOUNDS[metric])
 
 
