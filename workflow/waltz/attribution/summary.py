@@ -31,6 +31,13 @@ TextKey = tuple[str, ...]
 """Key of a text: item, role, profile and setting."""
 
 GROUP_COLUMNS = ["role", "profile", "setting"]
+SHARE_COLUMNS = [
+    *GROUP_COLUMNS,
+    *("item_id", "image", "t_shap", "t_shap_se", "reason", "error"),
+]
+"""Columns of `AttributionRecord` from which shares are computed; the others, with a value for each
+player, would take many times the memory.
+"""
 DECIMALS = 9
 """Decimal places to which T-SHAP is rounded before it is ranked, so that rounding errors do not
 break ties.
@@ -65,7 +72,7 @@ def build_share_records(
     """Build the records of mean T-SHAP and of its correlation with the correctness of the model.
 
     Args:
-        attributions: Frame of `AttributionRecord`s.
+        attributions: Frame of the columns `SHARE_COLUMNS`.
         scores: Scored texts. A text counts as correct by its own prediction if the
             model has a probability of a match or gives answers; else a text is correct if its
             caption ranks above the foil.
