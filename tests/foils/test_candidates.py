@@ -5,10 +5,12 @@ import sys
 from functools import partial
 from importlib import import_module
 
+import pyarrow.parquet as pq
 import pytest
 
 from conftest import ROOT
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.records import write_records
 from waltz.foils.candidates import (
     TOO_LONG,
@@ -354,6 +356,15 @@ def test_the_columns_of_a_source_tell_the_class_of_its_rows(tmp_path, rows):
     (first, *_) = read_source_rows(tmp_path / "rows.parquet")
     assert type(first) is type(rows[0])
     assert first.source_id == rows[0].source_id
+
+
+def test_columns_in_the_order_of_earlier_versions_are_read(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write_records(path, CAPTIONS, type(CAPTIONS[0]))
+    table = parquet.read_table(path)
+    names = [name for name in table.schema.names if name != "rejected"]
+    pq.write_table(table.select([*names, "rejected"]), path)
+    assert read_source_rows(path) == list(CAPTIONS)
 
 
 def test_rows_of_which_no_instrument_is_built_are_refused(tmp_path):

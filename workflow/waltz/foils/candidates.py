@@ -160,7 +160,8 @@ def read_source_rows(path: str | Path) -> list[Row]:
     """Read the rows of a source, whose columns tell the kind of row."""
     names = parquet.read_schema(path).names
     for row_type in ROW_TYPES:
-        if get_layout(row_type).schema.names == names:
+        # Files of earlier versions have the same columns in another order.
+        if sorted(get_layout(row_type).schema.names) == sorted(names):
             return list(read_records(path, row_type))
     raise UserError(
         f"{path}: no instrument can be built from rows with the columns {', '.join(names)}; name another source"
