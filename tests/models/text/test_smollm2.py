@@ -2,6 +2,7 @@
 
 import pytest
 
+from stand_ins.records import build_items
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.perplexity import score_pairs
@@ -32,9 +33,9 @@ def test_actant_swap_gives_the_accuracy_of_an_independent_computation(
     smollm2, shared_data, tmp_path
 ):
     items = read_release(shared_data / "valse" / "actant-swap.json", "actant-swap", 2)
-    valid = [item for item in items if item["valid"]]
-    rows = score_pairs(
+    valid = build_items(item for item in items if item["valid"])
+    records = score_pairs(
         valid, smollm2, ["equations"], 512, tmp_path / "cache.sqlite", lambda _: None
     )
-    correct = [row["correct"] for row in rows if row["role"] == "caption"]
+    correct = [record.correct for record in records if record.role == "caption"]
     assert 100 * sum(correct) / len(correct) == pytest.approx(77.3, abs=0.1)
