@@ -21,6 +21,7 @@ from waltz.core.redaction import (
     hold_known_secret,
     name_url,
     redact_url,
+    redact_urls,
 )
 
 KEY = "sk-4/7+é\"'&<Q9="
@@ -302,3 +303,12 @@ def test_wrong_values_are_shown_without_what_keys_hold():
     assert describe_value(value) == (
         "{'url': 'https://host/a', 'api_key': '<hidden>', 'key': '<hidden>', 'sizes': [1, 'a']}"
     )
+
+
+def test_urls_of_a_study_are_hidden_wherever_they_stand():
+    url = "https://host.example/a?token=tell-nobody"
+    study = {"a": url, "b": [url, {"c": url}, [url]], "d": {"e": url}, "f": [1, "text"]}
+    redact_urls(study)
+    assert "tell-nobody" not in str(study)
+    assert study["f"] == [1, "text"]
+    assert str(study).count("https://host.example/a") == 5

@@ -187,12 +187,18 @@ def redact_urls(config: MutableMapping[str, object]) -> None:
     show no secret.
     """
     for key, value in config.items():
-        if isinstance(value, str) and "://" in value:
-            config[key] = name_url(value)
-        entries = value if isinstance(value, list) else [value]
-        for entry in entries:
-            if isinstance(entry, MutableMapping):
-                redact_urls(entry)
+        config[key] = _name_urls(value)
+
+
+def _name_urls(value: object) -> object:
+    """Return a value of a study with names in place of urls; mappings are changed in place."""
+    if isinstance(value, str):
+        return name_url(value) if "://" in value else value
+    if isinstance(value, list):
+        return [_name_urls(entry) for entry in value]
+    if isinstance(value, MutableMapping):
+        redact_urls(value)
+    return value
 
 
 def _hide_named_values(value: object) -> object:
