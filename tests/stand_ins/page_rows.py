@@ -2,16 +2,15 @@
 
 import pyarrow as pa
 
-from waltz.core.records import get_layout
+from waltz.core import records
 
 
 def build_frame(rows, record_type):
     """Return rows as `read_frame` reads them; a column that rows lack is null."""
-    schema = get_layout(record_type).schema
+    schema = records.get_layout(record_type).schema
     columns = {name: [row.get(name) for row in rows] for name in schema.names}
-    return pa.table(
-        columns, pa.schema([field.with_nullable(True) for field in schema])
-    ).to_pandas()
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return records.build_frame(pa.table(columns, nullable))
 
 
 def list_rows(table):

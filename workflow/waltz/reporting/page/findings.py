@@ -9,7 +9,7 @@ import pandas as pd
 
 from waltz.consistency.metrics import CC_SHAP_METRICS
 from waltz.core.measure import Measure
-from waltz.core.records import Record, get_layout, read_frame
+from waltz.core.records import Record, build_frame, get_layout, read_frame
 from waltz.core.schema import MetricRecord, ShareRecord
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.evaluation.metrics.summary import AVERAGE
@@ -183,8 +183,7 @@ def _read_results(
     """Return the frame of a file; a study without the file has a frame without rows."""
     if name in files:
         return read_frame(files[name], record_type)
-    empty: pd.DataFrame = get_layout(record_type).schema.empty_table().to_pandas()
-    return empty
+    return build_frame(get_layout(record_type).schema.empty_table())
 
 
 def summarize_models(
