@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import pyarrow as pa
-
 from waltz.core.measure import Measure
 from waltz.core.records import (
     INLINE,
@@ -17,16 +15,6 @@ from waltz.core.records import (
     build_struct,
     get_layout,
 )
-
-
-def build_required(kind: pa.DataType, *names: str) -> list[pa.Field]:
-    """Return columns of one type that refuse nulls."""
-    return [pa.field(name, kind, nullable=False) for name in names]
-
-
-def build_nullable(kind: pa.DataType, *names: str) -> list[pa.Field]:
-    """Return columns of one type that allow nulls."""
-    return [pa.field(name, kind) for name in names]
 
 
 @dataclass(frozen=True, slots=True)

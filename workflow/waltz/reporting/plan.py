@@ -394,12 +394,6 @@ class ReportingPlan:
             decoders, key=lambda name: self.plan.models.get_kind(name) != "language"
         )
 
-    def list_drawn_datasets(self, decoder: str) -> list[str]:
-        """Return the data sets whose items are drawn for a decoder."""
-        return list(
-            dict.fromkeys(run.dataset for run in self.select_drawn_runs(decoder))
-        )
-
     def select_drawn_runs(self, decoder: str) -> list[Run]:
         """Return the runs of stage consistency that are drawn for a decoder."""
         return [run for run in self.plan.tested if run.model == decoder]
