@@ -15,7 +15,7 @@ rule export_benchmark:
         images=EXPORT.images,
         tables=[
             locate_in_package(f"export/{table}.yaml")
-            for table in ("licences", "faults")
+            for table in ("licenses", "faults")
         ],
         prompts=locate_in_package("resources/prompts/equations.yaml"),
     output:

@@ -17,8 +17,10 @@ for name in ("colours", "a-first-one", "sizes"):
 
 from waltz.consistency.edit_tests import tests
 from waltz.consistency import metrics
+from waltz.core.records import from_row
+from waltz.core.schema import ItemRecord
 from waltz.evaluation.prompting.questions import count_earlier_draws
-from waltz.export.valse_layout import build_records, get_file_name
+from waltz.export.valse_layout import build_valse_records, get_file_name
 from waltz.reporting.figures.chart_declarations import CHARTS
 
 metrics.SETTING_OF_TEST["a_test_of_mine"] = "cot"
@@ -29,14 +31,14 @@ row = {
     "foil_phrases": ["blue"], "direction": None, "proposal_rank": None, "proposal_score": None,
     "grammaticality": 0.9, "caption_grammaticality": None, "caption_perplexity": None, "nli_entailment": 0.1,
     "nli_neutral": 0.2, "nli_contradiction": 0.7, "voter": None, "votes_caption": None, "votes_foil": None,
-    "votes_other": None, "valid": None,
+    "votes_other": None, "valid": None, "kept": True, "rejected": None, "release": None,
 }
 cells = {("e-snli", name): 0 for name in metrics.SETTING_OF_TEST}
 print(json.dumps({
     "files": [get_file_name(name) for name in ("colours", "sizes", "plurality")],
     "draws": {name: count_earlier_draws(name) for name in ("existence", "counting-small", "relations", "colours")},
     "chart": [part.label for part in CHARTS["thesis-5.3"].rows],
-    "record": build_records([row], {}, "", "coco-captions")["colours:captions:1:0"],
+    "record": build_valse_records([from_row(row, ItemRecord)], {}, "", "coco-captions")["colours:captions:1:0"],
     "averaged": sorted(metrics.select_rescaled(cells, "rescaled_tests")),
 }))
 """

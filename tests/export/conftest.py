@@ -56,7 +56,7 @@ def parts(images, rows):
             "cv-probes",
             str(images),
         ),
-        part(rows, "relations", no_images_reason="their licences are <i>not</i> known"),
+        part(rows, "relations", no_images_reason="their licenses are <i>not</i> known"),
     ]
 
 

@@ -65,7 +65,7 @@ def test_the_hub_library_reads_the_header(dataset):
     assert data.pretty_name == "small"
 
 
-def test_a_licence_that_the_hub_does_not_know_is_named(tmp_path):
+def test_a_license_that_the_hub_does_not_know_is_named(tmp_path):
     own = SourceFacts("own", "pairs", False, Terms("Open: <all>", None, None, None), ())
     write_dataset(tmp_path / "x", [part([item()])], facts(sources={"own": own}))
     header, _ = read(tmp_path / "x")
@@ -76,7 +76,7 @@ def test_items_are_counted_by_their_votes(dataset):
     _, text = read(dataset)
     assert "| `existence` | 4 | 2 | 1 | 1 | embedded |" in text
     assert "| `relations` | 4 | 2 | 1 | 1 | names only |" in text
-    assert "- `own`: their licences are &lt;i&gt;not&lt;/i&gt; known." in text
+    assert "- `own`: their licenses are &lt;i&gt;not&lt;/i&gt; known." in text
 
 
 def test_markup_in_the_data_is_escaped(dataset):

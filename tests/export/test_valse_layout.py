@@ -20,11 +20,12 @@ from stand_ins.benchmark_rows import (
 from waltz.benchmark.items import read_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.schema import BENCHMARK
+from waltz.core.records import from_row, read_records
+from waltz.core.schema import BENCHMARK, ItemRecord
 from waltz.export.valse_layout import (
     FIELDS,
     build_pair_records,
-    build_records,
+    build_valse_records,
     get_file_name,
     render_json,
     restore_records,
@@ -37,12 +38,12 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 def through_parquet(rows, folder):
     parquet.write_rows(folder / "rows.parquet", rows, BENCHMARK)
-    return parquet.read_rows(folder / "rows.parquet", BENCHMARK)
+    return list(read_records(folder / "rows.parquet", ItemRecord))
 
 
 def build(instrument, rows=None):
-    return build_records(
-        rows or [item(instrument)],
+    return build_valse_records(
+        [from_row(row, ItemRecord) for row in rows or [item(instrument)]],
         ORIGINALS.get(instrument, {}),
         "a method",
         RELEASE[instrument].source_format,
@@ -91,7 +92,7 @@ def test_any_text_survives(caption, foil, key, tmp_path_factory):
 def test_built_items_have_all_fields_of_the_release_and_can_be_read_again(
     instrument, tmp_path
 ):
-    (row,) = through_parquet([item(instrument)], tmp_path)
+    row = item(instrument)
     records = build(instrument, [row])
     assert tuple(records[row["item_id"]]) == (*FIELDS[instrument], "waltz")
     (back,) = read_release(write_release(tmp_path / "x.json", records), instrument, 2)
@@ -275,12 +276,15 @@ def test_pairs_of_a_user_keep_their_record(tmp_path):
 
 def test_a_missing_source_row_is_named():
     with pytest.raises(UserError, match="'existence:1': own has no row '12'"):
-        build_records([item()], {}, "", "visual7w")
+        build_valse_records([from_row(item(), ItemRecord)], {}, "", "visual7w")
 
 
 def test_items_of_captions_do_not_claim_the_data_set_of_the_release():
-    (record,) = build_records(
-        [item()], {"12": {"caption": "Two cats."}}, "", "coco-captions"
+    (record,) = build_valse_records(
+        [from_row(item(), ItemRecord)],
+        {"12": {"caption": "Two cats."}},
+        "",
+        "coco-captions",
     ).values()
     assert (record["dataset"], record["answer"], record["classes"]) == (
         item()["source"],

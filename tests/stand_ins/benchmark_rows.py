@@ -9,7 +9,7 @@ from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.core.text_diff import find_changed_spans
 from waltz.export.facts import BenchmarkFacts, SourceFacts, Terms
-from waltz.export.parts import Part
+from waltz.export.parts import DatasetPart
 from waltz.instruments import INSTRUMENTS
 
 NAUGHTY = "naïve 🐘 <script>alert('x')</script> | \"quoted\" \\ `code` \x00\x1b\r\n\t\u2028 עברית ---"
@@ -186,7 +186,7 @@ def draw_images(folder: Path) -> Path:
 def part(rows, name="existence", form="instrument", images=None, no_images_reason=None):
     """A part of a data set that holds some rows."""
     layout = CONDITIONS if form == "cv-probes" else BENCHMARK
-    return Part(
+    return DatasetPart(
         name,
         "own",
         form,

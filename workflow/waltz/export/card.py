@@ -16,7 +16,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 from waltz.core.schema import BENCHMARK
 from waltz.export.facts import UNKNOWN, BenchmarkFacts, SourceFacts, get_hub_name
 from waltz.export.parts import (
-    Part,
+    DatasetPart,
     WrittenPart,
     build_export_schema,
     get_column_descriptions,
@@ -142,7 +142,7 @@ def _render_parts(written_parts: Sequence[WrittenPart], statements: Statements) 
     return f"## Configurations\n\n{splits}\n\n{table}\n\n{descriptions}{_render_omitted_images(parts)}"
 
 
-def _render_omitted_images(parts: Sequence[Part]) -> str:
+def _render_omitted_images(parts: Sequence[DatasetPart]) -> str:
     """Return the reasons why images are not included, by source; empty if all are."""
     reasons = {
         part.source: part.no_images_reason
@@ -159,7 +159,7 @@ def _render_omitted_images(parts: Sequence[Part]) -> str:
 
 
 def _render_columns(written_parts: Sequence[WrittenPart]) -> str:
-    parts_by_layout: dict[str, list[Part]] = {}
+    parts_by_layout: dict[str, list[DatasetPart]] = {}
     for written_part in written_parts:
         # Parts of one layout share a table of columns.
         parts_by_layout.setdefault(written_part.part.layout.name, []).append(
@@ -223,7 +223,7 @@ def _render_provenance(
             data_rows.append(
                 [f"`{data_file.path}`", f"{data_file.size:,}", f"`{data_file.sha256}`"]
             )
-    columns = ["source", "format", "licence of texts", "licence of images", "citation"]
+    columns = ["source", "format", "license of texts", "license of images", "citation"]
     sections = [
         "## Provenance",
         f"Sources:\n\n{_render_table(columns, source_rows)}",

@@ -8,10 +8,10 @@ result, in the tests.
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.schema import SPAN
 from waltz.export.facts import BenchmarkFacts, find_license
 from waltz.export.parts import (
@@ -24,8 +24,6 @@ from waltz.export.parts import (
 )
 from waltz.export.statements import Statements
 
-Json = dict[str, Any]
-"""An object of a JSON document."""
 CROISSANT_NAMES = (
     *(
         "citeAs",
@@ -61,7 +59,7 @@ CROISSANT_NAMES = (
     ),
 )
 """Names that the vocabulary of Croissant defines."""
-CONTEXT: Json = {
+CONTEXT: JsonObject = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     **{name: f"cr:{name}" for name in CROISSANT_NAMES},
@@ -95,7 +93,7 @@ def render_croissant(
     """
     about = facts.about
     # Every file of the data set with its checksum; a part of several files also has their set.
-    distribution: list[Json] = []
+    distribution: list[JsonObject] = []
     for written_part in written_parts:
         distribution += _build_distribution(written_part)
     distribution += map(_build_file_object, further_files)
@@ -148,7 +146,7 @@ def _get_license_url(name: str) -> str:
     return license.url
 
 
-def _build_distribution(written_part: WrittenPart) -> list[Json]:
+def _build_distribution(written_part: WrittenPart) -> list[JsonObject]:
     """Return the files of a part, and their set if there are several, from which the fields are
     read.
     """
@@ -166,7 +164,7 @@ def _build_distribution(written_part: WrittenPart) -> list[Json]:
     return [*files, file_set]
 
 
-def _build_file_object(file: DataFile) -> Json:
+def _build_file_object(file: DataFile) -> JsonObject:
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -178,7 +176,7 @@ def _build_file_object(file: DataFile) -> Json:
     }
 
 
-def _build_record_set(written_part: WrittenPart, statements: Statements) -> Json:
+def _build_record_set(written_part: WrittenPart, statements: Statements) -> JsonObject:
     part = written_part.part
     # Several files of a part are read as a set.
     origin = {"fileSet": {"@id": f"{part.name}-files"}}
@@ -203,7 +201,9 @@ def _build_record_set(written_part: WrittenPart, statements: Statements) -> Json
     }
 
 
-def _build_field(name: str, column: pa.Field, meaning: str, origin: Json) -> Json:
+def _build_field(
+    name: str, column: pa.Field, meaning: str, origin: JsonObject
+) -> JsonObject:
     """Return the field of a column.
 
     Args:
@@ -234,7 +234,7 @@ def _build_field(name: str, column: pa.Field, meaning: str, origin: Json) -> Jso
     return {**field, "dataType": get_croissant_type(column.type), "source": source}
 
 
-def _build_subfield(name: str, member: pa.Field, source: Json) -> Json:
+def _build_subfield(name: str, member: pa.Field, source: JsonObject) -> JsonObject:
     """Return the field of a member of a struct; `name` and `source` are those of the struct's
     field.
     """

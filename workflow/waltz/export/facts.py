@@ -1,4 +1,4 @@
-"""Collect the facts of a study for its export: sources, terms and files. `licences.yaml` lists
+"""Collect the facts of a study for its export: sources, terms and files. `licenses.yaml` lists
 known licenses.
 """
 
@@ -17,7 +17,7 @@ from waltz.core.errors import UserError
 from waltz.core.redaction import redact_url
 from waltz.core.schema import AuditRecord, FunnelRecord
 
-LICENSES_FILE = Path(__file__).with_name("licences.yaml")
+LICENSES_FILE = Path(__file__).with_name("licenses.yaml")
 UNKNOWN = "unknown"
 Entry = Mapping[str, Any]
 """Entry of a study as plain values."""
@@ -43,36 +43,6 @@ class License:
 
 
 @dataclass(frozen=True)
-class SceneTerms:
-    """Hold the terms of scenes that waltz draws.
-
-    Attributes:
-        texts: License of the texts.
-        images: License of the images.
-        citation: Citation of the pictures.
-    """
-
-    texts: str
-    images: str
-    citation: str
-
-
-@dataclass(frozen=True)
-class LicenseData:
-    """Hold the content of `licences.yaml`.
-
-    Attributes:
-        licences: The known licenses.
-        drawn: Terms of drawn scenes.
-        images: Reason why a source's license does not cover the images, by format; None if it does.
-    """
-
-    licences: tuple[License, ...]
-    drawn: SceneTerms
-    images: Mapping[str, str | None]
-
-
-@dataclass(frozen=True)
 class Terms:
     """Hold the terms of one source.
 
@@ -87,7 +57,22 @@ class Terms:
     texts: str | None
     images: str | None
     citation: str | None
-    no_images_reason: str | None
+    no_images_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class LicenseData:
+    """Hold the content of `licenses.yaml`.
+
+    Attributes:
+        licenses: The known licenses.
+        drawn: Terms of drawn scenes.
+        images: Reason why a source's license does not cover the images, by format; None if it does.
+    """
+
+    licenses: tuple[License, ...]
+    drawn: Terms
+    images: Mapping[str, str | None]
 
 
 def find_license(name: str | None) -> License | None:
@@ -116,7 +101,7 @@ def read_terms(source: Entry) -> Terms:
         source: The source's entry: format, files, and optionally license, citation and images. A
             `licence` of the images takes precedence for them.
     Raises:
-        UserError: `licences.yaml` has no entry for the format's images.
+        UserError: `licenses.yaml` has no entry for the format's images.
     """
     scenes = _read_data().drawn
     image_entry = source.get("images", {})
@@ -130,7 +115,6 @@ def read_terms(source: Entry) -> Terms:
         texts = texts or scenes.texts
         citation = citation or scenes.citation
 
-    images = reason = None
     # The study knows best; then what is drawn; else the license of the texts, if the format's
     # images share it.
     if "licence" in image_entry:
@@ -139,9 +123,10 @@ def read_terms(source: Entry) -> Terms:
         images = scenes.images
     else:
         reason = _get_format_reason(source["format"])
-        if reason is None:
-            images = texts
-    reason = reason or _find_no_images_reason(images, "images" in source)
+        if reason is not None:
+            return Terms(texts, None, citation, reason)
+        images = texts
+    reason = _find_no_images_reason(images, "images" in source)
     return Terms(texts, images, citation, reason)
 
 
@@ -156,7 +141,7 @@ def _get_format_reason(name: str) -> str | None:
     if name not in reasons:
         raise UserError(
             f"{LICENSES_FILE.name}: images: no entry for the format {name};"
-            " state whether the source's licence covers its images"
+            " state whether the source's license covers its images"
         )
     return reasons[name]
 
@@ -167,10 +152,10 @@ def _find_no_images_reason(images: str | None, has_images: bool) -> str | None:
         return "the study names no images"
     # Without permission nothing is passed on.
     if images is None:
-        return "no licence is stated"
+        return "no license is stated"
     license = find_license(images)
     if license is None:
-        return f"the licence {images!r} is not among the known ones"
+        return f"the license {images!r} is not among the known ones"
     if license.embed:
         return None
     return f"{license.name} allows it for some uses only"
@@ -186,7 +171,7 @@ def _read_data() -> LicenseData:
 def _read_licenses() -> dict[str, License]:
     """Return the known licenses by all their names."""
     licenses = {}
-    for license in _read_data().licences:
+    for license in _read_data().licenses:
         # People spell licenses in many ways.
         for name in (license.name, *license.names):
             licenses[_normalize(name)] = license

@@ -13,15 +13,15 @@ import waltz
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.records import read_records
-from waltz.core.schema import AuditRecord, FunnelRecord
+from waltz.core.records import build_records, read_records
+from waltz.core.schema import AuditRecord, FunnelRecord, ItemRecord
 from waltz.export.card import render_card
 from waltz.export.croissant import render_croissant
 from waltz.export.facts import BenchmarkFacts, Entry, build_source_facts
 from waltz.export.parts import (
     SHARD_BYTES,
     DataFile,
-    Part,
+    DatasetPart,
     WrittenPart,
     describe_file,
     read_part,
@@ -30,9 +30,9 @@ from waltz.export.parts import (
 from waltz.export.statements import build_statements
 from waltz.export.tasks import write_tasks
 from waltz.export.valse_layout import (
-    Row,
+    SourceRow,
     build_pair_records,
-    build_records,
+    build_valse_records,
     get_file_name,
     render_json,
     restore_records,
@@ -139,7 +139,7 @@ def export_benchmark(
     }
 
 
-def _read_parts(inputs: ExportInputs, settings: ExportSettings) -> list[Part]:
+def _read_parts(inputs: ExportInputs, settings: ExportSettings) -> list[DatasetPart]:
     # The rule lists sources and files in the same order.
     images = dict(zip(settings.images, inputs.images, strict=True))
     parts = []
@@ -175,7 +175,7 @@ def _build_facts(inputs: ExportInputs, settings: ExportSettings) -> BenchmarkFac
 
 def write_dataset(
     folder: Path,
-    parts: Sequence[Part],
+    parts: Sequence[DatasetPart],
     facts: BenchmarkFacts,
     funnel: str | None = None,
     shard_bytes: int = SHARD_BYTES,
@@ -227,8 +227,8 @@ def write_dataset(
 
 def write_valse_files(
     folder: Path,
-    parts: Iterable[Part],
-    originals: Mapping[str, Mapping[str, Row]],
+    parts: Iterable[DatasetPart],
+    originals: Mapping[str, Mapping[str, SourceRow]],
     span_method: str,
     formats: Mapping[str, str],
 ) -> dict[str, int]:
@@ -246,7 +246,7 @@ def write_valse_files(
     Raises:
         UserError: Two parts have one file name, the folder is not empty, or a source lacks a row.
     """
-    parts_by_file: dict[str, Part] = {}
+    parts_by_file: dict[str, DatasetPart] = {}
     for part in parts:
         if part.form == "cv-probes":
             continue
@@ -261,14 +261,14 @@ def write_valse_files(
     _create_empty(folder)
     item_counts: dict[str, int] = {}
     for name, part in parts_by_file.items():
-        rows = part.items.to_pylist()
+        items = build_records(part.items, ItemRecord)
         if part.form == "valse-release":
-            records = restore_records(rows)
+            records = restore_records(items)
         elif part.form == "pairs":
-            records = build_pair_records(rows)
+            records = build_pair_records(items)
         else:
-            records = build_records(
-                rows, originals.get(part.source, {}), span_method, formats[part.source]
+            records = build_valse_records(
+                items, originals.get(part.source, {}), span_method, formats[part.source]
             )
         write_text(folder / name, render_json(records))
         item_counts[name] = len(records)

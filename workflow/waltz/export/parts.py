@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +15,7 @@ from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.layout import Layout
 from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN
 from waltz.export.facts import Entry, read_terms
@@ -27,8 +27,6 @@ from waltz.sources.images import (
     open_images,
 )
 
-Feature = dict[str, Any]
-"""Type of a column in the `datasets` library."""
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """Type of an image in the `datasets` library."""
 
@@ -86,9 +84,6 @@ OMITTED_COLUMNS = ("kept", "rejected")
 item.
 """
 
-SUBSETS = ("valid", "invalid")
-"""Subsets of a part's items that have separate files."""
-
 CROISSANT_TYPES = {
     pa.string(): "sc:Text",
     pa.bool_(): "sc:Boolean",
@@ -136,7 +131,7 @@ def get_croissant_type(arrow_type: pa.DataType) -> str:
     return CROISSANT_TYPES[arrow_type]
 
 
-def _describe_feature(arrow_type: pa.DataType) -> Feature:
+def _describe_feature(arrow_type: pa.DataType) -> JsonObject:
     """Return a column's type as the `datasets` library describes it."""
     if arrow_type == IMAGE:
         return {"_type": "Image"}
@@ -160,7 +155,7 @@ ROW_GROUP_SIZE = 100
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """Describe one configuration of the data set.
 
     Attributes:
@@ -207,7 +202,7 @@ class WrittenPart:
         faults: Images that could not be opened, so that they are null.
     """
 
-    part: Part
+    part: DatasetPart
     files: tuple[DataFile, ...]
     faults: tuple[ImageFault, ...]
 
@@ -217,14 +212,10 @@ class WrittenPart:
         invalid.
         """
         # A file is named by its subset, its number and their number.
-        present = {
-            PurePosixPath(file.path).name.partition("-")[0] for file in self.files
-        }
-        patterns = {
-            subset: f"{self.part.name}/{subset}-*.parquet"
-            for subset in SUBSETS
-            if subset in present
-        }
+        patterns: dict[str, str] = {}
+        for file in self.files:
+            subset = PurePosixPath(file.path).name.partition("-")[0]
+            patterns[subset] = f"{self.part.name}/{subset}-*.parquet"
         splits = {"test": list(patterns.values())}
         if "valid" in patterns:
             splits["valid"] = [patterns["valid"]]
@@ -233,13 +224,13 @@ class WrittenPart:
 
 def read_part(
     name: str, source: str, form: str, file: str, entry: Entry, images: str | None
-) -> Part:
+) -> DatasetPart:
     """Read a part of a study.
 
     Args:
         name: Name of the part.
         source: Name of the source.
-        form: See `Part`.
+        form: See `DatasetPart`.
         file: Parquet file of the items.
         entry: Entry of the source in the study, with its licenses.
         images: Folder or archive of the source's images if they may be passed on.
@@ -248,12 +239,14 @@ def read_part(
     if form == "cv-probes":
         layout = CONDITIONS
     items = parquet.read(file, layout)
-    return Part(
+    return DatasetPart(
         name, source, form, layout, items, images, read_terms(entry).no_images_reason
     )
 
 
-def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
+def write_part(
+    part: DatasetPart, folder: Path, shard_bytes: int = SHARD_BYTES
+) -> WrittenPart:
     """Write a part as Parquet files: `<part>/valid-00000-of-00001.parquet`, and `invalid-…` for
     items voted invalid.
 
@@ -317,7 +310,7 @@ class EmbeddedImages:
 
 
 def _write_subsets(
-    part: Part, folder: Path, images: EmbeddedImages | None, shard_bytes: int
+    part: DatasetPart, folder: Path, images: EmbeddedImages | None, shard_bytes: int
 ) -> tuple[DataFile, ...]:
     """Write the files of each subset, and return them in order."""
     files = []
@@ -342,7 +335,7 @@ def describe_file(folder: Path, path: str) -> DataFile:
 
 
 def _write_file(
-    path: Path, part: Part, items: pa.Table, images: EmbeddedImages | None
+    path: Path, part: DatasetPart, items: pa.Table, images: EmbeddedImages | None
 ) -> None:
     schema = build_export_schema(part.layout, images is not None)
     # Small row groups only if there are images to read.

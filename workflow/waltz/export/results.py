@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
@@ -18,6 +17,7 @@ from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 import waltz
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.intervals import BOOTSTRAP
 from waltz.core.records import read_records
 from waltz.core.schema import MetricRecord
@@ -33,8 +33,6 @@ HUB_METRIC = "acc_r"
 """The metric of the benchmark's tasks on the hub."""
 STATED = ("revision", "dtype", "kind")
 """Fields of a run record's model that a result states."""
-Json = dict[str, Any]
-"""An object of a JSON document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +119,7 @@ def export_results(
     }
 
 
-def _write_result(folder: Path, study: str, result: Json, timestamp: int) -> None:
+def _write_result(folder: Path, study: str, result: JsonObject, timestamp: int) -> None:
     """Write the record of a model in a file that is named by its content without the time."""
     # Without the time, so that the same results have the same name.
     digest = hashlib.sha256(json.dumps(result, sort_keys=True).encode()).digest()
@@ -142,7 +140,7 @@ def _write_result(folder: Path, study: str, result: Json, timestamp: int) -> Non
 
 def _write_hub_results(
     folder: Path,
-    result: Json,
+    result: JsonObject,
     numbers: Iterable[MetricRecord],
     settings: ResultSettings,
 ) -> None:
@@ -195,7 +193,7 @@ def build_result(
     numbers: Sequence[MetricRecord],
     records: Sequence[RunRecord],
     settings: ResultSettings,
-) -> Json:
+) -> JsonObject:
     """Build the record of one model, without its id and time; models whose weights are not on the
     hub are `local/…`.
 
@@ -246,7 +244,9 @@ def build_result(
     }
 
 
-def _describe_model(model: str, entry: RunModel, settings: ResultSettings) -> Json:
+def _describe_model(
+    model: str, entry: RunModel, settings: ResultSettings
+) -> JsonObject:
     """Return the facts of a model; `entry` is the model's entry in its first run record."""
     stated = {name: text for name in STATED if (text := getattr(entry, name))}
     weights = settings.weights.get(model, "")
@@ -263,7 +263,7 @@ def _describe_model(model: str, entry: RunModel, settings: ResultSettings) -> Js
 
 def _build_number(
     number: MetricRecord, runs: Iterable[RunRecord], settings: ResultSettings
-) -> Json:
+) -> JsonObject:
     """Return one number with its interval, its data, and the settings to compute it again."""
     return {
         "evaluation_result_id": f"{number.dataset}/{number.profile}/{number.setting}/{number.metric}",
@@ -294,14 +294,17 @@ def _build_number(
 
 def _describe_data(
     number: MetricRecord, runs: Iterable[RunRecord], settings: ResultSettings
-) -> Json:
+) -> JsonObject:
     """Return the data of a number with their checksum; they name the hub if the benchmark is there."""
     # A group of items of a data set follows a colon.
     dataset = number.dataset.partition(":")[0]
     digests = [run.data for run in runs if run.dataset == dataset and run.data]
     # Only parts of the exported benchmark are on the hub.
     hub_dataset = settings.find_hub_dataset()
-    data: Json = {"dataset_name": f"{settings.study}/{dataset}", "source_type": "other"}
+    data: JsonObject = {
+        "dataset_name": f"{settings.study}/{dataset}",
+        "source_type": "other",
+    }
     if hub_dataset is not None and dataset in settings.parts:
         data["source_type"] = "hf_dataset"
         data |= {
@@ -313,9 +316,9 @@ def _describe_data(
     return data
 
 
-def _describe_uncertainty(number: MetricRecord, settings: ResultSettings) -> Json:
+def _describe_uncertainty(number: MetricRecord, settings: ResultSettings) -> JsonObject:
     measure = number.measure
-    uncertainty: Json = {"num_samples": measure.n}
+    uncertainty: JsonObject = {"num_samples": measure.n}
     if measure.ci_low is None:
         return uncertainty
     if measure.ci_method == BOOTSTRAP:

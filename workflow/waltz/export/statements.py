@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.schema import BENCHMARK
 from waltz.export.facts import UNKNOWN, BenchmarkFacts, SourceFacts
-from waltz.export.parts import Part, WrittenPart
+from waltz.export.parts import DatasetPart, WrittenPart
 from waltz.sources.images import ImageFault
 
 TAGS = (
@@ -49,8 +49,6 @@ LANGUAGES = {"pairs": "und"}
 """ISO 639 code of a part's texts by its form, unless it is English."""
 MAX_LISTED_IMAGES = 5
 """Number of images that a sentence lists by name."""
-Fields = dict[str, Any]
-"""Values of fields by name."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Statements:
     parts: Mapping[str, str]
     common_faults: tuple[str, ...]
     faults: Mapping[str, Sequence[str]]
-    responsible: Fields
+    responsible: JsonObject
 
 
 def build_statements(
@@ -139,7 +137,7 @@ def build_statements(
 
 
 def _list_licenses(
-    sources: Sequence[SourceFacts], parts: Sequence[Part]
+    sources: Sequence[SourceFacts], parts: Sequence[DatasetPart]
 ) -> tuple[str, ...]:
     """Return the licenses of the sources' texts, then of the images that are included, each once."""
     sources_with_images = {part.source for part in parts if part.images is not None}
@@ -153,7 +151,7 @@ def _list_licenses(
     return tuple(dict.fromkeys(stated))
 
 
-def count_validity(part: Part) -> ValidityCounts | None:
+def count_validity(part: DatasetPart) -> ValidityCounts | None:
     """Return numbers of items of a part by validity; None if its layout has no votes."""
     if part.layout is not BENCHMARK:
         return None
@@ -164,7 +162,9 @@ def count_validity(part: Part) -> ValidityCounts | None:
     return ValidityCounts(len(column), valid, len(column) - unvoted - valid, unvoted)
 
 
-def list_common_faults(parts: Sequence[Part], facts: BenchmarkFacts) -> list[str]:
+def list_common_faults(
+    parts: Sequence[DatasetPart], facts: BenchmarkFacts
+) -> list[str]:
     """List the faults that hold for all parts of a form, and ids that occur in several parts."""
     # `faults.yaml` lists known faults by form, and those of drawn scenes.
     forms = [part.form for part in parts]
@@ -279,14 +279,16 @@ def _read_known_faults() -> dict[str, dict[str, list[str]]]:
     return faults
 
 
-def _list_sources(facts: BenchmarkFacts, parts: Sequence[Part]) -> list[SourceFacts]:
+def _list_sources(
+    facts: BenchmarkFacts, parts: Sequence[DatasetPart]
+) -> list[SourceFacts]:
     """Return the sources of some parts, each once."""
     return [
         facts.sources[name] for name in dict.fromkeys(part.source for part in parts)
     ]
 
 
-def _summarize(facts: BenchmarkFacts, parts: Sequence[Part]) -> str:
+def _summarize(facts: BenchmarkFacts, parts: Sequence[DatasetPart]) -> str:
     pairs, probes = 0, 0
     for part in parts:
         if part.layout is BENCHMARK:
@@ -308,7 +310,7 @@ def _summarize(facts: BenchmarkFacts, parts: Sequence[Part]) -> str:
     )
 
 
-def _describe_part(part: Part, facts: BenchmarkFacts) -> str:
+def _describe_part(part: DatasetPart, facts: BenchmarkFacts) -> str:
     source = facts.sources[part.source]
     number = part.items.num_rows
     if part.form == "valse-release":
@@ -333,8 +335,8 @@ def _describe_part(part: Part, facts: BenchmarkFacts) -> str:
 
 
 def _build_responsible_fields(
-    facts: BenchmarkFacts, parts: Sequence[Part], limits: Sequence[str]
-) -> Fields:
+    facts: BenchmarkFacts, parts: Sequence[DatasetPart], limits: Sequence[str]
+) -> JsonObject:
     """Return Croissant's responsible-AI fields; fields without a value are empty or None."""
     sources = _list_sources(facts, parts)
     built_parts = [part for part in parts if part.form in ("instrument", "cv-probes")]
@@ -381,7 +383,7 @@ def _list_collection_types(sources: Sequence[SourceFacts]) -> list[str]:
     return types
 
 
-def _describe_missing_votes(parts: Sequence[Part]) -> str | None:
+def _describe_missing_votes(parts: Sequence[DatasetPart]) -> str | None:
     n_unvoted = 0
     for part in parts:
         counts = count_validity(part)
@@ -392,7 +394,9 @@ def _describe_missing_votes(parts: Sequence[Part]) -> str | None:
     return f"`valid` is null for {n_unvoted:,} items, on which nobody voted."
 
 
-def _list_filters(facts: BenchmarkFacts, built_parts: Sequence[Part]) -> list[str]:
+def _list_filters(
+    facts: BenchmarkFacts, built_parts: Sequence[DatasetPart]
+) -> list[str]:
     steps = []
     for part in built_parts:
         if part.form != "instrument":
@@ -405,7 +409,9 @@ def _list_filters(facts: BenchmarkFacts, built_parts: Sequence[Part]) -> list[st
     return steps
 
 
-def _build_annotation_fields(facts: BenchmarkFacts, parts: Sequence[Part]) -> Fields:
+def _build_annotation_fields(
+    facts: BenchmarkFacts, parts: Sequence[DatasetPart]
+) -> JsonObject:
     """Return the fields about voters, numbers of votes and their outcome; empty if nobody voted."""
     voters: list[str] = []
     votes_per_item: set[int] = set()
@@ -439,7 +445,7 @@ def _build_annotation_fields(facts: BenchmarkFacts, parts: Sequence[Part]) -> Fi
     }
 
 
-def _list_voters(part: Part) -> list[str]:
+def _list_voters(part: DatasetPart) -> list[str]:
     """Return the voters of a part with votes; unnamed voters are the release's workers or people."""
     named: list[str] = part.items.column("voter").drop_null().unique().to_pylist()
     if named:
@@ -458,7 +464,7 @@ def _list_vote_totals(items: pa.Table) -> set[int]:
 
 
 def _list_personal_information(
-    facts: BenchmarkFacts, parts: Sequence[Part]
+    facts: BenchmarkFacts, parts: Sequence[DatasetPart]
 ) -> list[str]:
     if all(source.is_drawn for source in _list_sources(facts, parts)):
         return ["None: the images are drawn scenes."]

@@ -6,11 +6,11 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from waltz.core.files.atomic import write_text
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.export import lmms_eval_functions
@@ -20,8 +20,6 @@ from waltz.export.parts import WrittenPart
 HUB_DATASET = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/?")
 INSTRUCTION = " Answer with A or B only."
 FUNCTIONS_FILE = Path(lmms_eval_functions.__file__)
-Task = dict[str, Any]
-"""Keys of a task file."""
 
 
 class _Function(str):
@@ -95,7 +93,7 @@ def write_tasks(
     )
 
 
-LM_EVAL: Task = {
+LM_EVAL: JsonObject = {
     "output_type": "multiple_choice",
     "doc_to_text": "",
     "target_delimiter": "",
@@ -109,7 +107,7 @@ LM_EVAL: Task = {
 """Keys of a task of lm-evaluation-harness."""
 
 
-def build_lmms_eval() -> Task:
+def build_lmms_eval() -> JsonObject:
     """Return the keys of a task of lmms-eval: the pairwise question of the profile `equations`."""
     # The same question as in a study, so that numbers can be compared.
     question = read_prompt_file("equations").forms["pairwise"].text + INSTRUCTION
@@ -133,7 +131,7 @@ def build_lmms_eval() -> Task:
     }
 
 
-def _build_base(root: str, written_part: WrittenPart, version: str) -> Task:
+def _build_base(root: str, written_part: WrittenPart, version: str) -> JsonObject:
     """Return the keys of both kinds of task."""
     # Items that were voted invalid are not scored.
     splits, split = written_part.splits, _select_split(written_part)
@@ -154,7 +152,7 @@ def _select_split(written_part: WrittenPart) -> str:
     return "test"
 
 
-def _write_files(folder: Path, group: str, tasks: Mapping[str, Task]) -> None:
+def _write_files(folder: Path, group: str, tasks: Mapping[str, JsonObject]) -> None:
     """Write a file for each task and a file for their group, whose accuracy is the mean over tasks."""
     # Each instrument counts alike, as in the tables of VALSE.
     mean = {"metric": "acc", "aggregation": "mean", "weight_by_size": False}

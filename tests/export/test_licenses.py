@@ -1,4 +1,4 @@
-"""Licences, and which images may be passed on."""
+"""Licenses, and which images may be passed on."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def source(form="pairs", images=None, **more):
 @pytest.mark.parametrize(
     "spelling", ["CC BY 4.0", "cc-by-4.0", "CC-BY 4.0", " cc_by 4.0 "]
 )
-def test_a_licence_is_known_by_any_spelling(spelling):
+def test_a_license_is_known_by_any_spelling(spelling):
     assert find_license(spelling).name == "CC-BY-4.0"
 
 
@@ -30,12 +30,12 @@ def test_a_licence_is_known_by_any_spelling(spelling):
     "spelling",
     ["CC BY 5.0", "CC BY 4.0, some images NonCommercial", "free for all", ""],
 )
-def test_an_unlisted_licence_is_unknown(spelling):
+def test_an_unlisted_license_is_unknown(spelling):
     assert find_license(spelling) is None
     assert get_hub_name(spelling) == "other"
 
 
-def test_a_missing_licence_is_unknown_on_the_hub():
+def test_a_missing_license_is_unknown_on_the_hub():
     assert get_hub_name(None) == "unknown"
 
 
@@ -43,8 +43,8 @@ def test_a_missing_licence_is_unknown_on_the_hub():
     ("entry", "reason"),
     [
         (source(images={"path": "i"}, licence="MIT"), None),
-        (source(images={"path": "i"}), "no licence is stated"),
-        (source(images={"path": "i"}, licence=""), "no licence is stated"),
+        (source(images={"path": "i"}), "no license is stated"),
+        (source(images={"path": "i"}, licence=""), "no license is stated"),
         (
             source(images={"path": "i"}, licence="mine"),
             "'mine' is not among the known ones",
@@ -56,7 +56,7 @@ def test_a_missing_licence_is_unknown_on_the_hub():
         (source(licence="MIT"), "the study names no images"),
         (
             source("coco-captions", {"path": "i"}, licence="CC BY 4.0"),
-            "every photograph has a licence of its own",
+            "every photograph has its own license",
         ),
         (source("coco-captions", {"path": "i", "licence": "CC BY 2.0"}), None),
         (
@@ -70,7 +70,7 @@ def test_a_missing_licence_is_unknown_on_the_hub():
         (source("coco-captions", DRAWN), None),
     ],
 )
-def test_images_are_included_where_a_known_licence_allows_it(entry, reason):
+def test_images_are_included_where_a_known_license_allows_it(entry, reason):
     terms = read_terms(entry)
     assert (
         (terms.no_images_reason is None)
@@ -79,7 +79,7 @@ def test_images_are_included_where_a_known_licence_allows_it(entry, reason):
     )
 
 
-def test_drawn_scenes_have_licences_and_a_citation():
+def test_drawn_scenes_have_licenses_and_a_citation():
     terms = read_terms(
         {"format": "coco-captions", "files": {"val": {"drawn": "x"}}, "images": DRAWN}
     )
@@ -102,7 +102,7 @@ def test_a_format_without_entry_is_named():
         read_terms(source("holograms", {"path": "i"}))
 
 
-def test_images_under_restricted_licences_are_not_included():
+def test_images_under_restricted_licenses_are_not_included():
     restricted = [
         entry
         for entry in facts._read_licenses().values()
