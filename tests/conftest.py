@@ -25,7 +25,7 @@ if SHARED.is_dir():
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--kills", type=int, default=20, help="kills at random moments in tests/faults"
+        "--kills", type=int, default=10, help="kills at random moments in tests/faults"
     )
     parser.addoption(
         "--kill-log",
@@ -33,7 +33,7 @@ def pytest_addoption(parser):
         help="CSV file for the moment and the findings of each kill",
     )
     parser.addoption(
-        "--whole", action="store_true", help="rehearse all models, not every third one"
+        "--whole", action="store_true", help="rehearse all models, not every fourth one"
     )
 
 

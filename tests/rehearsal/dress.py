@@ -101,7 +101,7 @@ def study(complete: bool = True) -> dict[str, Any]:
     """Return the thesis study with the overlay.
 
     Args:
-        complete: Run all models; else every third encoder, language model and VL decoder, and those
+        complete: Run all models; else every fourth encoder, language model and VL decoder, and those
             that helper, edits, filters and proposals name.
     """
     base, overlay = (
@@ -139,8 +139,8 @@ def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
     return {
         name: f"not rehearsed (skipped.{name}): pytest -m rehearsal --whole runs it"
         for names in families.values()
-        for place, name in enumerate(names)
-        if place % 3
+        for position, name in enumerate(names)
+        if position % 4
     }
 
 

@@ -25,6 +25,8 @@ QUICK = (
     "--slurm-init-seconds-before-status-checks",
     "4",
 )
+METRICS = "results/tiny/evaluation/metrics.parquet"
+"""Target of the compared runs: it needs jobs on files, on items and of a model."""
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +46,9 @@ def _small(checkout: Checkout) -> Checkout:
 
 def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_folder):
     local = _small(checkout(tmp_path / "local" / "waltz", tiny_model_folder))
-    local.snakemake()
+    local.snakemake("--", METRICS)
     there = _small(checkout(tmp_path / "cluster" / "waltz", tiny_model_folder))
-    output = there.snakemake(*QUICK)
+    output = there.snakemake(*QUICK, "--", METRICS)
     assert "SLURM run ID" in output
     assert there.parquet() == local.parquet()
     assert len(there.parquet()) > 3
@@ -54,7 +56,7 @@ def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_fo
         (there.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text()
     )[0]
     assert record["device"] == "cpu"
-    assert "Nothing to be done" in there.snakemake(*QUICK)
+    assert "Nothing to be done" in there.snakemake(*QUICK, "--", METRICS)
 
 
 def test_jobs_on_one_node_never_share_a_gpu(cluster):

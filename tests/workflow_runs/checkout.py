@@ -18,6 +18,10 @@ PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "resour
 DATA = ROOT / "tests" / "data"
 TARGET = "tables"
 """What the small study of tests/faults is run for."""
+HIDDEN_VARIABLES = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "SNAKEMAKE_PROFILE")
+"""Environment variables that a run does not see: it imports the waltz of its folder, which is
+compiled once.
+"""
 
 
 def list_planned_rules(output: str) -> set[str]:
@@ -85,7 +89,7 @@ class Checkout:
         variables = {
             name: value
             for name, value in os.environ.items()
-            if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")
+            if name not in HIDDEN_VARIABLES
         }
         return {**variables, "HF_HUB_OFFLINE": "1", **changes}
 
@@ -193,7 +197,7 @@ def copy_workflow(folder: Path, *others: str) -> None:
             shutil.copytree(
                 source,
                 folder / part,
-                ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
+                ignore=shutil.ignore_patterns("*.egg-info"),
             )
         else:
             shutil.copy2(source, folder / part)
