@@ -5,7 +5,7 @@ from waltz.core.job_records import log_job
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.reporting.figures.explanations import (
-    draw_edits,
+    draw_edited_explanations,
     draw_explanations,
     make_image_renderer,
     read_explanation_tables,
@@ -25,7 +25,7 @@ with (
         else None
     )
     tables = read_explanation_tables(inputs, params.model["name"], params.datasets)
-    draw = draw_edits if inputs.get("edited") else draw_explanations
+    draw = draw_edited_explanations if inputs.get("edited") else draw_explanations
     render_image = make_image_renderer(decoder, load_image)
     figures = draw(
         tables,

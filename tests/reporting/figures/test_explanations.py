@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from matplotlib import pyplot
 from PIL import Image
@@ -23,8 +24,14 @@ from waltz.consistency.cc_shap.rows import (
 )
 from waltz.core.devices import Device
 from waltz.core.files import parquet
-from waltz.core.records import to_row
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED, ConsistencyRecord
+from waltz.core.records import build_records, to_row
+from waltz.core.schema import (
+    ATTRIBUTION,
+    CC_SHAP,
+    EDITED,
+    AttributionRecord,
+    ConsistencyRecord,
+)
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.evaluation.prompting.questions import Question
@@ -36,13 +43,12 @@ from waltz.reporting.figures.explanations import (
     ExplainedText,
     ExplanationTables,
     draw_answer_and_explanation,
-    draw_edits,
+    draw_edited_explanations,
     draw_encoder_example,
     draw_explanations,
     make_image_renderer,
-    select_example_items,
 )
-from waltz.reporting.figures.figure_files import save_figure
+from waltz.reporting.figures.figure_files import list_drawable_items, save_figure
 from waltz.sources.images import open_images
 
 ITEMS = build_items(
@@ -74,8 +80,7 @@ def test_a_figure_shows_the_rows_values(tmp_path):
             source,
             lambda n: None,
         )
-    rows = list(map(to_row, records))
-    of = [row for row in rows if row["item_id"] == "two"]
+    of = [record for record in records if record.item_id == "two"]
     with Image.open(tmp_path / "a.png") as opened:
         figure = draw_encoder_example(encoder, of, opened.convert("RGB"), "tiny, two")
     written = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
@@ -83,25 +88,25 @@ def test_a_figure_shows_the_rows_values(tmp_path):
         axes.get_title(loc=loc) for axes in figure.axes for loc in ("left", "center")
     )
     for row in of:
-        assert f"{100 * row['t_shap']:.1f}" in written
-        assert f" {row['phi'][1][0]:+.1f} " in written.replace("−", "-")
+        assert f"{100 * row.t_shap:.1f}" in written
+        assert f" {row.phi[1][0]:+.1f} " in written.replace("−", "-")
 
 
-def test_items_with_errors_are_not_drawn_and_the_sample_does_not_hang_on_others():
+def test_items_with_an_error_in_any_row_are_not_drawn():
     rows = [
-        {"item_id": f"i{number}", "error": None}
-        for number in range(20)
-        for _ in range(2)
+        ("b", "equations", None),
+        ("b", "equations", None),
+        ("a", "equations", None),
+        ("c", "equations", None),
+        ("c", "equations", "too long"),
+        ("d", "published", None),
     ]
-    few = select_example_items(rows, 3, 0)
-    assert len(set(few)) == 3
-    assert set(few) <= set(select_example_items(rows, 5, 0))
-    failed = [
-        {**row, "error": "too long"} if row["item_id"] == few[0] else row
-        for row in rows
-    ]
-    assert few[0] not in select_example_items(failed, 20, 0)
-    assert select_example_items([], 3, 0) == []
+    columns = dict(
+        zip(("item_id", "profile", "error"), zip(*rows, strict=True), strict=True)
+    )
+    table = pa.table({**columns, "phi": [None] * len(rows)})
+    assert list_drawable_items(table, "equations") == ["a", "b"]
+    assert list_drawable_items(table.slice(0, 0), "equations") == []
 
 
 SHORT = """
@@ -262,7 +267,7 @@ def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
 
 
 def test_an_edit_is_below_its_original(spoken):
-    ((name, title, figure),) = draw_edits(
+    ((name, title, figure),) = draw_edited_explanations(
         {"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo)
     )
     (moved,) = spoken.edited.to_pylist()
@@ -283,7 +288,7 @@ def test_an_edit_is_below_its_original(spoken):
     unedited = {"own": ExplanationTables(spoken.contributions, spoken.cc_shap)}
     assert (
         list(
-            draw_edits(
+            draw_edited_explanations(
                 unedited, "m", ["equations"], 5, 0, make_image_renderer(None, photo)
             )
         )
@@ -295,10 +300,11 @@ def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     decoder, attribution = pictured
     see = make_image_renderer(decoder, photo)
     row = attribution.contributions.to_pylist()[0]
-    image, cells = see("own", row)
+    (record, *_) = build_records(attribution.contributions, AttributionRecord)
+    image, cells = see("own", record)
     assert image.shape == (24, 24, 3)
     assert sorted(set(cells.ravel())) == list(range(row["grid"] ** 2))
-    assert see("own", {**row, "image": None}) is None
+    assert see("own", replace(record, image=None)) is None
     _, _, figure = next(
         iter(draw_explanations({"own": attribution}, "m", ["equations"], 1, 0, see))
     )
@@ -308,7 +314,11 @@ def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     drawn = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].texts]
     np.testing.assert_allclose(drawn, patches, atol=0.51)
     _, _, edited = next(
-        iter(draw_edits({"own": attribution}, "m", ["equations"], 1, 0, see))
+        iter(
+            draw_edited_explanations(
+                {"own": attribution}, "m", ["equations"], 1, 0, see
+            )
+        )
     )
     assert len([axes for axes in edited.axes if axes.images]) == 12
 

@@ -9,12 +9,10 @@ import itertools
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
@@ -26,7 +24,14 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.files.group_files import read_runs
 from waltz.core.sampling import sample
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.schema import (
+    ATTRIBUTION,
+    CC_SHAP,
+    EDITED,
+    AttributionRecord,
+    CcShapRecord,
+    EditedRecord,
+)
 from waltz.core.text_diff import Span
 from waltz.models.decoders.coalitions import (
     DecoderPlayers,
@@ -40,7 +45,9 @@ from waltz.models.visible_image import render_decoder_view, render_encoder_view
 from waltz.reporting.figures.figure_files import (
     LoadImage,
     NamedFigure,
+    list_drawable_items,
     select_items_of_profiles,
+    select_records,
     use_style,
 )
 from waltz.reporting.figures.heatmaps import (
@@ -64,18 +71,6 @@ from waltz.reporting.figures.heatmaps import (
     write_text_at,
 )
 
-Row = Mapping[str, Any]
-
-
-def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
-    """Return the ids of the items to show: a seeded sample of the items without an error, in its
-    order.
-    """
-    # An item with an error in any text is shown in none.
-    failed = {row["item_id"] for row in rows if row["error"] is not None}
-    ids = sorted({row["item_id"] for row in rows} - failed)
-    return sample(ids, min(n, len(ids)), seed)
-
 
 def draw_encoder_examples(
     tables: Mapping[str, pa.Table],
@@ -96,49 +91,64 @@ def draw_encoder_examples(
         load_image: Function that returns an image by the names of its data set and the image.
     """
     for (dataset, table), profile in itertools.product(tables.items(), profiles):
-        columns = table.select(["item_id", "profile", "error"])
-        rows = columns.filter(pc.field("profile") == profile).to_pylist()
-        for number, item_id in enumerate(select_example_items(rows, n, seed), 1):
+        item_ids = list_drawable_items(table, profile)
+        shown_ids = sample(item_ids, min(n, len(item_ids)), seed)
+        for number, item_id in enumerate(shown_ids, 1):
             # All texts of an item are drawn in one figure: caption and foil.
-            item_rows = _select_rows(table, item_id, profile)
-            image = load_image(dataset, item_rows[0]["image"])
+            texts = select_records(table, item_id, profile, AttributionRecord)
+            assert texts[0].image is not None  # an encoder reads an image
+            image = load_image(dataset, texts[0].image)
             title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
-            figure = draw_encoder_example(encoder, item_rows, image, title)
+            figure = draw_encoder_example(encoder, texts, image, title)
             yield f"{dataset}-{profile}-{number}", title, figure
 
 
 def draw_encoder_example(
-    encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str
+    encoder: Encoder,
+    attributions: Sequence[AttributionRecord],
+    image: Image.Image,
+    title: str,
 ) -> Figure:
     """Return the figure of one item: its texts with its image and their contributions.
 
     Args:
         encoder: The encoder.
-        rows: Rows of the layout ATTRIBUTION, one for each text of the item.
+        attributions: Attribution of each text of the item.
         image: Image of the item.
         title: Title of the figure.
     """
     prepared = encoder.prepare_image(image)
     panels = []
-    for row in rows:
-        # The players are built again: rows store their values, but not the patch of each pixel.
-        players = PROFILES[row["profile"]](
-            encoder, encoder.tokenize(row["text"]), prepared, row["grid"] or None
+    for attribution in attributions:
+        # The players are built again: records have their values, but not the patch of each pixel.
+        build_players = PROFILES[attribution.profile]
+        players = build_players(
+            encoder,
+            encoder.tokenize(attribution.text),
+            prepared,
+            attribution.grid or None,
         )
-        panels.append(
-            HeatmapPanel(
-                heading=row["role"],
-                text=row["text"],
-                tokens=row["tokens"],
-                spans=row["spans"],
-                cells=players.cells.cpu().numpy(),
-                phi=np.array(row["phi"], dtype=np.float64)[:, 0],
-                score=row["score"],
-                t_shap=_replace_none(row["t_shap"]),
-                t_shap_se=_replace_none(row["t_shap_se"]),
-            )
+        # phi: (players, outputs); an encoder has one output, its score.
+        phi = np.array(attribution.phi, dtype=np.float64)[:, 0]
+        panel = HeatmapPanel(
+            heading=attribution.role,
+            text=attribution.text,
+            tokens=attribution.tokens or (),
+            spans=_list_spans(attribution),
+            cells=players.cells.cpu().numpy(),
+            phi=phi,
+            score=_replace_none(attribution.score),
+            t_shap=_replace_none(attribution.t_shap),
+            t_shap_se=_replace_none(attribution.t_shap_se),
         )
+        panels.append(panel)
     return draw_heatmaps(render_encoder_view(encoder, image), panels, title)
+
+
+def _list_spans(attribution: AttributionRecord) -> list[Span]:
+    """Return the characters of the text that each token of an attribution covers."""
+    stored_spans = attribution.spans or ()
+    return [Span(start=span.start, end=span.end) for span in stored_spans]
 
 
 def _replace_none(value: float | None) -> float:
@@ -383,14 +393,12 @@ ImageWithPatches = tuple[np.ndarray, np.ndarray]
 """Image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and number of the patch of
 each pixel.
 """
-RenderImage = Callable[[str, Row], ImageWithPatches | None]
-"""Function that returns the image as the model sees it, by data set and row of contributions; None
-without an image.
+RenderImage = Callable[[str, AttributionRecord], ImageWithPatches | None]
+"""Function that returns the image as the model sees it, by data set and attribution; None without an
+image.
 """
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
-EXPLAINED = ("answer", "explanation")
-"""Generated texts that are explained, in their order from top to bottom."""
 PLAYERS: Mapping[str, Callable[..., DecoderPlayers]] = {
     "equations": build_equations_players,
     "published": build_published_players,
@@ -432,19 +440,17 @@ def read_explanation_tables(
         "edited_contributions": ATTRIBUTION,
     }
     runs = [(model, dataset) for dataset in datasets]
-    tables_by_field = {}
-    for name, layout in layouts.items():
+    fields_by_dataset: dict[str, dict[str, pa.Table]] = {name: {} for name in datasets}
+    for field, layout in layouts.items():
         # A study without edits has no files of edits.
-        if files.get(name):
-            tables_by_field[name] = read_runs(files[name], layout, runs)
-    tables = {}
-    for dataset in datasets:
-        fields = {
-            name: tables_by_run[model, dataset]
-            for name, tables_by_run in tables_by_field.items()
-        }
-        tables[dataset] = ExplanationTables(**fields)
-    return tables
+        if not files.get(field):
+            continue
+        for (_, dataset), table in read_runs(files[field], layout, runs).items():
+            fields_by_dataset[dataset][field] = table
+    return {
+        dataset: ExplanationTables(**fields)
+        for dataset, fields in fields_by_dataset.items()
+    }
 
 
 def draw_explanations(
@@ -469,28 +475,19 @@ def draw_explanations(
     for profile, number, dataset, item_id in select_items_of_profiles(
         contributions, profiles, n, seed
     ):
-        rows = _index_by_setting(tables[dataset].contributions, item_id, profile)
-        cc_shaps = _select_rows(tables[dataset].cc_shap, item_id, profile)
+        attributions = _read_attributions(contributions[dataset], item_id, profile)
         # Settings are named KIND:TEXT, such as `post-hoc:answer`.
-        for kind in dict.fromkeys(setting.partition(":")[0] for setting in rows):
-            text_rows = [rows[f"{kind}:{name}"] for name in EXPLAINED]
-            cc_shap = _find_cc_shap(cc_shaps, kind, text_rows[0]["seed"])
+        kinds = dict.fromkeys(setting.partition(":")[0] for setting in attributions)
+        for kind in kinds:
+            answer = attributions[f"{kind}:answer"]
+            cc_shap = _find_cc_shap(tables[dataset].cc_shap, answer, kind)
+            texts = _pair_texts(attributions, kind, cc_shap.answer, cc_shap.explanation)
             title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(cc_shap)}"
-            figure = _draw_item(
-                dataset, title, [("", text_rows, cc_shap)], render_image
-            )
+            figure = _draw_texts(dataset, title, texts, render_image)
             yield f"{dataset}-{profile}-{number}-{kind}", title, figure
 
 
-def _find_cc_shap(rows: Sequence[Row], kind: str, seed: int) -> Row:
-    """Return the CC-SHAP row of one kind of explanation and one seed, of which there is exactly
-    one.
-    """
-    (row,) = (row for row in rows if row["kind"] == kind and row["seed"] == seed)
-    return row
-
-
-def draw_edits(
+def draw_edited_explanations(
     tables: Mapping[str, ExplanationTables],
     model: str,
     profiles: Sequence[str],
@@ -508,47 +505,38 @@ def draw_edits(
     for profile, number, dataset, item_id in select_items_of_profiles(
         edited_contributions, profiles, n, seed
     ):
-        after = _index_by_setting(edited_contributions[dataset], item_id, profile)
-        before = _index_by_setting(tables[dataset].contributions, item_id, profile)
+        after = _read_attributions(edited_contributions[dataset], item_id, profile)
+        before = _read_attributions(tables[dataset].contributions, item_id, profile)
         edited = tables[dataset].edited
         # An edit without a recorded answer before it cannot be compared.
         if f"{POST_HOC}:answer" not in before or edited is None:
             continue
-        seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
-        cc_shap = _find_cc_shap(
-            _select_rows(tables[dataset].cc_shap, item_id, profile),
-            POST_HOC,
-            seed_of_item,
-        )
+        answer_after = after[f"{AFTER_EDIT}:answer"]
         (edit,) = (
-            row
-            for row in _select_rows(edited, item_id, profile)
-            if row["seed"] == seed_of_item
+            record
+            for record in select_records(edited, item_id, profile, EditedRecord)
+            if record.seed == answer_after.seed
         )
-        # The texts before the edit stand in the row of CC-SHAP, those after it in the row of the
-        # edit.
-        generated_texts = {
-            "answer": edit["edited_answer"],
-            "explanation": edit["edited_explanation"],
-        }
-        parts = [
-            ("", [before[f"{POST_HOC}:{name}"] for name in EXPLAINED], cc_shap),
-            (
-                f" with “{edit['inserted']}”",
-                [after[f"{AFTER_EDIT}:{name}"] for name in EXPLAINED],
-                generated_texts,
+        # The record of CC-SHAP has the texts before the edit, the record of the edit those after it.
+        cc_shap = _find_cc_shap(tables[dataset].cc_shap, answer_after, POST_HOC)
+        insertion = f"“{edit.inserted}”"
+        texts = [
+            *_pair_texts(before, POST_HOC, cc_shap.answer, cc_shap.explanation),
+            *_pair_texts(
+                after,
+                AFTER_EDIT,
+                edit.edited_answer,
+                edit.edited_explanation,
+                suffix=f" with {insertion}",
             ),
         ]
         title = (
-            f"{model}, {dataset}, {profile}: {item_id}, “{edit['inserted']}” inserted,"
-            f" CC-SHAP {_format_number(cc_shap['value'])} → {_format_number(edit['cc_shap'])};"
-            f" moved: answer {_format_number(edit['answer'])}, explanation {_format_number(edit['explanation'])}"
+            f"{model}, {dataset}, {profile}: {item_id}, {insertion} inserted,"
+            f" CC-SHAP {_format_number(cc_shap.value)} → {_format_number(edit.cc_shap)};"
+            f" moved: answer {_format_number(edit.answer)}, explanation {_format_number(edit.explanation)}"
         )
-        yield (
-            f"{dataset}-{profile}-{number}-edit",
-            title,
-            _draw_item(dataset, title, parts, render_image),
-        )
+        figure = _draw_texts(dataset, title, texts, render_image)
+        yield f"{dataset}-{profile}-{number}-edit", title, figure
 
 
 def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> RenderImage:
@@ -556,25 +544,69 @@ def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> Rende
 
     Args:
         decoder: The decoder; None for a language model.
+        load_image: Function that returns an image by the names of its data set and the image.
     """
 
-    def render_image(dataset: str, row: Row) -> ImageWithPatches | None:
-        # Rows without a grid have no patches, so there is nothing to color.
-        if decoder is None or row["image"] is None or not row["grid"]:
+    def render_image(
+        dataset: str, attribution: AttributionRecord
+    ) -> ImageWithPatches | None:
+        if decoder is None or attribution.image is None:
             return None
-        prepared = decoder.prepare_image(load_image(dataset, row["image"]))
-        players = PLAYERS[row["profile"]](
-            decoder, decoder.build_prompt(row["text"]), prepared, grid=row["grid"]
-        )
+        # Without a grid there are no patches, so there is nothing to color.
+        if not attribution.grid:
+            return None
+        prepared = decoder.prepare_image(load_image(dataset, attribution.image))
+        build_players = PLAYERS[attribution.profile]
+        prompt = decoder.build_prompt(attribution.text)
+        players = build_players(decoder, prompt, prepared, grid=attribution.grid)
         return render_decoder_view(decoder, prepared, players)
 
     return render_image
 
 
-def _draw_item(
+@dataclass(frozen=True, slots=True)
+class _GeneratedText:
+    """Answer or explanation that a decoder generated.
+
+    Attributes:
+        name: `answer` or `explanation`, perhaps with the edit of the item.
+        text: The generated text; None if it was not recorded.
+        attribution: Attribution of the text to the players of its prompt.
+    """
+
+    name: str
+    text: str | None
+    attribution: AttributionRecord
+
+
+def _pair_texts(
+    attributions: Mapping[str, AttributionRecord],
+    kind: str,
+    answer: str | None,
+    explanation: str | None,
+    suffix: str = "",
+) -> list[_GeneratedText]:
+    """Return an answer and its explanation with their attributions.
+
+    Args:
+        attributions: Attributions of one item by setting.
+        kind: Kind of explanation, the first part of the settings.
+        answer: The generated answer.
+        explanation: The generated explanation.
+        suffix: Suffix of the names of both texts.
+    """
+    return [
+        _GeneratedText(f"answer{suffix}", answer, attributions[f"{kind}:answer"]),
+        _GeneratedText(
+            f"explanation{suffix}", explanation, attributions[f"{kind}:explanation"]
+        ),
+    ]
+
+
+def _draw_texts(
     dataset: str,
     title: str,
-    parts: Sequence[tuple[str, Sequence[Row], Row]],
+    generated_texts: Sequence[_GeneratedText],
     render_image: RenderImage,
 ) -> Figure:
     """Return the figure of the answers and explanations of one item.
@@ -582,59 +614,73 @@ def _draw_item(
     Args:
         dataset: Name of the data set.
         title: Title of the figure.
-        parts: Parts from top to bottom, each with a suffix of the names of its texts, its rows of
-            contributions (in the order of `EXPLAINED`), and a row with its generated texts.
+        generated_texts: The texts from top to bottom.
         render_image: Function that returns the image as the decoder sees it.
     """
     texts = []
     image = None
-    for suffix, rows, generated_texts in parts:
-        for name, row in zip(EXPLAINED, rows, strict=True):
-            cells = t_shap = t_shap_se = None
-            view = render_image(dataset, row)
-            # Without an image all players are text players, so T-SHAP says nothing.
-            if view is not None:
-                image, cells = view
-                t_shap, t_shap_se = row["t_shap"], row["t_shap_se"]
-            text = ExplainedText(
-                name=name + suffix,
-                generated_text=generated_texts[name] or UNRECORDED_TEXT,
-                prompt=row["text"],
-                tokens=row["tokens"],
-                spans=row["spans"],
-                phi=np.array(row["phi"], dtype=np.float64),
+    for generated in generated_texts:
+        attribution = generated.attribution
+        text = ExplainedText(
+            name=generated.name,
+            generated_text=generated.text or UNRECORDED_TEXT,
+            prompt=attribution.text,
+            tokens=attribution.tokens or (),
+            spans=_list_spans(attribution),
+            phi=np.array(attribution.phi, dtype=np.float64),
+            is_ratio=attribution.explained == CONTRIBUTION_RATIO,
+        )
+        view = render_image(dataset, attribution)
+        # Without an image all players are text players, so T-SHAP says nothing.
+        if view is not None:
+            image, cells = view
+            text = replace(
+                text,
                 cells=cells,
-                t_shap=t_shap,
-                t_shap_se=t_shap_se,
-                is_ratio=row["explained"] == CONTRIBUTION_RATIO,
+                t_shap=attribution.t_shap,
+                t_shap_se=attribution.t_shap_se,
             )
-            texts.append(text)
+        texts.append(text)
     return draw_answer_and_explanation(texts, title, image)
 
 
-def _select_rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.filter(
-        (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-    ).to_pylist()
-    return rows
-
-
-def _index_by_setting(
+def _read_attributions(
     table: pa.Table, item_id: str, profile: str
-) -> dict[str, dict[str, Any]]:
-    return {row["setting"]: row for row in _select_rows(table, item_id, profile)}
+) -> dict[str, AttributionRecord]:
+    """Return the attributions of one item by setting."""
+    records = select_records(table, item_id, profile, AttributionRecord)
+    return {record.setting: record for record in records}
 
 
-def _format_cc_shap(row: Row) -> str:
-    if row["value"] is None:
-        return f"CC-SHAP not defined ({row['reason']})"
-    text = f"CC-SHAP {_format_number(row['value'])}"
-    if row["standard_error"] is not None:
-        text += f" ± {row['standard_error']:.3f}"
+def _find_cc_shap(
+    table: pa.Table, attribution: AttributionRecord, kind: str
+) -> CcShapRecord:
+    """Return the CC-SHAP of one kind of explanation for the item and seed of an attribution, of
+    which there is exactly one.
+    """
+    records = select_records(
+        table, attribution.item_id, attribution.profile, CcShapRecord
+    )
+    (cc_shap,) = (
+        record
+        for record in records
+        if record.kind == kind and record.seed == attribution.seed
+    )
+    return cc_shap
+
+
+def _format_cc_shap(cc_shap: CcShapRecord) -> str:
+    """Return CC-SHAP with its standard error, or the reason why it is not defined."""
+    if cc_shap.value is None:
+        return f"CC-SHAP not defined ({cc_shap.reason})"
+    text = f"CC-SHAP {_format_number(cc_shap.value)}"
+    if cc_shap.standard_error is not None:
+        text += f" ± {cc_shap.standard_error:.3f}"
     return text
 
 
 def _format_number(value: float | None) -> str:
+    """Return a number with three decimals, or a text if it is not defined."""
     if value is None or math.isnan(value):
         return "not defined"
     return f"{value:.3f}".replace("-", "−")

@@ -17,6 +17,7 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.files.safe_names import is_safe_name
+from waltz.core.records import AnyRecord, build_records
 from waltz.core.sampling import sample
 from waltz.sources.images import load_image, open_images
 
@@ -97,6 +98,28 @@ def save_figure(
             figure.savefig(temporary, format=form, metadata=metadata)
 
 
+def list_drawable_items(table: pa.Table, profile: str) -> list[str]:
+    """Return the ids of the items that have no error in any row, sorted, so that a sample of them
+    does not depend on the order of rows.
+
+    Args:
+        table: Table with the columns `item_id`, `profile` and `error`.
+        profile: Fidelity profile of the rows.
+    """
+    columns = table.select(["item_id", "profile", "error"])
+    rows = columns.filter(pc.field("profile") == profile).to_pylist()
+    failed = {row["item_id"] for row in rows if row["error"] is not None}
+    return sorted({row["item_id"] for row in rows} - failed)
+
+
+def select_records(
+    table: pa.Table, item_id: str, profile: str, record_type: type[AnyRecord]
+) -> list[AnyRecord]:
+    """Return the records of one item in one profile."""
+    is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
+    return list(build_records(table.filter(is_of_item), record_type))
+
+
 def select_items(
     tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
 ) -> list[tuple[str, str]]:
@@ -111,11 +134,7 @@ def select_items(
     """
     items: dict[str, tuple[str, str]] = {}
     for dataset, table in tables.items():
-        columns = table.select(["item_id", "profile", "error"])
-        rows = columns.filter(pc.field("profile") == profile).to_pylist()
-        failed = {row["item_id"] for row in rows if row["error"] is not None}
-        # Sorted, so that the sample depends on the items and the seed, not on the order of rows.
-        for item_id in sorted({row["item_id"] for row in rows} - failed):
+        for item_id in list_drawable_items(table, profile):
             items[f"{dataset} {item_id}"] = (dataset, item_id)
     keys = sample(list(items), min(n, len(items)), seed)
     return [items[key] for key in keys]

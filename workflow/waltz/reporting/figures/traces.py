@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.metrics import COT, SETTING_OF_TEST
-from waltz.core.records import build_records
 from waltz.core.schema import ConsistencyRecord
 from waltz.reporting.figures.figure_files import (
     LoadImage,
     NamedFigure,
     select_items_of_profiles,
+    select_records,
     use_style,
 )
 from waltz.reporting.figures.heatmaps import fit_title
@@ -222,9 +221,7 @@ def draw_traces(
     for profile, number, dataset, item_id in select_items_of_profiles(
         tables, profiles, n, seed
     ):
-        is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-        table = tables[dataset].filter(is_of_item)
-        records = list(build_records(table, ConsistencyRecord))
+        records = select_records(tables[dataset], item_id, profile, ConsistencyRecord)
         # A trace shows one run of the tests.
         shown = [record for record in records if record.seed == records[0].seed]
         shown.sort(key=lambda record: order.index(record.test))
