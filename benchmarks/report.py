@@ -41,7 +41,7 @@ from waltz.reporting.page.examples import (
     read_examples,
 )
 from waltz.reporting.page.report import FigureSection, ReportInputs, write_report
-from waltz.reporting.run_records import read_records
+from waltz.reporting.run_records import read_study_records
 from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
 from waltz.reporting.tables.paper_values import (
     PaperValue,
@@ -366,7 +366,7 @@ def main() -> None:
             f"{n_runs} runs of {arguments.items} items, {rows:,} rows of scores, {len(figures)} figures"
         )
         start = read_clocks()
-        records = read_records(sorted(folder.rglob("*.run.json")), folder)
+        records = read_study_records(sorted(folder.rglob("*.run.json")), folder)
         items = {
             name: list(map(describe_pair, pairs)) for name, pairs in benchmark.items()
         }

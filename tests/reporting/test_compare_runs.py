@@ -14,7 +14,7 @@ from waltz.reporting.compare_runs import (
     SAME,
     compare_cells,
     count_verdicts,
-    read_run,
+    read_study_tables,
 )
 from waltz.reporting.tables.cells import Cell, format_csv
 
@@ -133,12 +133,12 @@ def test_a_table_of_any_id_is_read_and_the_reproduction_is_not(tmp_path):
         (tables / f"{name}.csv").write_text(
             (tables / "t-1.csv").read_text() if name == "accuracy" else "no cells"
         )
-    assert len(read_run(folder).cells) == 2 * len(FIRST)
+    assert len(read_study_tables(folder).cells) == 2 * len(FIRST)
 
 
 def test_a_folder_without_tables_is_named(tmp_path):
     with pytest.raises(UserError, match="nowhere: no tables"):
-        read_run(tmp_path / "nowhere")
+        read_study_tables(tmp_path / "nowhere")
     result = CliRunner().invoke(
         app, ["compare", "nowhere", "here", "--results", str(tmp_path)]
     )

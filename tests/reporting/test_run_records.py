@@ -143,7 +143,7 @@ def test_runs_that_agree_pass_and_survive_their_file(tmp_path):
     )
     check_compatible(runs, ["published", "equations"])
     write_run_facts(tmp_path / "runs.json", runs)
-    assert read_run_facts(tmp_path / "runs.json") == runs
+    assert read_run_facts([tmp_path / "runs.json"]) == runs
 
 
 def test_a_model_in_two_dtypes_is_refused(tmp_path):

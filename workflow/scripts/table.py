@@ -11,9 +11,7 @@ inputs, params = snakemake.input, snakemake.params
 
 with log_job(snakemake.log[0]):
     declaration = TABLES[snakemake.wildcards.table]
-    check_compatible(
-        [run for file in inputs.runs for run in read_run_facts(file)], params.profiles
-    )
+    check_compatible(read_run_facts(inputs.runs), params.profiles)
     files = {
         kind: inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]]
         for kind in params.kinds

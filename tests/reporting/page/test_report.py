@@ -56,7 +56,7 @@ from waltz.reporting.run_records import (
     RunRecord,
     list_cropping_models,
     list_warnings,
-    read_records,
+    read_study_records,
     summarize_runs,
 )
 from waltz.reporting.tables.cells import (
@@ -422,14 +422,14 @@ def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
     (tmp_path / "attribution/a.run.json").write_text(
         json.dumps([{"shard": "1 of 2"}, {"shard": "2 of 2"}])
     )
-    run_records = read_records([tmp_path / "attribution/a.run.json"], tmp_path)
+    run_records = read_study_records([tmp_path / "attribution/a.run.json"], tmp_path)
     assert [(record.name, record.stage, record.shard) for record in run_records] == [
         ("attribution/a", "attribution", "1 of 2"),
         ("attribution/a", "attribution", "2 of 2"),
     ]
     (tmp_path / "b.run.json").write_text("{")
     with pytest.raises(UserError, match=r"b\.run\.json: run record cannot be read"):
-        read_records([tmp_path / "b.run.json"], tmp_path)
+        read_study_records([tmp_path / "b.run.json"], tmp_path)
 
 
 def test_the_draw_takes_attributed_items_first_and_else_what_the_study_draws():

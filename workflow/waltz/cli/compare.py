@@ -12,7 +12,7 @@ from waltz.cli.output import create_console, write_csv
 from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
 
 if TYPE_CHECKING:
-    from waltz.reporting.compare_runs import Change, Run
+    from waltz.reporting.compare_runs import Change, StudyTables
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 KEY_COLUMNS = ("metric", "model", "dataset", "setting")
@@ -46,12 +46,12 @@ def compare_command(
         SAME,
         compare_cells,
         count_verdicts,
-        read_run,
+        read_study_tables,
     )
 
     folder = find_results(results)
     # Both runs are read and compared before anything is printed, so that an error comes alone.
-    runs = [read_run(_get_folder(name, folder)) for name in (first, second)]
+    runs = [read_study_tables(_get_folder(name, folder)) for name in (first, second)]
     all_changes = compare_cells(runs[0].cells, runs[1].cells)
     if as_csv:
         _write_changes(as_csv, all_changes)
@@ -76,7 +76,7 @@ def _get_folder(name: str, results: Path) -> Path:
     return folder if is_run else results / name
 
 
-def _render_commits(run: Run) -> str:
+def _render_commits(run: StudyTables) -> str:
     """Return the commits of a run's records, each with its number of records.
 
     A commit is shortened to 12 digits. A text that follows its 40 digits, which marks uncommitted

@@ -175,7 +175,7 @@ def _format_measure(measure: Measure) -> str:
 
 def print_warnings(results: Path) -> None:
     """Print a line for each kind of texts that could not be scored or attributed, with the reasons."""
-    from waltz.reporting.run_records import list_warnings, read_records
+    from waltz.reporting.run_records import list_warnings, read_study_records
 
     files: list[Path] = []
     for pattern in (
@@ -184,7 +184,7 @@ def print_warnings(results: Path) -> None:
         "attribution/*/*.run.json",
     ):
         files += sorted(results.glob(pattern))
-    for record in read_records(files, results):
+    for record in read_study_records(files, results):
         for kind, count, reasons in list_warnings(record):
             # Warnings without a reason, such as the number of ties, are left to the report page.
             if reasons:

@@ -23,8 +23,12 @@ from waltz.core.records import read_records
 from waltz.core.schema import MetricRecord
 from waltz.export.facts import Entry
 from waltz.export.tasks import HUB_DATASET
-from waltz.reporting import run_records
-from waltz.reporting.run_records import RunModel, RunRecord
+from waltz.reporting.run_records import (
+    RunModel,
+    RunRecord,
+    read_study_records,
+    resolve_revisions,
+)
 
 SCHEMA_VERSION = "0.3.0"
 HUB_MODEL = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)")
@@ -93,8 +97,8 @@ def export_results(
         without a value by reason.
     """
     numbers = list(read_records(metrics, MetricRecord))
-    runs = run_records.read_records(records, metrics.parents[1])
-    runs = run_records.resolve_revisions(runs, settings.locked, Path(settings.lock))
+    runs = read_study_records(records, metrics.parents[1])
+    runs = resolve_revisions(runs, settings.locked, Path(settings.lock))
     # Numbers without a value are counted, not exported: the schema has no null.
     missing = Counter(
         number.measure.reason for number in numbers if number.measure.value is None

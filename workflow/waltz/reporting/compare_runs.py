@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from waltz.core.errors import UserError
-from waltz.reporting.run_records import read_records
+from waltz.reporting.run_records import read_study_records
 from waltz.reporting.tables.cells import Cell, read_cells
 from waltz.reporting.tables.paper_values import PaperKey
 
@@ -17,6 +17,23 @@ OVERLAP = "intervals overlap"
 DIFFERENT = "moved"
 ONLY_FIRST, ONLY_SECOND = "only in the first", "only in the second"
 VERDICTS = (DIFFERENT, OVERLAP, ONLY_FIRST, ONLY_SECOND, SAME)
+NO_CELL = Cell(
+    table="",
+    profile="",
+    metric="",
+    model="",
+    dataset="",
+    setting="",
+    value=None,
+    n=None,
+    ci_low=None,
+    ci_high=None,
+    paper_value=None,
+    difference=None,
+    verdict="",
+    reason="not in its tables",
+)
+"""Stands for a cell that one of the runs lacks."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +65,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Run:
-    """Cells of the tables, and commits, of one folder of results.
+class StudyTables:
+    """Tables of one run of a study, and the commits that made them.
 
     Attributes:
         cells: Cells of all tables.
@@ -60,7 +77,7 @@ class Run:
     commits: Counter[str]
 
 
-def read_run(folder: str | Path) -> Run:
+def read_study_tables(folder: str | Path) -> StudyTables:
     """Return the cells of all tables, and the commits of all run records, in one study's results.
 
     Args:
@@ -74,9 +91,9 @@ def read_run(folder: str | Path) -> Run:
             f"{folder}: no tables (reporting/tables/*.csv); run the study, or name its results folder"
         )
     cells = read_cells(files)
-    records = read_records(sorted(folder.rglob("*.run.json")), folder)
+    records = read_study_records(sorted(folder.rglob("*.run.json")), folder)
     commits = Counter(record.commit or "unknown" for record in records)
-    return Run(tuple(cells), commits)
+    return StudyTables(tuple(cells), commits)
 
 
 def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
@@ -91,7 +108,9 @@ def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]
     changes = []
     # A dict keeps the order of its keys and each key once.
     for key in first_cells | second_cells:
-        change = _compare_cell(key, first_cells.get(key), second_cells.get(key))
+        change = _compare_cell(
+            key, first_cells.get(key, NO_CELL), second_cells.get(key, NO_CELL)
+        )
         if change is not None:
             changes.append(change)
     return changes
@@ -115,19 +134,16 @@ def _index_cells(cells: Iterable[Cell]) -> dict[tuple[str, str, PaperKey], Cell]
 
 
 def _compare_cell(
-    key: tuple[str, str, PaperKey], first_cell: Cell | None, second_cell: Cell | None
+    key: tuple[str, str, PaperKey], first_cell: Cell, second_cell: Cell
 ) -> Change | None:
     """Compare a cell of two runs; None if neither run has a value of it."""
-    first = first_cell.value if first_cell else None
-    second = second_cell.value if second_cell else None
+    first, second = first_cell.value, second_cell.value
+    if first is None and second is None:
+        return None
     if first is None:
-        if second is None:
-            return None
-        reason = _explain_no_value(first_cell)
-        return Change(*key, None, second, None, ONLY_SECOND, reason)
+        return Change(*key, None, second, None, ONLY_SECOND, first_cell.reason)
     if second is None:
-        reason = _explain_no_value(second_cell)
-        return Change(*key, first, None, None, ONLY_FIRST, reason)
+        return Change(*key, first, None, None, ONLY_FIRST, second_cell.reason)
     # Equal values need no interval; unequal values are a change unless their intervals overlap.
     if first == second:
         verdict = SAME
@@ -138,14 +154,10 @@ def _compare_cell(
     return Change(*key, first, second, second - first, verdict, "")
 
 
-def _explain_no_value(cell: Cell | None) -> str:
-    return "not in its tables" if cell is None else cell.reason
-
-
-def _have_overlapping_intervals(first: Cell | None, second: Cell | None) -> bool:
+def _have_overlapping_intervals(first: Cell, second: Cell) -> bool:
     """Return whether both cells have intervals, and these overlap."""
-    if first is None or first.ci_low is None or first.ci_high is None:
+    if first.ci_low is None or first.ci_high is None:
         return False
-    if second is None or second.ci_low is None or second.ci_high is None:
+    if second.ci_low is None or second.ci_high is None:
         return False
     return first.ci_low <= second.ci_high and second.ci_low <= first.ci_high

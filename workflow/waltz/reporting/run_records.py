@@ -5,10 +5,11 @@ compatible.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -138,11 +139,9 @@ class RunRecord(BaseModel):
         A record has one `model`, several `models` by their role in the run, or both.
         """
         entries = [facts.get("model"), *(facts.get("models") or {}).values()]
-        return {
-            **facts,
-            "models": [entry for entry in entries if _names_model(entry)],
-            "warnings": {key: facts[key] for key in WARNINGS if facts.get(key)},
-        }
+        models = [entry for entry in entries if _names_model(entry)]
+        warnings = {key: facts[key] for key in WARNINGS if facts.get(key)}
+        return {**facts, "models": models, "warnings": warnings}
 
     @property
     def stage(self) -> str:
@@ -215,7 +214,9 @@ class RunSummary:
         return max((stage.seconds for stage in self.stages), default=0) or 1
 
 
-def read_records(files: Iterable[str | Path], results: str | Path) -> list[RunRecord]:
+def read_study_records(
+    files: Iterable[str | Path], results: str | Path
+) -> list[RunRecord]:
     """Read the run records of a study.
 
     Args:
@@ -276,52 +277,58 @@ def list_warnings(record: RunRecord) -> Iterator[tuple[str, int, str]]:
     of each reason.
     """
     for key, cases in record.warnings.items():
-        reasons = cases if isinstance(cases, dict) else {}
-        texts = [f"{reason}: {number:,}" for reason, number in reasons.items()]
-        if count := _count_cases(cases):
-            yield WARNINGS[key], count, "; ".join(texts)
+        count, reasons = _count_cases(cases)
+        if count:
+            yield WARNINGS[key], count, reasons
 
 
-def _count_cases(cases: Cases) -> int:
-    """Return the number of cases of a warning."""
+def _count_cases(cases: Cases) -> tuple[int, str]:
+    """Return the number of cases of a warning, and a text with the number of each reason."""
     if isinstance(cases, dict):
-        return sum(cases.values())
-    return len(cases) if isinstance(cases, list) else cases
+        reasons = [f"{reason}: {number:,}" for reason, number in cases.items()]
+        return sum(cases.values()), "; ".join(reasons)
+    if isinstance(cases, list):
+        return len(cases), ""
+    return cases, ""
 
 
 def _summarize_models(records: Sequence[RunRecord]) -> list[ModelRuns]:
     """Return the runs of each model."""
-    groups: dict[RunModel, list[RunRecord]] = {}
+    rows = []
     for record in records:
+        # Seconds of a run with several models belong to none of them.
+        seconds = record.wall_seconds if len(record.models) == 1 else 0.0
         # A run of several models, such as a decoder with its helper, counts for each of them.
         for model in record.models:
-            groups.setdefault(model, []).append(record)
-    summaries = []
-    for model, members in groups.items():
-        devices = dict.fromkeys(record.device or "" for record in members)
-        # Seconds of a run with several models belong to none of them.
-        seconds = [record.wall_seconds for record in members if len(record.models) == 1]
-        summaries.append(
-            ModelRuns(model, ", ".join(devices), len(members), sum(seconds))
-        )
-    return summaries
+            rows.append((model, record.device or "", seconds))
+    runs = pd.DataFrame(rows, columns=["model", "device", "seconds"])
+    summary = runs.groupby("model", sort=False).agg(
+        devices=("device", _join_devices),
+        runs=("device", "size"),
+        seconds=("seconds", "sum"),
+    )
+    return [ModelRuns(*row) for row in summary.itertuples()]
+
+
+def _join_devices(devices: "pd.Series[str]") -> str:
+    return ", ".join(devices.unique())
 
 
 def _summarize_stages(records: Sequence[RunRecord]) -> list[StageRuns]:
     """Return the runs of each stage."""
-    groups: dict[str, list[RunRecord]] = {}
+    rows = []
     for record in records:
-        groups.setdefault(record.stage, []).append(record)
-    return [
-        StageRuns(
-            stage=stage,
-            runs=len(members),
-            rows_out=sum(record.rows_out for record in members),
-            seconds=sum(record.wall_seconds for record in members),
-            memory=max(record.peak_memory_mb for record in members),
+        rows.append(
+            (record.stage, record.rows_out, record.wall_seconds, record.peak_memory_mb)
         )
-        for stage, members in groups.items()
-    ]
+    runs = pd.DataFrame(rows, columns=["stage", "rows_out", "seconds", "memory"])
+    summary = runs.groupby("stage", sort=False).agg(
+        runs=("stage", "size"),
+        rows_out=("rows_out", "sum"),
+        seconds=("seconds", "sum"),
+        memory=("memory", "max"),
+    )
+    return [StageRuns(*row) for row in summary.itertuples()]
 
 
 def _collect_settings(records: Sequence[RunRecord]) -> dict[str, list[str]]:
@@ -335,8 +342,9 @@ def _collect_settings(records: Sequence[RunRecord]) -> dict[str, list[str]]:
         for name, value in settings.items():
             if value is not None:
                 counts[name][str(value)] += 1
+    # Values that are equally frequent keep their order.
     return {
-        name: sorted(counter, key=counter.__getitem__, reverse=True)
+        name: [value for value, _ in counter.most_common()]
         for name, counter in counts.items()
     }
 
@@ -352,16 +360,16 @@ def resolve_revisions(
         origins: Hub id or URL of the weights of each model whose revision is `lock`, by its name.
         lock: The download lock file.
     """
-    # Models with `lock` in the place of a revision took what the lock file recorded at their first
-    # download.
+    # The lock file has what was recorded at the first download.
     fetched = {name: read_lock(origin, lock) for name, origin in origins.items()}
     resolved = []
     for record in records:
         models = []
         for model in record.models:
-            if model.revision == LOCK_ON_DOWNLOAD and model.name in fetched:
-                model = model.model_copy(update={"revision": fetched[model.name]})
-            models.append(model)
+            revision = model.revision
+            if revision == LOCK_ON_DOWNLOAD:
+                revision = fetched.get(model.name, LOCK_ON_DOWNLOAD)
+            models.append(model.model_copy(update={"revision": revision}))
         resolved.append(record.model_copy(update={"models": tuple(models)}))
     return resolved
 
@@ -396,6 +404,9 @@ class RunFacts:
     facts: Mapping[str, str]
 
 
+_FACTS = TypeAdapter(list[RunFacts])
+
+
 def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     """Return the facts of run records.
 
@@ -412,18 +423,18 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     return runs
 
 
-def write_run_facts(path: str | Path, runs: Sequence[RunFacts]) -> None:
+def write_run_facts(path: str | Path, runs: list[RunFacts]) -> None:
     """Write the facts of run records to a file, from which tables check runs of several stages."""
-    write_text(
-        path, json.dumps([asdict(run) for run in runs], indent=1, sort_keys=True) + "\n"
-    )
+    facts = _FACTS.dump_python(runs)
+    write_text(path, json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
-def read_run_facts(path: str | Path) -> list[RunFacts]:
-    """Return the facts of run records in a file that `write_run_facts` wrote."""
-    return [
-        RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))
-    ]
+def read_run_facts(files: Iterable[str | Path]) -> list[RunFacts]:
+    """Return the facts of run records in files that `write_run_facts` wrote."""
+    facts = []
+    for file in files:
+        facts += _FACTS.validate_json(Path(file).read_bytes())
+    return facts
 
 
 def forget_versions(runs: Iterable[RunFacts]) -> list[RunFacts]:
@@ -451,17 +462,19 @@ def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
     first_runs: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
         _check_profiles(run, profiles)
-        # dtype and versions belong to a model, the items to a data set; later runs are compared
-        # with the first one.
+        # dtype and versions belong to a model, the items to a data set.
         names = {
             "dtype": run.model,
             "package versions": run.model,
             "data digest": run.dataset,
         }
         for fact, name in names.items():
-            if run.facts[fact] != UNSTATED:
-                first_run = first_runs.setdefault((fact, name), run)
-                _check_fact(fact, name, run, first_run)
+            if run.facts[fact] == UNSTATED:
+                continue
+            # Later runs are compared with the first one that states the fact.
+            first_run = first_runs.setdefault((fact, name), run)
+            if run.facts[fact] != first_run.facts[fact]:
+                raise _describe_difference(fact, name, run, first_run)
 
 
 def _check_profiles(run: RunFacts, profiles: Sequence[str]) -> None:
@@ -474,14 +487,14 @@ def _check_profiles(run: RunFacts, profiles: Sequence[str]) -> None:
         )
 
 
-def _check_fact(fact: str, name: str, run: RunFacts, first_run: RunFacts) -> None:
-    """Raise an error if a fact about a model or data set differs between two runs."""
-    if first_run.facts[fact] == run.facts[fact]:
-        return
+def _describe_difference(
+    fact: str, name: str, run: RunFacts, first_run: RunFacts
+) -> UserError:
+    """Return the error about a fact of a model or data set that differs between two runs."""
     accept = ""
     if fact == "package versions":
         accept = ", or accept both with `stored_versions: reuse`"
-    raise UserError(
+    return UserError(
         f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
         f" expected {first_run.facts[fact]}); delete the file next to one of them and run again{accept}"
     )
@@ -493,12 +506,12 @@ def _extract_facts(record: RunRecord) -> dict[str, str]:
     # A record without a list of profiles has its settings by profile.
     profiles = record.profiles or [name for name in PROFILES if name in settings]
     facts = {
-        "profiles": ", ".join(profiles) or UNSTATED,
-        "dtype": record.model.dtype or UNSTATED,
-        "package versions": describe_model_packages(record.packages) or UNSTATED,
-        "data digest": record.data or UNSTATED,
+        "profiles": ", ".join(profiles),
+        "dtype": record.model.dtype,
+        "package versions": describe_model_packages(record.packages),
+        "data digest": record.data,
     }
     if record.model.recorded:
-        # Packages of a run elsewhere are not known, and its records are no items.
-        facts |= {"package versions": UNSTATED, "data digest": UNSTATED}
-    return facts
+        # The packages of a run elsewhere are unknown, and it read no items of this study.
+        facts |= {"package versions": None, "data digest": None}
+    return {name: text or UNSTATED for name, text in facts.items()}

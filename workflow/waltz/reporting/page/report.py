@@ -13,10 +13,9 @@ import jinja2
 from markupsafe import Markup, escape
 from pydantic import JsonValue
 
-from waltz.core import records
 from waltz.core.files.atomic import write_text
+from waltz.core.records import read_records
 from waltz.core.schema import ImageFaultRecord, SceneScoreRecord
-from waltz.reporting import run_records
 from waltz.reporting.figures.figure_files import list_example_files
 from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
@@ -53,6 +52,7 @@ from waltz.reporting.run_records import (
     RunRecord,
     list_cropping_models,
     list_warnings,
+    read_study_records,
     resolve_revisions,
     summarize_runs,
 )
@@ -261,7 +261,7 @@ def read_report(
     lock = Path(settings["lock"])
     # Models with the revision `lock` are shown with the commits that were downloaded.
     runs = resolve_revisions(
-        run_records.read_records(inputs["records"], results), settings["locked"], lock
+        read_study_records(inputs["records"], results), settings["locked"], lock
     )
     # Lists of files come in the order of the names in the settings.
     items = read_items(
@@ -279,7 +279,7 @@ def read_report(
     )
     scene_scores: list[SceneScoreRecord] = []
     for file in inputs["scores"]:
-        scene_scores += records.read_records(file, SceneScoreRecord)
+        scene_scores += read_records(file, SceneScoreRecord)
     # A study without scores has no comparisons.
     comparisons = [inputs["comparisons"]] if "comparisons" in inputs else []
 
@@ -317,7 +317,7 @@ def _read_unusable_images(files: Sequence[str | Path]) -> list[UnusableImage]:
     """
     images = []
     for file in files:
-        for record in records.read_records(file, ImageFaultRecord):
+        for record in read_records(file, ImageFaultRecord):
             images.append(UnusableImage(Path(file).stem, record.image, record.fault))
     return images
 
