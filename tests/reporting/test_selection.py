@@ -74,7 +74,7 @@ def test_a_table_brings_the_runs_that_it_shows():
     whole = ReportingPlan(cut("thesis", []))
     for kind in ("attribution", "shares"):
         parts = whole.list_shown_parts("thesis-4.2", kind)
-        runs = {run for part in parts for run in whole.number_parts[kind][1][part]}
+        runs = {run for part in parts for run in whole.get_part_runs(kind)[part]}
         assert runs == set(plan.attributed)
 
 

@@ -2,15 +2,16 @@
 from.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from waltz.core.files.resources import locate_in_package
 from waltz.model_registry import load_registry
 from waltz.plan.plan import Plan
-from waltz.plan.run_table import Run
+from waltz.plan.run_table import Run, RunTable, Step, list_datasets_of, unique
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
 from waltz.reporting.tables.declaration import (
     ENCODER,
@@ -44,12 +45,21 @@ FREQUENCY_FIGURES = {
 data sets.
 """
 NOT_PUBLISHED = "not in the papers"
-FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
-"""For a kind of numbers, the other kind that comes from the same runs and under which these runs
-are checked.
-"""
-STEPS = {"evaluation": "evaluation", "shares": "attribution"}
-"""Step whose runs make a kind of numbers, for the kinds that a single step makes."""
+CHECKED_STEPS: dict[str, tuple[Step, ...]] = {
+    "evaluation": ("evaluation",),
+    "shares": ("attribution",),
+    "consistency": ("tests", "cc-shap"),
+}
+"""Steps whose runs are checked together, by the kind of numbers that names the check."""
+BROWSED_STEPS: dict[str, Step] = {
+    "evaluation": "evaluation",
+    "attribution": "attribution",
+    "consistency": "tests",
+    "cc_shap": "cc-shap",
+}
+"""Step that makes each kind of results of the example browser."""
+ALL_DATASETS = ""
+"""Data set in paper values that are over all data sets."""
 SAMPLE_TITLES = {
     "samples": "contributions to scores of captions and foils",
     "explanations": "contributions to answers and explanations",
@@ -76,6 +86,33 @@ SAMPLE_FIGURES = {
 
 
 @dataclass(frozen=True)
+class PartedNumbers:
+    """Kind of numbers whose files come in parts.
+
+    Attributes:
+        folder: Folder of its files, relative to the study's results.
+        stage: Stage whose runs make the numbers.
+        check: Kind of numbers under which these runs are checked, a key of `CHECKED_STEPS`.
+    """
+
+    folder: str
+    stage: str
+    check: str
+
+
+PARTED_NUMBERS = {
+    "evaluation": PartedNumbers("evaluation/metrics", "evaluation", "evaluation"),
+    "attribution": PartedNumbers("attribution/metrics", "attribution", "shares"),
+    "shares": PartedNumbers("attribution/shares", "attribution", "shares"),
+    "consistency": PartedNumbers("consistency/metrics", "consistency", "consistency"),
+    "correlations": PartedNumbers(
+        "consistency/correlations", "consistency", "consistency"
+    ),
+}
+"""Kinds of numbers whose files come in parts."""
+
+
+@dataclass(frozen=True)
 class ReportingPlan:
     """Tables and figures of a study.
 
@@ -95,31 +132,26 @@ class ReportingPlan:
         ids = self.plan.study.reporting.tables
         if ids != "all":
             return list(ids)
-        measured = self.plan.study.measures.list_measurements()
         # Of the tables of measurements, only those are built whose measurement the study makes.
-        skipped = {
-            table.id
-            for measurement, table in MEASUREMENTS.items()
-            if measurement not in measured
-        }
-        return [table for table in TABLES if table not in skipped]
+        tables = list(TABLES)
+        measured = self.plan.study.measures.list_measurements()
+        for measurement in MEASUREMENTS.keys() - measured:
+            tables.remove(MEASUREMENTS[measurement].id)
+        return tables
 
     @property
     def declarations(self) -> Mapping[str, Declaration]:
         """Declarations of all tables."""
         return TABLES
 
-    @cached_property
-    def number_parts(self) -> dict[str, tuple[str, Mapping[str, list[Run]]]]:
-        """Folder, and runs of each part, of each kind of numbers whose files come in parts."""
-        plan, results = self.plan, self.plan.results
-        return {
-            "evaluation": (f"{results}/evaluation/metrics", plan.scored_parts),
-            "attribution": (f"{results}/attribution/metrics", plan.attributed_parts),
-            "shares": (f"{results}/attribution/shares", plan.attributed_parts),
-            "consistency": (f"{results}/consistency/metrics", plan.tested_parts),
-            "correlations": (f"{results}/consistency/correlations", plan.tested_parts),
+    def get_part_runs(self, kind: str) -> Mapping[str, list[Run]]:
+        """Return the runs behind each part of a kind of numbers, a key of `PARTED_NUMBERS`."""
+        parts = {
+            "evaluation": self.plan.scored_parts,
+            "attribution": self.plan.attributed_parts,
+            "consistency": self.plan.tested_parts,
         }
+        return parts[PARTED_NUMBERS[kind].stage]
 
     @cached_property
     def other_numbers(self) -> dict[str, list[str]]:
@@ -146,22 +178,20 @@ class ReportingPlan:
 
         Args:
             table: Id of the table.
-            kind: Kind of numbers, a key of `number_parts`.
+            kind: Kind of numbers, a key of `PARTED_NUMBERS`.
         """
         declaration = TABLES[table]
-        datasets = _list_shown_datasets(declaration)
-        # An empty name stands for all data sets.
-        shows_all = not declaration.paper_tables or "" in datasets
-        kinds = declaration.model_kinds or (ENCODER, LANGUAGE, VISION)
+        shown_datasets = _list_shown_datasets(declaration)
+        shown_kinds = declaration.model_kinds or (ENCODER, LANGUAGE, VISION)
         parts = []
-        for part, runs in self.number_parts[kind][1].items():
+        for part, runs in self.get_part_runs(kind).items():
             # A part is named KIND.GROUP, such as `encoder.benchmark`.
-            model_kind, _, _ = part.partition(".")
-            is_own_benchmark = part.endswith(".benchmark")
-            has_dataset = not datasets.isdisjoint(run.dataset for run in runs)
-            if is_own_benchmark and declaration.adds_own_datasets:
+            model_kind, _, group = part.partition(".")
+            datasets = {ALL_DATASETS, *list_datasets_of(runs)}
+            has_dataset = not shown_datasets.isdisjoint(datasets)
+            if group == "benchmark" and declaration.adds_own_datasets:
                 has_dataset = True
-            if model_kind in kinds and (shows_all or has_dataset):
+            if has_dataset and model_kind in shown_kinds:
                 parts.append(part)
         return parts
 
@@ -177,8 +207,8 @@ class ReportingPlan:
                 built = self.plan.built_or_finished
                 names = [name for name in declaration.example_datasets if name in built]
                 paths = _list_files(f"{self.plan.results}/benchmark", names)
-            elif kind in self.number_parts:
-                folder, _ = self.number_parts[kind]
+            elif kind in PARTED_NUMBERS:
+                folder = f"{self.plan.results}/{PARTED_NUMBERS[kind].folder}"
                 paths = _list_files(folder, self.list_shown_parts(table, kind))
             else:
                 paths = self.other_numbers[kind]
@@ -192,14 +222,11 @@ class ReportingPlan:
         """
         checks: set[str] = set()
         for kind in TABLES[table].source_kinds:
-            if kind in self.number_parts:
-                folder = f"{self.plan.results}/reporting/runs"
+            if kind in PARTED_NUMBERS:
+                check = PARTED_NUMBERS[kind].check
+                folder = f"{self.plan.results}/reporting/runs/{check}"
                 parts = self.list_shown_parts(table, kind)
-                checks.update(
-                    _list_files(
-                        f"{folder}/{FRONT_KINDS.get(kind, kind)}", parts, "json"
-                    )
-                )
+                checks.update(_list_files(folder, parts, "json"))
         return sorted(checks)
 
     def get_table_inputs(self, table: str) -> dict[str, list[str]]:
@@ -254,29 +281,22 @@ class ReportingPlan:
 
     # Run records
 
-    def list_records(self, kind: str, runs: Sequence[Run]) -> list[str]:
-        """Return the records of the runs behind one kind of numbers.
+    def list_records(self, check: str, runs: Iterable[Run]) -> list[str]:
+        """Return the records of the runs that are checked together.
 
         Args:
-            kind: `evaluation`, `shares` or `consistency`.
-            runs: Runs of the stage that makes these numbers.
+            check: A key of `CHECKED_STEPS`.
+            runs: Runs of the stage; all their steps of the check have a record.
         """
-        plan = self.plan
-        # The numbers of stage consistency come from two kinds of runs: tests, and CC-SHAP of
-        # explained items.
-        if kind == "consistency":
-            explained = [run for run in runs if run in plan.explained]
-            files = [
-                *plan.list_run_files("tests", runs),
-                *plan.list_run_files("cc-shap", explained),
-            ]
-        else:
-            files = plan.list_run_files(STEPS[kind], runs)
+        selected = set(runs)
+        rows = self.plan.runs.select(*CHECKED_STEPS[check])
+        # Runs of one model on the data sets of a group share a file.
+        files = unique(row.file for row in rows if row.run in selected)
         return [file.removesuffix(".parquet") + ".run.json" for file in files]
 
-    def list_part_records(self, kind: str, part: str) -> list[str]:
-        """Return the run records behind a part of one kind of numbers."""
-        return self.list_records(kind, self.number_parts[kind][1][part])
+    def list_part_records(self, check: str, part: str) -> list[str]:
+        """Return the run records behind a part of the numbers that are checked together."""
+        return self.list_records(check, self.get_part_runs(check)[part])
 
     @cached_property
     def all_records(self) -> list[str]:
@@ -307,9 +327,7 @@ class ReportingPlan:
         """Charts whose first table the study has, in each profile."""
         # A chart needs the first of its tables; its further tables may be missing.
         charts = [chart for chart in CHARTS.values() if chart.tables[0] in self.tables]
-        return [
-            (chart, profile) for chart in charts for profile in self.plan.study.profiles
-        ]
+        return list(product(charts, self.plan.study.profiles))
 
     @cached_property
     def language_model_sizes(self) -> dict[str, int]:
@@ -385,14 +403,25 @@ class ReportingPlan:
         """Decoders whose explanations and traces are drawn, language models before vision-language
         decoders.
         """
+        plan = self.plan
         # A study may ask for no examples at all.
-        if not self.plan.study.reporting.explained_examples:
+        if not plan.study.reporting.explained_examples:
             return []
-        names = self.plan.study.consistency.models
-        decoders = [name for name in names if self.select_drawn_runs(name)]
+        tested = plan.runs.select("tests").models
+        decoders = select_names(plan.study.consistency.models, tested)
         return sorted(
-            decoders, key=lambda name: self.plan.models.get_kind(name) != "language"
+            decoders, key=lambda name: plan.models.get_kind(name) != "language"
         )
+
+    @cached_property
+    def sampled_encoders(self) -> list[str]:
+        """Encoders whose attributions are drawn; rulers have no real weights to look into."""
+        plan = self.plan
+        if not plan.study.reporting.samples:
+            return []
+        attributed = plan.runs.select("attribution").models
+        encoders = select_names(plan.select_attributed_models("encoder"), attributed)
+        return [name for name in encoders if plan.models[name].kind != "ruler"]
 
     def select_drawn_runs(self, decoder: str) -> list[Run]:
         """Return the runs of stage consistency that are drawn for a decoder."""
@@ -408,19 +437,14 @@ class ReportingPlan:
         by its path.
         """
         plan = self.plan
-        attributed = {run.model for run in plan.attributed}
-        explained = {run.model for run in plan.explained}
         decoders = self.drawn_decoders
+        explained = plan.runs.select("cc-shap").models
         models = {
-            "samples": [],
+            "samples": self.sampled_encoders,
             "traces": decoders,
-            "explanations": [name for name in decoders if name in explained],
-            "edits": [name for name in decoders if name in plan.edited_models],
+            "explanations": select_names(decoders, explained),
+            "edits": select_names(decoders, plan.edited_models),
         }
-        if plan.study.reporting.samples:
-            for name in plan.select_attributed_models("encoder"):
-                if name in attributed and plan.models[name].kind != "ruler":
-                    models["samples"].append(name)
         folders = {}
         for content, names in models.items():
             for name in names:
@@ -487,50 +511,36 @@ class ReportingPlan:
         return {name: file for name, (exists, file) in files.items() if exists}
 
     @cached_property
-    def browsed_runs(self) -> dict[str, list[Run]]:
-        """Runs of each stage that the example browser shows: all runs except on text tasks and of
-        recorded models.
-        """
-        plan = self.plan
-        runs = {
-            "evaluation": plan.scored,
-            "attribution": plan.attributed,
-            "consistency": plan.tested,
-            "cc_shap": plan.explained,
-        }
-        shown = {}
-        for kind, stage_runs in runs.items():
-            shown[kind] = [run for run in stage_runs if self._is_browsed(run)]
-        return shown
+    def browsed(self) -> RunTable:
+        """Runs that the example browser shows: all except on text tasks and of recorded models."""
+        rows = []
+        for row in self.plan.runs.select(*BROWSED_STEPS.values()):
+            is_text_task = row.dataset in self.plan.study.texts
+            is_recorded = row.model in self.plan.recorded_models
+            if not is_text_task and not is_recorded:
+                rows.append(row)
+        return RunTable(tuple(rows))
 
-    def _is_browsed(self, run: Run) -> bool:
-        """Return whether the example browser shows a run."""
-        return (
-            run.dataset not in self.plan.study.texts
-            and run.model not in self.plan.recorded_models
-        )
+    @cached_property
+    def browsed_runs(self) -> dict[str, list[Run]]:
+        """Runs that the example browser shows, by kind of results."""
+        return {
+            kind: self.browsed.select(step).runs for kind, step in BROWSED_STEPS.items()
+        }
 
     @property
     def browsed_files(self) -> dict[str, list[tuple[str, str, str]]]:
-        """Model, data set and file of each run that the example browser shows, by stage."""
-        # Two kinds of results lie under the name of another stage.
-        results = {"consistency": "tests", "cc_shap": "cc-shap"}
-        return {
-            kind: [
-                (*run, self.plan.get_run_file(results.get(kind, kind), run))
-                for run in runs
-            ]
-            for kind, runs in self.browsed_runs.items()
-        }
+        """Model, data set and file of each run that the example browser shows, by kind of results."""
+        files: dict[str, list[tuple[str, str, str]]] = {}
+        for kind, step in BROWSED_STEPS.items():
+            rows = self.browsed.select(step)
+            files[kind] = [(row.model, row.dataset, row.file) for row in rows]
+        return files
 
     @cached_property
     def browsed_datasets(self) -> list[str]:
         """Data sets that the example browser shows."""
-        return list(
-            dict.fromkeys(
-                run.dataset for runs in self.browsed_runs.values() for run in runs
-            )
-        )
+        return list_datasets_of(self.browsed.runs)
 
     @cached_property
     def browsed_items(self) -> list[str]:
@@ -567,8 +577,15 @@ def _list_files(
     return [f"{folder}/{name}.{suffix}" for name in names]
 
 
+def select_names(names: Iterable[str], selected: Collection[str]) -> list[str]:
+    """Return the names that are selected, in their order."""
+    return [name for name in names if name in selected]
+
+
 def _list_shown_datasets(declaration: Declaration) -> set[str]:
     """Return the data sets in a table's paper values, and our data sets that stand for them."""
+    if not declaration.paper_tables:
+        return {ALL_DATASETS}
     datasets: set[str] = set()
     for paper_table in declaration.paper_tables:
         # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a data

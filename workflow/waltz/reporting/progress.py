@@ -90,17 +90,20 @@ def find_progress(
     # The summary has one line for each file, with tabs between its columns.
     rows = list(csv.DictReader(summary.splitlines(), delimiter="\t"))
     pending_rows = [row for row in rows if _is_pending(row)]
-    goes_on = run is not None and run.may_go_on
+    goes_on, since = False, datetime.min
+    if run is not None and run.may_go_on:
+        goes_on, since = True, run.since
     running = []
     failed = []
     for log in sorted(logs.rglob("*.log")):
+        # Logs of earlier runs stay where they are; the time of their last change tells them apart.
+        # While a run goes on, only its own logs count: it may run earlier failed jobs again.
+        if _read_time(log) < since:
+            continue
         # The folder of a log is the rule, and its name consists of the job's wildcards.
         rule, *wildcards = log.relative_to(logs).with_suffix("").parts
         pending = [row for row in pending_rows if _is_file_of_job(row, rule, wildcards)]
-        # Logs of earlier runs stay where they are; the time of their last change tells them apart.
-        # While a run goes on, only its own logs count: it may run earlier failed jobs again.
-        is_earlier = run is None or _read_time(log) < run.since
-        if not pending or (goes_on and is_earlier):
+        if not pending:
             continue
         content = log.read_text(encoding="utf-8", errors="replace")
         name = f"{rule} {'/'.join(wildcards)}".rstrip()

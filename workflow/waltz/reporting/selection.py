@@ -2,13 +2,13 @@
 instruments and tables.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from waltz.core.errors import UserError, suggest_name
 from waltz.plan.plan import Plan
-from waltz.plan.run_table import Run
+from waltz.plan.run_table import STAGES, Run, RunTable, list_datasets_of, unique
 from waltz.plan.study import (
     CV_PROBES,
     ITEM_FORMATS,
@@ -18,14 +18,11 @@ from waltz.plan.study import (
     Source,
     Study,
 )
-from waltz.reporting.plan import ReportingPlan
+from waltz.reporting.plan import PARTED_NUMBERS, ReportingPlan, select_names
 from waltz.reporting.tables.declarations import TABLES
 
 Entry = TypeVar("Entry")
 AnyStage = TypeVar("AnyStage", Evaluation, Attribution, Consistency)
-STAGES = ("evaluation", "attribution", "consistency")
-STAGE_OF_KIND = {"shares": "attribution", "correlations": "consistency"}
-"""Stage that makes a kind of numbers, for the kinds that are not named after their stage."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,9 @@ class Selection:
 
     def includes(self, run: Run) -> bool:
         """Return whether a run is of a selected model on a selected data set."""
-        return run.model in (self.models or [run.model]) and run.dataset in (
-            self.datasets or [run.dataset]
-        )
+        is_selected_model = not self.models or run.model in self.models
+        is_selected_dataset = not self.datasets or run.dataset in self.datasets
+        return is_selected_model and is_selected_dataset
 
 
 def select_only(plan: Plan) -> Plan:
@@ -54,13 +51,11 @@ def select_only(plan: Plan) -> Plan:
         return plan
     selection = _sort_names(plan)
     runs = _select_runs(plan, selection)
-    selected_runs = [run for stage_runs in runs.values() for run in stage_runs]
-    datasets = _select_datasets(plan, selection, selected_runs)
-    run_models = {run.model for run in selected_runs}
+    datasets = _select_datasets(plan, selection, runs)
     study = _cut_study(plan.study, selection, runs, datasets)
 
     # Models that are run, those that help them, and the detectors of both.
-    needed = {*run_models, *_list_helper_models(study)}
+    needed = {*runs.models, *_list_helper_models(study)}
     for spec in _select_entries(plan.models.resolved, needed).values():
         needed.add(spec.detector)
     models = replace(
@@ -69,10 +64,11 @@ def select_only(plan: Plan) -> Plan:
     study = study.model_copy(update={"models": _select_entries(study.models, needed)})
 
     reason = f"left out by only: {', '.join(plan.study.only)}"
-    planned_runs = [*plan.scored, *plan.attributed, *plan.tested]
-    names = dict.fromkeys([*(run.model for run in planned_runs), *plan.datasets])
-    left_out = [name for name in names if name not in run_models | datasets]
-    skipped = dict(plan.skipped) | dict.fromkeys(left_out, reason)
+    selected_names = datasets.union(runs.models)
+    skipped = dict(plan.skipped)
+    for name in unique([*plan.runs.models, *plan.datasets]):
+        if name not in selected_names:
+            skipped[name] = reason
     return replace(plan, study=study, models=models, skipped=skipped)
 
 
@@ -101,27 +97,19 @@ def _sort_names(plan: Plan) -> Selection:
     )
 
 
-def _select_runs(plan: Plan, selection: Selection) -> dict[str, list[Run]]:
-    """Return the selected runs of each stage, by stage."""
-    planned: dict[str, Collection[Run]] = {
-        "evaluation": plan.scored,
-        "attribution": plan.attributed,
-        "consistency": plan.tested,
-    }
-    # Without a table in `only`, models and data sets alone decide.
-    shown: Mapping[str, Collection[Run]] = planned
-    if selection.tables:
-        shown = _select_shown_runs(plan, selection)
-    selected = {}
-    for stage, runs in planned.items():
-        shown_runs = set(shown[stage])
-        selected[stage] = [
-            run for run in runs if run in shown_runs and selection.includes(run)
-        ]
-    return selected
+def _select_runs(plan: Plan, selection: Selection) -> RunTable:
+    """Return the selected runs of all stages; the further steps of a stage depend on its first."""
+    shown = _list_shown_runs(plan, selection)
+    rows = []
+    for row in plan.runs.select("evaluation", "attribution", "tests"):
+        # Without a table in `only`, models and data sets alone decide.
+        is_shown = not selection.tables or row.run in shown[row.stage]
+        if is_shown and selection.includes(row.run):
+            rows.append(row)
+    return RunTable(tuple(rows))
 
 
-def _select_shown_runs(plan: Plan, selection: Selection) -> dict[str, set[Run]]:
+def _list_shown_runs(plan: Plan, selection: Selection) -> dict[str, set[Run]]:
     """Return the runs of each stage whose numbers the selected tables show; attributed runs are
     scored as well.
     """
@@ -129,50 +117,49 @@ def _select_shown_runs(plan: Plan, selection: Selection) -> dict[str, set[Run]]:
     shown: dict[str, set[Run]] = {stage: set() for stage in STAGES}
     for table in selection.tables:
         # Other kinds of numbers, such as the statistics of validation, come from no runs.
-        for kind in set(TABLES[table].source_kinds) & set(report.number_parts):
-            _, runs_by_part = report.number_parts[kind]
-            stage = STAGE_OF_KIND.get(kind, kind)
+        for kind in PARTED_NUMBERS.keys() & TABLES[table].source_kinds:
+            stage = PARTED_NUMBERS[kind].stage
             for part in report.list_shown_parts(table, kind):
-                shown[stage].update(runs_by_part[part])
+                shown[stage].update(report.get_part_runs(kind)[part])
     # Attributed items are taken from those that are scored.
     shown["evaluation"] |= shown["attribution"]
     return shown
 
 
-def _select_datasets(plan: Plan, selection: Selection, runs: Iterable[Run]) -> set[str]:
+def _select_datasets(plan: Plan, selection: Selection, runs: RunTable) -> set[str]:
     """Return the data sets that a cut study has.
 
     They are the data sets of the runs and the selected data sets. If no data set is selected, and a
     selected table is about how data sets are built, they also include all built data sets.
     """
-    datasets = {run.dataset for run in runs} | set(selection.datasets)
+    datasets = {*list_datasets_of(runs.runs), *selection.datasets}
     if selection.datasets:
         return datasets
-    kinds_of_runs = set(ReportingPlan(plan).number_parts)
+    kinds: set[str] = set()
+    for table in selection.tables:
+        kinds.update(TABLES[table].source_kinds)
     # Kinds of numbers that come from no runs are about how data sets are built.
-    is_about_building = any(
-        set(TABLES[table].source_kinds) - kinds_of_runs for table in selection.tables
-    )
-    if is_about_building:
-        datasets.update(plan.built_or_finished)
-        if plan.study.cv_probes:
-            datasets.add(CV_PROBES)
+    if kinds <= PARTED_NUMBERS.keys():
+        return datasets
+    datasets.update(plan.built_or_finished)
+    if plan.study.cv_probes:
+        datasets.add(CV_PROBES)
     return datasets
 
 
 def _cut_study(
     study: Study,
     selection: Selection,
-    runs: Mapping[str, Collection[Run]],
+    runs: RunTable,
     datasets: Collection[str],
 ) -> Study:
     """Return a study with only some runs and data sets, and with the sources that these need."""
     groups = {}
     for group, names in study.groups.items():
         # A group that has lost all its data sets is removed.
-        if selected := _select_names(names, datasets):
+        if selected := select_names(names, datasets):
             groups[group] = selected
-    pronouns = _select_names(study.reporting.pronouns, datasets)
+    pronouns = select_names(study.reporting.pronouns, datasets)
     tables = sorted(selection.tables) or study.reporting.tables
     changes: dict[str, Any] = {
         "groups": groups,
@@ -188,24 +175,24 @@ def _cut_study(
         changes["cv_probes"] = None
     # A stage that the study does not set keeps its defaults.
     for stage in study.model_fields_set.intersection(STAGES):
-        changes[stage] = _cut_stage(getattr(study, stage), runs[stage], groups)
+        stage_runs = runs.select(*STAGES[stage])
+        changes[stage] = _cut_stage(getattr(study, stage), stage_runs, groups)
     # Sources are chosen last, since they depend on the instruments and models that are left.
     cut = study.model_copy(update=changes)
     return cut.model_copy(update={"sources": _select_sources(cut, datasets)})
 
 
 def _cut_stage(
-    entry: AnyStage, runs: Collection[Run], groups: Mapping[str, Collection[str]]
+    entry: AnyStage, runs: RunTable, groups: Mapping[str, Collection[str]]
 ) -> AnyStage:
     """Return the entry of a stage with only the models and groups of data sets of some runs."""
-    datasets = {run.dataset for run in runs}
-    models = _select_names(entry.models, {run.model for run in runs})
-    used = [
-        group
-        for group in entry.groups
-        if not datasets.isdisjoint(groups.get(group, ()))
-    ]
-    return entry.model_copy(update={"models": models, "groups": used})
+    models = select_names(entry.models, runs.models)
+    datasets = set(list_datasets_of(runs.runs))
+    used_groups = []
+    for group in entry.groups:
+        if not datasets.isdisjoint(groups.get(group, ())):
+            used_groups.append(group)
+    return entry.model_copy(update={"models": models, "groups": used_groups})
 
 
 def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Source]:
@@ -246,10 +233,6 @@ def _list_helper_models(study: Study) -> list[str]:
     if study.filters:
         helpers += study.filters.models.values()
     return [name for name in helpers if name]
-
-
-def _select_names(names: Iterable[str], selected: Collection[str]) -> list[str]:
-    return [name for name in names if name in selected]
 
 
 def _select_entries(
