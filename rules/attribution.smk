@@ -32,6 +32,7 @@ rule attribute:
         own_images=OWN_IMAGES,
         model=model("{encoder}"),
         datasets=datasets("{group}", PAIRS, PROBES),
+        explained="scores",
         settings=settings("attribute"),
         shards=shards("attribution", "{encoder}", "{group}"),
         code=code_of("attribute.py", "{encoder}"),
@@ -39,6 +40,32 @@ rule attribute:
         "MM-SHAP of {wildcards.encoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/attribute.py"
+
+
+# An encoder with an answering head explains its answers to open questions, by the same script.
+use rule attribute as attribute_questions with:
+    input:
+        rows=rows("{group}", OPEN),
+        images=images("{group}", OPEN),
+        weights=weights("{answerer}"),
+    output:
+        rows="<results>/attribution/{answerer}/shards/{group}.{shard}.parquet",
+        run="<results>/attribution/{answerer}/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/attribute_questions/{answerer}/{group}.{shard}.log",
+    resources:
+        **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        own_images=OWN_IMAGES,
+        model=model("{answerer}"),
+        datasets=datasets("{group}", OPEN),
+        explained="answers",
+        settings=settings("attribute_questions"),
+        shards=shards("attribution", "{answerer}", "{group}"),
+        code=code_of("attribute.py", "{answerer}"),
+    message:
+        "MM-SHAP of the answers of {wildcards.answerer} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
 
 
 rule attribute_answers:
@@ -71,37 +98,6 @@ rule attribute_answers:
         "MM-SHAP of the answers of {wildcards.vl_decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/attribute_answers.py"
-
-
-rule attribute_questions:
-    """MM-SHAP of the answers to open questions of one encoder with an answering head."""
-    input:
-        rows=rows("{group}", OPEN),
-        images=images("{group}", OPEN),
-        weights=weights("{answerer}"),
-    output:
-        rows="<results>/attribution/{answerer}/shards/{group}.{shard}.parquet",
-        run="<results>/attribution/{answerer}/shards/{group}.{shard}.run.json",
-    log:
-        "<logs>/attribute_questions/{answerer}/{group}.{shard}.log",
-    priority: NEEDED_ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        own_images=OWN_IMAGES,
-        model=model("{answerer}"),
-        datasets=datasets("{group}", OPEN),
-        settings=settings("attribute_questions"),
-        shards=shards("attribution", "{answerer}", "{group}"),
-        code=code_of("attribute_questions.py", "{answerer}"),
-    message:
-        "MM-SHAP of the answers of {wildcards.answerer} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
-    script:
-        "../workflow/scripts/attribute_questions.py"
 
 
 # Shards are merged without loading a model; each keeps its own run record in the list of the merged file.

@@ -94,8 +94,7 @@ rule cc_shap_shard:
 
 
 # The edits are those that the tests made, so that the same edited texts are explained.
-rule cc_shap_edits:
-    """How counterfactual edits shift the attributions of one decoder's answers and explanations."""
+use rule cc_shap_shard as cc_shap_edits with:
     input:
         rows=rows("{group}", prompted="{decoder}"),
         tests="<results>/consistency/{decoder}/tests/{group}.parquet",
@@ -110,23 +109,8 @@ rule cc_shap_edits:
     log:
         "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
     priority: ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads("{decoder}"),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        own_images=OWN_IMAGES,
-        model=model("{decoder}"),
-        datasets=datasets("{group}", prompted="{decoder}"),
-        settings=settings("cc_shap"),
-        shards=shards("cc-shap", "{decoder}", "{group}"),
-        code=code("cc_shap_edits.py"),
     message:
         "CC-SHAP of {wildcards.decoder} after edits on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
-    script:
-        "../workflow/scripts/cc_shap_edits.py"
 
 
 rule merge_consistency_shards:

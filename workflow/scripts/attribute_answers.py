@@ -3,7 +3,7 @@
 from waltz.attribution.decoder_rows import attribute_answers
 from waltz.attribution.stored_rows import StepSettings
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION
@@ -12,7 +12,7 @@ from waltz.models.decoders import load_decoder
 
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 settings = StepSettings(**params.settings)
-shard = int(snakemake.wildcards.shard)
+shard = Shard(int(snakemake.wildcards.shard), params.shards)
 
 with (
     log_job(snakemake.log[0]),
@@ -24,13 +24,14 @@ with (
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         settings,
         get_cache_file(output.rows),
-        slice(shard, None, params.shards),
+        shard.items,
     )
-    estimation = {**settings.estimation, "value": settings.value}
-    facts = {"model": params.model, "settings": estimation, "seed": settings.seed}
-    facts |= {
-        "shard": f"{shard + 1} of {params.shards}",
+    facts = {
+        "model": params.model,
+        "settings": {**settings.estimation, "value": settings.value},
+        "seed": settings.seed,
+        "shard": str(shard),
         **decoder.describe_forward_pass(),
+        **describe_device(device),
     }
-    facts |= describe_device(device)
     write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

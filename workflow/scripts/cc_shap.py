@@ -1,43 +1,53 @@
-"""CC-SHAP of one shard of a group of data sets with one decoder, and its attributions."""
+"""CC-SHAP of one shard of a group of data sets with one decoder, and its attributions; with the
+results of the tests, the attributions before and after counterfactual edits.
+"""
 
 from pathlib import Path
 
-from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets
+from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets, explain_edits
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.group_files import (
+    Shard,
+    list_dataset_files,
+    read_run_records,
+    write_results,
+)
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
-from waltz.core.schema import ATTRIBUTION, CC_SHAP
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED, ConsistencyRecord
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
-shard = int(snakemake.wildcards.shard)
+shard = Shard(int(snakemake.wildcards.shard), params.shards)
+cache = get_cache_file(output.rows, Path(output.rows).parents[2])
+run = CCShapRun(**params.settings, cache=cache, shard=shard.items)
 
 with (
     log_job(snakemake.log[0]),
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
+    tests = {}
+    if inputs.get("tests"):
+        runs = [(params.model["name"], dataset) for dataset in params.datasets]
+        records = read_run_records([inputs.tests], ConsistencyRecord, runs)
+        tests = {dataset: records[model, dataset] for model, dataset in runs}
     decoder = load_decoder(ModelSpec(**params.model), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
-    cache = get_cache_file(output.rows, Path(output.rows).parents[2])
-    run = CCShapRun(
-        **params.settings, cache=cache, shard=slice(shard, None, params.shards)
-    )
-    results = explain_datasets(decoder, datasets, run)
-    explained = {"cc_shap": run.cc_shap, "tokens": run.tokens}
+    if tests:
+        results, layout = explain_edits(decoder, datasets, run, tests), EDITED
+    else:
+        results, layout = explain_datasets(decoder, datasets, run), CC_SHAP
+    outputs = {
+        "rows": (output.rows, layout),
+        "contributions": (output.contributions, ATTRIBUTION),
+    }
     facts = {
         "model": params.model,
-        "settings": explained,
+        "settings": {"cc_shap": run.cc_shap, "tokens": run.tokens},
         "seeds": run.seeds,
-        **describe_device(device),
-    }
-    facts |= {
-        "shard": f"{shard + 1} of {params.shards}",
+        "shard": str(shard),
         **decoder.describe_forward_pass(),
-    }
-    outputs = {
-        "rows": (output.rows, CC_SHAP),
-        "contributions": (output.contributions, ATTRIBUTION),
+        **describe_device(device),
     }
     write_results(outputs, output.run, results, **facts)

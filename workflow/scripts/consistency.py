@@ -2,7 +2,7 @@
 
 from waltz.consistency.edit_tests.tests import EditTestRun, run_tests
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import CONSISTENCY
@@ -11,30 +11,34 @@ from waltz.models.decoders import load_decoder
 from waltz.models.text.classifier import load_classifier
 
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
-shard = int(snakemake.wildcards.shard)
+shard = Shard(int(snakemake.wildcards.shard), params.shards)
+run = EditTestRun(
+    **params.settings, cache=get_cache_file(output.rows), shard=shard.items
+)
 
 with (
     log_job(snakemake.log[0]),
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
-    decoder = load_decoder(ModelSpec(**params.model), device)
-    helper = (
-        load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder
-    )
-    judge = load_classifier(ModelSpec(**params.judge), device) if params.judge else None
+    # Without a helper, the decoder edits and compares texts itself.
+    decoder = helper = load_decoder(ModelSpec(**params.model), device)
+    if params.helper:
+        helper = load_decoder(ModelSpec(**params.helper), device)
+    judge = None
+    if params.judge:
+        judge = load_classifier(ModelSpec(**params.judge), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
-    run = EditTestRun(
-        **params.settings,
-        cache=get_cache_file(output.rows),
-        shard=slice(shard, None, params.shards),
-    )
     results = run_tests(decoder, helper, judge, datasets, run)
-    facts = {"model": params.model, "helper": params.helper, "judge": params.judge}
-    facts |= {"seed": run.seed, "seeds": run.seeds}
-    facts |= {"tokens": run.tokens, "edits": run.edits}
-    facts |= {
-        "shard": f"{shard + 1} of {params.shards}",
+    facts = {
+        "model": params.model,
+        "helper": params.helper,
+        "judge": params.judge,
+        "seed": run.seed,
+        "seeds": run.seeds,
+        "tokens": run.tokens,
+        "edits": run.edits,
+        "shard": str(shard),
         **decoder.describe_forward_pass(),
+        **describe_device(device),
     }
-    facts |= describe_device(device)
     write_results({"rows": (output.rows, CONSISTENCY)}, output.run, results, **facts)

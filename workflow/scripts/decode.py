@@ -1,7 +1,7 @@
 """Prompt one decoder with one shard of the questions of the data sets of a group."""
 
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
@@ -10,9 +10,9 @@ from waltz.evaluation.settings import PromptingSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, output = snakemake.params, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 settings = PromptingSettings(**params.settings)
-shard = int(snakemake.wildcards.shard)
+shard = Shard(int(snakemake.wildcards.shard), params.shards)
 
 with (
     log_job(snakemake.log[0]),
@@ -21,26 +21,18 @@ with (
     decoder = load_decoder(ModelSpec(**params.model), device)
     results = prompt_datasets(
         decoder,
-        list_dataset_files(
-            params.datasets, snakemake.input.rows, snakemake.input.get("images")
-        ),
+        list_dataset_files(params.datasets, inputs.rows, inputs.get("images")),
         get_cache_file(output.scores),
         settings,
-        slice(shard, None, params.shards),
+        shard.items,
     )
+    outputs = {"scores": (output.scores, EVALUATION.with_position())}
     facts = {
         "model": params.model,
         "profiles": settings.profiles,
         "seed": settings.seed,
-    }
-    facts |= describe_device(device)
-    facts |= {
-        "shard": f"{shard + 1} of {params.shards}",
+        "shard": str(shard),
         **decoder.describe_forward_pass(),
+        **describe_device(device),
     }
-    write_results(
-        {"scores": (output.scores, EVALUATION.with_position())},
-        output.run,
-        results,
-        **facts,
-    )
+    write_results(outputs, output.run, results, **facts)

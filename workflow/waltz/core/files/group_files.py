@@ -77,6 +77,28 @@ class DatasetFiles:
         return [profile for profile in profiles if profile in allowed]
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Describe one of the jobs that share a model's work on a group of data sets.
+
+    Attributes:
+        index: Number of the job, from 0.
+        count: Number of jobs.
+    """
+
+    index: int
+    count: int
+
+    @property
+    def items(self) -> slice:
+        """Return the slice of the items of this job: every `count`-th item."""
+        return slice(self.index, None, self.count)
+
+    def __str__(self) -> str:
+        """Return the number of the job, counted from 1, and the number of jobs."""
+        return f"{self.index + 1} of {self.count}"
+
+
 @dataclass(frozen=True)
 class DatasetResult:
     """Result of a model job on one data set.
