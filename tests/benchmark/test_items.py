@@ -2,7 +2,12 @@ from collections import Counter
 
 import pandas as pd
 
-from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
+from waltz.benchmark.items import (
+    NOT_SELECTED,
+    BalanceSettings,
+    build_items,
+    select_candidates,
+)
 from waltz.benchmark.statistics import count_funnel, find_lost_step
 from waltz.core.schema import FilteredRecord, ReasonCount
 from waltz.filters.pipeline import find_worse_wordings, select_best_captions
@@ -52,7 +57,7 @@ ROWS = [
 
 
 def test_selection_keeps_every_row_with_its_reason():
-    rows_after = select_candidates(ROWS, {"js": 0}, 1)
+    rows_after = select_candidates(ROWS, BalanceSettings(js=0), 1)
     assert [entry.item_id for entry in rows_after] == [entry.item_id for entry in ROWS]
     assert Counter(entry.rejected for entry in rows_after) == {
         None: 2,
@@ -70,7 +75,7 @@ def test_even_caps_follow_from_the_size():
     rows = [record(n, "1", "2") for n in range(5)] + [
         record(n, "2", "1") for n in range(5, 7)
     ]
-    rows_after = select_candidates(rows, {"size": 4, "cap": "even"}, 1)
+    rows_after = select_candidates(rows, BalanceSettings(size=4, cap="even"), 1)
     assert Counter(entry.caption_phrases[0] for entry in rows_after if entry.kept) == {
         "1": 2,
         "2": 2,
@@ -78,7 +83,7 @@ def test_even_caps_follow_from_the_size():
 
 
 def test_items_have_votes_or_null():
-    rows_after = select_candidates(ROWS, {"js": 0}, 1)
+    rows_after = select_candidates(ROWS, BalanceSettings(js=0), 1)
     selected_ids = [entry.item_id for entry in rows_after if entry.kept]
     votes = {
         selected_ids[0]: {
@@ -102,7 +107,7 @@ def test_items_have_votes_or_null():
 
 
 def test_the_funnel_of_six_candidates_worked_by_hand():
-    rows_after = select_candidates(ROWS, {"js": 0}, 1)
+    rows_after = select_candidates(ROWS, BalanceSettings(js=0), 1)
     selected_ids = [entry.item_id for entry in rows_after if entry.kept]
     votes = {
         selected_ids[0]: {

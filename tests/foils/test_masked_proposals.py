@@ -22,12 +22,14 @@ from waltz.foils.candidates import Slot
 from waltz.foils.masked_proposals import (
     INSTALL,
     WORDNET_MODULE,
+    ProposalSettings,
     build_text_generator,
     load_proposer,
     propose_spans,
     propose_spans_with_checklist,
     rank_words,
 )
+from waltz.model_registry import ModelSpec
 
 
 @pytest.fixture(scope="module")
@@ -259,14 +261,11 @@ def test_a_study_that_names_checklist_gets_its_proposals(tmp_path):
     }
     finished = []
     options = load_proposer(
-        settings,
+        ModelSpec(**settings),
         Device("cpu", 1, "test"),
-        longest=2,
-        best=3,
-        most_tokens=None,
+        ProposalSettings(longest=2, best=3, proposer="checklist"),
         cache_file=tmp_path / "cache.sqlite",
         on_progress=finished.append,
-        proposer="checklist",
     )
     slot = SCENE_SLOTS[0]
     proposals = options.propose_spans([slot])

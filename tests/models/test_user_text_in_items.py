@@ -59,7 +59,7 @@ from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.filters.pipeline import FilterModels, filter_candidates, score_grammaticality
 from waltz.foils import action_replacement, cv_probes, plurality, relations
 from waltz.foils.candidates import Candidate, MakerOptions
-from waltz.foils.masked_proposals import load_proposer
+from waltz.foils.masked_proposals import ProposalSettings, load_proposer
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import reply_to
 from waltz.models.encoders import load_encoder
@@ -488,11 +488,9 @@ def proposer(tmp_path_factory):
         "revision": "local",
     }
     return load_proposer(
-        settings,
+        ModelSpec(**settings),
         Device("cpu", 1, ""),
-        longest=1,
-        best=3,
-        most_tokens=None,
+        ProposalSettings(longest=1, best=3),
         cache_file=folder / "cache.sqlite",
         on_progress=lambda _: None,
     )

@@ -6,11 +6,13 @@ from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_datasets
+from waltz.evaluation.settings import AnsweringSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.vqa import AnsweringEncoder
 
-params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
+settings = AnsweringSettings(**params.settings)
 
 with (
     log_job(snakemake.log[0]),
@@ -19,11 +21,14 @@ with (
     encoder: AnsweringEncoder = load_encoder(ModelSpec(**params.model), device)
     results = answer_datasets(
         encoder,
-        list_dataset_files(
-            params.datasets, snakemake.input.rows, snakemake.input.images
-        ),
-        cache=get_cache_file(output.scores),
-        **settings,
+        list_dataset_files(params.datasets, inputs.rows, inputs.images),
+        get_cache_file(output.scores),
+        settings,
     )
-    facts = {"model": params.model, **settings, **describe_device(device)}
+    facts = {
+        "model": params.model,
+        "profiles": settings.profiles,
+        "seed": settings.seed,
+        **describe_device(device),
+    }
     write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)

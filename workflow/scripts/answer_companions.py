@@ -2,7 +2,10 @@
 questions.
 """
 
-from waltz.attribution.answer_companions import compute_answer_companions
+from waltz.attribution.answer_companions import (
+    AnswerCompanionSettings,
+    compute_answer_companions,
+)
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
@@ -22,8 +25,8 @@ with (
     rows = compute_answer_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
-        cache=get_cache_file(output.rows),
-        resampling=Resampling(**params.resampling),
-        **params.settings,
+        get_cache_file(output.rows),
+        AnswerCompanionSettings(**params.settings),
+        Resampling(**params.resampling),
     )
     parquet.write_rows(output.rows, rows, METRICS)

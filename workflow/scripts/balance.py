@@ -2,16 +2,15 @@
 
 import logging
 
-from waltz.benchmark.items import select_candidates
+from waltz.benchmark.items import BalanceSettings, select_candidates
 from waltz.core.job_records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import FilteredRecord
 
 with log_job(snakemake.log[0]):
     candidates = list(read_records(snakemake.input.filtered, FilteredRecord))
-    selected = select_candidates(
-        candidates, snakemake.params.settings, snakemake.params.seed
-    )
+    settings = BalanceSettings(**snakemake.params.settings)
+    selected = select_candidates(candidates, settings, snakemake.params.seed)
     write_records(snakemake.output.balanced, selected, FilteredRecord)
     logging.info(
         "%d of %d candidates are items",

@@ -15,12 +15,10 @@ from waltz.foils.candidates import (
     read_source_rows,
     select_splits,
 )
+from waltz.model_registry import ModelSpec
 
-output, params, instrument = (
-    snakemake.output,
-    snakemake.params,
-    snakemake.wildcards.instrument,
-)
+output, params = snakemake.output, snakemake.params
+instrument = snakemake.wildcards.instrument
 
 with (
     log_job(snakemake.log[0]),
@@ -38,39 +36,31 @@ with (
         # Only instruments whose foils a masked language model proposes have a model, so it is
         # imported here.
         if params.model:
-            from waltz.foils.masked_proposals import load_proposer
+            from waltz.foils.masked_proposals import ProposalSettings, load_proposer
 
-            limits = {
-                **params.proposals,
-                "most_tokens": params.settings.get("most_tokens"),
-            }
-            cache = get_cache_file(output.candidates)
             options = load_proposer(
-                params.model[0],
+                ModelSpec(**params.model[0]),
                 device,
-                cache_file=cache,
-                on_progress=bar.update,
-                **limits,
+                ProposalSettings(
+                    **params.proposals, most_tokens=params.settings.get("most_tokens")
+                ),
+                get_cache_file(output.candidates),
+                bar.update,
             )
         candidates = build_candidate_records(
             build_candidates(instrument, rows, options), instrument, refusals
         )
         count, rejected = write_records(output.candidates, candidates, CandidateRecord)
-    facts = {
-        "instrument": instrument,
-        "rejected": rejected,
-        "refused": dict(refusals.most_common()),
-    }
-    facts |= {
-        "settings": params.settings,
-        "model": next(iter(params.model), None),
-        "proposals": params.proposals,
-    }
-    facts |= describe_device(device)
     write_record(
         output.run,
         rows_in=len(rows),
         rows_out=count,
         seconds=round(time.perf_counter() - start, 3),
-        **facts,
+        instrument=instrument,
+        rejected=rejected,
+        refused=dict(refusals.most_common()),
+        settings=params.settings,
+        model=next(iter(params.model), None),
+        proposals=params.proposals,
+        **describe_device(device),
     )

@@ -1,6 +1,6 @@
 """EMAP and perceptual score of one encoder on every data set of pairs in a group."""
 
-from waltz.attribution.companions import compute_companions
+from waltz.attribution.companions import CompanionSettings, compute_companions
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
@@ -19,7 +19,7 @@ with (
     rows = compute_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
-        resampling=Resampling(**params.resampling),
-        **params.settings,
+        CompanionSettings(**params.settings),
+        Resampling(**params.resampling),
     )
     parquet.write_rows(snakemake.output.rows, rows, METRICS)

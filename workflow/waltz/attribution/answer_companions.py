@@ -3,7 +3,7 @@ masked.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,28 @@ MODALITIES = {"text": "without text", "image": "without image"}
 """Name, for each modality, of the setting in which all players of that modality are masked."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCompanionSettings:
+    """Hold the settings of the companion measures of answers, as a study states them.
+
+    Attributes:
+        profiles: Names of the profiles.
+        sample: Number of questions that are drawn from each data set.
+        repeats: Number of permutations of one modality.
+        seed: Seed of the samples.
+    """
+
+    profiles: Sequence[str]
+    sample: int
+    repeats: int
+    seed: int
+
+
 def compute_answer_companions(
     encoder: AnsweringEncoder,
     datasets: Iterable[DatasetFiles],
-    profiles: Sequence[str],
     cache: Path,
-    *,
-    sample: int,
-    repeats: int,
-    seed: int,
+    settings: AnswerCompanionSettings,
     resampling: Resampling,
 ) -> list[Row]:
     """Return the companion measures of one encoder on data sets of questions, as rows of the
@@ -53,10 +66,9 @@ def compute_answer_companions(
 
     Args:
         datasets: Files of the data sets, with size and choice of the questions.
-        sample: Number of questions that are drawn from each data set.
-        repeats: Number of permutations of one modality.
     """
     rows: list[Row] = []
+    profiles, seed = settings.profiles, settings.seed
     for dataset in datasets:
         # The items are a seeded sample of the questions that the evaluation of this data set
         # selects.
@@ -64,10 +76,8 @@ def compute_answer_companions(
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
         questions, _ = select_questions(dataset.name, source, size, seed, choice)
         by_id = {item.item_id: item for item in questions}
-        items = [
-            by_id[item_id]
-            for item_id in sample_ids(list(by_id), min(sample, len(by_id)), seed)
-        ]
+        sample_size = min(settings.sample, len(by_id))
+        items = [by_id[name] for name in sample_ids(list(by_id), sample_size, seed)]
         names = {"model": encoder.spec.name, "dataset": dataset.name}
         label = f"{encoder.spec.name} {dataset.name}"
         with (
@@ -76,7 +86,13 @@ def compute_answer_companions(
         ):
             for profile in profiles:
                 measures = compute_answer_measures(
-                    encoder, items, images, profile, repeats, resampling, cache
+                    encoder,
+                    items,
+                    images,
+                    profile,
+                    settings.repeats,
+                    resampling,
+                    cache,
                 )
                 rows += [
                     {**names, "profile": profile, **measure} for measure in measures

@@ -98,14 +98,27 @@ class Ranking:
         return credit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompanionSettings:
+    """Hold the settings of the companion measures, as a study states them.
+
+    Attributes:
+        scored: Which items are scored: `valid` or `all`, as in `evaluation.items`.
+        sample: Number of items of each data set.
+        repeats: Number of permutations of one modality.
+        seed: Seed of the samples.
+    """
+
+    scored: str
+    sample: int
+    repeats: int
+    seed: int
+
+
 def compute_companions(
     encoder: Encoder,
     datasets: Iterable[DatasetFiles],
-    *,
-    scored: str,
-    sample: int,
-    repeats: int,
-    seed: int,
+    settings: CompanionSettings,
     resampling: Resampling,
 ) -> list[Row]:
     """Return the companion measures of one encoder on data sets of captions and foils, as rows of
@@ -113,9 +126,6 @@ def compute_companions(
 
     Args:
         datasets: Files of the data sets; CV-Probes is skipped, since it has none of these measures.
-        scored: `valid` or `all` items.
-        sample: Number of items of each data set.
-        repeats: Number of permutations of one modality.
     """
     rows: list[Row] = []
     # Only CV-Probes has a column `condition`.
@@ -127,10 +137,16 @@ def compute_companions(
     with show_progress(len(pair_datasets), "data set", encoder.spec.name) as bar:
         for dataset in pair_datasets:
             benchmark = list(read_records(dataset.rows, ItemRecord))
-            items = select_items(benchmark, scored, sample, seed)
+            items = select_items(
+                benchmark, settings.scored, settings.sample, settings.seed
+            )
             with open_images(dataset.images) as images:
                 measures = compute_companion_measures(
-                    encoder, items, partial(load_image, images), repeats, resampling
+                    encoder,
+                    items,
+                    partial(load_image, images),
+                    settings.repeats,
+                    resampling,
                 )
             run = {
                 "model": encoder.spec.name,

@@ -4,8 +4,8 @@ filters.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
 from waltz.benchmark.votes import count_votes, read_annotations
@@ -59,20 +59,34 @@ def read_items(
     return voted_items, answers, unusable
 
 
-def build_balance_limits(
-    settings: Mapping[str, Any], rows: Sequence[PairRecord]
-) -> BalanceLimits:
-    """Return the limits of the selection that a study sets for one instrument.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceSettings:
+    """Hold the settings by which a study balances the candidates of one instrument.
 
-    The cap `even` becomes the lowest cap that still reaches the size.
+    Attributes:
+        size: As in `BalanceLimits`, like all other attributes.
+        cap: The limit, or `even` for the lowest cap that still reaches the size.
+        foil_cap: The limit, or `even`.
     """
-    size = settings.get("size")
+
+    size: int | None = None
+    js: float | None = None
+    cap: int | Literal["even"] | None = None
+    foil_cap: int | Literal["even"] | None = None
+    halves: bool = False
+
+
+def build_balance_limits(
+    settings: BalanceSettings, rows: Sequence[PairRecord]
+) -> BalanceLimits:
+    """Return the limits of a selection, in which a number replaces a cap `even`."""
+    size = settings.size
     return BalanceLimits(
         size=size,
-        js=settings.get("js"),
-        cap=_compute_cap(settings.get("cap"), rows, "caption", size),
-        foil_cap=_compute_cap(settings.get("foil_cap"), rows, "foil", size),
-        halves=settings.get("halves", False),
+        js=settings.js,
+        cap=_compute_cap(settings.cap, rows, "caption", size),
+        foil_cap=_compute_cap(settings.foil_cap, rows, "foil", size),
+        halves=settings.halves,
     )
 
 
@@ -89,13 +103,12 @@ def _compute_cap(
 
 
 def select_candidates(
-    candidates: Sequence[FilteredRecord], settings: Mapping[str, Any], seed: int
+    candidates: Sequence[FilteredRecord], settings: BalanceSettings, seed: int
 ) -> list[FilteredRecord]:
     """Balance the candidates of one instrument, and mark the candidates that become items.
 
     Args:
         candidates: Candidates after the filters.
-        settings: The instrument's entry in the study.
         seed: Seed of the order in which equally good candidates are preferred.
     Returns:
         All candidates; `kept` is true for items, and `rejected` says why any other candidate is not

@@ -12,6 +12,7 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.schema import EvaluationRecord
+from waltz.evaluation.settings import AnsweringSettings
 from waltz.evaluation.vqa import (
     ANSWER,
     ANSWERING,
@@ -108,25 +109,23 @@ def build_answer_records(
 def answer_datasets(
     encoder: AnsweringEncoder,
     datasets: Iterable[DatasetFiles],
-    profiles: Sequence[str],
     cache: Path,
-    *,
-    seed: int,
+    settings: AnsweringSettings,
 ) -> Iterator[DatasetResult]:
     """Answer the questions of some data sets with one encoder.
 
     Args:
         datasets: Files of the data sets, with size and choice of the questions.
-        profiles: Names of the profiles.
         cache: File of finished blocks.
-        seed: Seed of the samples of questions.
     Yields:
         For each data set, rows of the evaluation layout under the name `scores`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
-        items, unusable = select_questions(dataset.name, source, size, seed, choice)
+        items, unusable = select_questions(
+            dataset.name, source, size, settings.seed, choice
+        )
         label = f"{encoder.spec.name} {dataset.name}"
         with (
             open_images(dataset.images) as images,
@@ -134,7 +133,9 @@ def answer_datasets(
         ):
             pairs = [(item.image, item.question) for item in items]
             answers = compute_answers(encoder, pairs, images, cache, bar.update)
-        records = build_answer_records(items, answers, encoder.answers, profiles)
+        records = build_answer_records(
+            items, answers, encoder.answers, settings.profiles
+        )
         facts = {
             "unusable": dict(unusable),
             "unscored_texts": sum(record.error is not None for record in records),

@@ -47,6 +47,19 @@ class ScoringSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringSettings:
+    """Hold the settings by which encoders answer the questions of data sets.
+
+    Attributes:
+        profiles: Names of the profiles.
+        seed: Seed of the samples of questions.
+    """
+
+    profiles: Sequence[str]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LikelihoodSettings(ScoringSettings):
     """Hold the settings by which language models score the items of data sets.
 

@@ -9,7 +9,8 @@ of CheckList. The extra `checklist` installs that code.
 import logging
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -62,43 +63,53 @@ outdated.
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalSettings:
+    """Hold the settings with which a masked language model proposes the foils of an instrument.
+
+    Attributes:
+        longest: Highest number of tokens of a span.
+        best: Highest number of proposals of each span length, and of verbs for a caption.
+        most_tokens: Highest number of tokens of a caption; None for no limit.
+        proposer: Code that fills spans: `waltz`, or the released code of `checklist`.
+    """
+
+    longest: int
+    best: int
+    most_tokens: int | None = None
+    proposer: Literal["waltz", "checklist"] = "waltz"
+
+
 def load_proposer(
-    settings: Mapping[str, Any],
+    spec: ModelSpec,
     device: Device,
-    *,
-    longest: int,
-    best: int,
-    most_tokens: int | None,
+    settings: ProposalSettings,
     cache_file: Path,
     on_progress: ProgressCallback,
-    proposer: Literal["waltz", "checklist"] = "waltz",
 ) -> MakerOptions:
     """Load a masked language model for the instruments whose foils it proposes.
 
     Args:
-        settings: Settings of the model's `ModelSpec`.
-        longest: Highest number of tokens of a span.
-        best: Highest number of proposals of each span length, and of verbs for a caption.
-        most_tokens: Highest number of tokens of a caption; None for no limit.
         on_progress: Called with the number of finished slots.
-        proposer: Code that fills spans: `waltz`, or the released code of `checklist`.
     """
-    model = load_masked_model(ModelSpec(**settings), device)
-    search = (
-        partial(propose_spans, cache_file=cache_file)
-        if proposer == "waltz"
-        else propose_spans_with_checklist
-    )
+    model = load_masked_model(spec, device)
+    search: Callable[..., dict[Slot, list[Proposal]]] = propose_spans_with_checklist
+    if settings.proposer == "waltz":
+        search = partial(propose_spans, cache_file=cache_file)
     return MakerOptions(
         propose_spans=partial(
-            search, model=model, longest=longest, top=best, on_progress=on_progress
+            search,
+            model=model,
+            longest=settings.longest,
+            top=settings.best,
+            on_progress=on_progress,
         ),
         rank_words=partial(
             rank_words, model=model, cache_file=cache_file, on_progress=on_progress
         ),
         count_tokens=lambda text: len(model.tokenize(text)),
-        most_tokens=most_tokens,
-        most_verbs=best,
+        most_tokens=settings.most_tokens,
+        most_verbs=settings.best,
     )
 
 
