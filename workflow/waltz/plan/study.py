@@ -710,7 +710,7 @@ class Companions(Section):
     """Number of random assignments of texts or images to the items."""
 
 
-class Attribution(Section):
+class AttributionSection(Section):
     """Scores of encoders and answers of decoders that are attributed to text tokens and image
     patches (MM-SHAP).
     """
@@ -1128,8 +1128,8 @@ class Study(Section):
         default_factory=lambda: Evaluation.model_construct(models=[], groups=[])
     )
     """Models that are scored, and the data sets."""
-    attribution: Attribution = Field(
-        default_factory=lambda: Attribution.model_construct(
+    attribution: AttributionSection = Field(
+        default_factory=lambda: AttributionSection.model_construct(
             models=[], groups=[], sample=None, estimator="auto", evaluations=2
         )
     )
