@@ -20,7 +20,7 @@ from waltz.plan.costs import (
     count_shards,
     estimate_seconds,
     format_steps,
-    list_runs,
+    list_computed_runs,
     list_work,
     main,
 )
@@ -134,7 +134,7 @@ def test_edits_are_counted_by_coalitions_of_one_kind_and_only_where_they_are_exp
         work.passes for _, work in explained
     ]
     some = plan_thesis(consistency={"cc_shap": {"permutations": 2, "edits": ["gpt2"]}})
-    assert {run.model for run in list_runs(some, "edited")} == {"gpt2"}
+    assert {run.model for run in list_computed_runs(some, "edited")} == {"gpt2"}
 
 
 def test_the_helper_of_the_tests_is_paid_for_by_the_other_decoders(thesis):

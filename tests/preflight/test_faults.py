@@ -19,7 +19,7 @@ from waltz.cli.app import app
 from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
 from waltz.preflight import machine
-from waltz.preflight.run import check_study
+from waltz.preflight.run import run_preflight
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 IMAGES = b"PK\x03\x04" + bytes(2000)
@@ -114,7 +114,7 @@ def build_prompted_study(**entry):
 
 def check(study=None, timeout=TIMEOUT):
     """Return what was found by subject and name, as (state, finding)."""
-    checks = check_study(
+    checks = run_preflight(
         Plan.from_study(read_study(study or build_study())), None, timeout
     )
     return {(row.subject, row.name): (row.state.value, row.finding) for row in checks}

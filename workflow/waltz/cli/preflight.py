@@ -74,11 +74,11 @@ def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[
     from waltz.plan.plan import Plan
     from waltz.plan.read_study import read_study_files
     from waltz.preflight.machine import find_profile
-    from waltz.preflight.run import check_study
+    from waltz.preflight.run import run_preflight
 
     files = find_files_of_studies(studies)
     plan = Plan.from_study(read_study_files(files, CONFIG))
-    checks = check_study(plan, find_profile(profile), timeout)
+    checks = run_preflight(plan, find_profile(profile), timeout)
     return [*checks, *_check_work(files, plan)]
 
 
@@ -89,7 +89,7 @@ def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
     from waltz.plan.costs import compute_costs
     from waltz.plan.run_table import STAGES
     from waltz.preflight.checks import Check, State
-    from waltz.preflight.machine import count_jobs
+    from waltz.preflight.machine import count_jobs_by_rule
 
     # Snakemake itself says which jobs are left, since it knows what was run before.
     run = start_snakemake(
@@ -106,7 +106,7 @@ def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
                 f"{find_fault(run.stderr)}; correct it",
             )
         ]
-    jobs = count_jobs(run.stdout + run.stderr, Path("rules"))
+    jobs = count_jobs_by_rule(run.stdout + run.stderr, Path("rules"))
     costs = compute_costs(plan)
     checks = []
     for stage, count in jobs.items():

@@ -328,7 +328,7 @@ def _count_texts(form: str) -> int:
     return TEXTS_OF_FORM.get(form, 1)
 
 
-def list_runs(plan: Plan, step: Step) -> list[Run]:
+def list_computed_runs(plan: Plan, step: Step) -> list[Run]:
     """Return the runs of a step that jobs compute, without recorded runs."""
     return [
         run
@@ -396,7 +396,7 @@ def _select_runs(plan: Plan, step: Step, model: str, group: str) -> list[Run]:
     """Return the runs of one model on one group that jobs of a step compute."""
     return [
         run
-        for run in list_runs(plan, step)
+        for run in list_computed_runs(plan, step)
         if run.model == model and plan.group_of[run.dataset] == group
     ]
 
@@ -406,7 +406,9 @@ def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:
     costs = []
     # One cost for each step and model; its runs are grouped by their file, whose jobs they share.
     for step in STAGE_OF_STEP:
-        runs_of_models = group_runs((run.model, run) for run in list_runs(plan, step))
+        runs_of_models = group_runs(
+            (run.model, run) for run in list_computed_runs(plan, step)
+        )
         for model, runs in runs_of_models.items():
             files = group_runs((plan.get_run_file(step, run), run) for run in runs)
             costs.append(_compute_cost(plan, step, model, files.values(), rate))

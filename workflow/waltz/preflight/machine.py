@@ -233,7 +233,7 @@ def _list_partitions(settings: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(partitions))
 
 
-def count_jobs(dry_run: str, rules: Path) -> dict[str, int]:
+def count_jobs_by_rule(dry_run: str, rules: Path) -> dict[str, int]:
     """Return the number of jobs of each stage that a dry run of Snakemake lists.
 
     Args:

@@ -109,7 +109,7 @@ Answers = Mapping[str, RemoteFile | Files | UserError]
 """Answer of a server, or the error, by url of a file or name of a repository."""
 
 
-def check_study(plan: Plan, profile: Path | None, timeout: float) -> list[Check]:
+def run_preflight(plan: Plan, profile: Path | None, timeout: float) -> list[Check]:
     """Return the checks of everything that a study needs before it runs.
 
     Args:
