@@ -156,7 +156,9 @@ def test_named_rules_exist(page):
         rule
         for file in [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
         for rule in re.findall(
-            r"^rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE
+            r"^(?:use rule \w+ as|rule) (\w+)(?: with)?:",
+            file.read_text(encoding="utf-8"),
+            re.MULTILINE,
         )
     }
     assert not set(RULE.findall(page.read_text(encoding="utf-8"))) - rules

@@ -419,7 +419,7 @@ def test_a_profile_without_slurm_needs_no_scheduler(tmp_path):
     assert machine.check_scheduler(tmp_path) == []
 
 
-DRY_RUN = "Job stats:\n rule       count \n ----\n fetch archive     2\n fetch    45 \n all   1\n total   48\n"
+DRY_RUN = "Job stats:\n rule       count \n ----\n fetch archive     2\n fetch    45 \n derived   3\n all   1\n total   51\n"
 
 
 @pytest.fixture
@@ -427,7 +427,7 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "workflow/waltz").mkdir(parents=True)
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules/sources.smk").write_text(
-        "rule fetch:\n    output:\n\nrule fetch_archive:\n"
+        "rule fetch:\n    output:\n\nrule fetch_archive:\n\nuse rule fetch as derived with:\n"
     )
     (tmp_path / "Snakefile").touch()
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(build_study()))
@@ -447,7 +447,7 @@ def test_the_command_prints_one_table_and_exits_with_1_on_a_failure(world):
         "subject": "work",
         "name": "sources",
         "state": "ok",
-        "finding": "47 jobs",
+        "finding": "50 jobs",
     } in rows
     world.misbehave("images.zip", "404")
     result = CliRunner().invoke(app, command, catch_exceptions=False)

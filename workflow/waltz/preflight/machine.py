@@ -20,8 +20,10 @@ GB = 1e9
 """Bytes of a gigabyte."""
 SPARE_SHARE = 0.1
 """Share of the free space that should remain free."""
-RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
-"""Pattern of the first line of a rule in a file of rules."""
+RULE = re.compile(r"^(?:use rule \w+ as|rule) (\w+)(?: with)?:", re.MULTILINE)
+"""Pattern of the first line of a rule in a file of rules, also of one that is derived from another
+(`use rule`).
+"""
 SINFO_SECONDS = 20
 """Time limit in seconds for the answer of `sinfo`."""
 
