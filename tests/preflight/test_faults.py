@@ -419,7 +419,15 @@ def test_a_profile_without_slurm_needs_no_scheduler(tmp_path):
     assert machine.check_scheduler(tmp_path) == []
 
 
-DRY_RUN = "Job stats:\n rule       count \n ----\n fetch archive     2\n fetch    45 \n derived   3\n all   1\n total   51\n"
+DRY_RUN = """Job stats:
+ rule       count
+ ----
+ fetch archive     2
+ fetch    45
+ derived   3
+ all   1
+ total   51
+"""
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ from waltz.models.decoders.continuations import (
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.server_replies import Reply
 from waltz.models.text.causal import load_causal_model
-from waltz.preflight import run
+from waltz.preflight import model_checks
 from waltz.preflight.checks import State
 
 CPU = Device("cpu", 1, "test")
@@ -566,10 +566,10 @@ def test_preflight_says_what_the_server_returns(local, file):
             "server": stand_in.url,
             "tokenizer": str(file),
         }
-        check = run._judge_server(resolve_model("served", fields))
+        check = model_checks._judge_server(resolve_model("served", fields))
         assert (check.state, stand_in.decoder) == (State.OK, local)
         assert "log-probabilities of given tokens" in check.finding
-    check = run._judge_server(resolve_model("served", fields))
+    check = model_checks._judge_server(resolve_model("served", fields))
     assert check.state == State.FAILURE
     assert "start the server" in check.finding
 

@@ -12,7 +12,7 @@ from waltz.plan.run_table import STAGES, Run, RunTable, list_datasets_of, unique
 from waltz.plan.study import (
     CV_PROBES,
     ITEM_FORMATS,
-    Attribution,
+    AttributionSection,
     Consistency,
     Evaluation,
     Source,
@@ -22,7 +22,7 @@ from waltz.reporting.plan import PARTED_NUMBERS, ReportingPlan, select_names
 from waltz.reporting.tables.declarations import TABLES
 
 Entry = TypeVar("Entry")
-AnyStage = TypeVar("AnyStage", Evaluation, Attribution, Consistency)
+AnyStage = TypeVar("AnyStage", Evaluation, AttributionSection, Consistency)
 
 
 @dataclass(frozen=True)
