@@ -90,7 +90,7 @@ def short(tmp_path_factory):
     """Prompts of few tokens."""
     file = tmp_path_factory.mktemp("prompts") / "short.yaml"
     file.write_text(SHORT)
-    return read_prompt_file("equations", file)
+    return read_prompt_file(EQUATIONS, file)
 
 
 @pytest.fixture

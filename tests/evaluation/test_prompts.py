@@ -20,7 +20,6 @@ from waltz.evaluation.prompting.prompt_files import (
     FALLBACK_KINDS,
     FREE_KINDS,
     KINDS,
-    get_prompt,
     read_prompt_file,
 )
 from waltz.evaluation.prompting.prompts import (
@@ -33,6 +32,7 @@ from waltz.evaluation.prompting.prompts import (
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED
 from waltz.model_registry import resolve_model
 from waltz.models.decoders.decoder import Turn
 
@@ -147,9 +147,7 @@ def snapshots() -> dict[str, str]:
         for family in VLMS
     }
     files["equations-texts.txt"] = snapshot(build_equations_template(chat), TEXTS)
-    scenes = build_equations_template(
-        chat, read_prompt_file("equations", "scenes.yaml")
-    )
+    scenes = build_equations_template(chat, read_prompt_file(EQUATIONS, "scenes.yaml"))
     files["scenes.txt"] = snapshot(scenes, IMAGES)
     files["equations-images.txt"] = snapshot(build_equations_template(chat), IMAGES)
     return files
@@ -159,7 +157,7 @@ def test_every_kind_for_every_family_and_profile_is_as_it_was() -> None:
     expected = {
         path.name: path.read_text(encoding="utf-8") for path in SNAPSHOTS.glob("*.txt")
     }
-    assert {*LLMS, *VLMS} == set(read_prompt_file("published").families)
+    assert {*LLMS, *VLMS} == set(read_prompt_file(PUBLISHED).families)
     assert snapshots() == expected
 
 
@@ -387,7 +385,7 @@ def test_conversations_of_llama_2_and_vicuna_begin_with_their_system_prompt(
     spec = resolve_model(name, {})
     asked = IMAGES["pairwise"] if spec.kind == "vision" else TEXTS["comve"]
     template = build_equations_template(
-        chat, read_prompt_file("equations", spec.prompts or None)
+        chat, read_prompt_file(EQUATIONS, spec.prompts or None)
     )
     turns = render_prompt(kind, asked, template, GIVEN).turns
     assert [turn.text for turn in turns if turn.speaker == "system"] == (
@@ -497,19 +495,24 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
             "    cot-carried-on:",
             "turns: choice: prompt 'cot-carried-on' is unknown",
         ),
-        ("equations", "remark:", "remarks:", "key 'remarks' is unknown"),
-        ("equations", "remark: ", "remark: 5 #", "'remark' is no text"),
+        ("equations", "remark:", "remarks:", "remarks: unknown key"),
+        (
+            "equations",
+            "remark: ",
+            "remark: 5 #",
+            r"remark: Input should be a valid string \(got 5\)",
+        ),
         (
             "equations",
             'lead: "Sentence "',
             "label_texts: {A: yes}",
-            "'label_texts' is no mapping of labels to texts",
+            r"label_texts: A: Input should be a valid string \(got True\)",
         ),
         (
             "equations",
             'lead: "Sentence "',
             'leads: "Sentence "',
-            "comve: unknown key 'leads'",
+            "comve: leads: unknown key",
         ),
         (
             "equations",
@@ -521,7 +524,7 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
             "equations",
             '- user: "{input}"',
             '- usher: "{input}"',
-            "'usher' is none of system, user, assistant",
+            "Input should be 'system', 'user' or 'assistant'",
         ),
         (
             "published",
@@ -533,13 +536,13 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
             "published",
             "suffix_rule: two",
             "suffix_rule: three",
-            "mplug-owl3: 'suffix_rule' is none of bare, less-two, two",
+            "mplug-owl3: suffix_rule: Input should be 'bare', 'less-two' or 'two'",
         ),
         (
             "published",
             "cot_blank:",
             "cot_blanks:",
-            "llama2-chat: unknown key 'cot_blanks'",
+            "llama2-chat: cot_blanks: unknown key",
         ),
         (
             "published",
@@ -563,7 +566,7 @@ def test_a_broken_prompt_file_is_refused(
     path = tmp_path / "mine.yaml"
     path.write_text(source.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(UserError, match=message) as error:
-        read_prompt_file(profile, path)
+        read_prompt_file(PROFILES[profile], path)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -573,7 +576,7 @@ def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("turns:\n  free:\n    caption: [{user: What}]\n", encoding="utf-8")
-    own, mine = read_prompt_file("equations"), read_prompt_file("equations", path)
+    own, mine = read_prompt_file(EQUATIONS), read_prompt_file(EQUATIONS, path)
     prompt = render_prompt(
         "caption", IMAGES["open"], build_equations_template(chat, mine)
     )
@@ -583,23 +586,33 @@ def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(
         "answer", TEXTS["esnli"], build_equations_template(chat, mine)
     ) == render_prompt("answer", TEXTS["esnli"], build_equations_template(chat))
     with pytest.raises(UserError, match="no such prompt file"):
-        read_prompt_file("equations", tmp_path / "theirs.yaml")
+        read_prompt_file(EQUATIONS, tmp_path / "theirs.yaml")
 
 
-def test_a_kind_that_a_file_omits_uses_the_prompt_of_another() -> None:
-    assert [
-        get_prompt({"answer": 1, "cot": 2}, kind)
-        for kind in ("answer-attributed-cot", "cot-attributed")
-    ] == [1, 2]
-    assert (
-        get_prompt({"answer": 1, "answer-attributed": 2}, "answer-attributed-cot") == 2
+def test_a_kind_that_a_file_omits_uses_the_prompt_of_another(tmp_path: Path) -> None:
+    script = read_prompt_file(PUBLISHED).scripts["images"].choice
+    assert script["answer-attributed-cot"] == script["answer"]
+    assert script["cot-attributed"] == script["cot"] != script["answer"]
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "turns: {choice: {answer-attributed: [{user: 'So: {input}'}]}}", "utf-8"
     )
+    turns = read_prompt_file(EQUATIONS, path).turns
+    assert turns is not None
+    assert turns.choice["answer-attributed-cot"] == [{"user": "So: {input}"}]
+    assert turns.choice["answer"] != turns.choice["answer-attributed"]
     assert set(FALLBACK_KINDS) | set(FALLBACK_KINDS.values()) <= set(KINDS)
+
+
+def test_a_prompt_that_continues_another_has_its_parts() -> None:
+    script = read_prompt_file(PUBLISHED).scripts["images"].choice
+    assert script["cot-continued"].shared == script["cot"].shared
+    assert script["cot-continued"].suffix == script["cot"].suffix + " {reasoning}"
 
 
 def test_prompts_of_the_scenes_decoder_are_those_of_its_training() -> None:
     template = build_equations_template(
-        chat, read_prompt_file("equations", "scenes.yaml")
+        chat, read_prompt_file(EQUATIONS, "scenes.yaml")
     )
     pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
     assert render_prompt("answer", IMAGES["pairwise"], template).turns == (

@@ -300,7 +300,7 @@ def test_comve_asks_for_the_nonsense_so_gold_is_taken_as_it_is(profile: str) -> 
         rows, "comve", get_fidelity(profile), None, 0
     ).questions
     assert (one.labels, one.gold, one.wrong) == (("A", "B"), ("B",), "A")
-    words, _ = render_question(one, read_prompt_file(profile))
+    words, _ = render_question(one, read_prompt_file(get_fidelity(profile)))
     assert words.startswith(
         'Which statement of the two is against common sense? Sentence (A): "Fish swim."'
     )
@@ -322,7 +322,7 @@ def test_choices_without_letters_are_given_letters() -> None:
     }
     assert one.gold == ("B",)
     assert (
-        render_question(one, read_prompt_file("equations"))[0]
+        render_question(one, read_prompt_file(EQUATIONS))[0]
         == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
     )
     (question,) = select_text_questions(bbh_rows(1), "d", EQUATIONS, None, 0).questions
@@ -462,7 +462,7 @@ def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
 def test_real_items_in_the_benchmark_s_own_layout_have_letters(
     shared_data: Path,
 ) -> None:
-    prompt_file = read_prompt_file("equations")
+    prompt_file = read_prompt_file(EQUATIONS)
     for task in (
         "causal_judgement",
         "disambiguation_qa",

@@ -179,9 +179,11 @@ def test_labels_and_repeated_texts_of_a_prompt_are_checked(bert):
     template = replace(build_equations_template(join_turns), tokenizer=bert)
     forms = {
         **template.prompt_file.forms,
-        "choice": QuestionForm("{question}", "", "choice", {}),
+        "choice": QuestionForm(text="{question}"),
     }
-    template = replace(template, prompt_file=replace(template.prompt_file, forms=forms))
+    template = replace(
+        template, prompt_file=template.prompt_file.model_copy(update={"forms": forms})
+    )
     with pytest.raises(ItemError, match=r"item 7: control token .*'B \[SEP\]'"):
         render_prompt("answer", question, template)
     plain = replace(question, labels=("A", "B"))

@@ -150,7 +150,7 @@ def test_decoders_answers(llava, profile, token):
     items = spoil_items(token)
     template = build_template(llava, get_fidelity(profile))
     template = replace(
-        template, prompt_file=replace(template.prompt_file, affirms="is")
+        template, prompt_file=template.prompt_file.model_copy(update={"affirms": "is"})
     )
     session = DecoderSession(llava, open_picture)
     settings = GenerationSettings(0, None, cot_tokens=3)

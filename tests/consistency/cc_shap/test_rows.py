@@ -95,7 +95,7 @@ def photo(name="0.png"):
 def prompt_file(tmp_path_factory):
     file = tmp_path_factory.mktemp("prompts") / "short.yaml"
     file.write_text(SHORT)
-    return read_prompt_file("equations", file)
+    return read_prompt_file(EQUATIONS, file)
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from waltz.consistency.edit_tests.steps import (
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.foils.english.wordnet import WORDNET_FOLDER
 
 BIRDS_TEXT = "Birds sang loudly, and a red fish ate."
@@ -533,7 +533,7 @@ def run_from_explanation(
     )[0]
 
 
-WORDING = read_prompt_file("equations")
+WORDING = read_prompt_file(EQUATIONS)
 PUBLISHED = EditTestSettings(fidelity.PUBLISHED, seed=0, pair=OTHER)
 EQUATIONS = EditTestSettings(fidelity.EQUATIONS, seed=0, pair=OTHER)
 

@@ -27,12 +27,12 @@ from waltz.evaluation.prompting.prompts import (
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question, select_text_questions
-from waltz.fidelity import EQUATIONS, get_fidelity
+from waltz.fidelity import EQUATIONS, PROFILES, get_fidelity
 from waltz.models.decoders.decoder import Turn
 from waltz.sources.formats.text_tasks import read_comve
 
 PAIR = ("dog rides table", "man rides horse")
-WORDING = {profile: read_prompt_file(profile) for profile in ("published", "equations")}
+WORDING = {name: read_prompt_file(fidelity) for name, fidelity in PROFILES.items()}
 
 
 def question(place: int) -> Question:

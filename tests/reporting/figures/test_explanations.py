@@ -155,7 +155,7 @@ def left(folder, decoder, question) -> ExplanationTables:
         lambda turns: " ".join(
             ("<image> " if turn.image else "") + turn.text for turn in turns
         ),
-        read_prompt_file("equations", folder / "short.yaml"),
+        read_prompt_file(EQUATIONS, folder / "short.yaml"),
     )
     how = build_setup(
         decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store"

@@ -253,7 +253,7 @@ def build_template(decoder: Decoder, fidelity: Fidelity) -> PromptTemplate:
         needs_chat_template = decoder.reads_images or decoder.has_chat_template
         render_turns = decoder.render_chat if needs_chat_template else join_turns
         template = build_equations_template(
-            render_turns, read_prompt_file(fidelity.name, decoder.spec.prompts or None)
+            render_turns, read_prompt_file(fidelity, decoder.spec.prompts or None)
         )
     return replace(template, tokenizer=decoder.tokenizer)
 

@@ -325,10 +325,10 @@ def apply_family(
     prompts_path = None
     if isinstance(query, DecoderQuestion):
         prompts_path = query.prompts
-    prompt_file = read_prompt_file(settings.profile, prompts_path)
+    prompt_file = read_prompt_file(settings.fidelity, prompts_path)
     template = build_published_template(query.family, prompt_file)
     # Prompts of families that read images have a marker where the image begins.
-    family_sees = bool(prompt_file.families[query.family].markers["begin_image"])
+    family_sees = bool(prompt_file.families[query.family].begin_image)
     if family_sees != decoder.reads_images:
         ability = "sees no images"
         if family_sees:
@@ -343,11 +343,11 @@ def _build_template(
     decoder: Decoder, query: DecoderQuestion, settings: PromptSettings
 ) -> PromptTemplate:
     """Return the prompts of a profile, with an additional form for the user's question."""
-    prompt_file = read_prompt_file(settings.profile, query.prompts)
+    prompt_file = read_prompt_file(settings.fidelity, query.prompts)
     # A question of the user is not reworded. If it has labels, it is answered like every other
     # choice.
-    forms = {**prompt_file.forms, CHOICE: QuestionForm("{question}", "", "choice", {})}
-    prompt_file = replace(prompt_file, forms=forms)
+    forms = {**prompt_file.forms, CHOICE: QuestionForm(text="{question}")}
+    prompt_file = prompt_file.model_copy(update={"forms": forms})
     if settings.fidelity.prompts == "families":
         if query.family is None:
             families = ", ".join(prompt_file.families)

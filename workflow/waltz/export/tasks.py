@@ -16,6 +16,7 @@ from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.export import lmms_eval_functions
 from waltz.export.facts import BenchmarkFacts
 from waltz.export.parts import WrittenPart
+from waltz.fidelity import EQUATIONS
 
 HUB_DATASET = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/?")
 INSTRUCTION = " Answer with A or B only."
@@ -110,7 +111,7 @@ LM_EVAL: JsonObject = {
 def build_lmms_eval() -> JsonObject:
     """Return the keys of a task of lmms-eval: the pairwise question of the profile `equations`."""
     # The same question as in a study, so that numbers can be compared.
-    question = read_prompt_file("equations").forms["pairwise"].text + INSTRUCTION
+    question = read_prompt_file(EQUATIONS).forms["pairwise"].text + INSTRUCTION
     return {
         "output_type": "generate_until",
         "process_docs": _Function("select_items"),

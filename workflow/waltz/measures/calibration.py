@@ -232,7 +232,7 @@ def run_calibration_tests(
         By test and item id, True if the test calls the item consistent; items without a verdict are
         left out.
     """
-    prompt_file = read_prompt_file(profile)
+    prompt_file = read_prompt_file(get_fidelity(profile))
     # The item before lends the text from which `word of another item` names a word.
     texts = [render_question(question, prompt_file)[0] for question in questions]
     other_texts = {
@@ -271,7 +271,7 @@ def compute_cc_shap_of_items(
 
     `equations` explains probabilities, `published` log-odds; both estimate by permutations here.
     """
-    prompt_file = read_prompt_file(profile)
+    prompt_file = read_prompt_file(get_fidelity(profile))
     texts = [
         render_question(question, prompt_file)[0].casefold() for question in questions
     ]

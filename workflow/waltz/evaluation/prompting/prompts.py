@@ -16,13 +16,14 @@ from waltz.evaluation.prompting.prompt_files import (
     FREE_KINDS,
     IMAGE_KINDS,
     KINDS,
+    MARKERS,
     PromptFamily,
     PromptFile,
     QuestionForm,
-    get_prompt,
     read_prompt_file,
 )
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.models.decoders.decoder import Turn
 from waltz.models.user_text import check_generated_text, check_user_text
 
@@ -55,11 +56,9 @@ class PromptTemplate:
         """Return the rule for the players of the query suffix: `span`, or a released rule (see
         `PromptFamily`).
         """
-        return (
-            "span"
-            if self.family is None
-            else self.prompt_file.families[self.family].suffix_rule
-        )
+        if self.family is None:
+            return "span"
+        return self.prompt_file.families[self.family].suffix_rule
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,8 @@ def build_published_template(
     Raises:
         UserError: The family is unknown.
     """
-    prompt_file = read_prompt_file("published") if prompt_file is None else prompt_file
+    if prompt_file is None:
+        prompt_file = read_prompt_file(PUBLISHED)
     if family not in prompt_file.families:
         raise UserError(
             f"no published prompts for this model family: got {family!r}, expected one of"
@@ -118,10 +118,9 @@ def build_equations_template(
         prompt_file: Prompts that replace those of the profile; None takes the prompts of the
             profile.
     """
-    return PromptTemplate(
-        read_prompt_file("equations") if prompt_file is None else prompt_file,
-        render_turns=render_turns,
-    )
+    if prompt_file is None:
+        prompt_file = read_prompt_file(EQUATIONS)
+    return PromptTemplate(prompt_file, render_turns=render_turns)
 
 
 def join_turns(turns: Sequence[Turn]) -> str:
@@ -323,28 +322,28 @@ def _render_published(parts: _Parts, template: PromptTemplate) -> RenderedPrompt
     # The family decides the script of prompts and the markers between turns.
     family = template.prompt_file.families[str(template.family)]
     script = template.prompt_file.scripts[family.script]
-    if parts.answer_type not in script:
-        raise UserError(
-            f"the model family {template.family!r} has no published prompt for open questions; take published out of"
-            " profiles, or name another family"
-        )
     first_begin = _get_first_marker(family, parts.has_image, template)
-    values = {**family.markers, **parts.values, "first_begin": first_begin}
+    markers = family.model_dump(include=MARKERS)
+    values = {**markers, **parts.values, "first_begin": first_begin}
 
     def fill(text: str) -> str:
         return _fill(text, values, parts.kind)
 
-    prompt = get_prompt(script[parts.answer_type], parts.kind)
-    if "text" in prompt:
-        return _build_free_prompt(fill(prompt["text"]))
-    continuation = ""
-    if "before" in prompt:  # the prompt continues another one
-        continuation = prompt["then"]
-        prompt = script[parts.answer_type][prompt["before"]]
+    if parts.answer_type == "free":
+        return _build_free_prompt(fill(script.free[parts.kind].text))
+    prompts = script.open if parts.answer_type == "open" else script.choice
+    if prompts is None:
+        raise UserError(
+            f"the model family {template.family!r} has no published prompt for open questions; take published out of"
+            " profiles, or name another family"
+        )
+    prompt = prompts[parts.kind]
     # The item's words may contain braces, so that only the texts before and after them are filled.
-    before, after = (fill(text) for text in prompt["shared"].split("{input}"))
-    suffix = fill(prompt["suffix"] + continuation)
-    counted_suffix = fill(prompt["counted"]) if "counted" in prompt else suffix
+    before, after = (fill(text) for text in prompt.shared.split("{input}"))
+    suffix = fill(prompt.suffix)
+    counted_suffix = suffix
+    if prompt.counted is not None:
+        counted_suffix = fill(prompt.counted)
     item = Span(start=len(before), end=len(before) + len(parts.words))
     shared = before + parts.words + after
     text = shared + suffix
@@ -358,12 +357,12 @@ def _get_first_marker(
 ) -> str:
     """Return the marker before the first turn, with the placeholder of an image if there is one."""
     if not has_image:
-        return family.markers["begin"]
-    if not family.markers["begin_image"]:
+        return family.begin
+    if not family.begin_image:
         raise UserError(
             f"the model family {template.family!r} sees no images; name a family that does"
         )
-    return family.markers["begin_image"]
+    return family.begin_image
 
 
 def _render_equations(parts: _Parts, template: PromptTemplate) -> RenderedPrompt:
@@ -404,19 +403,19 @@ def _build_turns(
     """Return the turns of a prompt from the prompt file; the first turn of the user shows the
     image.
     """
-    prompt = get_prompt(prompt_file.scripts["turns"][parts.answer_type], parts.kind)
-    entries = [next(iter(turn.items())) for turn in prompt]
-    if prompt_file.system:
-        entries.insert(0, ("system", prompt_file.system))
+    if prompt_file.turns is None:
+        raise ValueError("the prompt file has no turns for a chat template")
     fields = {**parts.values, "input": item_words}
-    # The image is shown once.
     turns = []
+    if prompt_file.system:
+        turns.append(Turn("system", _fill(prompt_file.system, fields, parts.kind)))
     is_image_due = parts.has_image
-    for speaker, text in entries:
+    for entry in prompt_file.turns.get_turns(parts.answer_type, parts.kind):
+        [(speaker, text)] = entry.items()
         shows_image = is_image_due and speaker == "user"
-        if shows_image:
-            is_image_due = False
         turns.append(Turn(speaker, _fill(text, fields, parts.kind), shows_image))
+        if shows_image:
+            is_image_due = False  # the image is shown once
     return tuple(turns)
 
 
