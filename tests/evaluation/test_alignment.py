@@ -176,7 +176,7 @@ def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folde
     assert "image 'none.png': is missing" in rows[2].error
     assert rows[1].prediction is rows[1].correct is None
     assert count_unscored(rows)["unscored_texts"] == 3
-    assert pair_scores(rows, "equations").unscored == 2
+    assert pair_scores(rows, EQUATIONS).unscored == 2
 
 
 def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder):
@@ -311,7 +311,7 @@ def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits
             ).logits_per_image.item()
         assert row.score == pytest.approx(logit, abs=1e-3)
     metrics = compute_pair_metrics(
-        pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0)
+        pair_scores(rows, PUBLISHED), "drawn", Resampling(200, 0.95, 0)
     )
     assert metrics["acc_r"].value >= 75
     assert metrics["p_c"].reason.startswith("not applicable")

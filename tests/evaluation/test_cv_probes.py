@@ -1,11 +1,14 @@
 """CV-Probes scored and measured."""
 
+import math
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from stand_ins.records import build_evaluation, build_probes
 from waltz.core.devices import Device
+from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
@@ -233,6 +236,13 @@ def test_what_no_item_can_be_measured_on_says_why():
             0,
             "no two scored items of one group to compare",
         )
+
+
+def test_a_score_that_is_not_a_number_is_refused():
+    items = items_of("a")
+    rows = rows_of(items, [2, 1, math.nan, 3])
+    with pytest.raises(UserError, match="the score is not a number; score the data"):
+        probe_metrics(items, rows, "equations", HOW)
 
 
 def test_harmonic_means_match_the_paper_values():

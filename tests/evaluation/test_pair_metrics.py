@@ -27,7 +27,7 @@ from waltz.evaluation.metrics.pair_metrics import (
     pair_scores,
 )
 from waltz.evaluation.predictions import predict_pair_text
-from waltz.fidelity import PUBLISHED, get_fidelity
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 
 HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}
@@ -66,7 +66,9 @@ def rows_of(
 
 def values(logits, profile="equations", **more):
     metrics = compute_pair_metrics(
-        pair_scores(rows_of(logits, profile=profile, **more), profile), "d", HOW
+        pair_scores(rows_of(logits, profile=profile, **more), get_fidelity(profile)),
+        "d",
+        HOW,
     )
     return {metric: metrics[metric].value for metric in METRICS}
 
@@ -127,7 +129,9 @@ def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
     profile,
 ):
     metrics = compute_pair_metrics(
-        pair_scores(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile),
+        pair_scores(
+            rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), get_fidelity(profile)
+        ),
         "d",
         HOW,
     )
@@ -142,7 +146,7 @@ def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
 
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
     for metric, sampled in compute_pair_metrics(
-        pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW
+        pair_scores(rows_of([(1.0, -1.0)]), EQUATIONS), "d", HOW
     ).items():
         assert (sampled.value, sampled.ci_low, sampled.ci_high) == (
             0 if metric == "ties" else 100,
@@ -150,7 +154,7 @@ def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
             None,
         )
     metrics = compute_pair_metrics(
-        pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"),
+        pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), PUBLISHED),
         "d",
         HOW,
     )
@@ -198,7 +202,9 @@ def test_scores_that_differ_by_the_rounding_of_their_precision_are_tied(
                         replace(row, rounding=compute_logit_rounding(row.score, dtype))
                         for row in rows
                     ]
-                metrics = compute_pair_metrics(pair_scores(rows, profile), "d", HOW)
+                metrics = compute_pair_metrics(
+                    pair_scores(rows, get_fidelity(profile)), "d", HOW
+                )
                 assert metrics["ties"].value == 100 * tied
                 assert metrics["acc_r"].value == (50 if tied else 50 + 50 * sign)
                 if tied:
@@ -239,17 +245,15 @@ def test_a_choice_that_the_labels_logits_do_not_decide_counts_half():
         "correct": False,
     }
     metrics = compute_choice_metrics(
-        build_evaluation([decided, rounded, tied, recorded]), "d", HOW
+        build_evaluation([decided, rounded, tied, recorded]), PUBLISHED, "d", HOW
     )
     assert (metrics["acc_r"].value, metrics["acc_r_paper"].value) == (62.5, 50)
 
 
 def test_items_without_a_score_are_left_out_of_every_metric_and_counted():
-    scored = pair_scores(rows_of([(2, 1), (None, 1), (3, None)]), "equations")
+    scored = pair_scores(rows_of([(2, 1), (None, 1), (3, None)]), EQUATIONS)
     assert (scored.items, scored.unscored) == (("i0",), 2)
-    none = compute_pair_metrics(
-        pair_scores(rows_of([(None, 1)]), "equations"), "d", HOW
-    )
+    none = compute_pair_metrics(pair_scores(rows_of([(None, 1)]), EQUATIONS), "d", HOW)
     assert {(entry.value, entry.n, entry.reason) for entry in none.values()} == {
         (None, 0, "none of 1 items could be scored")
     }
@@ -260,12 +264,11 @@ def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
         [(1, 2)], profile="published"
     )
     assert (
-        compute_pair_metrics(pair_scores(rows, "equations"), "d", HOW)["acc_r"].value
+        compute_pair_metrics(pair_scores(rows, EQUATIONS), "d", HOW)["acc_r"].value
         == 100
     )
     assert (
-        compute_pair_metrics(pair_scores(rows, "published"), "d", HOW)["acc_r"].value
-        == 0
+        compute_pair_metrics(pair_scores(rows, PUBLISHED), "d", HOW)["acc_r"].value == 0
     )
 
 
@@ -280,7 +283,7 @@ def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
         metrics["auroc"],
     ) == (75, 50, 50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
-        pair_scores(rows_of([(1.0, np.nan)]), "equations")
+        pair_scores(rows_of([(1.0, np.nan)]), EQUATIONS)
 
 
 def test_choices_and_rankings_agree():
@@ -289,7 +292,7 @@ def test_choices_and_rankings_agree():
         replace(row, setting="perplexity", correct=row.item_id == "i0")
         for row in captions
     ]
-    scored = pair_scores(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
+    scored = pair_scores(rows_of([(2, 1), (3, 4)], with_probability=False), EQUATIONS)
     assert (
         compute_accuracy(ranked, "d", HOW)
         == compute_pair_metrics(scored, "d", HOW)["acc_r"]
@@ -300,7 +303,7 @@ def test_a_text_without_its_counterpart_is_refused():
     with pytest.raises(
         UserError, match=r"item i1, profile equations: rows of \['caption'\]"
     ):
-        pair_scores(rows_of([(2, 1), (3, 1)])[:3], "equations")
+        pair_scores(rows_of([(2, 1), (3, 1)])[:3], EQUATIONS)
 
 
 SCORES = st.lists(
@@ -329,7 +332,7 @@ def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image,
         rows_of(
             logits, images=[f"m{place // per_image}" for place in range(len(logits))]
         ),
-        "equations",
+        EQUATIONS,
     )
     drawn = resample(scored.images, resamples=5, seed=seed, label="d")
     if len(set(scored.images)) == 1:
@@ -348,7 +351,7 @@ def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image,
 
 def test_an_item_without_an_image_is_its_own_cluster():
     pairs = [replace(row, image=None) for row in rows_of([(2, 1), (1, 2)])]
-    assert pair_scores(pairs, "equations").images == tuple(
+    assert pair_scores(pairs, EQUATIONS).images == tuple(
         dict.fromkeys(row.item_id for row in pairs)
     )
     choices = [
@@ -362,7 +365,7 @@ def test_an_item_without_an_image_is_its_own_cluster():
         }
         for item, image in (("a", None), ("b", None), ("c", "m"))
     ]
-    assert pair_choices(build_evaluation(choices), "equations").images == (
+    assert pair_choices(build_evaluation(choices), EQUATIONS).images == (
         "a",
         "b",
         "m",
@@ -372,7 +375,7 @@ def test_an_item_without_an_image_is_its_own_cluster():
 def test_a_draw_of_every_image_once_gives_the_value_itself():
     scored = pair_scores(
         rows_of([(2, 1), (-1, -2), (3, -3), (1, 1)], images=["a", "a", "b", "c"]),
-        "equations",
+        EQUATIONS,
     )
     once = Resamples(np.array([0, 0, 1, 2]), np.ones((1, 3)))
     assert compute_auroc_draws(scored, once)[0] == pytest.approx(13 / 16)
@@ -401,7 +404,7 @@ def test_the_interval_of_auroc_covers_as_often_as_it_says():
         logits = np.stack([rng.normal(1, 1, 150), rng.normal(0, 1, 150)], axis=1)
         how = Resampling(300, 0.95, place)
         measure = compute_pair_metrics(
-            pair_scores(rows_of(logits.tolist(), False), "equations"), "d", how
+            pair_scores(rows_of(logits.tolist(), False), EQUATIONS), "d", how
         )["auroc"]
         covered += measure.ci_low <= 100 * truth <= measure.ci_high
     assert 51 <= covered <= 60

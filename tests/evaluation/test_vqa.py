@@ -86,7 +86,7 @@ def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy
         None,
         "too long",
     )
-    assert compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW).n == 2
+    assert compute_vqa_accuracy(ITEMS, rows, PUBLISHED, "d", HOW).n == 2
 
 
 @dataclass(frozen=True)
@@ -161,15 +161,15 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
 
 def test_accuracy_takes_the_gold_answer_or_the_annotators():
     rows = build_answer_records(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
-    published = compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW)
+    published = compute_vqa_accuracy(ITEMS, rows, PUBLISHED, "d", HOW)
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
     expected = ((8 * 2 / 3 + 2 * 1 / 3) / 10 + (9 * 1 / 3) / 10 + 1) / 3
     assert compute_vqa_accuracy(
-        ITEMS, rows, "equations", "d", HOW
+        ITEMS, rows, EQUATIONS, "d", HOW
     ).value == pytest.approx(100 * expected)
     assert (
-        compute_vqa_accuracy(ITEMS, [], "published", "d", HOW).reason
+        compute_vqa_accuracy(ITEMS, [], PUBLISHED, "d", HOW).reason
         == "none of 3 questions was answered"
     )
 

@@ -6,13 +6,15 @@ from waltz.core.job_records import log_job
 from waltz.core.records import write_records
 from waltz.core.schema import EvaluationRecord, MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import pair_scores
+from waltz.fidelity import get_fidelity
 from waltz.measures.plausibility import measure_plausibility
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
     runs = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
-    scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
+    fidelity = get_fidelity(params.profile)
+    scores = {run: pair_scores(rows, fidelity) for run, rows in runs.items()}
     resampling = Resampling(**params.resampling)
     rows = measure_plausibility(
         scores, params.settings["language_model"], params.filters, resampling

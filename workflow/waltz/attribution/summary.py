@@ -125,7 +125,7 @@ def build_ablation_rows(
                     )
         for setting, ablated_rows in ablated_by_setting.items():
             measures = compute_pair_metrics(
-                pair_scores(ablated_rows, profile), dataset, resampling
+                pair_scores(ablated_rows, get_fidelity(profile)), dataset, resampling
             )
             # `acc_r_paper` repeats a paper's rule, but no paper masks a whole modality.
             del measures["acc_r_paper"]

@@ -25,7 +25,11 @@ from waltz.core.schema import (
     MetricRecord,
     ProbeRecord,
 )
-from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE, compare_texts
+from waltz.evaluation.metrics.pair_metrics import (
+    NOT_APPLICABLE,
+    compare_texts,
+    refuse_nan_score,
+)
 
 CV_PROBES = "cv-probes"
 HARMONIC_MEAN = "harmonic-mean"
@@ -115,8 +119,14 @@ def compute_probe_metrics(
         resampling: Resamples and coverage of the intervals.
     Returns:
         Records whose data set is `cv-probes:` and the condition, and whose setting is the form.
+    Raises:
+        UserError: A score is not a number.
     """
-    scores = {record.item_id: record for record in records if record.profile == profile}
+    scores: dict[str, EvaluationRecord] = {}
+    for record in records:
+        if record.profile == profile:
+            refuse_nan_score(record)
+            scores[record.item_id] = record
     items_by_form: dict[str, list[ProbeRecord]] = {}
     for item in items:
         items_by_form.setdefault(item.form, []).append(item)

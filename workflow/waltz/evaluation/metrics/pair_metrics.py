@@ -31,7 +31,7 @@ from waltz.core.measure import Measure
 from waltz.core.rounding import compute_rounding, is_tied
 from waltz.core.schema import EvaluationRecord
 from waltz.evaluation.settings import FOILS
-from waltz.fidelity import Fidelity, get_fidelity
+from waltz.fidelity import Fidelity
 
 NOT_APPLICABLE = "not applicable: the model has no probability of a match"
 METRICS = ("acc_r", "acc_r_paper", "acc", "p_c", "p_f", "min_pc_pf", "auroc", "ties")
@@ -85,18 +85,17 @@ def get_cluster(record: EvaluationRecord) -> str:
     return record.item_id if record.image is None else record.image
 
 
-def pair_scores(records: Iterable[EvaluationRecord], profile: str) -> ScoredPairs:
+def pair_scores(records: Iterable[EvaluationRecord], fidelity: Fidelity) -> ScoredPairs:
     """Pair the scores of captions and foils of one data set in one setting.
 
     Args:
         records: Scored texts; records of other profiles are ignored.
-        profile: Profile of the records.
+        fidelity: Rules of the profile of the records.
     Raises:
         UserError: A score is not a number, or an item has no caption or no foil.
     """
-    fidelity = get_fidelity(profile)
     # Each text has a record; the records of an item are put together.
-    texts_by_item = _group_texts(records, profile)
+    texts_by_item = _group_texts(records, fidelity.name)
     items: list[str] = []
     images: list[str] = []
     scores: list[tuple[float, float]] = []
@@ -104,11 +103,13 @@ def pair_scores(records: Iterable[EvaluationRecord], profile: str) -> ScoredPair
     for item, texts in texts_by_item.items():
         if set(texts) != {"caption", "foil"}:
             raise UserError(
-                f"item {item}, profile {profile}: rows of {sorted(texts)}, not of caption and foil; run again"
+                f"item {item}, profile {fidelity.name}: rows of {sorted(texts)}, not of caption and foil; run again"
             )
         caption, foil = texts["caption"], texts["foil"]
         if caption.score is None or foil.score is None:
             continue
+        refuse_nan_score(caption)
+        refuse_nan_score(foil)
         caption_score = _get_ranking_score(caption, caption.score, fidelity)
         foil_score = _get_ranking_score(foil, foil.score, fidelity)
         # Equal numbers mark the tie for every metric that follows.
@@ -151,6 +152,15 @@ def _group_texts(
     return texts_by_item
 
 
+def refuse_nan_score(record: EvaluationRecord) -> None:
+    """Refuse a record whose score or probability is not a number, as in a file written by hand."""
+    for value in (record.score, record.probability):
+        if value is not None and np.isnan(value):
+            raise UserError(
+                f"item {record.item_id}, {record.role}: the score is not a number; score the data set again"
+            )
+
+
 def compare_texts(first: EvaluationRecord, second: EvaluationRecord) -> int | None:
     """Return 1 if the first text scores higher, -1 if the second does, and 0 if their scores differ
     by no more than their rounding; None if a text has no score.
@@ -187,7 +197,9 @@ def is_tied_choice(record: EvaluationRecord) -> bool:
     return is_tied(record.score, 0.0, record.rounding or 0.0)
 
 
-def pair_choices(records: Iterable[EvaluationRecord], profile: str) -> ScoredPairs:
+def pair_choices(
+    records: Iterable[EvaluationRecord], fidelity: Fidelity
+) -> ScoredPairs:
     """Convert choices between caption and foil to pairs of scores.
 
     The caption ranks above its foil if the model chose it. If the model prefers neither, the two
@@ -196,14 +208,14 @@ def pair_choices(records: Iterable[EvaluationRecord], profile: str) -> ScoredPai
     Args:
         records: Records of one setting with one record for each item, as in `pairwise`; records of
             other profiles are ignored.
-        profile: Profile of the records.
+        fidelity: Rules of the profile of the records.
     """
     items: list[str] = []
     images: list[str] = []
     credits: list[float] = []
     unscored = 0
     for record in records:
-        if record.profile != profile:
+        if record.profile != fidelity.name:
             continue
         if record.correct is None:
             unscored += 1
@@ -226,14 +238,9 @@ def _get_ranking_score(
 
     A text without a probability is ranked by its logit in every profile.
     """
-    score = logit
     if fidelity.match_by == "probability" and record.probability is not None:
-        score = record.probability
-    if np.isnan([score, logit]).any():
-        raise UserError(
-            f"item {record.item_id}, {record.role}: the score is not a number; score the data set again"
-        )
-    return score
+        return record.probability
+    return logit
 
 
 def compute_pair_metrics(
@@ -407,12 +414,16 @@ def compute_accuracy(
 
 
 def compute_choice_metrics(
-    records: Sequence[EvaluationRecord], label: str, resampling: Resampling
+    records: Sequence[EvaluationRecord],
+    fidelity: Fidelity,
+    label: str,
+    resampling: Resampling,
 ) -> dict[str, Measure]:
     """Compute acc_r and acc_r_paper of records that choose between caption and foil, in percent.
 
     Args:
         records: Records of one profile, one for each item.
+        fidelity: Rules of the profile.
         label: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
     """
@@ -420,7 +431,7 @@ def compute_choice_metrics(
     if accuracy.value is None:
         return {"acc_r": accuracy, "acc_r_paper": accuracy}
     # A tie is half right in acc_r; `correct` counts it as wrong, which acc_r_paper keeps.
-    choices = pair_choices(records, records[0].profile)
+    choices = pair_choices(records, fidelity)
     # Both metrics are computed on the same records, in percent.
     hits = (100 * compute_hits(choices, "acc_r")).tolist()
     return {

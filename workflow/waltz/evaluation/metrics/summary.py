@@ -1,6 +1,6 @@
 """Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from waltz.core.files.group_files import Run
 from waltz.core.intervals import Resampling
@@ -15,7 +15,6 @@ from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
-    ScoredPairs,
     average_measures,
     compute_accuracy,
     compute_choice_metrics,
@@ -33,6 +32,7 @@ from waltz.evaluation.settings import (
     SINGLE,
 )
 from waltz.evaluation.vqa import ANSWERING, VqaItem
+from waltz.fidelity import Fidelity, get_fidelity
 
 Runs = Mapping[Run, Sequence[EvaluationRecord]]
 """Records of each model and data set, in order."""
@@ -69,10 +69,13 @@ def build_metric_records(
         questions: Questions of `vqa.select_questions` by data set.
     """
     metrics: list[MetricRecord] = []
-    for profile in profiles:
+    for fidelity in map(get_fidelity, profiles):
+        profile = fidelity.name
         # Metrics of pairs by model and setting, then by data set, of which averages are taken.
         pair_measures: dict[tuple[str, str], dict[str, Measures]] = {}
-        for (model, dataset), records in _select_of_profile(runs, profile).items():
+        for (model, dataset), records in runs.items():
+            if not _was_run(records, profile):
+                continue
             if dataset == cv_probes.CV_PROBES:
                 metrics += cv_probes.compute_probe_metrics(
                     model, probes, records, profile, resampling
@@ -84,13 +87,12 @@ def build_metric_records(
                 measures = _compute_metrics(
                     setting,
                     setting_records,
-                    profile,
+                    fidelity,
                     dataset,
                     resampling,
                     dataset_questions,
                 )
-                # Only metrics of pairs are averaged; accuracies of questions have units of their
-                # own.
+                # Only metrics of pairs are averaged; accuracies of questions differ in their units.
                 if set(measures) <= set(METRICS):
                     pair_measures.setdefault((model, setting), {})[dataset] = measures
                 metrics += _build_metric_records(
@@ -99,6 +101,15 @@ def build_metric_records(
         if averaged:
             metrics += _build_averages(profile, pair_measures, averaged)
     return metrics
+
+
+def _was_run(records: Sequence[EvaluationRecord], profile: str) -> bool:
+    """Return whether a run has records of a profile, or no records at all; a data set may exclude
+    some profiles.
+    """
+    if not records:
+        return True
+    return any(record.profile == profile for record in records)
 
 
 def _build_metric_records(
@@ -127,11 +138,16 @@ def _build_averages(
     records: list[MetricRecord] = []
     for (model, setting), measures_by_dataset in pair_measures.items():
         available = [name for name in averaged if name in measures_by_dataset]
+        missing = len(averaged) - len(available)
+        reason = f"not averaged: {missing} of {len(averaged)} data sets were not run"
         # All data sets of one setting have the same metrics.
         means = {}
         for metric in next(iter(measures_by_dataset.values())):
-            parts = [measures_by_dataset[name][metric] for name in available]
-            means[metric] = _average(parts, len(averaged))
+            means[metric] = Measure(None, 0, reason=reason)
+            if not missing:
+                means[metric] = average_measures(
+                    [measures_by_dataset[name][metric] for name in available]
+                )
         records += _build_metric_records(profile, model, AVERAGE, setting, means)
     return records
 
@@ -155,34 +171,25 @@ def build_comparison_records(
         Comparisons whose setting is a key of `COMPARED_SETTINGS`.
     """
     comparisons: list[ComparisonRecord] = []
-    for profile, setting, scored in _select_compared(runs, profiles):
-        # A choice gives no score to either text, so that only acc_r is defined.
-        metrics = ("acc_r",) if setting.startswith(PAIRWISE) else COMPARED_METRICS
-        comparisons += compare_models(
-            scored, profile, setting, resampling, metrics, parts
-        )
+    for fidelity in map(get_fidelity, profiles):
+        for setting in COMPARED_SETTINGS:
+            compared = _select_compared(runs, fidelity.name, setting)
+            # A choice between two texts has one record for each item, scores of single texts have
+            # two. A choice gives no score to either text, so that only acc_r is defined.
+            pair_items, metrics = pair_scores, COMPARED_METRICS
+            if setting.startswith(PAIRWISE):
+                pair_items, metrics = pair_choices, ("acc_r",)
+            scored = {
+                run: pair_items(records, fidelity) for run, records in compared.items()
+            }
+            comparisons += compare_models(
+                scored, fidelity.name, setting, resampling, metrics, parts
+            )
     return comparisons
 
 
 def _select_compared(
-    runs: Runs, profiles: Sequence[str]
-) -> Iterator[tuple[str, str, dict[Run, ScoredPairs]]]:
-    """Yield each profile and setting of `COMPARED_SETTINGS` with its scored items by model and data
-    set.
-    """
-    for profile in profiles:
-        profile_runs = _select_of_profile(runs, profile)
-        for setting in COMPARED_SETTINGS:
-            # A choice between two texts has one record for each item, scores of single texts two.
-            pair_items = pair_choices if setting.startswith(PAIRWISE) else pair_scores
-            scored = {}
-            for run, records in _select_runs_of_setting(profile_runs, setting).items():
-                scored[run] = pair_items(records, profile)
-            yield profile, setting, scored
-
-
-def _select_runs_of_setting(
-    runs: Runs, setting: str
+    runs: Runs, profile: str, setting: str
 ) -> dict[Run, list[EvaluationRecord]]:
     """Return the records of each run that a setting of `COMPARED_SETTINGS` compares; runs without
     such records are absent.
@@ -191,47 +198,26 @@ def _select_runs_of_setting(
     that nothing could be scored.
     """
     selected: dict[Run, list[EvaluationRecord]] = {}
-    for (model, dataset), records in runs.items():
-        if dataset == cv_probes.CV_PROBES:
+    for run, records in runs.items():
+        _, dataset = run
+        if dataset == cv_probes.CV_PROBES or not _was_run(records, profile):
             continue
         compared = [
             record for record in records if record.setting in COMPARED_SETTINGS[setting]
         ]
         is_empty_run = not records and setting == SINGLE
         if compared or is_empty_run:
-            selected[model, dataset] = compared
+            selected[run] = compared
     return selected
-
-
-def _select_of_profile(
-    runs: Runs, profile: str
-) -> dict[Run, Sequence[EvaluationRecord]]:
-    """Return the runs that have records of a profile, or no records at all; a data set may exclude
-    some profiles.
-    """
-    selected: dict[Run, Sequence[EvaluationRecord]] = {}
-    for run, records in runs.items():
-        profiles = {record.profile for record in records}
-        if not records or profile in profiles:
-            selected[run] = records
-    return selected
-
-
-def _average(parts: Sequence[Measure], expected: int) -> Measure:
-    if len(parts) < expected:
-        return Measure(
-            None,
-            0,
-            reason=f"not averaged: {expected - len(parts)} of {expected} data sets were not run",
-        )
-    return average_measures(parts)
 
 
 def _group_by_setting(
     records: Sequence[EvaluationRecord],
 ) -> dict[str, list[EvaluationRecord]]:
     """Group records by setting, in order; without records return one empty group without a name."""
-    groups: dict[str, list[EvaluationRecord]] = {} if records else {"": []}
+    if not records:
+        return {"": []}
+    groups: dict[str, list[EvaluationRecord]] = {}
     for record in records:
         groups.setdefault(record.setting, []).append(record)
     return groups
@@ -240,7 +226,7 @@ def _group_by_setting(
 def _compute_metrics(
     setting: str,
     records: Sequence[EvaluationRecord],
-    profile: str,
+    fidelity: Fidelity,
     dataset: str,
     resampling: Resampling,
     questions: Sequence[VqaItem] | None,
@@ -250,14 +236,14 @@ def _compute_metrics(
     """
     if questions is not None:
         accuracy = compute_vqa_accuracy(
-            questions, records, profile, dataset, resampling
+            questions, records, fidelity, dataset, resampling
         )
         return {"accuracy": accuracy}
     kind = setting.removesuffix(AFTER_COT)
-    of_profile = [record for record in records if record.profile == profile]
+    of_profile = [record for record in records if record.profile == fidelity.name]
     # Without pairs of caption and foil, the only metric is the share of right answers.
     if kind in (CHOICE, ANSWERING):
         return {"accuracy": compute_accuracy(of_profile, dataset, resampling)}
     if kind == PAIRWISE:
-        return compute_choice_metrics(of_profile, dataset, resampling)
-    return compute_pair_metrics(pair_scores(records, profile), dataset, resampling)
+        return compute_choice_metrics(of_profile, fidelity, dataset, resampling)
+    return compute_pair_metrics(pair_scores(of_profile, fidelity), dataset, resampling)

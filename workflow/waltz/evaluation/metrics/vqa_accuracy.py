@@ -6,13 +6,13 @@ from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.measure import Measure
 from waltz.core.schema import EvaluationRecord
 from waltz.evaluation.vqa import VqaItem, score_answer
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity
 
 
 def compute_vqa_accuracy(
     items: Sequence[VqaItem],
     records: Iterable[EvaluationRecord],
-    profile: str,
+    fidelity: Fidelity,
     label: str,
     resampling: Resampling,
 ) -> Measure:
@@ -21,14 +21,14 @@ def compute_vqa_accuracy(
     Args:
         items: The questions.
         records: Records of `encoder_vqa.build_answer_records` or `decoder_rows.answer_questions`,
-            of one setting.
-        profile: Profile of the records that are used.
+            of one setting; records of other profiles are ignored.
+        fidelity: Rules of the profile.
         label: Name of the data set, which separates its draws from the draws of other data sets.
     """
-    fidelity = get_fidelity(profile)
-    answers = {
-        record.item_id: record for record in records if record.profile == profile
-    }
+    answers: dict[str, EvaluationRecord] = {}
+    for record in records:
+        if record.profile == fidelity.name:
+            answers[record.item_id] = record
     shares: list[float] = []
     images: list[str] = []
     for item in items:
