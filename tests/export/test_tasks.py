@@ -10,7 +10,6 @@ import yaml
 from PIL import Image
 
 from stand_ins.benchmark_rows import facts, item, part
-from waltz.core.records import to_row
 from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.export import lmms_eval_functions
 from waltz.export.folder import write_dataset
@@ -171,9 +170,7 @@ def test_the_harness_runs_the_tasks_unchanged(dataset, tmp_path):
                 log["arguments"][f"gen_args_{number}"]["arg_1"] for number in range(2)
             ]
             assert texts == [log["doc"]["foil"], log["doc"]["caption"]]
-        rows = map(
-            build_answer_record, map(to_row, read_samples(str(samples), name, "run"))
-        )
+        rows = map(build_answer_record, read_samples(str(samples), name, "run"))
         assert {row.item_id: row.correct for row in rows} == {
             log["doc"]["item_id"]: log["acc"] == 1 for log in logs
         }

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.records import read_records, to_row, write_records
+from waltz.core.records import read_records, write_records
 from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.sources.readers import read_source
 
@@ -76,7 +76,7 @@ def test_a_multiple_choice_has_log_probabilities_of_its_options(read):
         None,
         None,
     )
-    answer = build_answer_record(to_row(row))
+    answer = build_answer_record(row)
     assert (answer.score, answer.correct) == (-1.25, True)
 
 
@@ -88,7 +88,7 @@ def test_likelihoods_of_caption_and_foil_are_a_pairwise_answer(read):
         "pairwise",
         ["B"],
     )
-    answer = build_answer_record(to_row(row))
+    answer = build_answer_record(row)
     assert (answer.prediction, answer.correct, answer.score) == (
         "foil",
         False,
@@ -127,7 +127,7 @@ def test_the_label_of_an_exported_task_is_read_from_its_metrics(
     if label is None:
         assert row.rejected == "neither label nor label_log_probabilities"
     else:
-        assert build_answer_record(to_row(row)).correct is correct
+        assert build_answer_record(row).correct is correct
 
 
 def test_the_first_of_several_filters_counts(read):

@@ -23,7 +23,6 @@ from waltz.consistency.cc_shap.measure import (
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.records import from_row
 from waltz.core.schema import (
     AttributionRecord,
     CcShapRecord,
@@ -36,7 +35,7 @@ from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import get_fidelity
 from waltz.sources.formats.recorded_runs import RATIO
-from waltz.sources.recorded import read_records
+from waltz.sources.recorded import read_recorded_runs
 from waltz.sources.records import RecordedRecord
 
 OUTPUTS = ("answer", "explanation")
@@ -59,24 +58,22 @@ def import_tests(
     Raises:
         UserError: The file has no rows of the model on a data set.
     """
-    for dataset, records in read_records(
-        file, model, list(datasets), profiles, "test", "answer"
+    for dataset, records in read_recorded_runs(
+        file, model, datasets, profiles, "test", "answer"
     ):
-        # correct: whether each answer is right, by item, run and kind. All tests of a setting start
-        # from one answer.
+        # All tests of a setting start from one answer: whether it is right, by item, run and kind.
         correct = {}
-        for row in records.rows:
-            if row["record"] == "answer":
-                key = row["item_id"], row["profile"], row["seed"], row["kind"]
-                correct[key] = build_answer_record(row).correct
+        for record in records.rows:
+            if record.record == "answer":
+                key = (record.item_id, record.profile, record.seed, record.kind)
+                correct[key] = build_answer_record(record).correct
         verdicts = []
-        for row in records.rows:
-            if row["record"] == "test":
-                test = from_row(row, RecordedRecord)
-                setting = SETTING_OF_TEST[str(test.test)]
-                key = (test.item_id, test.profile, test.seed, setting)
-                verdicts.append(build_test_record(test, correct.get(key)))
-        missing = sum(record.verdict is None for record in verdicts)
+        for record in records.rows:
+            if record.record == "test":
+                kind = SETTING_OF_TEST[str(record.test)]
+                key = (record.item_id, record.profile, record.seed, kind)
+                verdicts.append(build_test_record(record, correct.get(key)))
+        missing = sum(verdict.verdict is None for verdict in verdicts)
         yield DatasetResult(
             DatasetFiles(dataset, str(file)),
             {"rows": verdicts},
@@ -98,14 +95,13 @@ def import_attributions(
     between our CC-SHAP and the recorded CC-SHAP; if both are right, it is the rounding of the
     recorded value.
     """
-    for dataset, records in read_records(
-        file, model, list(datasets), profiles, "attribution"
+    for dataset, records in read_recorded_runs(
+        file, model, datasets, profiles, "attribution"
     ):
         # The attributions of an answer and of its explanation are two records, which are joined to
         # a pair.
         pairs: dict[tuple[object, ...], dict[str, RecordedRecord]] = {}
-        for row in records.rows:
-            output = from_row(row, RecordedRecord)
+        for output in records.rows:
             key = (
                 output.item_id,
                 output.profile,

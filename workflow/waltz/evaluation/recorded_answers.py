@@ -16,10 +16,10 @@ from waltz.evaluation.vqa import (
     contains_gold_answer,
     normalize_answer,
 )
-from waltz.fidelity import get_fidelity
-from waltz.sources.recorded import read_records
+from waltz.fidelity import Fidelity, get_fidelity
+from waltz.sources.recorded import read_recorded_runs
+from waltz.sources.records import RecordedRecord
 
-Row = Mapping[str, Any]
 LABELS = ("A", "B")
 """Labels of the settings `pairwise` (first text, second text) and `single` (describes the image,
 does not).
@@ -43,13 +43,15 @@ def import_answers(
     Raises:
         UserError: The file has no rows of the model on a data set.
     """
-    for dataset, records in read_records(
-        file, model, list(datasets), profiles, "answer"
+    for dataset, records in read_recorded_runs(
+        file, model, datasets, profiles, "answer"
     ):
         # The layout has one row for each item, so that only the first of several seeds counts.
-        first = min(records.facts["seeds"], default=0)
+        first_seed = min(records.facts["seeds"], default=0)
         answers = [
-            build_answer_record(row) for row in records.rows if row["seed"] == first
+            build_answer_record(record)
+            for record in records.rows
+            if record.seed == first_seed
         ]
         facts = {**records.facts, **count_outcomes(answers)}
         yield DatasetResult(
@@ -57,36 +59,36 @@ def import_answers(
         )
 
 
-def build_answer_record(recorded: Row) -> EvaluationRecord:
+def build_answer_record(recorded: RecordedRecord) -> EvaluationRecord:
     """Convert one recorded answer to a record of the evaluation layout.
 
     `correct` is computed again from label and gold answer. Score and probability are null if the
     run recorded no log-probabilities; else they are computed as in
     `decoder_rows.build_choice_records`, with log-probabilities as logits.
     """
-    setting = ANSWERING if recorded["setting"] == "open" else recorded["setting"]
+    setting = recorded.setting
+    if setting == "open":
+        setting = ANSWERING
+    suffix = AFTER_COT if recorded.kind == "cot" else ""
     record = EvaluationRecord(
-        item_id=recorded["item_id"],
-        role=recorded["role"] or ANSWER,
-        profile=recorded["profile"],
-        setting=setting + AFTER_COT if recorded["kind"] == "cot" else setting,
-        image=recorded["image"],
-        reasoning=recorded["reasoning"],
+        item_id=recorded.item_id,
+        role=recorded.role or ANSWER,
+        profile=recorded.profile,
+        setting=setting + suffix,
+        image=recorded.image,
+        reasoning=recorded.reasoning,
     )
+    golds = recorded.gold or ()
     if setting == ANSWERING:
-        return replace(
-            record, prediction=recorded["generation"], correct=_is_right(recorded)
-        )
-    # Log-probabilities take the place of logits: they differ from them by a constant, which cancels
-    # in every margin.
-    logits = dict(
-        zip(
-            recorded["labels"] or (),
-            recorded["label_log_probabilities"] or (),
-            strict=True,
-        )
-    )
-    label, golds = recorded["label"], recorded["gold"]
+        answer = str(recorded.generation)
+        is_correct = _is_right(answer, golds, get_fidelity(recorded.profile))
+        return replace(record, prediction=recorded.generation, correct=is_correct)
+    # Log-probabilities replace logits: they differ from them by a constant, which cancels in every
+    # margin.
+    labels = recorded.labels or ()
+    log_probabilities = recorded.label_log_probabilities or ()
+    logits = dict(zip(labels, log_probabilities, strict=True))
+    label = recorded.label
     if setting == PAIRWISE:
         return _judge_pair(record, label, golds[0], logits)
     if setting == SINGLE:
@@ -94,12 +96,12 @@ def build_answer_record(recorded: Row) -> EvaluationRecord:
     record = replace(record, prediction=label, correct=label in golds)
     if not logits:
         return record
-    score, probability = max(logits.values()), max(compute_softmax([*logits.values()]))
-    return replace(record, score=score, probability=probability)
+    probabilities = compute_softmax(list(logits.values()))
+    return replace(record, score=max(logits.values()), probability=max(probabilities))
 
 
 def _judge_pair(
-    record: EvaluationRecord, label: str, gold: str, logits: Mapping[str, float]
+    record: EvaluationRecord, label: str | None, gold: str, logits: Mapping[str, float]
 ) -> EvaluationRecord:
     """Return the record of a choice between caption and foil; the gold label is the label of the
     caption.
@@ -117,7 +119,7 @@ def _judge_pair(
 
 
 def _judge_single(
-    record: EvaluationRecord, label: str, logits: Mapping[str, float]
+    record: EvaluationRecord, label: str | None, logits: Mapping[str, float]
 ) -> EvaluationRecord:
     """Return the record of an answer to the question whether a text describes its image."""
     match_label, mismatch_label = LABELS
@@ -144,11 +146,10 @@ def _add_margin(
     )
 
 
-def _is_right(record: Row) -> bool:
+def _is_right(answer: str, golds: Sequence[str], fidelity: Fidelity) -> bool:
     """Return whether an open answer is right by the rules of its profile."""
-    # Several gold answers are those of annotators (VQA); a single one is the answer of GQA.
-    answer, golds = str(record["generation"]), list(record["gold"])
-    if get_fidelity(record["profile"]).open_answers == "substring":
+    if fidelity.open_answers == "substring":
+        # Several gold answers are those of annotators (VQA); a single one is the answer of GQA.
         annotators = golds if len(golds) > 1 else []
         return contains_gold_answer(answer, golds[0], annotators)
     return normalize_answer(answer) in {normalize_answer(gold) for gold in golds}
