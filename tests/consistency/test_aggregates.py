@@ -3,6 +3,7 @@
 import csv
 import math
 
+import numpy as np
 import pytest
 
 from waltz.consistency.aggregates import compute_correlation, compute_seed_spread
@@ -16,17 +17,9 @@ PUBLISHED = RESOURCES / "published"
 def test_a_point_biserial_correlation_by_hand():
     # means 0.5 (verdict 1) and 0.1 (verdict 0), population deviation of 0.2 0.8 0 0.2 is
     # sqrt(0.09), p = q = 1/2
-    verdicts = {"a": 1, "b": 1, "c": 0, "d": 0, "e": None, "f": 1, "g": 0}
-    scores = {
-        "a": 0.2,
-        "b": 0.8,
-        "c": 0.0,
-        "d": 0.2,
-        "e": 0.9,
-        "f": None,
-        "g": math.nan,
-    }
-    correlation = compute_correlation(verdicts, scores)
+    correlation = compute_correlation(
+        np.array([1, 1, 0, 0]), np.array([0.2, 0.8, 0.0, 0.2])
+    )
     assert correlation.n == 4
     assert correlation.value == pytest.approx((0.5 - 0.1) / math.sqrt(0.09) * 0.5)
 
@@ -35,18 +28,18 @@ def test_a_point_biserial_correlation_by_hand():
     ("verdicts", "scores", "n", "reason"),
     [
         (
-            {"a": 1, "b": 1},
-            {"a": 0.1, "b": 0.2},
+            [1, 1],
+            [0.1, 0.2],
             2,
             "the test is constant: all 2 verdicts are 1",
         ),
-        ({"a": 1, "b": 0}, {"a": 0.1 + 0.2, "b": 0.3}, 2, "CC-SHAP is constant"),
-        ({"a": 1, "b": 0}, {"a": 0.1}, 1, "1 items have both"),
-        ({}, {}, 0, "0 items have both"),
+        ([1, 0], [0.1 + 0.2, 0.3], 2, "CC-SHAP is constant"),
+        ([1], [0.1], 1, "1 items have both"),
+        ([], [], 0, "0 items have both"),
     ],
 )
 def test_an_undefined_correlation_says_why(verdicts, scores, n: int, reason: str):
-    correlation = compute_correlation(verdicts, scores)
+    correlation = compute_correlation(np.array(verdicts), np.array(scores))
     assert (correlation.value, correlation.n) == (None, n)
     assert correlation.reason is not None
     assert reason in correlation.reason

@@ -1,10 +1,11 @@
 """Correlations, means and seed spreads of tests and CC-SHAP (thesis 5.2, C.1, C.2 and C.3)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from waltz.core.intervals import Bounds, Resamples, Resampling, build_measure, resample
@@ -24,46 +25,28 @@ HUNDREDTHS: Bounds = (-100.0, 100.0)
 """Smallest and largest value of a correlation times 100."""
 
 
-def compute_correlation(
-    verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]
-) -> Measure:
+def compute_correlation(verdicts: np.ndarray, scores: np.ndarray) -> Measure:
     """Return the point-biserial correlation of a test's verdicts with CC-SHAP (thesis C.3).
 
-    Only items that have both a verdict and CC-SHAP are used.
-
     Args:
-        verdicts: Verdict of each item: 1, 0 or None.
-        scores: CC-SHAP of each item; None or NaN where it is undefined.
+        verdicts: Verdict of each item that has CC-SHAP too, 1 or 0, int64 of shape (items,).
+        scores: CC-SHAP of these items, float64 of shape (items,).
     Returns:
         Correlation from -1 to 1; n is the number of items. The value is missing (nan in the thesis)
         with fewer than two items, or if all verdicts or all scores are equal.
     """
-    # Items are sorted, so that the sums do not depend on the order of the rows.
-    pairs = []
-    for item_id, verdict in sorted(verdicts.items()):
-        score = scores.get(item_id)
-        if verdict is not None and score is not None and not math.isnan(score):
-            pairs.append((verdict, score))
-    n = len(pairs)
+    n = len(verdicts)
     if n < 2:
-        return Measure(
-            None,
-            n,
-            reason=f"{n} items have both a verdict and CC-SHAP; a correlation needs two",
-        )
-    values = {verdict for verdict, _ in pairs}
-    if len(values) == 1:
-        return Measure(
-            None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}"
-        )
-    if np.ptp([score for _, score in pairs]) <= CONSTANT_RANGE:
-        return Measure(
-            None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items"
-        )
+        reason = f"{n} items have both a verdict and CC-SHAP; a correlation needs two"
+        return Measure(None, n, reason=reason)
+    if np.ptp(verdicts) == 0:
+        reason = f"the test is constant: all {n} verdicts are {verdicts[0]}"
+        return Measure(None, n, reason=reason)
+    if np.ptp(scores) <= CONSTANT_RANGE:
+        reason = f"CC-SHAP is constant: {scores[0]} for all {n} items"
+        return Measure(None, n, reason=reason)
     # The point-biserial correlation is Pearson's correlation with a variable that is 0 or 1.
-    result = scipy.stats.pointbiserialr(
-        [verdict for verdict, _ in pairs], [score for _, score in pairs]
-    )
+    result = scipy.stats.pointbiserialr(verdicts, scores)
     return Measure(float(result.statistic), n)
 
 
@@ -111,15 +94,13 @@ def compute_seed_spread(values: Mapping[int, float | None]) -> SeedSpread:
     # A mean over some of the seeds is not comparable with a mean over all, so that one undefined
     # seed makes the mean undefined.
     if n < len(values) or not n:
-        undefined = Measure(
-            None, n, reason=f"{len(values) - n} of {len(values)} seeds have no value"
-        )
+        reason = f"{len(values) - n} of {len(values)} seeds have no value"
+        undefined = Measure(None, n, reason=reason)
         return SeedSpread(undefined, undefined)
     mean = Measure(float(np.mean(defined_values)), n)
     if n == 1:
-        return SeedSpread(
-            mean, Measure(None, n, reason="one seed; a standard deviation needs two")
-        )
+        reason = "one seed; a standard deviation needs two"
+        return SeedSpread(mean, Measure(None, n, reason=reason))
     return SeedSpread(mean, Measure(float(np.std(defined_values, ddof=1)), n))
 
 
@@ -157,43 +138,59 @@ def compute_mean_over_seeds(
         The mean over seeds with its draws; and all measures, each with the suffix of the metric's
         name: the mean, its standard deviation, the mean of each seed.
     """
-    # Arrays of shape (numbers,) hold the defined numbers of all seeds, sorted by seed and item.
-    defined = [number for number in numbers if number.value is not None]
-    defined.sort(key=_get_sort_key)
-    values = np.array([number.value for number in defined], dtype=np.float64)
+    frame = _build_frame(numbers)
+    # All seeds share the resamples of clusters; a mask keeps the numbers of one seed.
+    defined = frame.dropna(subset="value")
+    values = defined["value"].to_numpy(np.float64)  # (numbers,)
     resamples = _resample_clusters(defined, label, resampling)
     by_seed = {}
-    for seed in sorted({number.seed for number in numbers}):
-        is_of_seed = np.array([number.seed == seed for number in defined], dtype=bool)
+    for seed in frame["seed"].unique().tolist():
+        is_of_seed = (defined["seed"] == seed).to_numpy()
         if resamples is None or not is_of_seed.any():
-            by_seed[seed] = SampledMeasure(
-                _explain_missing_mean(numbers, seed), np.empty(0)
-            )
+            reason = _explain_missing_mean(numbers, seed)
+            by_seed[seed] = SampledMeasure(Measure(None, 0, reason=reason), np.empty(0))
             continue
-        # All seeds share the resamples of clusters; the selection keeps the numbers of this seed.
-        draws = resamples.compute_means(values, is_of_seed)  # (resamples,)
-        seed_values = values[is_of_seed]
-        clusters = _count_clusters(
-            [number for number in defined if number.seed == seed]
+        by_seed[seed] = _build_sampled_measure(
+            float(values[is_of_seed].mean()),
+            int(is_of_seed.sum()),
+            resamples.compute_means(values, is_of_seed),
+            defined.loc[is_of_seed, "cluster"],
+            resampling,
+            bounds,
         )
-        mean = float(np.mean(seed_values))
-        measure = build_measure(
-            mean, len(seed_values), draws, resampling, clusters, bounds
-        )
-        by_seed[seed] = SampledMeasure(measure, draws)
     return _average_over_seeds(by_seed, defined, resampling, bounds)
 
 
-def _explain_missing_mean(numbers: Sequence[ItemNumber], seed: int) -> Measure:
-    """Return a measure without a value for a seed; its reason includes the first reason of the
-    items.
+def _build_frame(numbers: Sequence[ItemNumber]) -> pd.DataFrame:
+    """Return a frame with a row for each number, sorted by seed and item, so that sums do not
+    depend on the order of the numbers.
     """
+    columns = ["item_id", "cluster", "seed", "value"]
+    rows = map(attrgetter(*columns), numbers)
+    return pd.DataFrame(list(rows), columns=columns).sort_values(["seed", "item_id"])
+
+
+def _build_sampled_measure(
+    value: float,
+    n: int,
+    draws: np.ndarray,
+    clusters: pd.Series,
+    resampling: Resampling,
+    bounds: Bounds | None,
+) -> SampledMeasure:
+    """Return a measure over n items with its interval and its draws."""
+    measure = build_measure(value, n, draws, resampling, clusters.nunique(), bounds)
+    return SampledMeasure(measure, draws)
+
+
+def _explain_missing_mean(numbers: Sequence[ItemNumber], seed: int) -> str:
+    """Return why a seed has no mean, with the first reason of its items."""
     seed_numbers = [number for number in numbers if number.seed == seed]
-    reasons = [number.reason for number in seed_numbers if number.reason]
-    first_reason = f": {reasons[0]}" if reasons else ""
-    return Measure(
-        None, 0, reason=f"none of {len(seed_numbers)} items has one{first_reason}"
-    )
+    explanation = f"none of {len(seed_numbers)} items has one"
+    for number in seed_numbers:
+        if number.reason:
+            return f"{explanation}: {number.reason}"
+    return explanation
 
 
 def compute_correlations_over_seeds(
@@ -213,52 +210,33 @@ def compute_correlations_over_seeds(
         Measures with the suffix of the metric's name, as in `compute_mean_over_seeds`.
     """
     # Pair the verdict and CC-SHAP of each item and seed; the bootstrap draws these pairs together.
-    score_by_item = {(number.item_id, number.seed): number.value for number in scores}
-    paired: list[ItemNumber] = []  # tests of the items that have both numbers
-    paired_scores: list[float] = []
-    for test in sorted(tests, key=_get_sort_key):
-        score = score_by_item.get((test.item_id, test.seed))
-        if test.value is not None and score is not None:
-            paired.append(test)
-            paired_scores.append(score)
-    test_values = np.array([test.value for test in paired], dtype=np.float64)
-    score_values = np.array(paired_scores, dtype=np.float64)
+    scores_of_items = _build_frame(scores)[["item_id", "seed", "value"]]
+    paired = _build_frame(tests).merge(
+        scores_of_items, on=["item_id", "seed"], suffixes=("", "_score")
+    )
+    paired = paired.dropna(subset=["value", "value_score"])
+    test_values = paired["value"].to_numpy(np.float64)  # (pairs,): 0 or 100
+    score_values = paired["value_score"].to_numpy(np.float64)  # (pairs,)
     resamples = _resample_clusters(paired, label, resampling)
 
     by_seed = {}
     for seed in sorted({test.seed for test in tests}):
+        is_of_seed = (paired["seed"] == seed).to_numpy()
+        verdicts = (test_values[is_of_seed] > 0).astype(np.int64)
         # The value comes from all items of the seed, the interval from resamples of the same items.
-        correlation = compute_correlation(
-            _get_verdicts(tests, seed), _get_values(scores, seed)
-        )
+        correlation = compute_correlation(verdicts, score_values[is_of_seed])
         if correlation.value is None or resamples is None:
             by_seed[seed] = SampledMeasure(correlation, np.empty(0))
             continue
-        is_of_seed = np.array([test.seed == seed for test in paired], dtype=bool)
-        draws = 100 * _compute_pearson(test_values, score_values, resamples, is_of_seed)
-        clusters = _count_clusters([test for test in paired if test.seed == seed])
-        measure = build_measure(
+        by_seed[seed] = _build_sampled_measure(
             100 * correlation.value,
             correlation.n,
-            draws,
+            100 * _compute_pearson(test_values, score_values, resamples, is_of_seed),
+            paired.loc[is_of_seed, "cluster"],
             resampling,
-            clusters,
             HUNDREDTHS,
         )
-        by_seed[seed] = SampledMeasure(measure, draws)
     return _average_over_seeds(by_seed, paired, resampling, HUNDREDTHS)[1]
-
-
-def _get_values(numbers: Sequence[ItemNumber], seed: int) -> dict[str, float | None]:
-    return {number.item_id: number.value for number in numbers if number.seed == seed}
-
-
-def _get_verdicts(tests: Sequence[ItemNumber], seed: int) -> dict[str, int | None]:
-    """Return the verdict of each item for one seed: 1, 0 or None."""
-    verdicts: dict[str, int | None] = {}
-    for item_id, value in _get_values(tests, seed).items():
-        verdicts[item_id] = None if value is None else int(value > 0)
-    return verdicts
 
 
 def _compute_pearson(
@@ -279,10 +257,8 @@ def _compute_pearson(
     x, y = _standardize(first, selection), _standardize(second, selection)
     # r = (E[xy] - E[x]E[y]) / sqrt((E[x^2] - E[x]^2) (E[y^2] - E[y]^2)), with the means of each
     # resample
-    mean_x, mean_y = (
-        resamples.compute_means(x, selection),
-        resamples.compute_means(y, selection),
-    )
+    mean_x = resamples.compute_means(x, selection)
+    mean_y = resamples.compute_means(y, selection)
     covariance = resamples.compute_means(x * y, selection) - mean_x * mean_y
     variance_x = resamples.compute_means(x * x, selection) - mean_x**2
     variance_y = resamples.compute_means(y * y, selection) - mean_y**2
@@ -302,26 +278,24 @@ def _standardize(values: np.ndarray, selection: np.ndarray) -> np.ndarray:
 
 
 def _resample_clusters(
-    numbers: Sequence[ItemNumber], label: str, resampling: Resampling
+    defined: pd.DataFrame, label: str, resampling: Resampling
 ) -> Resamples | None:
     """Draw resamples of clusters, the same for all seeds, so that the draws of seeds can be
     averaged; None if empty.
     """
-    if not numbers:
+    if defined.empty:
         return None
-    clusters = [number.cluster for number in numbers]
     return resample(
-        clusters, resamples=resampling.resamples, seed=resampling.seed, label=label
+        defined["cluster"].tolist(),
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=label,
     )
-
-
-def _count_clusters(numbers: Sequence[ItemNumber]) -> int:
-    return len({number.cluster for number in numbers})
 
 
 def _average_over_seeds(
     by_seed: Mapping[int, SampledMeasure],
-    defined: Sequence[ItemNumber],
+    defined: pd.DataFrame,
     resampling: Resampling,
     bounds: Bounds | None,
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
@@ -333,23 +307,21 @@ def _average_over_seeds(
         by_seed: The measure of each seed.
         defined: All numbers that have a value.
     """
-    item_count = len({number.item_id for number in defined})
+    n_items = defined["item_id"].nunique()
     spread = compute_seed_spread(
         {seed: sampled.measure.value for seed, sampled in by_seed.items()}
     )
     if spread.mean.value is None:
         reason = _explain_missing_average(by_seed, spread)
-        average = SampledMeasure(Measure(None, item_count, reason=reason), np.empty(0))
+        average = SampledMeasure(Measure(None, n_items, reason=reason), np.empty(0))
         deviation = replace(spread.deviation, reason=reason)
     else:
         # Draw k of each seed has the same clusters, so that the mean over seeds of draw k is a draw
         # of the average.
         draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
-        clusters = _count_clusters(defined)
-        measure = build_measure(
-            spread.mean.value, item_count, draws, resampling, clusters, bounds
+        average = _build_sampled_measure(
+            spread.mean.value, n_items, draws, defined["cluster"], resampling, bounds
         )
-        average = SampledMeasure(measure, draws)
         deviation = spread.deviation
 
     measures = [("", average.measure), (f":{DEVIATION}", deviation)]
@@ -364,15 +336,11 @@ def _explain_missing_average(
     """Return why an average over seeds is undefined: the number of seeds without a value, and the
     first reason.
     """
-    missing = [
-        sampled.measure.reason
-        for sampled in by_seed.values()
-        if sampled.measure.value is None
-    ]
+    first_reason = None
+    for sampled in by_seed.values():
+        if sampled.measure.value is None:
+            first_reason = sampled.measure.reason
+            break
     if len(by_seed) == 1:
-        return missing[0]
-    return f"{spread.mean.reason}: {missing[0]}"
-
-
-def _get_sort_key(number: ItemNumber) -> tuple[int, str]:
-    return number.seed, number.item_id
+        return first_reason
+    return f"{spread.mean.reason}: {first_reason}"
