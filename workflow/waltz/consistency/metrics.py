@@ -135,33 +135,24 @@ def build_metric_records(
         UserError: A data set was prompted in two settings.
     """
     metrics: list[MetricRecord] = []
-    # By model and profile.
+    # Measures that enter averages over data sets, and edited items, by model and profile.
     averaged: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}
-    # By model and profile.
     edited: dict[tuple[str, str], list[Sequence[EditedRecord]]] = {}
-    for (model, dataset), run in runs.items():
-        for profile, profile_run in _split_by_profile(
-            run, f"{model} on {dataset}"
-        ).items():
-            for (metric, setting), numbers in _collect_series(profile_run).items():
-                # Each metric of the run: over seeds, and for each seed.
-                cell = MetricCell(model, dataset, profile, setting)
-                average, measures = compute_mean_over_seeds(
-                    numbers, dataset, resampling, _get_bounds(metric)
-                )
-                metrics += [
-                    cell.build_record(metric + suffix, measure)
-                    for suffix, measure in measures
-                ]
-                # Tests and CC-SHAP enter the averages of thesis C.1.
-                if metric in SETTING_OF_TEST or metric in CC_SHAP_METRICS.values():
-                    averaged.setdefault((model, profile), {})[dataset, metric] = average
-            if profile_run.edited:
-                edited.setdefault((model, profile), []).append(profile_run.edited)
-                edit_cell = MetricCell(model, dataset, profile, POST_HOC)
-                metrics += _build_edit_records(
-                    edit_cell, profile_run.edited, resampling
-                )
+    averaged_metrics = {*SETTING_OF_TEST, *CC_SHAP_METRICS.values()}
+    for (model, dataset, profile), run in _split_by_profile(runs).items():
+        for (metric, setting), numbers in _collect_series(run).items():
+            # Each metric of the run: over seeds, and for each seed.
+            cell = MetricCell(model, dataset, profile, setting)
+            average, measures = compute_mean_over_seeds(
+                numbers, dataset, resampling, _get_bounds(metric)
+            )
+            metrics += cell.build_records(metric, measures)
+            if metric in averaged_metrics:
+                averaged.setdefault((model, profile), {})[dataset, metric] = average
+        if run.edited:
+            edited.setdefault((model, profile), []).append(run.edited)
+            edit_cell = MetricCell(model, dataset, profile, POST_HOC)
+            metrics += _build_edit_records(edit_cell, run.edited, resampling)
 
     # Shifts after edits, pooled over the items of several data sets.
     for (model, profile), records_of_datasets in edited.items():
@@ -201,6 +192,14 @@ class MetricCell:
             measure=measure,
         )
 
+    def build_records(
+        self, metric: str, measures: Sequence[tuple[str, Measure]]
+    ) -> list[MetricRecord]:
+        """Return the records of a metric over seeds and for each seed, by the suffix of its name."""
+        return [
+            self.build_record(metric + suffix, measure) for suffix, measure in measures
+        ]
+
 
 def build_correlation_records(runs: Runs, resampling: Resampling) -> list[MetricRecord]:
     """Build the records of each test's point-biserial correlation (times 100) with CC-SHAP of its
@@ -211,46 +210,43 @@ def build_correlation_records(runs: Runs, resampling: Resampling) -> list[Metric
         (nan in the thesis) if all verdicts or all CC-SHAP values are equal.
     """
     correlations: list[MetricRecord] = []
-    for (model, dataset), run in runs.items():
-        for profile, profile_run in _split_by_profile(
-            run, f"{model} on {dataset}"
-        ).items():
-            series = _collect_series(profile_run)
-            for (metric, setting), tests in series.items():
-                scores = series.get((CC_SHAP_METRICS[setting], setting))
-                if metric not in SETTING_OF_TEST or scores is None:
-                    continue
-                cell = MetricCell(model, dataset, profile, setting)
-                measures = compute_correlations_over_seeds(
-                    tests, scores, dataset, resampling
-                )
-                correlations += [
-                    cell.build_record(metric + suffix, measure)
-                    for suffix, measure in measures
-                ]
+    for (model, dataset, profile), run in _split_by_profile(runs).items():
+        series = _collect_series(run)
+        for (metric, setting), tests in series.items():
+            scores = series.get((CC_SHAP_METRICS[setting], setting))
+            if metric not in SETTING_OF_TEST or scores is None:
+                continue
+            cell = MetricCell(model, dataset, profile, setting)
+            measures = compute_correlations_over_seeds(
+                tests, scores, dataset, resampling
+            )
+            correlations += cell.build_records(metric, measures)
     return correlations
 
 
-def _split_by_profile(
-    run: ConsistencyRows, location: str
-) -> dict[str, ConsistencyRows]:
-    """Split the results of a run by profile, in the order of the rows; refuse a run with two
-    settings.
+def _split_by_profile(runs: Runs) -> dict[tuple[str, str, str], ConsistencyRows]:
+    """Split the results of runs by model, data set and profile, in the order of the rows; refuse a
+    run with two settings.
     """
-    asked: list[ConsistencyRecord | CcShapRecord] = [*run.tests, *run.cc_shap]
-    settings = sorted({record.setting for record in asked})
-    if len(settings) > 1:
-        raise UserError(
-            f"consistency of {location}: items were asked as {' and as '.join(settings)}; delete one and run again"
-        )
-    runs: dict[str, ConsistencyRows] = {}
-    for test in run.tests:
-        runs.setdefault(test.profile, ConsistencyRows()).tests.append(test)
-    for record in run.cc_shap:
-        runs.setdefault(record.profile, ConsistencyRows()).cc_shap.append(record)
-    for shift in run.edited:
-        runs.setdefault(shift.profile, ConsistencyRows()).edited.append(shift)
-    return runs
+    split: dict[tuple[str, str, str], ConsistencyRows] = {}
+    for (model, dataset), run in runs.items():
+        prompted: list[ConsistencyRecord | CcShapRecord] = [*run.tests, *run.cc_shap]
+        settings = sorted({record.setting for record in prompted})
+        if len(settings) > 1:
+            raise UserError(
+                f"consistency of {model} on {dataset}: items were asked as {' and as '.join(settings)}; delete one and"
+                " run again"
+            )
+        by_profile: dict[str, ConsistencyRows] = defaultdict(ConsistencyRows)
+        for test in run.tests:
+            by_profile[test.profile].tests.append(test)
+        for record in run.cc_shap:
+            by_profile[record.profile].cc_shap.append(record)
+        for shift in run.edited:
+            by_profile[shift.profile].edited.append(shift)
+        for profile, rows in by_profile.items():
+            split[model, dataset, profile] = rows
+    return split
 
 
 def _collect_series(run: ConsistencyRows) -> Series:
@@ -279,9 +275,9 @@ def _collect_series(run: ConsistencyRows) -> Series:
         if record.image is None:
             continue
         # In `equations` only the players that both prompts share enter CC-SHAP and T-SHAP.
-        suffix = (
-            SHARED if get_fidelity(record.profile).shared_players == "prefix" else ""
-        )
+        suffix = ""
+        if get_fidelity(record.profile).shared_players == "prefix":
+            suffix = SHARED
         for t_shap_metric, column in T_SHAP_COLUMNS.items():
             value = _to_percent(getattr(record, column))
             series[t_shap_metric + suffix, setting].append(_build_number(record, value))
@@ -314,12 +310,11 @@ def _build_number(
     record: ConsistencyRecord | CcShapRecord | EditedRecord, value: float | None
 ) -> ItemNumber:
     # NaN and infinity count as missing; the reason of the record says why.
-    if value is not None:
-        value = float(value) if math.isfinite(value) else None
+    if value is not None and not math.isfinite(value):
+        value = None
     cluster = record.item_id if record.image is None else record.image
-    return ItemNumber(
-        record.item_id, str(cluster), record.seed, value, record.error or record.reason
-    )
+    reason = record.error or record.reason
+    return ItemNumber(record.item_id, cluster, record.seed, value, reason)
 
 
 def _get_bounds(metric: str) -> Bounds | None:
@@ -391,19 +386,18 @@ def _measure_shifts(
 ) -> dict[str, Measure]:
     """Return the measures of shifts after edits, and the verdict about the thesis's claim."""
     claim = judge_claim(records, label, resampling)
+    n = claim.difference.n
+    if claim.verdict in ("supports", "refutes"):
+        verdict = Measure(float(claim.verdict == "supports"), n)
+    else:
+        undecided = f"undecided: the interval over {n} items allows either, or too few were edited"
+        verdict = Measure(None, n, reason=claim.difference.reason or undecided)
     measures = {
         "answer": claim.answer,
         "explanation": claim.explanation,
         "difference": claim.difference,
+        "claim": verdict,
     }
-    n = claim.difference.n
-    if claim.verdict in ("supports", "refutes"):
-        measures["claim"] = Measure(float(claim.verdict == "supports"), n)
-    else:
-        undecided = f"undecided: the interval over {n} items allows either, or too few were edited"
-        measures["claim"] = Measure(
-            None, n, reason=claim.difference.reason or undecided
-        )
     # Share of the attribution that the inserted word gets.
     for column in ("inserted_answer", "inserted_explanation"):
         measures[column] = claim.difference  # without records it has the reason
@@ -450,22 +444,20 @@ def compute_rescaled_average(
     """
     # An average over some of the cells would not be comparable, so that a missing cell leaves no
     # average.
-    missing = [
-        f"{measure} on {dataset}"
-        for (dataset, measure), cell in cells.items()
-        if cell.value is None
-    ]
-    if missing:
-        return Measure(
-            None, len(cells), reason=f"no value for {', '.join(sorted(missing))}"
-        )
-    if not cells:
-        return Measure(None, 0, reason="there is nothing to average")
+    missing: list[str] = []
     values_of_datasets: dict[str, list[float]] = defaultdict(list)
     for (dataset, measure), cell in cells.items():
-        value = float(cell.value or 0.0)
+        value = cell.value
+        if value is None:
+            missing.append(f"{measure} on {dataset}")
+            continue
         if measure in scores:
             value = _rescale_cc_shap(value)
         values_of_datasets[dataset].append(value)
+    if missing:
+        reason = f"no value for {', '.join(sorted(missing))}"
+        return Measure(None, len(cells), reason=reason)
+    if not cells:
+        return Measure(None, 0, reason="there is nothing to average")
     means = [np.mean(values) for values in values_of_datasets.values()]
     return Measure(float(np.mean(means)), len(cells))
