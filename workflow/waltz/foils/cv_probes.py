@@ -22,9 +22,9 @@ from waltz.core.sampling import rank
 from waltz.core.schema import ProbeCaptionRecord, ProbeRecord, StoredSpan
 from waltz.core.text_diff import are_same_text
 from waltz.foils.candidates import Refusal
-from waltz.foils.english.main_verbs import find_main_verb, find_subjects
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern
+from waltz.foils.english.verbs import find_main_verb, find_subjects
 from waltz.foils.english.wordnet import Verb, read_verbs
 from waltz.foils.swig import (
     AUXILIARIES,

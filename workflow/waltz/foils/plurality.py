@@ -21,13 +21,13 @@ from waltz.foils.candidates import (
 from waltz.foils.english.noun_phrases import (
     SUBJECTS,
     NounPhrase,
+    change_verb_number,
     explain_rejection,
     find_agreeing_verbs,
     find_anaphors,
     find_antecedents,
     find_existential_verb,
     find_noun_phrases,
-    inflect_verb,
     list_numbers,
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
@@ -119,7 +119,9 @@ def _inflect_words(
     forms |= find_agreeing_verbs(head, new)
     for special_verb in (phrase.verb, find_existential_verb(head.doc[phrase.start])):
         if special_verb is not None:
-            forms[special_verb.i] = inflect_verb(special_verb, new) or special_verb.text
+            forms[special_verb.i] = (
+                change_verb_number(special_verb, new) or special_verb.text
+            )
 
     # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").
     for pronoun, pronoun_form in find_anaphors(head, new, antecedents):

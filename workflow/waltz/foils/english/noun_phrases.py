@@ -7,6 +7,8 @@ The functions correct known mistakes of the parser on captions.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from lemminflect import getAllLemmas, getInflection, getLemma
 from spacy.tokens import Doc, Span, Token
@@ -16,32 +18,56 @@ from waltz.foils.english.nouns import (
     QUANTITIES,
     SINGULAR_DETERMINERS,
     Number,
+    has_other_singular,
     singularize,
 )
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 
-DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
-LEFT_OF_NOUN = {
-    "det",
-    "predet",
-    "amod",
-    "compound",
-    "nummod",
-    "nmod",
-    "poss",
-    "quantmod",
-    "advmod",
-}
+DETERMINER = TokenPattern(tags={"CD", "DT", "PDT", "PRP$", "POS"})
+REPLACED_WORDS = (
+    TokenPattern(words=QUANTITIES),
+    # "about" in "about two dogs"
+    TokenPattern(relations={"quantmod"}),
+)
+"""Words that a quantifier replaces whatever their tag."""
+PLURAL_QUANTITY = TokenPattern(words=PLURAL_QUANTITIES)
+INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
+MODIFIER = TokenPattern(
+    relations={
+        "det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod",
+    }
+)  # fmt: skip
 NEGATED = "the caption says that there is none"
 EACH_ONE = "the caption speaks of each one"
 IN_PREPOSITION = "the noun is part of a preposition"
+WITHOUT = TokenPattern(words={"without"})
+REJECTED_DETERMINERS = (
+    (TokenPattern(words={"any", "no"}), NEGATED),
+    (TokenPattern(words={"each", "every"}), EACH_ONE),
+)
+"""Determiners that no quantifier can replace, each with the reason."""
 PLACE_PREPOSITION = re.compile("(in|on) (back|front|side|top) of")
 PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "nearby"}
 """Adverbs that the parser tags as nouns."""
+COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
+PROPER_NOUN = TokenPattern(tags={"NNP", "NNPS"})
+HEAD = TokenPattern(parts_of_speech={"NOUN", "PROPN"}, excluded_words=PLACE_ADVERBS)
+NOUN_MODIFIER = TokenPattern(relations={"nmod"})
+# "dog" in "a dog outdoors", which the parser takes for a compound.
+NOUN_BEFORE_ADVERB = TokenPattern(relations={"compound", "nmod"})
+QUOTATION_MARK = TokenPattern(words={'"'})
+AND = TokenPattern(words={"and"})
 HYPHENS = {"-", "/", "–"}
 
 SUBJECTS = {"nsubj", "nsubjpass"}
 VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
+FULL_VERB = TokenPattern(parts_of_speech={"VERB"})
+SUBJECT_PATTERNS = (
+    TokenPattern(relations=SUBJECTS),
+    # The parser takes some subjects for a part of a compound with the verb.
+    TokenPattern(relations={"compound"}, head=FULL_VERB),
+)
+THERE = TokenPattern(words={"there"})
 # "is" in "a dog is running", "has" and "been" in "has been seen".
 AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
 CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
@@ -50,14 +76,29 @@ RELATIVE_SUBJECT = TokenPattern(words={"who", "that", "which"}, relations=SUBJEC
 CONJUNCTION = TokenPattern(words={"and"}, parts_of_speech={"CCONJ"})
 CONJUNCT = TokenPattern(relations={"conj"})
 
-LISTED_NOUN = TokenPattern(
-    parts_of_speech={"NOUN"}, tags={"NN", "NNS"}, relations={"conj", "appos"}
+FREE_NOUNS = (
+    # A noun of a list or an apposition: "a cat" in "dogs, a cat".
+    TokenPattern(
+        parts_of_speech={"NOUN"},
+        tags={"NN", "NNS"},
+        relations={"conj", "appos"},
+        excluded_words=PLACE_ADVERBS,
+    ),
+    # A subject that the parser takes for a part of a compound: "dogs" in "dogs swim".
+    TokenPattern(
+        parts_of_speech={"NOUN"},
+        tags={"NNS"},
+        relations={"compound"},
+        head=FULL_VERB,
+    ),
 )
-"""Noun of a list or an apposition ("a cat" in "dogs, a cat")."""
-COMPOUND_SUBJECT = TokenPattern(
-    parts_of_speech={"NOUN"}, tags={"NNS"}, relations={"compound"}
-)
-"""Subject that the parser takes for a part of a compound ("dogs" in "dogs swim")."""
+"""Nouns that are the head of a phrase although the parser has no chunk for them."""
+SINGULAR_SUBJECT = TokenPattern(tags={"NN"}, relations={"compound"})
+SINGULAR_PREDICATE = TokenPattern(tags={"NNS"}, relations={"ROOT", "ccomp", "advcl"})
+"""Verb in -s that the parser takes for a plural noun ("grins" in "a girl grins")."""
+PLURAL_SUBJECT = TokenPattern(tags={"NNS"}, relations={"compound"})
+PLURAL_PREDICATE = TokenPattern(tags={"NN"}, relations={"ROOT"})
+"""Verb that the parser takes for a singular noun ("grin" in "two girls grin")."""
 # "bathtub" in "a bathtub, window and a sink"; the parser takes some such nouns for adjectives.
 NOUN_BEFORE_BREAK = TokenPattern(parts_of_speech={"NOUN", "PROPN", "ADJ"})
 
@@ -96,6 +137,7 @@ PEOPLE = MALE | FEMALE | {
     "toddler", "umpire", "worker",
 }  # fmt: skip
 """Nouns to which "it" does not refer."""
+REFLEXIVE = re.compile(r"\w+(self|selves)")
 PLURAL_FORMS = {
     "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
     "itself": "themselves", "his": "their", "her": "their", "its": "their",
@@ -121,13 +163,19 @@ EXCLUDED_NOUNS = {
     **dict.fromkeys(("he", "him", "his", "himself"), FEMALE),
 }
 """Nouns to which a pronoun does not refer because of its gender; plurals show no gender."""
-DETERMINERS_OF_NUMBER: dict[Number, set[str]] = {
-    "pl": PLURAL_QUANTITIES,
-    "sg": SINGULAR_DETERMINERS,
+DETERMINERS_OF_NUMBER: dict[Number, TokenPattern] = {
+    "pl": PLURAL_QUANTITY,
+    "sg": TokenPattern(words=SINGULAR_DETERMINERS),
 }
 """Words that show the number of the noun after them."""
-ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
+ALIKE = TokenPattern(
+    words={"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
+)
 """Countable nouns with one form for singular and plural."""
+PLURAL_TAGS = {"NNS", "NNPS", "JJ"}
+"""Tags of plural nouns; the parser takes some of them for adjectives."""
+SENTENCE_PLURAL_TAGS = {*PLURAL_TAGS, "NNP"}
+"""Tags of plural nouns at the start of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -147,20 +195,26 @@ class NounPhrase:
     stem: int
     verb: Token | None = None
 
+    @property
+    def determiners(self) -> Span:
+        """Return the words that a quantifier replaces."""
+        return self.head.doc[self.start : self.stem]
+
+    @property
+    def words(self) -> Span:
+        """Return the words from the first word after the determiners to the head."""
+        return self.head.doc[self.stem : self.head.i + 1]
+
 
 def find_noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
     """Yield the noun phrases of a parse whose heads are nouns, not pronouns, in the order of their
     heads.
     """
-    phrases: list[NounPhrase] = []
-    inside_chunks: set[int] = set()
-    # Phrases from the chunks of the parser, then nouns that it left outside its chunks.
-    for chunk in doc.noun_chunks:
-        inside_chunks.update(range(chunk.start, chunk.end))
-        phrases += _split_chunk(chunk)
-    for token in doc:
-        if token.i not in inside_chunks and _is_free_noun(token):
-            phrases.append(_build_outside_chunks(token))
+    chunks = list(doc.noun_chunks)
+    phrases = list(chain.from_iterable(map(_split_chunk, chunks)))
+    # Nouns that the parser left outside its chunks are phrases, too.
+    free_nouns = {token for token in doc if matches_one_of(token, FREE_NOUNS)}
+    phrases += map(_build_outside_chunks, free_nouns.difference(*chunks))
     yield from sorted(filter(_is_usable, phrases), key=lambda phrase: phrase.head.i)
 
 
@@ -170,31 +224,22 @@ def _is_usable(phrase: NounPhrase) -> bool:
     Names, parts of hyphened words and phrases with only one quotation mark of a pair are not
     usable.
     """
-    head = phrase.head
-    if not head.is_alpha:
+    if not phrase.head.is_alpha or _is_name(phrase):
         return False
-    if _is_name(phrase) or _has_hyphen(phrase):
-        return False
-    n_quotation_marks = [word.text for word in _get_words(phrase)].count('"')
-    return n_quotation_marks % 2 == 0
-
-
-def _get_words(phrase: NounPhrase) -> Span:
-    """Return the words of a phrase from the first word after its determiners to its head."""
-    return phrase.head.doc[phrase.stem : phrase.head.i + 1]
+    quotation_marks = QUOTATION_MARK.select(phrase.words)
+    has_both_marks = len(quotation_marks) % 2 == 0
+    return has_both_marks and not _has_hyphen(phrase)
 
 
 def _is_name(phrase: NounPhrase) -> bool:
     """Return True for a phrase without determiners that is a proper name."""
-    if phrase.start != phrase.stem:
+    if phrase.determiners:
         return False
-    head = phrase.head
-    # At the start of a text a capital says nothing.
-    has_telling_capital = phrase.start > 0 and head.is_title
-    if has_telling_capital and head.tag_ in {"NNP", "NNPS"}:
+    # At the start of a text a capital says nothing about one word.
+    if len(phrase.words) > 1 and all(word.tag_ == "NNP" for word in phrase.words):
         return True
-    words = _get_words(phrase)
-    return len(words) > 1 and {word.tag_ for word in words} == {"NNP"}
+    has_telling_capital = phrase.start > 0 and phrase.head.is_title
+    return has_telling_capital and PROPER_NOUN.matches(phrase.head)
 
 
 def _has_hyphen(phrase: NounPhrase) -> bool:
@@ -211,13 +256,12 @@ def explain_rejection(phrase: NounPhrase) -> str | None:
     """Return the reason why a caption with a quantifier in place of the determiners is not true;
     None where it is.
     """
-    doc = phrase.head.doc
-    determiners = {word.lower_ for word in doc[phrase.start : phrase.stem]}
-    follows_without = phrase.start > 0 and doc[phrase.start - 1].lower_ == "without"
-    if follows_without or determiners & {"any", "no"}:
+    first_word = phrase.head.doc[phrase.start]
+    if WITHOUT.matches_before(first_word):
         return NEGATED
-    if determiners & {"each", "every"}:
-        return EACH_ONE
+    for pattern, reason in REJECTED_DETERMINERS:
+        if pattern.matches_any(phrase.determiners):
+            return reason
     if _is_in_preposition(phrase):
         return IN_PREPOSITION
     return None
@@ -235,14 +279,10 @@ def _is_in_preposition(phrase: NounPhrase) -> bool:
 def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
     """Yield the noun phrases of a chunk of the parser, which may join several phrases."""
     head = _find_head(chunk)
-    if head.pos_ not in {"NOUN", "PROPN"} or head.lower_ in PLACE_ADVERBS:
+    if not HEAD.matches(head):
         return
-
-    before = chunk.doc[max(head.i - 1, 0)]
-    if _is_verb_after_subject(head, before, chunk):
-        yield NounPhrase(
-            before, chunk.start, _find_stem(chunk.start, before), verb=head
-        )
+    if _is_verb_after_subject(head, chunk):
+        yield _build_phrase(head.nbor(-1), chunk.start, verb=head)
         return
 
     # "a bathtub, window and a sink" is one chunk of three phrases.
@@ -250,9 +290,9 @@ def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
     for token in filter(_is_break, chunk[1:-1]):
         noun = token.nbor(-1)
         if NOUN_BEFORE_BREAK.matches(noun):
-            yield NounPhrase(noun, start, _find_stem(start, noun))
+            yield _build_phrase(noun, start)
         start = token.i + 1
-    yield NounPhrase(head, start, _find_stem(start, head))
+    yield _build_phrase(head, start)
 
 
 def _find_head(chunk: Span) -> Token:
@@ -260,10 +300,10 @@ def _find_head(chunk: Span) -> Token:
     compound ("a dog outdoors").
     """
     root = chunk.root
-    if root.lower_ not in PLACE_ADVERBS or root.i == chunk.start:
-        return root
-    before = root.nbor(-1)
-    return before if before.dep_ in {"compound", "nmod"} else root
+    is_adverb = root.lower_ in PLACE_ADVERBS and root.i > chunk.start
+    if is_adverb and NOUN_BEFORE_ADVERB.matches_before(root):
+        return root.nbor(-1)
+    return root
 
 
 def _is_break(token: Token) -> bool:
@@ -272,41 +312,26 @@ def _is_break(token: Token) -> bool:
     """
     before = token.nbor(-1)
     if token.text == ",":
-        return bool(before.dep_ == "nmod")
-    if token.lower_ != "and" or token.nbor(1).tag_ not in DETERMINER_TAGS:
-        return False
-    return bool(before.pos_ == "NOUN" or singularize(before.lower_) != before.lower_)
+        return NOUN_MODIFIER.matches(before)
+    joins_phrases = AND.matches(token) and DETERMINER.matches(token.nbor(1))
+    is_noun = COMMON_NOUN.matches(before) or has_other_singular(before.lower_)
+    return joins_phrases and is_noun
 
 
-def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
+def _is_verb_after_subject(head: Token, chunk: Span) -> bool:
     """Return True where the head of a chunk is a verb that the parser took for a noun ("a girl
     grins").
     """
-    if before.dep_ != "compound" or "VERB" not in getAllLemmas(head.lower_):
+    if "VERB" not in getAllLemmas(head.lower_):
         return False
-    first = chunk[0].lower_
-    second = chunk[1].lower_
-    if first in {"a", "an"} and second not in PLURAL_QUANTITIES:
-        # A singular subject: its verb ends in -s and looks like a plural noun.
-        noun_tags = ("NN", "NNS")
-        is_clause = head.lower_.endswith("s") and head.dep_ in {
-            "ROOT",
-            "ccomp",
-            "advcl",
-        }
-    else:
-        # A plural subject: its verb has no ending and looks like a singular noun.
-        noun_tags = ("NNS", "NN")
-        is_plural = bool({first, second} & PLURAL_QUANTITIES)
-        is_clause = is_plural and head.dep_ == "ROOT"
-    return is_clause and (before.tag_, head.tag_) == noun_tags
-
-
-def _is_free_noun(token: Token) -> bool:
-    """Return True for a noun that is the head of a phrase although the parser has no chunk for it."""
-    if COMPOUND_SUBJECT.matches(token):
-        return bool(token.head.pos_ == "VERB")
-    return LISTED_NOUN.matches(token) and token.lower_ not in PLACE_ADVERBS
+    if PLURAL_QUANTITY.matches_any(chunk[:2]):
+        # "two girls grin", "a few girls grin": the verb looks like a singular noun.
+        return PLURAL_SUBJECT.matches_before(head) and PLURAL_PREDICATE.matches(head)
+    # "a girl grins": the verb in -s looks like a plural noun.
+    has_article = INDEFINITE_ARTICLE.matches(chunk[0])
+    has_singular_subject = has_article and SINGULAR_SUBJECT.matches_before(head)
+    looks_plural = SINGULAR_PREDICATE.matches(head) and head.lower_.endswith("s")
+    return has_singular_subject and looks_plural
 
 
 def _build_outside_chunks(head: Token) -> NounPhrase:
@@ -314,19 +339,17 @@ def _build_outside_chunks(head: Token) -> NounPhrase:
     modify it.
     """
     start = head.i
-    # Go left while the word modifies the head directly.
-    while (
-        start > 0
-        and head.doc[start - 1].head == head
-        and head.doc[start - 1].dep_ in LEFT_OF_NOUN
-    ):
-        start -= 1
-    return NounPhrase(head, start, _find_stem(start, head))
+    # Go left while the word directly before modifies the head.
+    for modifier in reversed(MODIFIER.select(head.lefts)):
+        if modifier.i != start - 1:
+            break
+        start = modifier.i
+    return _build_phrase(head, start)
 
 
-def _find_stem(start: int, head: Token) -> int:
-    """Return the index of the first token after the determiners, numerals and possessives of a
-    phrase.
+def _build_phrase(head: Token, start: int, verb: Token | None = None) -> NounPhrase:
+    """Return the phrase from a first token to a head; it is divided after its determiners, numerals
+    and possessives.
     """
     stem = start
     for token in head.doc[start : head.i]:
@@ -336,38 +359,35 @@ def _find_stem(start: int, head: Token) -> int:
         # not.
         elif head.head == token or token.dep_ != "poss":
             break
-    return stem
+    return NounPhrase(head, start, stem, verb)
 
 
 def _is_determiner(token: Token, start: int) -> bool:
     """Return True for a word that a quantifier replaces: "the", "two", "his", "about" in "about two
     dogs".
     """
-    if token.lower_ in QUANTITIES or token.dep_ == "quantmod":
+    if matches_one_of(token, REPLACED_WORDS):
         return True
     is_name = token.is_title and token.i > start  # "the One Direction poster"
-    return token.tag_ in DETERMINER_TAGS and not is_name
+    return DETERMINER.matches(token) and not is_name
 
 
 def list_numbers(noun: Token) -> tuple[Number, ...]:
     """Return the number of a noun by its tag and form; both numbers where they leave it open
     ("sheep").
     """
-    word = noun.lower_
-    # One form for both numbers: only a determiner or numeral can decide.
-    if word in ALIKE:
-        words_before = {child.lower_ for child in noun.lefts}
-        for number, determiners in DETERMINERS_OF_NUMBER.items():
-            if words_before & determiners:
+    if ALIKE.matches(noun):
+        # One form for both numbers: only a determiner or numeral can decide.
+        for number, determiner in DETERMINERS_OF_NUMBER.items():
+            if determiner.matches_any(noun.lefts):
                 return (number,)
         return ("sg", "pl")
 
-    # The parser tags some plurals as adjectives, and plurals with the capital of a sentence as
-    # names.
-    is_capitalized = noun.tag_ == "NNP" and noun.is_sent_start
-    is_tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or is_capitalized
-    can_be_plural = word.endswith("s") or singularize(word) != word
-    if is_tagged_plural and can_be_plural:
+    word = noun.lower_
+    can_be_plural = word.endswith("s") or has_other_singular(word)
+    # A plural with the capital of a sentence is tagged as a name.
+    tags = SENTENCE_PLURAL_TAGS if noun.is_sent_start else PLURAL_TAGS
+    if noun.tag_ in tags and can_be_plural:
         return ("pl",)
     return ("sg",)
 
@@ -381,7 +401,7 @@ def find_agreeing_verbs(subject: Token, number: Number) -> dict[int, str]:
     """
     forms: dict[int, str] = {}
     for verb in _find_finite_verbs(subject):
-        form = inflect_verb(verb, number)
+        form = change_verb_number(verb, number)
         if form is not None:
             forms[verb.i] = form
     return forms
@@ -394,15 +414,12 @@ def find_existential_verb(first: Token) -> Token | None:
     Args:
         first: First word of the noun phrase.
     """
-    if first.i < 2:
-        return None
-    verb = first.nbor(-1)
-    if first.nbor(-2).lower_ == "there" and verb.pos_ in {"VERB", "AUX"}:
-        return verb
+    if VERB.matches_before(first) and THERE.matches_before(first.nbor(-1)):
+        return first.nbor(-1)
     return None
 
 
-def inflect_verb(verb: Token, number: Number) -> str | None:
+def change_verb_number(verb: Token, number: Number) -> str | None:
     """Return the form of a verb in a number; None where the verb needs no other form."""
     word = verb.lower_
     if word in TO_PLURAL | TO_SINGULAR:
@@ -411,9 +428,12 @@ def inflect_verb(verb: Token, number: Number) -> str | None:
         has_other_number = SINGULAR_VERB.matches(verb) and word.endswith("s")
     else:
         has_other_number = matches_one_of(verb, PLURAL_VERBS) or _is_mistaken_past(verb)
-    if not has_other_number:
+    lemmas = getLemma(word, "VERB")
+    if not has_other_number or not lemmas:
         return None
-    return _inflect(word, PRESENT_TAGS[number])
+    forms = getInflection(lemmas[0], PRESENT_TAGS[number])
+    form = next(iter(forms), word)
+    return None if form == word else str(form)
 
 
 def _is_mistaken_past(verb: Token) -> bool:
@@ -426,26 +446,12 @@ def _is_mistaken_past(verb: Token) -> bool:
     return verb.tag_ == "VBD" and is_base_form and not is_past_form
 
 
-def _inflect(word: str, tag: str) -> str | None:
-    """Return the form of a verb with a Penn tag; None where there is no such form or it equals the
-    word.
-    """
-    lemmas = getLemma(word, "VERB")
-    if not lemmas:
-        return None
-    forms = getInflection(lemmas[0], tag)
-    if not forms or forms[0] == word:
-        return None
-    return str(forms[0])
-
-
 def _find_finite_verbs(subject: Token) -> Iterator[Token]:
     """Yield the finite verbs whose subject is a noun or pronoun, in its clause and in its relative
     clauses.
     """
     clause = subject.head
-    is_compound_of_verb = subject.dep_ == "compound" and clause.pos_ == "VERB"
-    is_subject = subject.dep_ in SUBJECTS or is_compound_of_verb
+    is_subject = matches_one_of(subject, SUBJECT_PATTERNS)
     # A coordinated subject stays a plural when one of its nouns changes number.
     if is_subject and not _is_coordinated(subject, _get_finite(clause)):
         yield from _add_conjuncts(clause)
@@ -489,18 +495,16 @@ def _is_followed_by_and(subject: Token, verb: Token) -> bool:
     and a bird sit".
     """
     between = subject.doc[subject.i + 1 : verb.i]
-    parts_of_speech = {token.pos_ for token in between}
-    if "VERB" in parts_of_speech or not CONJUNCTION.matches_any(between):
+    if FULL_VERB.matches_any(between) or not CONJUNCTION.matches_any(between):
         return False
     return between[0].text in {",", "and"} and between[-1].text != ","
 
 
 def _is_preceded_by_and(subject: Token) -> bool:
     """Return True for the last noun of a list at the beginning of the sentence, before any verb."""
-    first = subject.left_edge.i
-    if first < 2 or subject.doc[first - 1].lower_ != "and":
-        return False
-    return not VERB.matches_any(subject.doc[:first])
+    words_before = subject.doc[: subject.left_edge.i]
+    is_listed = len(words_before) > 1 and AND.matches(words_before[-1])
+    return is_listed and not VERB.matches_any(words_before)
 
 
 def _is_clause_of_noun(clause: Token) -> bool:
@@ -517,10 +521,10 @@ def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
     """
     antecedents = {}
     for pronoun in PRONOUN.select(doc):
-        for noun in nouns:
-            if noun.i < pronoun.i and _can_refer(pronoun, noun):
-                antecedents[pronoun] = noun
-                break
+        possible_nouns = filter(partial(_can_refer, pronoun), nouns)
+        noun = next(possible_nouns, None)
+        if noun is not None:
+            antecedents[pronoun] = noun
     return antecedents
 
 
@@ -561,28 +565,27 @@ def _singularize(pronoun: Token, noun: Token) -> str:
 
 
 def _can_refer(pronoun: Token, noun: Token) -> bool:
-    """Return True where number, position in the clause and gender allow that a pronoun refers to a
-    noun.
+    """Return True where order, number, gender and position in the clause allow that a pronoun
+    refers to a noun.
     """
     word = pronoun.lower_
     number = "pl" if word in SINGULAR_FORMS else "sg"
-    if number not in list_numbers(noun):
+    if noun.i > pronoun.i or number not in list_numbers(noun):
         return False
     if noun.lower_ in EXCLUDED_NOUNS.get(word, ()):
         return False
-    # The position in the clause restricts only personal pronouns that are not reflexive.
-    is_reflexive = word.endswith(("self", "selves"))
-    is_free = pronoun.tag_ != "PRP" or is_reflexive
-    return is_free or not _is_excluded_by_clause(pronoun, noun)
+    return not _is_excluded_by_clause(pronoun, noun)
 
 
 def _is_excluded_by_clause(pronoun: Token, noun: Token) -> bool:
     """Return True where only a reflexive pronoun could refer to the noun, or a modifier of the noun
     has the pronoun.
     """
+    # Possessive and reflexive pronouns may refer to any noun of their clause.
+    is_restricted = pronoun.tag_ == "PRP" and not REFLEXIVE.fullmatch(pronoun.lower_)
+    if not is_restricted:
+        return False
     if pronoun.dep_ == "dobj":
         return noun.dep_ in SUBJECTS and pronoun.head == noun.head  # "a man washes him"
-    if pronoun.dep_ == "pobj":
-        # "a man with him".
-        return bool(noun.is_ancestor(pronoun) and pronoun.head.head == noun)
-    return False
+    # "a man with him"
+    return pronoun.dep_ == "pobj" and pronoun.head.head == noun

@@ -161,6 +161,11 @@ def singularize(noun: str) -> str:
     return _copy_case(noun, str(singular or lowered).lower())
 
 
+def has_other_singular(noun: str) -> bool:
+    """Return True for a noun in the plural whose singular is another word."""
+    return singularize(noun) != noun
+
+
 def _copy_case(noun: str, form: str) -> str:
     """Return a form of a noun in which the letters that both share at the beginning have the
     capitals of the noun.

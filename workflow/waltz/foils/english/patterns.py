@@ -15,15 +15,23 @@ class TokenPattern:
         parts_of_speech: Universal parts of speech, such as "NOUN".
         tags: Penn tags, such as "NNS".
         relations: Dependency relations of the token to its head, such as "nsubj".
+        head: Conditions on the head of the token.
+        excluded_words: Lower-cased words that the pattern does not match.
     """
 
     words: Collection[str] | None = None
     parts_of_speech: Collection[str] | None = None
     tags: Collection[str] | None = None
     relations: Collection[str] | None = None
+    head: "TokenPattern | None" = None
+    excluded_words: Collection[str] = ()
 
     def matches(self, token: Token) -> bool:
         """Return True for a token that meets all conditions."""
+        if token.lower_ in self.excluded_words:
+            return False
+        if self.head is not None and not self.head.matches(token.head):
+            return False
         conditions = (
             (self.words, token.lower_),
             (self.parts_of_speech, token.pos_),
@@ -35,6 +43,10 @@ class TokenPattern:
     def matches_any(self, tokens: Iterable[Token]) -> bool:
         """Return True where at least one token meets all conditions."""
         return any(map(self.matches, tokens))
+
+    def matches_before(self, token: Token) -> bool:
+        """Return True where the word directly before a token meets all conditions."""
+        return self.matches_any(token.doc[max(token.i - 1, 0) : token.i])
 
     def select(self, tokens: Iterable[Token]) -> list[Token]:
         """Return the tokens that meet all conditions, in their order."""

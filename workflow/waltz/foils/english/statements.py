@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import dropwhile, groupby, takewhile
 from operator import itemgetter
 
-from lemminflect import getInflection
 from spacy.tokens import Doc, Token
 
 from waltz.foils.candidates import Outcome, Refusal, SourceOutcomes, attach_row
@@ -23,6 +22,7 @@ from waltz.foils.english.nouns import (
 )
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.foils.english.verbs import inflect_verb
 from waltz.sources.records import QuestionRecord
 
 IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
@@ -222,12 +222,6 @@ def get_verb_forms(verb: str, tag: str, lemma: str) -> Forms:
     if tag not in ("VBP", "VBZ"):
         return Forms(verb, verb)
     return Forms(inflect_verb(lemma, "VBZ"), inflect_verb(lemma, "VBP"))
-
-
-def inflect_verb(verb: str, tag: str) -> str:
-    """Return the form of a verb with a Penn tag; a word that is not a verb stays unchanged."""
-    forms = getInflection(verb, tag)
-    return str(forms[0]) if forms else verb
 
 
 def build_from_questions(

@@ -1,8 +1,10 @@
-"""The main verb of an English caption, also where the parser takes the verb for a noun."""
+"""Verbs of English: their forms, and the main verb of a caption, also where the parser takes it for
+a noun.
+"""
 
 from itertools import chain, takewhile
 
-from lemminflect import getAllLemmas
+from lemminflect import getAllLemmas, getInflection
 from spacy.tokens import Doc, Token
 
 from waltz.foils.english.patterns import TokenPattern
@@ -20,6 +22,12 @@ QUANTITY = TokenPattern(
     }
 )  # fmt: skip
 """Words after `a` that a plural noun can follow ("a few dogs")."""
+
+
+def inflect_verb(verb: str, tag: str) -> str:
+    """Return the form of a verb with a Penn tag; a word that is not a verb stays unchanged."""
+    forms = getInflection(verb, tag)
+    return str(forms[0]) if forms else verb
 
 
 def find_main_verb(doc: Doc) -> Token | None:
@@ -57,12 +65,10 @@ def _is_predicate(root: Token) -> bool:
 
 def _is_mistaken_noun(token: Token) -> bool:
     """Return True where the parser takes a word for a noun although it must be a verb."""
-    if token.i == 0:
-        return False
     if _is_singular_with_verb(token):
         return True
     # A singular noun cannot follow a plural one: in "men surf" the second word is a verb.
-    if token.tag_ != "NN" or not PLURAL_NOUN.matches(token.nbor(-1)):
+    if token.tag_ != "NN" or not PLURAL_NOUN.matches_before(token):
         return False
     return token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from waltz.foils.english.main_verbs import find_main_verb
 from waltz.foils.english.parsing import parse
+from waltz.foils.english.verbs import find_main_verb
 
 
 def find_verb(caption: str) -> str | None:
