@@ -43,13 +43,13 @@ from waltz.foils.cv_probes import (
     select_images,
     select_verbs,
 )
-from waltz.foils.english.wordnet import read_verbs
+from waltz.foils.english.wordnet import read_swig_verbs
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers import annotations
 from waltz.scenes.writers.files import find_scene
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
-SWIG = read_verbs()
+SWIG = read_swig_verbs()
 
 
 def build_contextual(image, number, caption, rejected=None):

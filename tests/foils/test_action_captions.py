@@ -11,7 +11,7 @@ from waltz.core.text_diff import slice_span
 from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import build_replacements, list_replacement_verbs
 from waltz.foils.candidates import Proposal, Refusal
-from waltz.foils.english.wordnet import read_verbs
+from waltz.foils.english.wordnet import read_swig_verbs
 from waltz.foils.swig import (
     ActionCaption,
     RolePosition,
@@ -23,7 +23,7 @@ from waltz.foils.swig import (
 )
 from waltz.sources.records import Filler, FrameRecord
 
-VERBS = read_verbs()
+VERBS = read_swig_verbs()
 
 
 ALONE = "no role but agent and place is filled"

@@ -37,14 +37,14 @@ from waltz.foils.cv_probes import (
     simplify_caption,
 )
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.wordnet import read_verbs
+from waltz.foils.english.wordnet import read_swig_verbs
 from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes, remove_action
 from waltz.scenes.writers import annotations as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
 from waltz.sources.records import Filler, FrameRecord
 
-SWIG = read_verbs()
+SWIG = read_swig_verbs()
 SEED = 2026
 BAPTIZING = "an AGENT baptizes a BAPTIZED in a LIQUID with a TOOL at a PLACE"
 

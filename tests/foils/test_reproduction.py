@@ -12,7 +12,7 @@ from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import list_replacement_verbs
 from waltz.foils.candidates import Refusal, replace_span
 from waltz.foils.english.parsing import normalize_caption
-from waltz.foils.english.wordnet import read_verbs
+from waltz.foils.english.wordnet import read_swig_verbs
 from waltz.foils.released_items import (
     ReleasedItem,
     explain_plurality,
@@ -269,7 +269,7 @@ def test_a_caption_in_capitals_is_read_as_a_sentence():
     assert normalize_caption("") == ""
 
 
-VERBS = read_verbs()
+VERBS = read_swig_verbs()
 SEED = 2026
 
 

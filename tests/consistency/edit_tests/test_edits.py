@@ -1,7 +1,6 @@
 """Tests that edit the input: every way to a verdict, in both profiles; the words that are inserted."""
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from waltz.consistency.edit_tests.edits import (
     COUNTS,
     contains_word,
     draw_edits,
-    extract_counts,
     find_mention,
     insert_word,
     list_modifiers,
@@ -35,7 +33,6 @@ from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, get_fidelity
-from waltz.foils.english.wordnet import WORDNET_FOLDER
 
 BIRDS_TEXT = "Birds sang loudly, and a red fish ate."
 BIRDS_QUESTION = closed("i7", BIRDS_TEXT)
@@ -286,56 +283,32 @@ def test_the_draw_is_bounded_repeats_by_its_seed_and_differs_by_it():
     assert draw_edits("Not of it.", 8, 8, seed=1, fidelity=fidelity.PUBLISHED) == []
 
 
-HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
-
-
 @pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    dictionary, out = tmp_path / "dict", tmp_path / "out"
-    dictionary.mkdir()
-    out.mkdir()
-    (dictionary / "data.adj").write_text(
-        HEAD
-        + "00000001 00 a 02 red 0 Roman 0 000 | a red rose\n00000002 00 s 03 red(p) 1 far_off(ip) 0 red(x) 0 000 |\n"
-    )
-    (dictionary / "data.adv").write_text(
-        HEAD + "00000003 02 r 01 well 0 000 | in a good way\n"
-    )
-    (out / "adjectives.txt").write_text("red\nroman\n")
-    (out / "adverbs.txt").write_text("well\n")
-    return dictionary, out
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "adjectives.txt").write_text("red\nroman\n")
+    (tmp_path / "adverbs.txt").write_text("well\n")
+    return tmp_path
 
 
-def test_words_of_a_dictionary_worked_by_hand(folders: tuple[Path, Path]):
-    dictionary, out = folders
-    (out / COUNTS).write_text(extract_counts(dictionary, out))
-    assert (
-        (out / COUNTS).read_text()
-        == "a\tRoman\t1\na\tfar_off\t1\na\tred\t2\na\tred(x)\t1\na\troman\t0\n"
+def test_modifiers_have_as_many_entries_as_senses(folder: Path):
+    (folder / COUNTS).write_text(
+        "a\tRoman\t1\na\tfar_off\t1\na\tred\t2\na\tred(x)\t1\na\troman\t0\n"
     )
-    assert list_modifiers("adjectives", fidelity.PUBLISHED, out) == (
+    assert list_modifiers("adjectives", fidelity.PUBLISHED, folder) == (
         "Roman",
         "far_off",
         "red",
         "red",
         "red(x)",
     )
-    assert list_modifiers("adverbs", fidelity.PUBLISHED, out) == ("well",)
-    assert list_modifiers("adjectives", fidelity.EQUATIONS, out) == ("red", "roman")
+    assert list_modifiers("adverbs", fidelity.PUBLISHED, folder) == ("well",)
+    assert list_modifiers("adjectives", fidelity.EQUATIONS, folder) == ("red", "roman")
 
 
-def test_files_that_cannot_be_used_are_named(folders: tuple[Path, Path]):
-    dictionary, out = folders
-    (dictionary / "data.adv").write_text(
-        "00000003 02 r 01 well 0 000 | in a good way\n"
-    )
-    with pytest.raises(
-        UserError, match=r"data\.adv: its head does not say WordNet 3\.0"
-    ):
-        extract_counts(dictionary, out)
-    (out / COUNTS).write_text("a\tred\t2\nn\tdog\t1\n")
+def test_a_malformed_file_of_counts_is_named(folder: Path):
+    (folder / COUNTS).write_text("a\tred\t2\nn\tdog\t1\n")
     with pytest.raises(UserError, match=r"malformed line: .*:2"):
-        list_modifiers("adjectives", fidelity.PUBLISHED, out)
+        list_modifiers("adjectives", fidelity.PUBLISHED, folder)
 
 
 def test_the_committed_urns_have_as_many_words_as_wordnet_has_senses():
@@ -351,18 +324,6 @@ def test_the_committed_urns_have_as_many_words_as_wordnet_has_senses():
         "_" in word or word != word.lower()
         for word in list_modifiers("adverbs", fidelity.EQUATIONS)
     )
-
-
-def test_the_committed_counts_are_what_the_dictionary_gives():
-    spec = find_spec("pattern")
-    if spec is None or spec.origin is None:
-        pytest.skip(
-            "patternfork-nosql-fix, which has WordNet's files, is not installed"
-        )
-    dictionary = Path(spec.origin).parent / "text" / "en" / "wordnet" / "dict"
-    assert extract_counts(dictionary, WORDNET_FOLDER) == (
-        WORDNET_FOLDER / COUNTS
-    ).read_text(encoding="utf-8")
 
 
 QUESTION = closed("i1", "Is it A or B or C?", labels=3, wrong="C")

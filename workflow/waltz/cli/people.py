@@ -326,9 +326,9 @@ def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
 def _read_images_to_describe(path: Path) -> Rows:
     from waltz.core.records import read_records
     from waltz.core.schema import ProbeCaptionRecord
-    from waltz.foils.english.wordnet import read_verbs
+    from waltz.foils.english.wordnet import read_swig_verbs
 
-    verbs = read_verbs()
+    verbs = read_swig_verbs()
     captions_by_image: dict[tuple[str, str], dict[str, None]] = {}
     for record in read_records(path, ProbeCaptionRecord):
         # A dict instead of a list: each caption of an image is shown once, in order.

@@ -18,7 +18,7 @@ from waltz.foils.candidates import (
     attach_row,
     build_candidate,
 )
-from waltz.foils.english.wordnet import is_kind_of, read_nouns, read_verbs
+from waltz.foils.english.wordnet import is_kind_of, read_hypernyms, read_swig_verbs
 from waltz.foils.swig import (
     SWAP_PREPOSITIONS,
     ActionCaption,
@@ -75,7 +75,7 @@ def build_swaps(
         rejected = RECIPROCAL
 
     # The complement becomes the subject, so the verb takes its number.
-    verb = inflect_present(read_verbs()[caption.verb].base, complement.plural)
+    verb = inflect_present(read_swig_verbs()[caption.verb].base, complement.plural)
     # Without a preposition first, then the caption's; each preposition once.
     all_prepositions = dict.fromkeys(("", caption.preposition, *prepositions))
     wordings = product(
@@ -104,10 +104,10 @@ def _explain_equivalence(agent: Filler, complement: Filler) -> str | None:
     # Fillers of released items have no synset, so their kinds are unknown.
     if agent.synset is None or complement.synset is None:
         return None
-    nouns = read_nouns()
+    hypernyms = read_hypernyms()
     # Either filler may be the more general one.
-    is_below = is_kind_of(agent.synset, complement.synset, nouns)
-    is_above = is_kind_of(complement.synset, agent.synset, nouns)
+    is_below = is_kind_of(agent.synset, complement.synset, hypernyms)
+    is_above = is_kind_of(complement.synset, agent.synset, hypernyms)
     return KIND_OF if is_below or is_above else None
 
 

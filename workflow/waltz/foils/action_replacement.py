@@ -19,7 +19,7 @@ from waltz.foils.candidates import (
     check_readable,
     replace_span,
 )
-from waltz.foils.english.wordnet import Relation, Verb, read_verbs
+from waltz.foils.english.wordnet import Relation, SwigVerb, read_swig_verbs
 from waltz.foils.swig import ActionCaption, build_action_captions, inflect_present
 from waltz.sources.records import FrameRecord
 
@@ -44,7 +44,9 @@ def build_candidates(
     """
     assert options.rank_words is not None
     verb_names = {row.verb for row in rows}
-    verbs = {name: verb for name, verb in read_verbs().items() if name in verb_names}
+    verbs = {
+        name: verb for name, verb in read_swig_verbs().items() if name in verb_names
+    }
 
     # All captions first, so that the model ranks the verbs of many captions together.
     captions: list[tuple[FrameRecord, ActionCaption | Refusal]] = []
@@ -83,7 +85,7 @@ def _get_verb_slot(caption: ActionCaption) -> Slot:
 
 
 def list_replacement_verbs(
-    caption: ActionCaption, verbs: Mapping[str, Verb]
+    caption: ActionCaption, verbs: Mapping[str, SwigVerb]
 ) -> dict[str, str]:
     """Return the verbs with which WordNet allows to replace the verb of a caption, by the form that
     its subject needs.
@@ -100,7 +102,7 @@ def list_replacement_verbs(
 
 
 def build_replacements(
-    caption: ActionCaption, proposals: Iterable[Proposal], verbs: Mapping[str, Verb]
+    caption: ActionCaption, proposals: Iterable[Proposal], verbs: Mapping[str, SwigVerb]
 ) -> Iterator[Candidate]:
     """Yield a candidate for each proposal.
 
@@ -142,7 +144,9 @@ def build_replacements(
         )
 
 
-def _inflect_verbs(caption: ActionCaption, verbs: Mapping[str, Verb]) -> dict[str, str]:
+def _inflect_verbs(
+    caption: ActionCaption, verbs: Mapping[str, SwigVerb]
+) -> dict[str, str]:
     """Return the names of the verbs by the form in the present tense that agrees with the subject
     of a caption.
     """

@@ -25,7 +25,7 @@ from waltz.foils.candidates import Refusal
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.verbs import find_main_verb, find_subjects
-from waltz.foils.english.wordnet import Verb, read_verbs
+from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.swig import (
     AUXILIARIES,
     ROLE,
@@ -316,7 +316,7 @@ def _build_contextual_caption(
     if generate is None:
         return by_rule
     try:
-        caption = repair_caption(filled, read_verbs()[frame.verb], generate)
+        caption = repair_caption(filled, read_swig_verbs()[frame.verb], generate)
     except ItemError:  # the model cannot read the annotation
         return replace(empty, rejected=CONTROL_TOKEN)
     if caption is None:
@@ -387,7 +387,7 @@ def _join_sentence(parts: Iterable[str]) -> str:
 
 
 def repair_caption(
-    filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]
+    filled: FilledAbstract, verb: SwigVerb, generate: Callable[[str], str]
 ) -> str | None:
     """Let a language model repair a filled abstract; None where its answer changes too much.
 
@@ -406,7 +406,7 @@ def repair_caption(
     return None
 
 
-def _is_repair(sentence: str, words: str, verb: Verb) -> bool:
+def _is_repair(sentence: str, words: str, verb: SwigVerb) -> bool:
     """Return True where a sentence has a form of the verb and the same content words as the filled
     abstract.
     """
@@ -419,14 +419,14 @@ def _split_words(text: str) -> list[str]:
     return [word.strip(".,;:!?").lower() for word in text.split()]
 
 
-def _list_content_words(text: str, verb: Verb) -> set[str]:
+def _list_content_words(text: str, verb: SwigVerb) -> set[str]:
     """Return the words of a text that a repair must keep; nouns are in the singular."""
     words = set(_split_words(text)) - list_forms(verb) - MAY_CHANGE - {""}
     # The number of a noun may change, as articles may.
     return {getLemma(word, upos="NOUN")[0] for word in words}
 
 
-def list_forms(verb: Verb) -> frozenset[str]:
+def list_forms(verb: SwigVerb) -> frozenset[str]:
     """Return all forms of a verb, such as admire, admires, admired and admiring."""
     forms = {verb.base, verb.name}
     for inflections in getAllInflections(verb.base, upos="VERB").values():
@@ -480,7 +480,7 @@ def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | 
     """Return the reason why a caption is not plain for an image with the verb `name`; None where it
     is plain.
     """
-    verbs = read_verbs()
+    verbs = read_swig_verbs()
     words = {token.lower_ for token in doc if token.is_alpha}
     if not words:
         return "empty"
@@ -612,7 +612,7 @@ def _build_items_of_image(
         for combination in _list_combinations(context, caption):
             numbers.setdefault(combination, number)  # the first of equal ones counts
 
-    verb = read_verbs()[context.verb]
+    verb = read_swig_verbs()[context.verb]
     # Conditions share texts, so each text is parsed once.
     texts = dict.fromkeys(text for _, _, text in numbers)
     spans = {
@@ -654,7 +654,7 @@ def _list_combinations(
     ]
 
 
-def find_verb_span(caption: Doc, verb: Verb) -> StoredSpan | None:
+def find_verb_span(caption: Doc, verb: SwigVerb) -> StoredSpan | None:
     """Return the span of the contextual verb in a caption; without that verb, the span of the main
     verb.
 

@@ -33,7 +33,7 @@ from waltz.foils.english.statements import (
     get_verb_forms,
     join_tokens,
 )
-from waltz.foils.english.wordnet import Verb, read_verbs
+from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.existence import build_negation
 from waltz.foils.plurality import QUANTIFIERS, build_plurality_foils
 from waltz.foils.relations import NOT_ATTESTED, build_attested_foils, find_slots
@@ -359,9 +359,11 @@ def reproduce_action_replacement(item: ReleasedItem) -> list[Candidate]:
     if caption is None or name is None:
         return []
     # The released verb in the form of our rules, as if a model had proposed it.
-    form = inflect_present(read_verbs()[name].base, caption.agent.plural)
+    form = inflect_present(read_swig_verbs()[name].base, caption.agent.plural)
     return list(
-        build_replacements(caption, [Proposal(form, (form,), 0.0, 0)], read_verbs())
+        build_replacements(
+            caption, [Proposal(form, (form,), 0.0, 0)], read_swig_verbs()
+        )
     )
 
 
@@ -438,16 +440,16 @@ def _explain_swap_wording(item: ReleasedItem, foil: str) -> str:
     return "a preposition not tried"
 
 
-def _read_verb(item: ReleasedItem) -> Verb:
+def _read_verb(item: ReleasedItem) -> SwigVerb:
     """Return the verb of SWiG with which the name of the image begins ("admiring_12.jpg")."""
-    return read_verbs()[item.image_file.rsplit("_", 1)[0]]
+    return read_swig_verbs()[item.image_file.rsplit("_", 1)[0]]
 
 
 def _find_verb_by_form(form: str) -> str | None:
     """Return the name of the verb of SWiG with this base form or third person singular; None where
     there is none.
     """
-    for verb in read_verbs().values():
+    for verb in read_swig_verbs().values():
         if form in (verb.base, inflect_present(verb.base, False)):
             return verb.name
     return None

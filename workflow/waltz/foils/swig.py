@@ -19,7 +19,7 @@ from lemminflect import getAllLemmas, getInflection
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.nouns import get_engine
-from waltz.foils.english.wordnet import Verb, read_verbs
+from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.sources.records import FrameRecord
 
 ARTICLES = frozenset({"a", "an", "the", "some"})
@@ -266,7 +266,7 @@ class OrderedFrame:
         is_passive: True where the abstract is a passive and nobody fills its agent.
     """
 
-    verb: Verb
+    verb: SwigVerb
     agent: Filler
     complements: tuple[tuple[RolePosition, Filler], ...]
     is_passive: bool
@@ -291,7 +291,7 @@ def order_frame(frame: FrameRecord) -> OrderedFrame | Refusal:
     """Return a frame in the order of the abstract of its verb, or a refusal with the reason why it
     has no order.
     """
-    verb = read_verbs().get(frame.verb)
+    verb = read_swig_verbs().get(frame.verb)
     if verb is None:
         return Refusal("its verb is none of SWiG's")
     abstract = parse_abstract(frame.abstract or "")
@@ -523,7 +523,7 @@ def inflect_present(base: str, plural: bool) -> str:
 
 
 def split_caption(
-    text: str, verb_form: str, verb: Verb, complement: str | None = None
+    text: str, verb_form: str, verb: SwigVerb, complement: str | None = None
 ) -> ActionCaption | None:
     """Split a caption at a form of its verb.
 

@@ -3,17 +3,10 @@ explanation (thesis 5.2).
 
 Source: Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023), and
 Turpin et al., Language Models Don't Always Say What They Think (NeurIPS 2023).
-
-    python -m waltz.consistency.edit_tests.edits DICT OUT
-
-reads WordNet's folder DICT and writes to the folder OUT how often each word is in the list from
-which the released code draws.
 """
 
 import random
 import re
-import sys
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -31,7 +24,6 @@ from waltz.consistency.edit_tests.steps import (
     draw_request_seed,
 )
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import write_text
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
@@ -39,7 +31,6 @@ from waltz.fidelity import Fidelity
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import (
     WORDNET_FOLDER,
-    read_entries,
     read_lines,
     read_words,
 )
@@ -55,16 +46,10 @@ MENTIONS_OF_ANYBODY = ("suggest", "you think", "you said")
 """
 
 Modifier = Literal["adjectives", "adverbs"]
-FILES: dict[Modifier, str] = {"adjectives": "data.adj", "adverbs": "data.adv"}
-"""WordNet's file of each kind of word."""
 LETTERS: dict[str, Modifier] = {"a": "adjectives", "r": "adverbs"}
 """Kind of word for each letter with which WordNet names a part of speech."""
 COUNTS = "modifiers.tsv"
 """Name of the file with the number of senses of each word."""
-MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Pattern of the marker behind an adjective, with which WordNet restricts its position in a
-sentence.
-"""
 MODIFIER_OF_POS: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
 """Kind of word that is inserted before a word of each part of speech."""
 
@@ -269,46 +254,8 @@ def list_modifiers(
     return tuple(modifiers)
 
 
-def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
-    """Return the text of `modifiers.tsv`, which states the words that do not have exactly one
-    sense.
-
-    The lists of single words imply one sense for each of their words. The file states the
-    exceptions, such as 0 senses for a word that WordNet writes with capital letters, and words that
-    are not in the lists.
-
-    Args:
-        dictionary: WordNet's folder with data.adj and data.adv.
-        folder: Folder of `adjectives.txt` and `adverbs.txt`.
-    Raises:
-        UserError: A file is missing or of another version.
-    """
-    lines = []
-    for letter, kind in LETTERS.items():
-        senses = _count_senses(Path(dictionary) / FILES[kind])
-        implied = read_words(kind, folder)
-        for word in sorted(set(senses) | implied):
-            implied_count = int(word in implied)
-            if senses[word] != implied_count:
-                lines.append(f"{letter}\t{word}\t{senses[word]}")
-    return "\n".join(lines) + "\n"
-
-
-def _count_senses(path: Path) -> Counter[str]:
-    """Return the number of senses of each word in one of WordNet's data files."""
-    counts: Counter[str] = Counter()
-    for entry in read_entries(path):
-        # Each entry is a sense. Field 3 is its number of words in hexadecimal; every second field
-        # from field 4 on is a word.
-        fields = entry.split()
-        word_count = int(fields[3], 16)
-        words = fields[4 : 4 + 2 * word_count : 2]
-        counts.update(MARKER.sub("", word) for word in words)
-    return counts
-
-
 def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
-    counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in FILES}
+    counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in LETTERS.values()}
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         has_cells = len(cells) == 3 and cells[0] in LETTERS
@@ -478,8 +425,3 @@ def _judge_answer_to_explanation(
         return after == gold, f"the explanation is taken for {meaning}"
     verb = "stays" if after == answer else "changes"
     return after == answer, f"the answer {verb}"
-
-
-if __name__ == "__main__":
-    dictionary, out = sys.argv[1:]
-    write_text(Path(out) / COUNTS, extract_counts(dictionary, out))

@@ -19,7 +19,7 @@ NO_BOX = [-1, -1, -1, -1]
 
 
 @dataclass(frozen=True)
-class Verb:
+class VerbDefinition:
     """A verb of imSitu.
 
     Attributes:
@@ -41,7 +41,7 @@ class SituationSpace:
     """
 
     glosses: Mapping[str, tuple[str, ...]]
-    verbs: Mapping[str, Verb]
+    verbs: Mapping[str, VerbDefinition]
 
 
 def read_situation_space(path: str | Path) -> SituationSpace:
@@ -50,14 +50,14 @@ def read_situation_space(path: str | Path) -> SituationSpace:
     for name, fields in read_object_entries(path, "nouns"):
         noun = RawEntry(fields, f"{path}: noun {name!r}")
         glosses[name] = tuple(noun.read_strings("gloss"))
-    verbs: dict[str, Verb] = {}
+    verbs: dict[str, VerbDefinition] = {}
     for name, fields in read_object_entries(path, "verbs"):
         verb = RawEntry(fields, f"{path}: verb {name!r}")
         order = tuple(verb.read_strings("order"))
         # The sentence orders all roles of the verb, each once.
         if sorted(order) != sorted(verb.read("roles", dict)):
             raise UserError(f"{verb.location}: 'order' does not name its roles")
-        verbs[name] = Verb(verb.read("abstract", str), order)
+        verbs[name] = VerbDefinition(verb.read("abstract", str), order)
     return SituationSpace(glosses, verbs)
 
 
