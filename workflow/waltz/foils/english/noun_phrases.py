@@ -588,4 +588,4 @@ def _is_excluded_by_clause(pronoun: Token, noun: Token) -> bool:
     if pronoun.dep_ == "dobj":
         return noun.dep_ in SUBJECTS and pronoun.head == noun.head  # "a man washes him"
     # "a man with him"
-    return pronoun.dep_ == "pobj" and pronoun.head.head == noun
+    return bool(pronoun.dep_ == "pobj" and pronoun.head.head == noun)
