@@ -86,7 +86,7 @@ def main() -> None:
                 : arguments.items
             ]
             texts = sorted(
-                {item[role] for item in items for role in ("caption", "foil")}
+                {text for item in items for text in (item.caption, item.foil)}
             )
             score_texts(texts[:1], masked, acceptability)
             start = time.perf_counter()

@@ -47,9 +47,9 @@ def main() -> None:
                 : arguments.items
             ]
             texts = {
-                model.tokenize(item[role])
+                model.tokenize(text)
                 for item in items
-                for role in ("caption", "foil")
+                for text in (item.caption, item.foil)
             }
             compute_node_losses(model, build_prefix_trees([min(texts)]))
             start = time.perf_counter()

@@ -49,12 +49,12 @@ def main() -> None:
         ]
         slots = [
             Slot(
-                item["caption"],
-                item["caption_span"]["start"],
-                item["caption_span"]["end"],
+                item.caption,
+                item.caption_span.start,
+                item.caption_span.end,
             )
             for item in items
-            if len(model.tokenize(item["caption"])) + LONGEST
+            if len(model.tokenize(item.caption)) + LONGEST
             < model.window  # CheckList does not cut what is longer
         ]
         propose_spans_with_checklist(slots[:1], model)

@@ -2,13 +2,10 @@ from collections import Counter
 
 import pandas as pd
 
-from waltz.benchmark.items import (
-    NOT_SELECTED,
-    BalanceSettings,
-    build_items,
-    select_candidates,
-)
+from waltz.benchmark.balance import BalanceLimits
+from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
 from waltz.benchmark.statistics import count_funnel, find_lost_step
+from waltz.benchmark.votes import ItemVotes
 from waltz.core.schema import FilteredRecord, ReasonCount
 from waltz.filters.pipeline import find_worse_wordings, select_best_captions
 
@@ -57,7 +54,7 @@ ROWS = [
 
 
 def test_selection_keeps_every_row_with_its_reason():
-    rows_after = select_candidates(ROWS, BalanceSettings(js=0), 1)
+    rows_after = select_candidates(ROWS, BalanceLimits(js=0), 1)
     assert [entry.item_id for entry in rows_after] == [entry.item_id for entry in ROWS]
     assert Counter(entry.rejected for entry in rows_after) == {
         None: 2,
@@ -75,7 +72,7 @@ def test_even_caps_follow_from_the_size():
     rows = [record(n, "1", "2") for n in range(5)] + [
         record(n, "2", "1") for n in range(5, 7)
     ]
-    rows_after = select_candidates(rows, BalanceSettings(size=4, cap="even"), 1)
+    rows_after = select_candidates(rows, BalanceLimits(size=4, cap="even"), 1)
     assert Counter(entry.caption_phrases[0] for entry in rows_after if entry.kept) == {
         "1": 2,
         "2": 2,
@@ -83,15 +80,10 @@ def test_even_caps_follow_from_the_size():
 
 
 def test_items_have_votes_or_null():
-    rows_after = select_candidates(ROWS, BalanceSettings(js=0), 1)
+    rows_after = select_candidates(ROWS, BalanceLimits(js=0), 1)
     selected_ids = [entry.item_id for entry in rows_after if entry.kept]
     votes = {
-        selected_ids[0]: {
-            "votes_caption": 3,
-            "votes_foil": 0,
-            "votes_other": 0,
-            "valid": True,
-        }
+        selected_ids[0]: ItemVotes(caption=3, foil=0, other=0, valid=True),
     }
     voted, unvoted = build_items(rows_after, votes, "people")
     assert (voted.voter, voted.votes_caption, voted.valid) == (
@@ -107,15 +99,10 @@ def test_items_have_votes_or_null():
 
 
 def test_the_funnel_of_six_candidates_worked_by_hand():
-    rows_after = select_candidates(ROWS, BalanceSettings(js=0), 1)
+    rows_after = select_candidates(ROWS, BalanceLimits(js=0), 1)
     selected_ids = [entry.item_id for entry in rows_after if entry.kept]
     votes = {
-        selected_ids[0]: {
-            "votes_caption": 1,
-            "votes_foil": 2,
-            "votes_other": 0,
-            "valid": False,
-        }
+        selected_ids[0]: ItemVotes(caption=1, foil=2, other=0, valid=False),
     }
     counts = {
         entry.step: entry

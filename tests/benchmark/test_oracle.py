@@ -3,7 +3,12 @@
 import pytest
 
 from stand_ins.records import build_candidates
-from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
+from waltz.benchmark.oracle import (
+    build_candidate_groups,
+    cast_votes,
+    compute_oracle_shares,
+)
+from waltz.benchmark.votes import ItemVotes
 from waltz.core.intervals import Resampling
 from waltz.scenes.graph import Action, Cell, Graph, Object
 from waltz.scenes.oracle import decide_truth
@@ -194,3 +199,19 @@ def test_a_still_shows_the_scene_without_its_action():
 def test_other_names_are_refused(image):
     with pytest.raises(ValueError, match="image without a scene"):
         find_scene(image, GRAPHS)
+
+
+def test_a_vote_of_the_oracle_counts_as_three():
+    right, wrong = "There are two dogs.", "There are three dogs."
+    candidates = [
+        row("a", ONE, right, wrong),
+        row("b", ONE, wrong, right),
+        row("c", ONE, right, right),
+        row("d", ONE, right, "A man admires a bicycle."),
+    ]
+    assert cast_votes(candidates, lambda image: DOGS, 2) == {
+        "a": ItemVotes(caption=3, foil=0, other=0, valid=True),
+        "b": ItemVotes(caption=0, foil=3, other=0, valid=False),
+        "c": ItemVotes(caption=0, foil=0, other=3, valid=False),
+        "d": ItemVotes(caption=0, foil=0, other=3, valid=False),
+    }

@@ -5,8 +5,12 @@ import pytest
 from waltz.benchmark.items import read_items
 from waltz.benchmark.votes import (
     ANNOTATION_COLUMNS,
+    NO_PAIR,
+    ONE_ANSWER,
     Agreement,
     AnnotatorQuality,
+    ItemVotes,
+    SkippedAnswer,
     compute_agreement,
     compute_alpha,
     compute_annotator_quality,
@@ -16,25 +20,23 @@ from waltz.benchmark.votes import (
     read_annotations,
 )
 from waltz.core.errors import UserError
+from waltz.core.measure import Measure
+from waltz.core.schema import AnnotationRecord
 
 HEADER = "item_id,annotator,answer,caption_position\n"
 
 
-def _rows(*answers):
+def parse(*answers):
     return [
-        dict(
-            zip(
-                ("item_id", "annotator", "answer", "caption_position"),
-                row.split(","),
-                strict=True,
-            )
+        AnnotationRecord(
+            **dict(zip(ANNOTATION_COLUMNS, answer.split(","), strict=True))
         )
-        for row in answers
+        for answer in answers
     ]
 
 
 def test_votes_follow_the_position_of_the_caption():
-    rows = _rows(
+    rows = parse(
         "a,x,first,first",
         "a,y,second,first",
         "a,z,second,second",
@@ -42,24 +44,14 @@ def test_votes_follow_the_position_of_the_caption():
         "b,y,cannot tell,first",
     )
     votes = count_votes(rows, 2)
-    assert votes["a"] == {
-        "votes_caption": 2,
-        "votes_foil": 1,
-        "votes_other": 0,
-        "valid": True,
-    }
-    assert votes["b"] == {
-        "votes_caption": 0,
-        "votes_foil": 0,
-        "votes_other": 2,
-        "valid": False,
-    }
+    assert votes["a"] == ItemVotes(caption=2, foil=1, other=0, valid=True)
+    assert votes["b"] == ItemVotes(caption=0, foil=0, other=2, valid=False)
 
 
 def test_alpha_worked_by_hand():
     # two annotators, four items: first-first, second-second, first-second, first-first.
     # coincidences o: ff 4, ss 2, fs = sf = 1; n = 8, n_f = 5, n_s = 3
-    rows = _rows(
+    rows = parse(
         *(
             f"{item},x,{answer},first"
             for item, answer in zip(
@@ -74,36 +66,26 @@ def test_alpha_worked_by_hand():
         ),
     )
     observed, expected = 2 / 8, 2 * 5 * 3 / (8 * 7)
-    value, reason = compute_alpha(rows)
-    assert value == pytest.approx(1 - observed / expected)
-    assert reason is None
+    alpha = compute_alpha(rows)
+    assert alpha == Measure(pytest.approx(1 - observed / expected), 4)
 
 
 def test_alpha_that_is_undefined_says_why():
-    assert compute_alpha(_rows("a,x,first,first")) == (
-        None,
-        "no item has two annotations",
-    )
-    value, reason = compute_alpha(_rows("a,x,first,first", "a,y,first,first"))
-    assert value is None
-    assert "every annotation is the same" in reason
+    assert compute_alpha(parse("a,x,first,first")) == Measure(None, 1, reason=NO_PAIR)
+    alpha = compute_alpha(parse("a,x,first,first", "a,y,first,first"))
+    assert alpha == Measure(None, 1, reason=ONE_ANSWER)
+    assert compute_alpha([]) == Measure(None, 0, reason=NO_PAIR)
 
 
 def test_alpha_that_is_undefined_says_why_with_gaps():
     # three annotators, no item has an answer of all three
-    rows = _rows(
+    rows = parse(
         "a,x,first,first", "a,y,first,first", "b,y,first,first", "b,z,first,first"
     )
-    assert compute_alpha(rows) == (
-        None,
-        "every annotation is the same, so alpha is undefined",
-    )
+    assert compute_alpha(rows) == Measure(None, 2, reason=ONE_ANSWER)
     # the one other answer is of an item that nobody else answered
-    rows = _rows("a,x,first,first", "a,y,first,first", "b,z,second,first")
-    assert compute_alpha(rows) == (
-        None,
-        "every annotation is the same, so alpha is undefined",
-    )
+    rows = parse("a,x,first,first", "a,y,first,first", "b,z,second,first")
+    assert compute_alpha(rows) == Measure(None, 2, reason=ONE_ANSWER)
 
 
 @pytest.mark.parametrize(
@@ -147,21 +129,11 @@ def test_annotations_give_a_users_pairs_their_votes(tmp_path):
         annotations=str(votes),
         valid_votes=2,
     )
-    assert [
-        (item["item_id"], item.get("votes_caption"), item.get("valid"))
-        for item in items
-    ] == [
+    assert [(item.item_id, item.votes_caption, item.valid) for item in items] == [
         ("a", 3, True),
         ("b", None, None),
     ]
     assert len(answers) == 3
-
-
-def rows(*answers):
-    return [
-        dict(zip(ANNOTATION_COLUMNS, answer.split(","), strict=True))
-        for answer in answers
-    ]
 
 
 def test_annotators_are_judged_by_the_gold_items_they_answered():
@@ -173,7 +145,7 @@ def test_annotators_are_judged_by_the_gold_items_they_answered():
         f"g{number},w2,second,{'second' if number < 2 else 'first'}"
         for number in range(3)
     ]
-    answers = rows(*good, *poor, "other,w1,both,first", "other,w3,first,first")
+    answers = parse(*good, *poor, "other,w1,both,first", "other,w3,first,first")
     assert compute_annotator_quality(
         answers, {f"g{number}" for number in range(10)}
     ) == [
@@ -184,7 +156,7 @@ def test_annotators_are_judged_by_the_gold_items_they_answered():
 
 
 def test_answers_without_a_preference_do_not_count_as_preferring_the_caption():
-    answers = rows(
+    answers = parse(
         "g,w1,both,first",
         "g,w2,neither,first",
         "g,w3,cannot tell,first",
@@ -199,12 +171,12 @@ def test_answers_without_a_preference_do_not_count_as_preferring_the_caption():
 
 
 def test_answers_of_dropped_annotators_are_recorded():
-    answers = rows("a,w1,first,first", "a,w2,second,first", "b,w2,both,first")
+    answers = parse("a,w1,first,first", "a,w2,second,first", "b,w2,both,first")
     remaining, skipped = drop_annotators(answers, ["w2"], "poor")
     assert remaining == answers[:1]
     assert skipped == [
-        {"item_id": "a", "annotator": "w2", "reason": "poor"},
-        {"item_id": "b", "annotator": "w2", "reason": "poor"},
+        SkippedAnswer("a", "w2", "poor"),
+        SkippedAnswer("b", "w2", "poor"),
     ]
 
 
@@ -212,7 +184,7 @@ def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
     # presented: a first first, b second first, c second second; votes: a caption twice, b and c
     # not. coincidences: ff 2, ss 2, fs = sf = 1; n = 6, 3 of each
     agreement = compute_agreement(
-        rows(
+        parse(
             "a,w1,first,first",
             "a,w2,first,first",
             "b,w1,second,second",
@@ -222,16 +194,16 @@ def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
         )
     )
     assert agreement == Agreement(
-        3, 1, pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), None
+        3, 1, Measure(pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), 3)
     )
 
 
 def test_no_agreement_without_a_second_annotator():
-    assert compute_agreement(rows("a,w1,first,first")) == Agreement(
-        1, 1, None, "no item has two annotations"
+    assert compute_agreement(parse("a,w1,first,first")) == Agreement(
+        1, 1, Measure(None, 1, reason=NO_PAIR)
     )
 
 
 def test_missing_answers_are_counted():
-    answers = rows("a,w1,first,first", "a,w2,first,first", "b,w1,both,first")
+    answers = parse("a,w1,first,first", "a,w2,first,first", "b,w1,both,first")
     assert count_missing_answers(answers, ["a", "b", "c"], 2) == {"b": 1, "c": 2}

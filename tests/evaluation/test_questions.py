@@ -155,13 +155,8 @@ FILES = {
 def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) -> None:
     assert list(PUBLISHED_VALID_ITEMS) == list(FILES)
     for piece, file in FILES.items():
-        items = build_items(
-            item
-            for item in pairs.read_release(
-                shared_data / "valse" / f"{file}.json", piece, 2
-            )
-            if item["valid"]
-        )
+        path = shared_data / "valse" / f"{file}.json"
+        items = [item for item in pairs.read_release(path, piece, 2) if item.valid]
         assert len(items) == PUBLISHED_VALID_ITEMS[piece]
         orders = draw_published_orders(items, count_earlier_draws(piece))
         selected_questions = build_pairwise_questions(items, piece, orders)

@@ -15,6 +15,7 @@ from stand_ins.benchmark_rows import (
     unvoted,
     write_release,
 )
+from waltz.core.records import to_row
 from waltz.core.schema import FunnelRecord, ReasonCount
 from waltz.export.card import escape_markdown
 from waltz.export.facts import RawFile, SourceFacts, Terms, build_source_facts
@@ -215,7 +216,7 @@ def test_ids_of_several_parts_are_counted():
 def test_the_known_faults_of_the_release_are_listed(tmp_path):
     path = write_release(tmp_path / "r.json", {"1": released_item()})
     release_part = part(
-        read_release(path, "relations", 2),
+        list(map(to_row, read_release(path, "relations", 2))),
         "relations",
         "valse-release",
         no_images_reason="no images",

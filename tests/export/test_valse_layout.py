@@ -19,9 +19,8 @@ from stand_ins.benchmark_rows import (
 )
 from waltz.benchmark.items import read_items
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
-from waltz.core.records import from_row, read_records
-from waltz.core.schema import BENCHMARK, ItemRecord
+from waltz.core.records import from_row, read_records, to_row, write_records
+from waltz.core.schema import ItemRecord
 from waltz.export.valse_layout import (
     FIELDS,
     build_pair_records,
@@ -36,8 +35,8 @@ from waltz.valse_release import RELEASE
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
-def through_parquet(rows, folder):
-    parquet.write_rows(folder / "rows.parquet", rows, BENCHMARK)
+def through_parquet(items, folder):
+    write_records(folder / "rows.parquet", items, ItemRecord)
     return list(read_records(folder / "rows.parquet", ItemRecord))
 
 
@@ -96,6 +95,7 @@ def test_built_items_have_all_fields_of_the_release_and_can_be_read_again(
     records = build(instrument, [row])
     assert tuple(records[row["item_id"]]) == (*FIELDS[instrument], "waltz")
     (back,) = read_release(write_release(tmp_path / "x.json", records), instrument, 2)
+    back = to_row(back)
     same = (
         "item_id",
         "instrument",
@@ -199,7 +199,8 @@ def test_missing_votes_are_null_and_read_again_as_null(tmp_path):
     ) == (None, None)
     (back,) = read_release(write_release(tmp_path / "x.json", records), "existence", 2)
     assert [
-        back[name] for name in ("valid", "votes_caption", "votes_foil", "votes_other")
+        getattr(back, name)
+        for name in ("valid", "votes_caption", "votes_foil", "votes_other")
     ] == [None] * 4
 
 

@@ -430,15 +430,15 @@ def test_the_released_scores_pass_the_published_thresholds(
     shared_data, file, instrument
 ):
     items = read_release(shared_data / "valse" / f"{file}.json", instrument, 2)
-    scores = {item["foil"]: item["grammaticality"] for item in items}
+    scores = {item.foil: item.grammaticality for item in items}
     relations = {
-        (item["caption"], item["foil"]): Inference(
-            item["nli_entailment"], item["nli_neutral"], item["nli_contradiction"]
+        (item.caption, item.foil): Inference(
+            item.nli_entailment, item.nli_neutral, item.nli_contradiction
         )
         for item in items
     }
     rows = [
-        replace(_row(number), caption=item["caption"], foil=item["foil"])
+        replace(_row(number), caption=item.caption, foil=item.foil)
         for number, item in enumerate(items)
     ]
     judged_rows, _ = apply_thresholds(rows, BOTH, scores, relations)

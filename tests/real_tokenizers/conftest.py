@@ -18,9 +18,9 @@ def valid_sentences(shared_data) -> list[str]:
         for row in read_release(
             shared_data / "valse" / f"{instrument.file}.json", name, 2
         )
-        if row["valid"]
+        if row.valid
     ]
-    sentences = [row[role] for row in rows for role in ("caption", "foil")]
+    sentences = [text for row in rows for text in (row.caption, row.foil)]
     assert len(sentences) == 15404
     return list(dict.fromkeys(sentences))
 

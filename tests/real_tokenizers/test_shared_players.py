@@ -8,7 +8,6 @@ reason.
 import pytest
 
 from real_tokenizers import build
-from stand_ins.records import build_items
 from waltz.consistency.cc_shap.dialogue import POST_HOC, PROMPT_KINDS
 from waltz.consistency.cc_shap.measure import find_shared_players
 from waltz.consistency.cc_shap.pair_attribution import count_suffix_players
@@ -75,11 +74,11 @@ def text_questions(shared_data):
 @pytest.fixture(scope="module")
 def image_questions(shared_data):
     """Return the first published items of an instrument of VALSE."""
-    items = build_items(
+    items = [
         item
         for item in read_release(shared_data / "valse/existence.json", "existence", 2)
-        if item["valid"]
-    )[:100]
+        if item.valid
+    ][:100]
     return build_pairwise_questions(items, "existence", draw_published_orders(items))
 
 

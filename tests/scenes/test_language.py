@@ -36,7 +36,7 @@ from waltz.scenes.language.questions import (
     render_statement,
 )
 from waltz.scenes.lexicon import read_verbs
-from waltz.scenes.oracle import cast_vote, cast_votes, decide_truth, is_in_grammar
+from waltz.scenes.oracle import cast_vote, decide_truth, is_in_grammar
 from waltz.scenes.sampling import SPLITS, draw_scene, draw_scenes
 
 RIDE = Graph(
@@ -209,28 +209,10 @@ def test_splits_share_no_equal_scene_and_scenes_do_not_depend_on_each_other() ->
     )
 
 
-def test_oracle_votes_are_marked() -> None:
+def test_the_oracle_votes_by_the_truth_of_both_texts() -> None:
     right, wrong = "A man is riding a bicycle.", "A woman is riding a bicycle."
-    items = [
-        {"item_id": "a", "image": "x", "caption": right, "foil": wrong},
-        {"item_id": "b", "image": "x", "caption": wrong, "foil": right},
-        {"item_id": "c", "image": "x", "caption": right, "foil": right},
-        {
-            "item_id": "d",
-            "image": "x",
-            "caption": right,
-            "foil": "A man admires a bicycle.",
-        },
-    ]
-    rows = cast_votes(items, {"x": RIDE})
-    assert [row["vote"] for row in rows] == ["caption", "foil", "both", "cannot tell"]
-    assert [
-        (row["votes_caption"], row["votes_foil"], row["votes_other"]) for row in rows
-    ] == [
-        (3, 0, 0),
-        (0, 3, 0),
-        (0, 0, 3),
-        (0, 0, 3),
-    ]
-    assert {row["voter"] for row in rows} == {"oracle"}
+    assert cast_vote(RIDE, right, wrong) == "caption"
+    assert cast_vote(RIDE, wrong, right) == "foil"
+    assert cast_vote(RIDE, right, right) == "both"
+    assert cast_vote(RIDE, right, "A man admires a bicycle.") == "cannot tell"
     assert cast_vote(RIDE, wrong, wrong) == "neither"

@@ -133,9 +133,9 @@ def test_real_captions_equal_those_of_the_benchmark(shared_data: Path) -> None:
     items = read_release(shared_data / "valse" / "relations.json", "relations", 2)
     assert len(items) == 614
     for item in items:
-        row = captions[item["source_id"]]
-        assert row.image == item["image"]
-        assert row.caption.rstrip(". ") == item["caption"].rstrip(". ")
+        row = captions[item.source_id]
+        assert row.image == item.image
+        assert row.caption.rstrip(". ") == item.caption.rstrip(". ")
 
 
 COCO = {

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from waltz.benchmark.items import read_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.schema import BENCHMARK
+from waltz.core.records import to_row
+from waltz.core.schema import BENCHMARK, StoredSpan
 from waltz.core.text_diff import SAME_TEXT, are_same_text, fold_text
 from waltz.sources.formats import pairs
 from waltz.sources.formats.pairs import read_pairs, read_release
@@ -59,7 +60,7 @@ def read(tmp_path):
         file = tmp_path / "items.json"
         file.write_text(content if isinstance(content, str) else json.dumps(content))
         rows = read_release(file, instrument, 2)
-        parquet.build_table(rows, BENCHMARK)
+        parquet.build_table(map(to_row, rows), BENCHMARK)
         return rows
 
     return run
@@ -67,21 +68,21 @@ def read(tmp_path):
 
 def test_an_item_becomes_a_row_that_keeps_the_released_record(read):
     (row,) = read({"relations:1": ITEM})
-    assert row["item_id"] == "relations:1"
-    assert (row["instrument"], row["piece"], row["source"], row["source_id"]) == (
+    assert row.item_id == "relations:1"
+    assert (row.instrument, row.piece, row.source, row.source_id) == (
         "relations",
         "relations",
         "coco2017",
         "212732",
     )
-    assert (row["caption_phrases"], row["foil_phrases"]) == (["on"], ["off"])
-    assert (row["caption_span"], row["foil_span"]) == (
-        {"start": 9, "end": 11},
-        {"start": 9, "end": 12},
+    assert (row.caption_phrases, row.foil_phrases) == (["on"], ["off"])
+    assert (row.caption_span, row.foil_span) == (
+        StoredSpan(9, 11),
+        StoredSpan(9, 12),
     )
-    assert (row["grammaticality"], row["nli_contradiction"]) == (0.87, 0.97)
-    assert (row["votes_caption"], row["votes_other"], row["valid"]) == (2, 1, True)
-    assert json.loads(row["release"]) == ITEM
+    assert (row.grammaticality, row.nli_contradiction) == (0.87, 0.97)
+    assert (row.votes_caption, row.votes_other, row.valid) == (2, 1, True)
+    assert json.loads(row.release) == ITEM
 
 
 @pytest.mark.parametrize(
@@ -96,24 +97,23 @@ def test_an_item_becomes_a_row_that_keeps_the_released_record(read):
 )
 def test_lexical_items_of_every_released_type_are_read(read, classes_foil, phrases):
     (row,) = read({"1": {**ITEM, "classes_foil": classes_foil}})
-    assert row["foil_phrases"] == phrases
+    assert row.foil_phrases == phrases
 
 
 def test_both_texts_of_an_actant_swap_contain_both_fillers(read):
     (row,) = read({"1": ITEM}, "actant-swap")
-    assert row["caption_phrases"] == row["foil_phrases"] == ["on", "off"]
+    assert row.caption_phrases == row.foil_phrases == ["on", "off"]
 
 
 def test_a_missing_dataset_idx_is_null(read):
-    (row,) = read(
-        {"1": {key: value for key, value in ITEM.items() if key != "dataset_idx"}}
-    )
-    assert row["source_id"] is None
+    missing = {key: value for key, value in ITEM.items() if key != "dataset_idx"}
+    for item in read({"1": missing, "2": {**ITEM, "dataset_idx": None}}):
+        assert item.source_id is None
 
 
 def test_one_vote_is_not_enough_even_as_a_majority(read):
     (row,) = read({"1": {**ITEM, "mturk": {"caption": 1, "foil": 0, "other": 2}}})
-    assert row["valid"] is False
+    assert row.valid is False
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,30 @@ def test_one_vote_is_not_enough_even_as_a_majority(read):
             "the root: key '7' stands twice",
         ),
         ({"7": {**ITEM, "dataset": "imagenet"}}, "field 'dataset' is 'imagenet'"),
+        (
+            {"7": {**ITEM, "original_split": 5}},
+            "id '7': field 'original_split' is a whole number, not a text",
+        ),
+        (
+            {"7": {**ITEM, "provenance_of_foils": ["x"]}},
+            "id '7': field 'provenance_of_foils' is a list, not a text",
+        ),
+        (
+            {"7": {**ITEM, "dataset_idx": {}}},
+            "id '7': field 'dataset_idx' is an object, not a whole number",
+        ),
+        (
+            {"7": {**ITEM, "grammaticality_scores": [None]}},
+            "id '7': field 'grammaticality_scores': entry 0 is null, not a number",
+        ),
+        (
+            {"7": {**ITEM, "nli_scores": {"entail": 1}}},
+            "id '7': nli_scores: field 'entail' is a whole number, not a list",
+        ),
+        (
+            {"7": {**ITEM, "mturk": {**ITEM["mturk"], "foil": 2**40}}},
+            "id '7': mturk: field 'foil' is 1099511627776, not a number of at most 32",
+        ),
         ('{"7": {}, "7": {}}', "id '7': field 'dataset' is missing"),
     ],
 )
@@ -160,18 +184,18 @@ def test_the_release_as_counted_in_its_readme(shared_data, instrument, facts):
     name, items, valid = facts
     path = shared_data / "valse" / f"{name}.json"
     rows = read_release(path, instrument, 2)
-    parquet.build_table(rows, BENCHMARK)
-    assert (len(rows), sum(row["valid"] for row in rows)) == (items, valid)
+    parquet.build_table(map(to_row, rows), BENCHMARK)
+    assert (len(rows), sum(row.valid for row in rows)) == (items, valid)
     released = json.loads(path.read_text())
-    assert {row["item_id"]: json.loads(row["release"]) for row in rows} == released
+    assert {row.item_id: json.loads(row.release) for row in rows} == released
 
 
 def test_caption_equals_foil_in_24_items_and_none_is_valid(shared_data):
     same = [
-        (instrument, row["valid"])
+        (instrument, row.valid)
         for instrument, (name, _, _) in FILES.items()
         for row in read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
-        if row["caption"] == row["foil"]
+        if row.caption == row.foil
     ]
     counts = {
         instrument: sum(name == instrument for name, _ in same)
@@ -211,22 +235,20 @@ def _write(folder, form, rows):
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 def test_every_file_format_gives_the_same_pairs(tmp_path, form):
     rows = read_pairs(_write(tmp_path, form, ROWS), "mine", "own")
-    parquet.build_table(rows, BENCHMARK)
-    assert [
-        (row["item_id"], row["piece"], row["caption"], row["foil"]) for row in rows
-    ] == [
+    parquet.build_table(map(to_row, rows), BENCHMARK)
+    assert [(row.item_id, row.piece, row.caption, row.foil) for row in rows] == [
         ("1", "counting", "four, zebras", "six, zebras"),
         ("2", "nouns", "NA", "null"),
     ]
-    assert rows[0]["caption_phrases"] == ["four"]
-    assert json.loads(rows[0]["release"]) == ROWS[0]
+    assert rows[0].caption_phrases == ["four"]
+    assert json.loads(rows[0].release) == ROWS[0]
 
 
 def test_ids_of_a_user_are_unchanged(tmp_path):
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps({"x7": {"image": "a", "caption": "b", "foil": "c"}}))
     (row,) = read_pairs(path, "mine", "own")
-    assert (row["item_id"], row["piece"]) == ("x7", "mine")
+    assert (row.item_id, row.piece) == ("x7", "mine")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +324,7 @@ def test_a_caption_that_equals_its_foil_is_no_item(tmp_path, form, caption, foil
         annotations=None,
         valid_votes=2,
     )
-    assert [item["item_id"] for item in items] == ["2"]
+    assert [item.item_id for item in items] == ["2"]
     assert unusable == {SAME_TEXT: 1}
     with pytest.raises(
         UserError,
@@ -371,7 +393,8 @@ def test_any_text_is_read_unchanged(tmp_path, rows):
     for form in ("csv", "json", "parquet"):
         read = read_pairs(_write(tmp_path, form, rows), "mine", "own")
         assert [
-            {name: row[name] for name in ("image", "caption", "foil")} for row in read
+            {"image": item.image, "caption": item.caption, "foil": item.foil}
+            for item in read
         ] == rows
 
 
@@ -408,7 +431,7 @@ def test_a_time_out_of_range_in_another_column_is_one_line(tmp_path, column):
 def test_a_number_that_json_lacks_is_stored_as_null(tmp_path, column, stored):
     pq.write_table(pa.table({**PAIR, "more": column}), tmp_path / "a.parquet")
     (row,) = read_pairs(tmp_path / "a.parquet", "own", "own")
-    assert json.loads(row["release"], parse_constant=pytest.fail)["more"] == stored
+    assert json.loads(row.release, parse_constant=pytest.fail)["more"] == stored
 
 
 def test_a_file_that_states_millions_of_rows_is_refused_at_once(tmp_path):

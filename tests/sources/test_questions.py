@@ -489,4 +489,4 @@ def test_the_real_dialogues(shared_data: Path) -> None:
     clean = read_release(
         shared_data / "valse" / "coreference-hard.json", "coreference-clean", 2
     )
-    assert len({item["image"] for item in clean} & {row.image for row in rows}) == 13
+    assert len({item.image for item in clean} & {row.image for row in rows}) == 13

@@ -131,6 +131,7 @@ def test_unusable_frames_stay_with_their_reason(
         ),
         (image(FRAME, bb=[]), "field 'bb' is a list, not an object"),
         (image(FRAME, width="wide"), "field 'width' is a text, not a whole number"),
+        (image(FRAME, width=2**40), "field 'width' is 1099511627776, not a number of"),
         ({"verb": "riding"}, "field 'frames' is missing"),
         (
             {"verb": "riding", "frames": ["n1"]},

@@ -17,7 +17,7 @@ def plain(markup):
 
 
 def starred(text, span):
-    start, end = span["start"], span["end"]
+    start, end = span.start, span.end
     return f"{text[:start]}**{text[start:end]}**{text[end:]}" if end > start else text
 
 
@@ -52,11 +52,11 @@ def shown_tasks(platform, path):
 def caption_position(item, texts):
     """Where the caption stands in what is shown."""
     if isinstance(texts, tuple):
-        assert set(texts) == {item["caption"], item["foil"]}
-        return "first" if texts[0] == item["caption"] else "second"
+        assert set(texts) == {item.caption, item.foil}
+        return "first" if texts[0] == item.caption else "second"
     caption, foil = (
-        starred(item["caption"], item["caption_span"]),
-        starred(item["foil"], item["foil_span"]),
+        starred(item.caption, item.caption_span),
+        starred(item.foil, item.foil_span),
     )
     shown = {
         f"Text 1: {one}\n\nText 2: {two}\n\nWhich text describes the image?\n\n{DOCCANO_HINT}": position

@@ -3,9 +3,9 @@
 import time
 
 from waltz.benchmark.items import read_items
-from waltz.core.files import parquet
 from waltz.core.job_records import log_job, write_record
-from waltz.core.schema import ANNOTATIONS, BENCHMARK
+from waltz.core.records import write_records
+from waltz.core.schema import AnnotationRecord, ItemRecord
 
 with log_job(snakemake.log[0]):
     start = time.monotonic()
@@ -17,8 +17,8 @@ with log_job(snakemake.log[0]):
         annotations=snakemake.input.get("annotations"),
         valid_votes=snakemake.params.valid_votes,
     )
-    parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
-    parquet.write_rows(snakemake.output.annotations, annotations, ANNOTATIONS)
+    write_records(snakemake.output.pairs, items, ItemRecord)
+    write_records(snakemake.output.annotations, annotations, AnnotationRecord)
     write_record(
         snakemake.output.run,
         rows_in=len(items) + unusable.total(),

@@ -3,7 +3,7 @@
 from waltz.benchmark.statistics import compute_validation_statistics, count_frequencies
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.records import read_records, to_row, write_records
+from waltz.core.records import read_records, write_records
 from waltz.core.schema import (
     AnnotationRecord,
     FrequencyRecord,
@@ -20,9 +20,7 @@ with log_job(snakemake.log[0]):
         params.datasets, snakemake.input.pairs, snakemake.input.annotations, strict=True
     ):
         items = list(read_records(items_file, ItemRecord))
-        annotations = list(
-            map(to_row, read_records(annotations_file, AnnotationRecord))
-        )
+        annotations = list(read_records(annotations_file, AnnotationRecord))
         measures = compute_validation_statistics(
             dataset, items, annotations, resampling
         )

@@ -1,12 +1,14 @@
 """Add votes to the selected items of one instrument."""
 
+from functools import partial
+
 from waltz.benchmark.items import build_items
+from waltz.benchmark.oracle import cast_votes
 from waltz.benchmark.votes import count_votes, read_annotations
-from waltz.core.files import parquet
 from waltz.core.job_records import log_job
-from waltz.core.records import read_records, to_row, write_records
-from waltz.core.schema import ANNOTATIONS, FilteredRecord, ItemRecord
-from waltz.scenes.oracle import VOTER, cast_votes
+from waltz.core.records import read_records, write_records
+from waltz.core.schema import AnnotationRecord, FilteredRecord, ItemRecord
+from waltz.scenes.oracle import VOTER
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.files import find_scene
 
@@ -24,14 +26,8 @@ with log_job(snakemake.log[0]):
         )
         votes, voter = count_votes(answers, params.valid_votes), "people"
     elif params.scenes:
-        graphs = draw_scenes(**params.scenes)
-        scenes = {row.image: find_scene(row.image, graphs) for row in candidates}
-        voted_rows = cast_votes(map(to_row, candidates), scenes)
-        votes = {
-            row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes}
-            for row in voted_rows
-        }
-        voter = VOTER
+        get_graph = partial(find_scene, graphs=draw_scenes(**params.scenes))
+        votes, voter = cast_votes(candidates, get_graph, params.valid_votes), VOTER
     items = build_items(candidates, votes, voter)
     write_records(snakemake.output.pairs, items, ItemRecord)
-    parquet.write_rows(snakemake.output.annotations, answers, ANNOTATIONS)
+    write_records(snakemake.output.annotations, answers, AnnotationRecord)

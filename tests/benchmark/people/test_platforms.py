@@ -4,6 +4,8 @@ import csv
 import json
 import tempfile
 from collections import Counter
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,10 +16,9 @@ from hypothesis import strategies as st
 from stand_ins import annotation_platforms as platforms
 from waltz.benchmark.people.platforms import PLATFORMS, export_tasks, import_annotations
 from waltz.benchmark.people.tasks import build_image_url, build_tasks
-from waltz.benchmark.votes import ANNOTATION_COLUMNS, ANSWERS, count_votes
+from waltz.benchmark.votes import ANSWERS, ItemVotes, SkippedAnswer, count_votes
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
-from waltz.core.schema import ANNOTATIONS
+from waltz.core.schema import AnnotationRecord, PairRecord, StoredSpan
 from waltz.sources.formats.pairs import read_release
 
 PREFIX = "https://images.example/a folder/"
@@ -35,7 +36,7 @@ texts = st.text(
 @st.composite
 def spans(draw, text):
     start = draw(st.integers(0, len(text)))
-    return {"start": start, "end": draw(st.integers(start, len(text)))}
+    return StoredSpan(start, draw(st.integers(start, len(text))))
 
 
 @st.composite
@@ -44,29 +45,35 @@ def items(draw):
     for number in range(draw(st.integers(1, 6))):
         caption, foil = draw(st.lists(texts, min_size=2, max_size=2, unique=True))
         rows.append(
-            {
-                "item_id": f"{draw(texts)}-{number}",
-                "instrument": "plurality",
-                "image": f"{number} é&.png",
-                "caption": caption,
-                "foil": foil,
-                "caption_span": draw(spans(caption)),
-                "foil_span": draw(spans(foil)),
-            }
+            PairRecord(
+                item_id=f"{draw(texts)}-{number}",
+                instrument="plurality",
+                piece="plurality",
+                source="tests",
+                image=f"{number} é&.png",
+                caption=caption,
+                foil=foil,
+                caption_span=draw(spans(caption)),
+                foil_span=draw(spans(foil)),
+                caption_phrases=[],
+                foil_phrases=[],
+            )
         )
     return rows
 
 
 def item(number, instrument="relations"):
-    return {
-        "item_id": f"item-{number}",
-        "instrument": instrument,
-        "image": f"{number}.png",
-        "caption": f"{number} cats sit on a mat.",
-        "foil": f"{number} cats sit under a mat.",
-        "caption_span": None,
-        "foil_span": None,
-    }
+    return PairRecord(
+        item_id=f"item-{number}",
+        instrument=instrument,
+        piece=instrument,
+        source="tests",
+        image=f"{number}.png",
+        caption=f"{number} cats sit on a mat.",
+        foil=f"{number} cats sit under a mat.",
+        caption_phrases=["on"],
+        foil_phrases=["under"],
+    )
 
 
 ITEMS = [item(number) for number in range(5)]
@@ -85,14 +92,14 @@ def first_task(platform, folder, rows=ITEMS):
 @settings(max_examples=25, deadline=None)
 @given(rows=items(), seed=st.integers(0, 2**32), data=st.data())
 def test_every_answer_survives_export_annotation_and_import(platform, rows, seed, data):
-    by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
+    by_image = {build_image_url(row.image, PREFIX): row for row in rows}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export_tasks(rows, platform, folder, PREFIX, seed)
         answers, expected, meanings = (
             [],
             [],
-            {row["item_id"]: Counter() for row in rows},
+            {row.item_id: Counter() for row in rows},
         )
         positions = Counter()
         presented = platforms.shown_tasks(
@@ -109,15 +116,14 @@ def test_every_answer_survives_export_annotation_and_import(platform, rows, seed
                 )
                 answers.append((task, person, answer))
                 expected.append(
-                    dict(
-                        zip(
-                            ANNOTATION_COLUMNS,
-                            (row["item_id"], person, answer, position),
-                            strict=True,
-                        )
+                    AnnotationRecord(
+                        item_id=row.item_id,
+                        annotator=person,
+                        answer=answer,
+                        caption_position=position,
                     )
                 )
-                meanings[row["item_id"]][
+                meanings[row.item_id][
                     meaning if meaning in ("caption", "foil") else "other"
                 ] += 1
         assert not by_image
@@ -129,25 +135,26 @@ def test_every_answer_survives_export_annotation_and_import(platform, rows, seed
         )
     assert imported.skipped == []
     assert imported.annotations == sorted(
-        expected, key=lambda row: (row["item_id"], row["annotator"])
+        expected, key=attrgetter("item_id", "annotator")
     )
-    parquet.build_table(imported.annotations, ANNOTATIONS)
     assert 0 <= positions["first"] - positions["second"] <= 1
     for item_id, votes in count_votes(imported.annotations, 2).items():
         count = meanings[item_id]
-        assert [votes[f"votes_{side}"] for side in ("caption", "foil", "other")] == [
-            count[side] for side in ("caption", "foil", "other")
-        ]
-        assert votes["valid"] == (count["caption"] >= 2)
+        assert votes == ItemVotes(
+            caption=count["caption"],
+            foil=count["foil"],
+            other=count["other"],
+            valid=count["caption"] >= 2,
+        )
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_task_file_reveals_neither_item_nor_caption(tmp_path, platform):
-    spans = {
-        "caption_span": {"start": 0, "end": 0},
-        "foil_span": {"start": 0, "end": 0},
-    }
-    rows = [{**item(number), **spans} for number in range(200)]
+    empty = StoredSpan(0, 0)
+    rows = [
+        replace(item(number), caption_span=empty, foil_span=empty)
+        for number in range(200)
+    ]
     export_tasks(rows, platform, tmp_path / "a", PREFIX, seed=3)
     export_tasks(rows[::-1], platform, tmp_path / "b", PREFIX, seed=3)
     name = f"relations{platforms.SUFFIX[platform]}"
@@ -156,7 +163,7 @@ def test_a_task_file_reveals_neither_item_nor_caption(tmp_path, platform):
     assert all(
         word not in text.lower() for word in ("item-", "caption", "foil", "relations")
     )
-    by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
+    by_image = {build_image_url(row.image, PREFIX): row for row in rows}
     positions = [
         platforms.caption_position(by_image[image], texts)
         for _, image, texts in platforms.shown_tasks(platform, tmp_path / "a" / name)
@@ -178,7 +185,7 @@ def test_positions_follow_the_seed_and_names_the_texts():
     assert [position for _, position in names(rows, 1).values()] != [
         position for _, position in names(rows, 2).values()
     ]
-    changed = [{**rows[0], "foil": "another"}, *rows[1:]]
+    changed = [replace(rows[0], foil="another"), *rows[1:]]
     assert {
         item_id
         for item_id, name in names(changed, 1).items()
@@ -214,7 +221,7 @@ def test_an_item_without_spans_shows_the_difference_in_bold(tmp_path):
 
 
 def test_the_batch_is_ascii_with_one_line_for_each_task(tmp_path):
-    row = {**item(1), "caption": "🐈\r\n costs ${task}", "foil": "é"}
+    row = replace(item(1), caption="🐈\r\n costs ${task}", foil="é")
     export_tasks([row], "mturk", tmp_path, PREFIX, seed=3)
     lines = (tmp_path / "relations.csv").read_bytes().decode("ascii").splitlines()
     assert len(lines) == 2
@@ -240,9 +247,7 @@ def test_each_instrument_has_a_file_and_a_key_of_its_tasks(tmp_path):
     ]
     key = json.loads((tmp_path / "keys" / "relations.json").read_text())
     assert (key["annotators"], key["seed"], key["platform"]) == (4, 3, "doccano")
-    assert {task["item_id"] for task in key["tasks"]} == {
-        row["item_id"] for row in ITEMS
-    }
+    assert {task["item_id"] for task in key["tasks"]} == {row.item_id for row in ITEMS}
     lines = [
         json.loads(line)
         for line in (tmp_path / "relations.jsonl").read_text().splitlines()
@@ -260,7 +265,7 @@ def test_items_added_after_the_export_do_not_change_answers(tmp_path):
     )
     more = [item(number) for number in range(40)]
     (row,) = import_annotations([path], "mturk", more, seed=3).annotations
-    assert (row["item_id"], row["caption_position"]) == (item_id, position)
+    assert (row.item_id, row.caption_position) == (item_id, position)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -270,10 +275,8 @@ def test_a_missing_answer_is_skipped_with_its_reason(tmp_path, platform):
         platform, tmp_path / "results", [(task, "w1", ""), (task, "w2", "both")]
     )
     imported = import_annotations([path], platform, ITEMS, seed=3)
-    assert imported.skipped == [
-        {"item_id": item_id, "annotator": "w1", "reason": "not answered"}
-    ]
-    assert [row["annotator"] for row in imported.annotations] == ["w2"]
+    assert imported.skipped == [SkippedAnswer(item_id, "w1", "not answered")]
+    assert [row.annotator for row in imported.annotations] == ["w2"]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -346,7 +349,7 @@ def test_every_form_of_mechanical_turks_answers_is_read(
         f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,{task},{cells}\n"
     )
     (row,) = import_annotations([path], "mturk", ITEMS, seed=3).annotations
-    assert row["answer"] == answer
+    assert row.answer == answer
 
 
 @pytest.mark.parametrize(
@@ -389,7 +392,7 @@ def test_a_rejected_assignment_is_skipped_with_its_reason(tmp_path):
     imported = import_annotations([path], "mturk", ITEMS, seed=3)
     assert imported.annotations == []
     assert imported.skipped == [
-        {"item_id": item_id, "annotator": "w1", "reason": "rejected by the requester"}
+        SkippedAnswer(item_id, "w1", "rejected by the requester")
     ]
 
 
@@ -407,10 +410,8 @@ def test_label_studio_users_skips_and_other_exports(tmp_path):
         json.dumps([{"data": {"task": task}, "annotations": [skipped, answered]}])
     )
     imported = import_annotations([path], "label-studio", ITEMS, seed=3)
-    assert imported.skipped == [
-        {"item_id": item_id, "annotator": "7", "reason": "skipped by the annotator"}
-    ]
-    assert [row["annotator"] for row in imported.annotations] == ["b@example.org"]
+    assert imported.skipped == [SkippedAnswer(item_id, "7", "skipped by the annotator")]
+    assert [row.annotator for row in imported.annotations] == ["b@example.org"]
     for annotation, fault in (
         ({**answered, "completed_by": None}, "has no completed_by"),
         (
@@ -480,4 +481,4 @@ def test_the_release_round_trips(shared_data, tmp_path):
     )
     assert len(votes) == len(rows) == 1000
     # Who always says "first" is right in half.
-    assert sum(vote["votes_caption"] for vote in votes.values()) == 500
+    assert sum(vote.caption for vote in votes.values()) == 500

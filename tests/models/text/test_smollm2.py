@@ -2,7 +2,6 @@
 
 import pytest
 
-from stand_ins.records import build_items
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.perplexity import score_pairs
@@ -33,7 +32,7 @@ def test_actant_swap_gives_the_accuracy_of_an_independent_computation(
     smollm2, shared_data, tmp_path
 ):
     items = read_release(shared_data / "valse" / "actant-swap.json", "actant-swap", 2)
-    valid = build_items(item for item in items if item["valid"])
+    valid = [item for item in items if item.valid]
     records = score_pairs(
         valid, smollm2, ["equations"], 512, tmp_path / "cache.sqlite", lambda _: None
     )

@@ -13,6 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
+from operator import attrgetter
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -43,18 +45,30 @@ class BalanceLimits:
         size: Highest number of items; None for no limit.
         js: Highest Jensen-Shannon distance between caption and foil phrases, 0 to 1; None for no
             balancing.
-        cap: Highest number of times that the items remove one phrase from captions; None for no
-            limit.
-        foil_cap: Highest number of times that the items insert one phrase in foils; None for no
-            limit.
+        cap: Highest number of times that the items remove one phrase from captions: a number, `even`
+            for the lowest cap that still reaches the size, or None for no limit.
+        foil_cap: Highest number of times that the items insert one phrase in foils, as `cap`.
         halves: Whether each direction has the same number of items.
     """
 
     size: int | None = None
     js: float | None = None
-    cap: int | None = None
-    foil_cap: int | None = None
+    cap: int | Literal["even"] | None = None
+    foil_cap: int | Literal["even"] | None = None
     halves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Caps:
+    """Highest number of times that the items exchange one phrase; None for no limit.
+
+    Attributes:
+        removed: Limit for phrases that are removed from captions.
+        inserted: Limit for phrases that are inserted in foils.
+    """
+
+    removed: int | None
+    inserted: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +114,12 @@ def select_balanced(
     # the rows.
     candidates.sort(key=lambda candidate: candidate.item_id)
 
+    caps = _Caps(
+        removed=_compute_cap(limits.cap, rows, "caption", limits.size),
+        inserted=_compute_cap(limits.foil_cap, rows, "foil", limits.size),
+    )
     program = _LinearProgram(len(candidates))
-    _add_limits(program, candidates, limits)
+    _add_limits(program, candidates, limits.size, caps)
     if limits.halves:
         _add_halves(program, candidates)
     if limits.js is not None:
@@ -111,7 +129,7 @@ def select_balanced(
 
     # The greedy phase does not keep the halves equal.
     if limits.js and not limits.halves:
-        selected = _add_candidates(candidates, selected, limits, limits.js)
+        selected = _add_candidates(candidates, selected, limits.size, caps, limits.js)
     return {candidates[index].item_id for index in selected}
 
 
@@ -127,28 +145,39 @@ def _read_candidate(row: PairRecord, seed: int) -> _Candidate:
     )
 
 
+def _compute_cap(
+    cap: int | Literal["even"] | None,
+    rows: Sequence[PairRecord],
+    text_role: str,
+    size: int | None,
+) -> int | None:
+    if cap != "even":
+        return cap
+    # Without a size, the cap must allow every candidate.
+    return find_lowest_cap(rows, text_role, len(rows) if size is None else size)
+
+
 def _add_limits(
-    program: "_LinearProgram", candidates: Sequence[_Candidate], limits: BalanceLimits
+    program: "_LinearProgram",
+    candidates: Sequence[_Candidate],
+    size: int | None,
+    caps: _Caps,
 ) -> None:
     """Limit the number of selected items of each source row, of all rows, and of each phrase."""
     # At most one item of each source row: its candidates share the image and the source text.
-    for group in _group_columns(
-        candidates, lambda candidate: [candidate.source_row]
-    ).values():
+    groups = _group_columns(candidates, lambda candidate: [candidate.source_row])
+    for group in groups.values():
         program.add_upper_limit(group, 1)
-    if limits.size is not None:
+    if size is not None:
         all_columns = dict.fromkeys(range(len(candidates)), 1.0)
-        program.add_upper_limit(all_columns, limits.size)
-    if limits.cap is not None:
-        for group in _group_columns(
-            candidates, lambda candidate: candidate.removed
-        ).values():
-            program.add_upper_limit(group, limits.cap)
-    if limits.foil_cap is not None:
-        for group in _group_columns(
-            candidates, lambda candidate: candidate.inserted
-        ).values():
-            program.add_upper_limit(group, limits.foil_cap)
+        program.add_upper_limit(all_columns, size)
+    for cap, get_phrases in (
+        (caps.removed, attrgetter("removed")),
+        (caps.inserted, attrgetter("inserted")),
+    ):
+        if cap is not None:
+            for group in _group_columns(candidates, get_phrases).values():
+                program.add_upper_limit(group, cap)
 
 
 def _add_halves(program: "_LinearProgram", candidates: Sequence[_Candidate]) -> None:
@@ -211,7 +240,8 @@ def _solve(candidates: Sequence[_Candidate], program: "_LinearProgram") -> set[i
 def _add_candidates(
     candidates: Sequence[_Candidate],
     selected: set[int],
-    limits: BalanceLimits,
+    size: int | None,
+    caps: _Caps,
     highest_distance: float,
 ) -> set[int]:
     """Add to a selection, one by one, the candidate that raises the distance least, up to the
@@ -221,7 +251,8 @@ def _add_candidates(
     x, the squared distance is 1 + sum(g(c) + g(d) - g(c + d)) / 2n. A swap changes n and only the
     few terms of its phrases.
     """
-    size = len(candidates) if limits.size is None else limits.size
+    if size is None:
+        size = len(candidates)
     selected = set(selected)
     counts = _PhraseCounts([candidates[index] for index in selected])
     used_rows = {candidates[index].source_row for index in selected}
@@ -234,7 +265,7 @@ def _add_candidates(
             # be used.
             while indices and candidates[indices[-1]].source_row in used_rows:
                 indices.pop()
-            if indices and counts.is_within_caps(swap, limits):
+            if indices and counts.is_within_caps(swap, caps):
                 open_swaps.append(swap)
         if not open_swaps:
             break
@@ -293,12 +324,12 @@ class _PhraseCounts:
             for phrase in phrases
         )
 
-    def is_within_caps(self, swap: Swap, limits: BalanceLimits) -> bool:
+    def is_within_caps(self, swap: Swap, caps: _Caps) -> bool:
         """Return True where the caps allow one more candidate with this swap."""
         removed, inserted = swap
-        return _fits(self.removed, removed, limits.cap) and _fits(
-            self.inserted, inserted, limits.foil_cap
-        )
+        if not _fits(self.removed, removed, caps.removed):
+            return False
+        return _fits(self.inserted, inserted, caps.inserted)
 
     def compute_increase(self, swap: Swap) -> float:
         """Return the change of `total` if one more candidate with this swap is selected."""

@@ -2,14 +2,19 @@
 well-formed foils.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from waltz.benchmark.statistics import compute_share, has_passed
+from waltz.benchmark.votes import ItemVotes
 from waltz.core.intervals import Resampling
 from waltz.core.schema import FilteredRecord, OracleRecord, ProbeRecord
 from waltz.scenes.graph import Graph
-from waltz.scenes.oracle import decide_truth, is_in_grammar
+from waltz.scenes.oracle import cast_vote, decide_truth, is_in_grammar
+
+VOTES = 3
+"""Number of people that the oracle stands for: its vote counts as three."""
 
 Hits = Mapping[str, Sequence[tuple[bool, str]]]
 """By metric, one pair for each candidate: whether it is a hit, and its image."""
@@ -155,6 +160,30 @@ def _build_share_records(
             )
         )
     return records
+
+
+def cast_votes(
+    candidates: Iterable[FilteredRecord],
+    get_graph: Callable[[str], Graph],
+    valid_votes: int,
+) -> dict[str, ItemVotes]:
+    """Let the oracle vote on candidates, in place of people; return the votes by item id.
+
+    Args:
+        valid_votes: Lowest number of votes for the caption that makes an item valid.
+    """
+    votes = {}
+    for candidate in candidates:
+        graph = get_graph(candidate.image)
+        vote = cast_vote(graph, candidate.caption, candidate.foil)
+        counts = Counter({vote: VOTES})
+        votes[candidate.item_id] = ItemVotes(
+            caption=counts["caption"],
+            foil=counts["foil"],
+            other=VOTES - counts["caption"] - counts["foil"],
+            valid=counts["caption"] >= valid_votes,
+        )
+    return votes
 
 
 def answer_checks(

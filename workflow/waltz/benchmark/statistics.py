@@ -3,8 +3,8 @@ at each step.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 import scipy
 
@@ -13,6 +13,7 @@ from waltz.benchmark.votes import compute_alpha
 from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.measure import Measure
 from waltz.core.schema import (
+    AnnotationRecord,
     FilteredRecord,
     FrequencyRecord,
     FunnelRecord,
@@ -73,13 +74,13 @@ NOT_VALID = "too few votes for the caption"
 def compute_validation_statistics(
     dataset: str,
     items: Sequence[ItemRecord],
-    annotations: Sequence[Mapping[str, str]],
+    annotations: Sequence[AnnotationRecord],
     resampling: Resampling,
 ) -> dict[str, Measure]:
     """Compute the columns of thesis Table A.2 for one data set.
 
     Args:
-        annotations: Rows of the annotations layout; none where only votes are known.
+        annotations: The single answers; none where only votes are known.
     Returns:
         By metric: counts as numbers, shares in percent, Jensen-Shannon distances and alpha as
         ratios.
@@ -87,9 +88,8 @@ def compute_validation_statistics(
     voted_items = [item for item in items if item.valid is not None]
     valid_items = [item for item in voted_items if item.valid]
     # A lexical item of the thesis is a phrase that is exchanged between caption and foil.
-    lexical_items: set[str] = set()
-    for item in items:
-        lexical_items.update(item.caption_phrases, item.foil_phrases)
+    caption_counts, foil_counts = _count_phrases(items)
+    lexical_items = caption_counts.keys() | foil_counts.keys()
 
     js_valid = Measure(None, 0, reason=NO_VALID)
     if valid_items:
@@ -114,7 +114,9 @@ def compute_validation_statistics(
 
     # Alpha of all items, and of the items that the votes found valid.
     valid_ids = {item.item_id for item in valid_items}
-    valid_annotations = [row for row in annotations if row["item_id"] in valid_ids]
+    valid_annotations = [
+        annotation for annotation in annotations if annotation.item_id in valid_ids
+    ]
     measures["alpha"] = _measure_alpha(annotations)
     measures["alpha_valid"] = _measure_alpha(valid_annotations)
     return measures
@@ -187,26 +189,36 @@ def count_frequencies(
     subsets = {"all": items, "valid": [item for item in items if item.valid]}
     records = []
     for subset_name, subset in subsets.items():
-        phrases = dict(zip(("caption", "foil"), _count_phrases(subset), strict=True))
-        for text_role in ("caption", "foil"):
-            pronouns: Counter[str] = Counter()
-            for item in subset:
-                text = item.caption if text_role == "caption" else item.foil
-                pronouns.update(_list_pronouns(text, item.piece))
-            counts_by_kind = {"lexical": phrases[text_role], "pronoun": pronouns}
-            for kind, counts in counts_by_kind.items():
-                for word, count in sorted(counts.items()):
-                    records.append(
-                        FrequencyRecord(
-                            dataset=dataset,
-                            kind=kind,
-                            items=subset_name,
-                            side=text_role,
-                            word=word,
-                            count=count,
-                        )
+        caption_phrases, foil_phrases = _count_phrases(subset)
+        caption_pronouns, foil_pronouns = _count_pronouns(subset)
+        for text_role, kind, counts in (
+            ("caption", "lexical", caption_phrases),
+            ("caption", "pronoun", caption_pronouns),
+            ("foil", "lexical", foil_phrases),
+            ("foil", "pronoun", foil_pronouns),
+        ):
+            for word, count in sorted(counts.items()):
+                records.append(
+                    FrequencyRecord(
+                        dataset=dataset,
+                        kind=kind,
+                        items=subset_name,
+                        side=text_role,
+                        word=word,
+                        count=count,
                     )
+                )
     return records
+
+
+def _count_pronouns(items: Sequence[PairRecord]) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of times that each pronoun occurs in the captions, and in the foils."""
+    caption: Counter[str] = Counter()
+    foil: Counter[str] = Counter()
+    for item in items:
+        caption.update(_list_pronouns(item.caption, item.piece))
+        foil.update(_list_pronouns(item.foil, item.piece))
+    return caption, foil
 
 
 def _list_pronouns(text: str, piece: str) -> list[str]:
@@ -216,11 +228,10 @@ def _list_pronouns(text: str, piece: str) -> list[str]:
     return [word for word in LETTERS.findall(text.lower()) if word in PRONOUNS]
 
 
-def _measure_alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
+def _measure_alpha(annotations: Sequence[AnnotationRecord]) -> Measure:
     if not annotations:
         return Measure(None, 0, reason=NO_ANNOTATIONS)
-    value, reason = compute_alpha(annotations)
-    return Measure(value, len({row["item_id"] for row in annotations}), reason=reason)
+    return compute_alpha(annotations)
 
 
 def find_lost_step(rejected: str | None) -> str | None:
@@ -261,29 +272,33 @@ def count_funnel(
         candidates: All candidates after balancing.
         items: The items with their votes.
     """
-    records = [_build_step(instrument, "candidates", len(candidates), [])]
-    rejections = [candidate.rejected for candidate in candidates]
+    reasons_by_step: dict[str, Counter[str]] = defaultdict(Counter)
+    for candidate in candidates:
+        lost_step = find_lost_step(candidate.rejected)
+        if lost_step is not None:
+            reasons_by_step[lost_step][str(candidate.rejected)] += 1
+
+    # Each step loses some of the candidates that the step before it left.
+    count = len(candidates)
+    records = [_build_step(instrument, "candidates", count, Counter())]
     for step in SELECTION_STEPS:
-        # A candidate has passed a step where it was lost later, or never.
-        n_passed = sum(has_passed(rejected, step) for rejected in rejections)
-        reasons = []
-        for rejected in rejections:
-            if rejected is not None and find_lost_step(rejected) == step:
-                reasons.append(rejected)
-        records.append(_build_step(instrument, step, n_passed, reasons))
+        reasons = reasons_by_step[step]
+        count -= reasons.total()
+        records.append(_build_step(instrument, step, count, reasons))
 
     # The last step is the validation by people, on the items.
     validity = Counter(item.valid for item in items)
-    reasons = [NOT_VOTED] * validity[None] + [NOT_VALID] * validity[False]
+    # `+` leaves out reasons that no item has.
+    reasons = +Counter({NOT_VOTED: validity[None], NOT_VALID: validity[False]})
     records.append(_build_step(instrument, "valid", validity[True], reasons))
     return records
 
 
 def _build_step(
-    instrument: str, step: str, count: int, reasons: Sequence[str]
+    instrument: str, step: str, count: int, reasons: Counter[str]
 ) -> FunnelRecord:
     # The most frequent reason first, equally frequent ones by their letters.
-    lost = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
+    lost = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     reason_counts = [ReasonCount(reason, number) for reason, number in lost]
     return FunnelRecord(
         instrument=instrument, step=step, count=count, lost=reason_counts

@@ -325,7 +325,7 @@ def _check_pairs(file: Path, images: Path | None) -> None:
     from waltz.sources.images import find_image_path, open_images
 
     # Each image is looked for once, however many pairs it has.
-    names = dict.fromkeys(row["image"] for row in read_pairs(file, "pairs", "own"))
+    names = dict.fromkeys(item.image for item in read_pairs(file, "pairs", "own"))
     if images is None:
         return
     with open_images(images) as source:
@@ -368,7 +368,7 @@ def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
     attribution = dict(study["attribution"])
     # The study asks for a sample; a small file of pairs has fewer items than that.
     if on not in NAMED_DATA:
-        n_pairs = len(list(read_pairs(Path(on), "pairs", "own")))
+        n_pairs = len(read_pairs(Path(on), "pairs", "own"))
         attribution["sample"] = min(attribution["sample"], n_pairs)
     with chdir(checkout):
         costs = compute_costs(_plan_study({**study, "attribution": attribution}))

@@ -5,8 +5,9 @@ of CV-Probes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,7 @@ from waltz.core.errors import UserError
 if TYPE_CHECKING:
     from waltz.benchmark.people.writing import Rows
     from waltz.benchmark.votes import AnnotatorQuality
+    from waltz.core.schema import ItemRecord
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -76,7 +78,7 @@ def export_command(
     from waltz.benchmark.people.platforms import export_tasks
 
     # Rejected candidates are in the file as well; people see only items.
-    kept_items = [item for item in _read_benchmark(items) if item["kept"]]
+    kept_items = [item for item in _read_benchmark(items) if item.kept]
     files = export_tasks(kept_items, platform, folder, image_prefix, seed, annotators)
     _list_files(files)
 
@@ -117,8 +119,8 @@ def import_command(
     imported = import_annotations(results, platform, benchmark, seed)
     gold_ids: set[str] = set()
     if gold:
-        gold_ids = _read_gold_ids(gold, {item["item_id"] for item in benchmark})
-    annotations: Sequence[Mapping[str, str]] = imported.annotations
+        gold_ids = _read_gold_ids(gold, {item.item_id for item in benchmark})
+    annotations = imported.annotations
     # Answers may be skipped by the import, and below because their annotator is unreliable.
     skipped = list(imported.skipped)
     poor_annotators = _print_annotators(
@@ -133,20 +135,20 @@ def import_command(
     _write_answers(
         output,
         votes.ANNOTATION_COLUMNS,
-        annotations,
+        list(map(asdict, annotations)),
         ("item_id", "annotator", "reason"),
-        skipped,
+        list(map(asdict, skipped)),
     )
 
     # Agreement and votes are reported on the answers that are left.
-    kept_ids = {item["item_id"] for item in benchmark if item["kept"]}
+    kept_ids = {item.item_id for item in benchmark if item.kept}
     incomplete = votes.count_missing_answers(annotations, kept_ids, annotators)
     agreement = votes.compute_agreement(annotations)
-    alpha = f"no alpha: {agreement.reason}"
-    if agreement.alpha is not None:
-        alpha = f"alpha {agreement.alpha:.3f}"
+    alpha = f"no alpha: {agreement.alpha.reason}"
+    if agreement.alpha.value is not None:
+        alpha = f"alpha {agreement.alpha.value:.3f}"
     counted_votes = votes.count_votes(annotations, valid_votes).values()
-    valid = sum(vote["valid"] for vote in counted_votes)
+    valid = sum(vote.valid for vote in counted_votes)
     typer.echo(
         f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}"
     )
@@ -291,15 +293,15 @@ def _list_files(files: Sequence[Path]) -> None:
         typer.echo(path)
 
 
-def _read_benchmark(path: Path) -> list[dict[str, Any]]:
-    from waltz.core.files import parquet
-    from waltz.core.schema import BENCHMARK
+def _read_benchmark(path: Path) -> list[ItemRecord]:
+    from waltz.core.records import read_records
+    from waltz.core.schema import ItemRecord
 
     if not path.is_file():
         raise UserError(
             f"{path}: no such file; build the benchmark, or name one of results/<study>/benchmark"
         )
-    return parquet.read_rows(path, BENCHMARK)
+    return list(read_records(path, ItemRecord))
 
 
 def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:

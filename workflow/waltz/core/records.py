@@ -246,6 +246,14 @@ def to_row(record: object) -> Row:
     return row
 
 
+def extend_record(
+    record: Record, record_type: type[AnyRecord], **values: object
+) -> AnyRecord:
+    """Return the record of a derived class that has the values of a record, and further values."""
+    inherited = {field.name: getattr(record, field.name) for field in fields(record)}  # type: ignore[arg-type]
+    return record_type(**inherited, **values)
+
+
 def _convert_nested(value: Any, convert: Callable[[Any], Any]) -> Any:
     """Convert a dataclass or its dictionary, or each one in a list; return None unchanged."""
     if isinstance(value, Sequence):

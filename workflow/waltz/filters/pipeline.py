@@ -7,14 +7,14 @@ instruments have no filter, and torch takes seconds to import.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from waltz.core.errors import CONTROL_TOKEN, UserError
-from waltz.core.records import to_row
+from waltz.core.records import extend_record, to_row
 from waltz.core.schema import FILTERED, CandidateRecord, FilteredRecord
 
 if TYPE_CHECKING:
@@ -144,7 +144,12 @@ def filter_candidates(
     Returns:
         All candidates in their order, and the verdicts that depend on the last digits.
     """
-    records = reject_unreadable(list(map(_build_record, candidates)), models)
+    # Before any filter, a candidate has no scores and is kept unless the rules reject it.
+    unfiltered = [
+        extend_record(candidate, FilteredRecord, kept=candidate.rejected is None)
+        for candidate in candidates
+    ]
+    records = reject_unreadable(unfiltered, models)
     usable = [record for record in records if record.kept]
 
     # Scores of the active filters, and their thresholds.
@@ -169,12 +174,6 @@ def filter_candidates(
     if "ranking" in filters:
         records = _rank(records, models, cache_file, on_progress)
     return records, close
-
-
-def _build_record(candidate: CandidateRecord) -> FilteredRecord:
-    """Return a candidate before any filter: without scores, kept unless the rules reject it."""
-    values = {field.name: getattr(candidate, field.name) for field in fields(candidate)}
-    return FilteredRecord(**values, kept=candidate.rejected is None)
 
 
 def reject_unreadable(

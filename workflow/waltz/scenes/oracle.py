@@ -5,11 +5,11 @@ Otherwise, and if it lies outside the grammar, it is unknown. Bare numerals mean
 `some`, `a number of` and a bare plural mean two or more.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, Literal
+from typing import Literal
 
 from waltz.scenes.arrangements import PLACE, Individual, acts_on, decide_position
 from waltz.scenes.graph import Graph
@@ -478,10 +478,6 @@ def _is_about_place(predicate: Predicate) -> bool:
 
 VOTER = "oracle"
 """Name of the oracle in the column `voter`."""
-VOTES = 3
-
-VOTE_COLUMNS = {"caption": "votes_caption", "foil": "votes_foil"}
-
 Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
 
 
@@ -499,25 +495,3 @@ def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
         ("false", "false"): "neither",
     }
     return votes[caption_truth, foil_truth]
-
-
-def cast_votes(
-    items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]
-) -> list[dict[str, Any]]:
-    """Return the oracle's votes on items, counted as three votes for each item.
-
-    Args:
-        items: Rows with item_id, image, caption and foil.
-        scene_of: Scene of each image.
-    Returns:
-        item_id, voter, vote, votes_caption, votes_foil, votes_other of each item, in order.
-    """
-    rows = []
-    for item in items:
-        vote = cast_vote(scene_of[item["image"]], item["caption"], item["foil"])
-        row = {"item_id": item["item_id"], "voter": VOTER, "vote": vote}
-        counts = dict.fromkeys(("votes_caption", "votes_foil", "votes_other"), 0)
-        # `both`, `neither` and `cannot tell` are other votes.
-        counts[VOTE_COLUMNS.get(vote, "votes_other")] = VOTES
-        rows.append(row | counts)
-    return rows

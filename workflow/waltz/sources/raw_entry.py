@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeGuard, TypeVar
 
 from waltz.core.errors import UserError
+from waltz.core.files.json_objects import JsonObject
 
 T = TypeVar("T", bound=object)
-
-JsonObject = dict[str, Any]
-"""A JSON object of a file that others wrote, so that its values may be of any JSON type."""
 
 TYPE_NAMES: dict[type, str] = {
     dict: "an object",
@@ -44,9 +42,7 @@ class RawEntry:
         if name not in self.fields:
             raise UserError(f"{self.location}: field {name!r} is missing")
         value = self.fields[name]
-        # In Python, `bool` is a subclass of `int`.
-        is_false_number = kind is int and isinstance(value, bool)
-        if not isinstance(value, kind) or is_false_number:
+        if not _has_type(value, kind):
             raise UserError(
                 f"{self.location}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}"
             )
@@ -57,6 +53,17 @@ class RawEntry:
         if self.fields.get(name) is None:
             return None
         return self.read(name, kind)
+
+    def read_optional_int32(self, name: str) -> int | None:
+        """Return a whole number that a column of type int32 can store; None where it is missing or
+        null.
+        """
+        number = self.read_optional(name, int)
+        if number is not None and not -(2**31) <= number < 2**31:
+            raise UserError(
+                f"{self.location}: field {name!r} is {number}, not a number of at most 32 bits"
+            )
+        return number
 
     def read_identifier(self, name: str) -> str:
         """Return an id as a text; in the file it is a whole number or a text that is not empty."""
@@ -72,6 +79,12 @@ class RawEntry:
     def read_strings(self, name: str) -> list[str]:
         """Return a field that must be a list of texts."""
         return self._read_list(name, str)
+
+    def read_optional_numbers(self, name: str) -> list[float]:
+        """Return a field that must be a list of numbers; an empty list where it is missing or null."""
+        if self.fields.get(name) is None:
+            return []
+        return list(map(float, self._read_list(name, float)))
 
     def read_optional_object(self, name: str) -> "RawEntry":
         """Return a field that must be an object; an empty object where it is missing or null."""
@@ -94,12 +107,22 @@ class RawEntry:
     def _read_list(self, name: str, kind: type[T]) -> list[T]:
         values = self.read(name, list)
         for index, value in enumerate(values):
-            if not isinstance(value, kind):
+            if not _has_type(value, kind):
                 actual = describe_type(value)
                 raise UserError(
                     f"{self.location}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}"
                 )
         return values
+
+
+def _has_type(value: object, kind: type[T]) -> TypeGuard[T]:
+    """Return whether a JSON value is of a type: whole numbers are numbers, true and false are not."""
+    # In Python, `bool` is a subclass of `int`.
+    if isinstance(value, bool):
+        return kind in (bool, object)
+    if kind is float:
+        return isinstance(value, int | float)
+    return isinstance(value, kind)
 
 
 def describe_type(value: object) -> str:

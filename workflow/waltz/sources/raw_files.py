@@ -21,11 +21,12 @@ import numpy as np
 
 from waltz.core.errors import UserError
 from waltz.core.files.json_objects import (
+    JsonObject,
     RepeatedKeyError,
     build_object_type,
     parse_json,
 )
-from waltz.sources.raw_entry import TYPE_NAMES, JsonObject, RawEntry, T, describe_type
+from waltz.sources.raw_entry import TYPE_NAMES, RawEntry, T, describe_type
 
 TYPE_BY_EVENT = {"start_map": TYPE_NAMES[dict], "start_array": TYPE_NAMES[list]}
 """Names of the types of containers, by the event of the parser at their start."""

@@ -12,8 +12,9 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from waltz.benchmark.people.tasks import (
     NOT_ANSWERED,
@@ -26,10 +27,11 @@ from waltz.benchmark.people.tasks import (
     render_bold_html,
     write_key,
 )
-from waltz.benchmark.votes import ANSWERS
+from waltz.benchmark.votes import ANSWERS, SkippedAnswer
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.core.files.json_objects import parse_json
+from waltz.core.files.json_objects import JsonObject, parse_json
+from waltz.core.schema import AnnotationRecord, PairRecord
 from waltz.sources.raw_files import read_csv_records, read_json_lines, read_list_entries
 
 IMAGE_HINT = "(A click on the image opens the whole of it.)"
@@ -57,16 +59,16 @@ class ImportedAnnotations:
     """The imported answers of people.
 
     Attributes:
-        annotations: Rows of the annotations layout.
-        skipped: item_id, annotator and reason of each assignment without an answer.
+        annotations: The answers.
+        skipped: The assignments without an answer.
     """
 
-    annotations: list[dict[str, str]]
-    skipped: list[dict[str, str]]
+    annotations: list[AnnotationRecord]
+    skipped: list[SkippedAnswer]
 
 
 def export_tasks(
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[PairRecord],
     platform: str,
     folder: str | Path,
     image_prefix: str,
@@ -77,7 +79,7 @@ def export_tasks(
     which item.
 
     Args:
-        items: Rows of the benchmark layout, of one or more instruments.
+        items: Items of one or more instruments.
         platform: One of `PLATFORMS`.
         image_prefix: Start of the URL before the name of an image, final slash included.
         seed: Seed of the captions' positions and the tasks' names; the import needs it again.
@@ -90,13 +92,10 @@ def export_tasks(
     if not items:
         raise UserError("no items to export; build the benchmark first")
     files: list[Path] = []
-    for instrument in sorted({item["instrument"] for item in items}):
+    for instrument in sorted({item.instrument for item in items}):
         # One project or batch for each instrument.
-        tasks = build_tasks(
-            [item for item in items if item["instrument"] == instrument],
-            image_prefix,
-            seed,
-        )
+        selected = [item for item in items if item.instrument == instrument]
+        tasks = build_tasks(selected, image_prefix, seed)
         files += exchange.write_tasks(tasks, Path(folder) / instrument)
         columns = ("task", "item_id", "caption_position")
         key = [{name: getattr(task, name) for name in columns} for task in tasks]
@@ -107,14 +106,14 @@ def export_tasks(
 def import_annotations(
     paths: Sequence[str | Path],
     platform: str,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[PairRecord],
     seed: int,
 ) -> ImportedAnnotations:
     """Read the annotations from the results of a platform; the key file is not needed.
 
     Args:
         paths: Files of results; for doccano also folders with one file for each annotator.
-        items: Rows of the benchmark layout; they may include items that were not exported.
+        items: Items of the benchmark; they may include items that were not exported.
         seed: The seed of the export.
     Returns:
         Annotations and skipped assignments, ordered by item and annotator.
@@ -123,8 +122,8 @@ def import_annotations(
     presentations = index_presentations(items, seed)
     # Where each annotator answered each item.
     locations: dict[tuple[str, str], str] = {}
-    annotations: list[dict[str, str]] = []
-    skipped: list[dict[str, str]] = []
+    annotations: list[AnnotationRecord] = []
+    skipped: list[SkippedAnswer] = []
     for path in paths:
         # A skipped assignment is recorded but may be answered again; a second answer is an error.
         for answer in exchange.read_answers(Path(path)):
@@ -132,13 +131,7 @@ def import_annotations(
             item_id, caption_position = presentations[answer.task]
             annotator = answer.annotator
             if answer.reason:
-                skipped.append(
-                    {
-                        "item_id": item_id,
-                        "annotator": annotator,
-                        "reason": answer.reason,
-                    }
-                )
+                skipped.append(SkippedAnswer(item_id, annotator, answer.reason))
                 continue
             if (item_id, annotator) in locations:
                 raise UserError(
@@ -147,16 +140,16 @@ def import_annotations(
                 )
             locations[item_id, annotator] = answer.location
             annotations.append(
-                {
-                    "item_id": item_id,
-                    "annotator": annotator,
-                    "answer": answer.answer,
-                    "caption_position": caption_position,
-                }
+                AnnotationRecord(
+                    item_id=item_id,
+                    annotator=annotator,
+                    answer=answer.answer,
+                    caption_position=caption_position,
+                )
             )
     # A fixed order, whatever the order of the files.
-    annotations.sort(key=lambda row: (row["item_id"], row["annotator"]))
-    skipped.sort(key=lambda row: (row["item_id"], row["annotator"], row["reason"]))
+    annotations.sort(key=attrgetter("item_id", "annotator"))
+    skipped.sort(key=attrgetter("item_id", "annotator", "reason"))
     return ImportedAnnotations(annotations, skipped)
 
 
@@ -212,9 +205,8 @@ def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
                 f"{location}: more than one answer: {', '.join(labels)}; let the project allow a single label"
             )
         answer = labels[0] if labels else ""
-        yield PlatformAnswer(
-            location, task, annotator, answer, "" if answer else NOT_ANSWERED
-        )
+        reason = "" if answer else NOT_ANSWERED
+        yield PlatformAnswer(location, task, annotator, answer, reason)
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> Path:
@@ -224,14 +216,12 @@ def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> Path:
     The image appears cropped in a narrow column and links to the full image, as `IMAGE_HINT` says.
     doccano imports lines without a `label` too, but warns about them.
     """
-    entries = [
-        {**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []}
-        for line in lines
-    ]
+    content = ""
+    for line in lines:
+        entry = {**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []}
+        content += json.dumps(entry, ensure_ascii=False) + "\n"
     path = stem.with_name(f"{stem.name}.jsonl")
-    write_text(
-        path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-    )
+    write_text(path, content)
     return path
 
 
@@ -240,16 +230,17 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
     shortcuts.
     """
     path = stem.with_name(f"{stem.name}.labels.json")
-    types = [
-        {
-            "text": label,
-            "prefix_key": None,
-            "suffix_key": str(number),
-            "background_color": color,
-            "text_color": "#ffffff",
-        }
-        for number, (label, color) in enumerate(zip(labels, COLORS, strict=False), 1)
-    ]
+    types = []
+    for number, (label, color) in enumerate(zip(labels, COLORS, strict=False), 1):
+        types.append(
+            {
+                "text": label,
+                "prefix_key": None,
+                "suffix_key": str(number),
+                "background_color": color,
+                "text_color": "#ffffff",
+            }
+        )
     write_text(path, json.dumps(types, indent=1, ensure_ascii=False) + "\n")
     return path
 
@@ -283,14 +274,17 @@ def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]
                     f"{location}: 'task' is missing; import the whole lines of the task file into doccano"
                 )
             # The labels of a text classification are a list of strings.
-            are_texts = isinstance(labels, list) and all(
-                isinstance(label, str) for label in labels
-            )
-            if not are_texts:
+            if not _is_list_of_texts(labels):
                 raise UserError(
                     f"{location}: 'label' is {labels!r}, not a list of texts; export the project as JSONL"
                 )
-            yield location, file.stem, task, list(labels or ())
+            yield location, file.stem, task, labels
+
+
+def _is_list_of_texts(value: object) -> TypeGuard[list[str]]:
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(element, str) for element in value)
 
 
 def _star_span(text: MarkedText) -> str:
@@ -351,9 +345,9 @@ def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
             )
 
 
-def _read_label_studio_answer(annotation: Mapping[str, Any], location: str) -> str:
+def _read_label_studio_answer(annotation: JsonObject, location: str) -> str:
     """Return the choice of an annotation; empty where it has no choice."""
-    choices: list[Any] = []
+    choices: list[object] = []
     try:
         # Results of other controls are ignored.
         for region in annotation["result"]:
@@ -370,17 +364,18 @@ def _read_label_studio_answer(annotation: Mapping[str, Any], location: str) -> s
     return str(choices[0]) if choices else ""
 
 
-def _read_label_studio_annotator(annotation: Mapping[str, Any], location: str) -> str:
+def _read_label_studio_annotator(annotation: JsonObject, location: str) -> str:
     """Return the number of the user, or the e-mail address where the export describes users by
     objects.
     """
     user = annotation.get("completed_by")
-    name = user.get("email", user.get("id")) if isinstance(user, dict) else user
-    if name is None:
+    if isinstance(user, dict):
+        user = user.get("email", user.get("id"))
+    if user is None:
         raise UserError(
             f"{location}: an annotation has no completed_by; export the project as JSON"
         )
-    return str(name)
+    return str(user)
 
 
 def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
@@ -398,10 +393,8 @@ def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
             render_bold_html(task.second),
         )
         writer.writerow([task.task, *map(_escape_for_site, cells)])
-    batch, layout = (
-        stem.with_name(f"{stem.name}.csv"),
-        stem.with_name(f"{stem.name}.html"),
-    )
+    batch = stem.with_name(f"{stem.name}.csv")
+    layout = stem.with_name(f"{stem.name}.html")
     write_text(batch, text.getvalue())
     write_text(layout, LAYOUT.read_text(encoding="utf-8"))
     return [batch, layout]
@@ -443,9 +436,8 @@ def _read_turk_answer(record: Mapping[str, str], location: str) -> str:
     The results have one of three forms, depending on how the layout asked the question.
     """
     if "Answer.taskAnswers" in record:
-        return _select_option(
-            _parse_task_answers(record["Answer.taskAnswers"], location), location
-        )
+        options = _parse_task_answers(record["Answer.taskAnswers"], location)
+        return _select_option(options, location)
     if "Answer.answer" in record:
         return record["Answer.answer"].strip()
 
@@ -462,7 +454,7 @@ def _read_turk_answer(record: Mapping[str, str], location: str) -> str:
     return _select_option(selected, location)
 
 
-def _parse_task_answers(cell: str, location: str) -> Any:
+def _parse_task_answers(cell: str, location: str) -> object:
     try:
         forms = parse_json(cell)
         return forms[0].get("answer", "")
@@ -479,7 +471,7 @@ def _parse_task_answers(cell: str, location: str) -> Any:
         ) from None
 
 
-def _select_option(value: Any, location: str) -> str:
+def _select_option(value: object, location: str) -> str:
     """Return the option of a native group of radio buttons, `{option: selected}`, or of an element
     that stores text.
     """

@@ -8,13 +8,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from waltz.benchmark.votes import POSITIONS
 from waltz.core.files.atomic import write_text
 from waltz.core.sampling import rank
-from waltz.core.text_diff import Span, find_changed_spans
+from waltz.core.schema import PairRecord, StoredSpan
+from waltz.core.text_diff import find_changed_spans
 
 URL_SCHEMES = ("http://", "https://", "data:")
 QUESTION = "Which text describes the image?"
@@ -64,7 +64,7 @@ class PlatformAnswer:
 
 
 def build_tasks(
-    items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
+    items: Sequence[PairRecord], image_prefix: str, seed: int
 ) -> list[Task]:
     """Build the tasks of the items of one instrument, sorted by name; the order of the items makes
     no difference.
@@ -77,7 +77,7 @@ def build_tasks(
             that is a URL stays unchanged.
         seed: Seed of positions and names.
     """
-    ids = {item["item_id"] for item in items}
+    ids = {item.item_id for item in items}
     if len(ids) != len(items):
         raise ValueError("duplicate item ids; name each item once")
     # The order depends on the ids and the seed alone, not on the order of the items.
@@ -88,14 +88,14 @@ def build_tasks(
     caption_first = set(shuffled_ids[:n_caption_first])
     tasks = []
     for item in items:
-        position = "first" if item["item_id"] in caption_first else "second"
+        position = "first" if item.item_id in caption_first else "second"
         tasks.append(_build_task(item, position, image_prefix, seed))
     # Names are hashes, so their order tells annotators nothing.
     return sorted(tasks, key=lambda task: task.task)
 
 
 def index_presentations(
-    items: Sequence[Mapping[str, Any]], seed: int
+    items: Sequence[PairRecord], seed: int
 ) -> dict[str, tuple[str, str]]:
     """Return for each task name its item id and the position of the caption; each item has two
     names.
@@ -107,18 +107,14 @@ def index_presentations(
     presentations = {}
     for item in items:
         for position in POSITIONS:
-            presentations[compute_task_name(item, position, seed)] = (
-                item["item_id"],
-                position,
-            )
+            name = compute_task_name(item, position, seed)
+            presentations[name] = (item.item_id, position)
     return presentations
 
 
-def compute_task_name(item: Mapping[str, Any], position: str, seed: int) -> str:
+def compute_task_name(item: PairRecord, position: str, seed: int) -> str:
     """Return the name of a task: 20 hexadecimal digits."""
-    return compute_opaque_name(
-        seed, item["item_id"], item["caption"], item["foil"], position
-    )
+    return compute_opaque_name(seed, item.item_id, item.caption, item.foil, position)
 
 
 def compute_opaque_name(*parts: object) -> str:
@@ -133,27 +129,27 @@ def build_image_url(image: str, prefix: str) -> str:
     return prefix + quote(image)
 
 
-def _build_task(
-    item: Mapping[str, Any], position: str, image_prefix: str, seed: int
-) -> Task:
+def _build_task(item: PairRecord, position: str, image_prefix: str, seed: int) -> Task:
     # Spans of the item mark what was exchanged; without them, the words that differ are marked.
-    caption_span, foil_span = find_changed_spans(item["caption"], item["foil"])
-    caption = _mark_span(item["caption"], item["caption_span"] or caption_span)
-    foil = _mark_span(item["foil"], item["foil_span"] or foil_span)
+    caption_span, foil_span = find_changed_spans(item.caption, item.foil)
+    caption = _mark_span(item.caption, item.caption_span or StoredSpan(**caption_span))
+    foil = _mark_span(item.foil, item.foil_span or StoredSpan(**foil_span))
     first, second = (caption, foil) if position == "first" else (foil, caption)
     return Task(
         task=compute_task_name(item, position, seed),
-        item_id=item["item_id"],
-        image=build_image_url(item["image"], image_prefix),
+        item_id=item.item_id,
+        image=build_image_url(item.image, image_prefix),
         first=first,
         second=second,
         caption_position=position,
     )
 
 
-def _mark_span(text: str, span: Span) -> MarkedText:
+def _mark_span(text: str, span: StoredSpan) -> MarkedText:
     return MarkedText(
-        text[: span["start"]], text[span["start"] : span["end"]], text[span["end"] :]
+        before=text[: span.start],
+        marked=text[span.start : span.end],
+        after=text[span.end :],
     )
 
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.core.files.json_objects import JsonObject
 from waltz.sources.formats.recorded_runs import (
     RATIO,
     find_answer_fault,
     find_attribution_fault,
 )
-from waltz.sources.raw_entry import JsonObject
 from waltz.sources.raw_files import read_object_entries, read_text_lines
 from waltz.sources.records import RecordedRecord
 

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from waltz.core.errors import UserError
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.text_diff import SAME_TEXT, are_same_text
 from waltz.sources.formats.recorded_runs import Answer, build_row, find_answer_fault
-from waltz.sources.raw_entry import JsonObject
 from waltz.sources.raw_files import read_json_lines
 from waltz.sources.records import RecordedRecord
 

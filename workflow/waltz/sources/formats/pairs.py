@@ -1,16 +1,16 @@
-"""Pairs of caption and foil in the benchmark layout: the released VALSE benchmark, or a user's file
+"""Pairs of caption and foil as items of a benchmark: the released VALSE benchmark, or a user's file
 of pairs.
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.json_objects import JsonObject
+from waltz.core.schema import ItemRecord, StoredSpan
 from waltz.core.text_diff import (
     SAME_TEXT,
     are_same_text,
@@ -47,14 +47,11 @@ DIRECTIONS = {
 }
 """Direction of a foil, by the method that the release names."""
 
-VOTE_KINDS = ("caption", "foil", "other")
-
 
 def read_release(
     path: str | Path, instrument: str, valid_votes: int
-) -> list[dict[str, Any]]:
-    """Return the items of one file of the release, a JSON object of id to item, as rows of the
-    benchmark layout.
+) -> list[ItemRecord]:
+    """Return the items of one file of the release, a JSON object of id to item.
 
     The file decides the instrument, because `linguistic_phenomena` names only the piece; ids repeat
     across files, and `dataset` has two spellings. `release` holds the whole upstream record as
@@ -67,17 +64,15 @@ def read_release(
         raise UserError(
             f"{path}: unknown instrument {instrument!r}; the release has {', '.join(RELEASE)}"
         )
-    rows = []
+    items = []
     for item_id, fields in read_object_entries(path, ""):
-        item = RawEntry(fields, f"{path}: id {item_id!r}")
-        _check_texts({item_id: fields}, item.location)
-        rows.append(
-            {"item_id": item_id, **_build_released_row(item, instrument, valid_votes)}
-        )
-    return rows
+        entry = RawEntry(fields, f"{path}: id {item_id!r}")
+        _check_texts({item_id: fields}, entry.location)
+        items.append(_build_released_item(item_id, entry, instrument, valid_votes))
+    return items
 
 
-def _check_texts(record: Any, location: str) -> None:
+def _check_texts(record: object, location: str) -> None:
     """Raise an error for an item with a text that cannot be stored, since no item of a benchmark is
     skipped.
     """
@@ -85,91 +80,97 @@ def _check_texts(record: Any, location: str) -> None:
         raise UserError(f"{location}: {fault}; write the character that is meant")
 
 
-def _build_released_row(
-    item: RawEntry, instrument: str, valid_votes: int
-) -> dict[str, Any]:
-    dataset = item.read("dataset", str)
+def _build_released_item(
+    item_id: str, entry: RawEntry, instrument: str, valid_votes: int
+) -> ItemRecord:
+    dataset = entry.read("dataset", str)
     if dataset not in SOURCES:
         raise UserError(
-            f"{item.location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}"
+            f"{entry.location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}"
         )
-    caption = item.read("caption", str)
-    foil = item.read("foil", str)
+    caption = entry.read("caption", str)
+    foil = entry.read("foil", str)
     # The release has no spans: they are the parts in which the texts differ.
-    caption_phrases, foil_phrases = _read_phrases(instrument, item)
+    caption_phrases, foil_phrases = _read_phrases(instrument, entry)
     caption_span, foil_span = find_changed_spans(caption, foil)
-    votes = RawEntry(item.read("mturk", dict), f"{item.location}: mturk")
-    counts = {f"votes_{kind}": _read_vote_count(votes, kind) for kind in VOTE_KINDS}
-    nli = item.read_optional_object("nli_scores").fields
-    return {
-        "instrument": instrument,
-        "piece": INSTRUMENTS[instrument].piece,
-        "source": SOURCES[dataset],
-        "source_id": None
-        if "dataset_idx" not in item.fields
-        else str(item.fields["dataset_idx"]),
-        "split": item.fields.get("original_split"),
-        "image": item.read("image_file", str),
-        "caption": caption,
-        "foil": foil,
-        "caption_span": caption_span,
-        "foil_span": foil_span,
-        "caption_phrases": caption_phrases,
-        "foil_phrases": foil_phrases,
-        "direction": DIRECTIONS.get(
-            item.fields.get("foil_method")
-            or item.fields.get("provenance_of_foils")
-            or ""
-        ),
-        "grammaticality": _get_first(item.fields.get("grammaticality_scores")),
-        "nli_entailment": _get_first(nli.get("entail")),
-        "nli_neutral": _get_first(nli.get("neutral")),
-        "nli_contradiction": _get_first(nli.get("contradict")),
-        "kept": True,
-        **counts,
-        "valid": None
-        if counts["votes_caption"] is None
-        else counts["votes_caption"] >= valid_votes,
-        "release": json.dumps(item.fields, ensure_ascii=False),
-    }
+    method = entry.read_optional("foil_method", str)
+    method = method or entry.read_optional("provenance_of_foils", str) or ""
+    source_id = None
+    if entry.fields.get("dataset_idx") is not None:
+        source_id = entry.read_identifier("dataset_idx")
+
+    votes = RawEntry(entry.read("mturk", dict), f"{entry.location}: mturk")
+    votes_caption = _read_vote_count(votes, "caption")
+    valid = None
+    if votes_caption is not None:
+        valid = votes_caption >= valid_votes
+    nli = entry.read_optional_object("nli_scores")
+    nli = nli.at(f"{entry.location}: nli_scores")
+    return ItemRecord(
+        item_id=item_id,
+        instrument=instrument,
+        piece=INSTRUMENTS[instrument].piece,
+        source=SOURCES[dataset],
+        source_id=source_id,
+        split=entry.read_optional("original_split", str),
+        image=entry.read("image_file", str),
+        caption=caption,
+        foil=foil,
+        caption_span=StoredSpan(**caption_span),
+        foil_span=StoredSpan(**foil_span),
+        caption_phrases=caption_phrases,
+        foil_phrases=foil_phrases,
+        direction=DIRECTIONS.get(method),
+        grammaticality=_read_score(entry, "grammaticality_scores"),
+        nli_entailment=_read_score(nli, "entail"),
+        nli_neutral=_read_score(nli, "neutral"),
+        nli_contradiction=_read_score(nli, "contradict"),
+        kept=True,
+        votes_caption=votes_caption,
+        votes_foil=_read_vote_count(votes, "foil"),
+        votes_other=_read_vote_count(votes, "other"),
+        valid=valid,
+        release=json.dumps(entry.fields, ensure_ascii=False),
+    )
 
 
 def _read_vote_count(votes: RawEntry, kind: str) -> int | None:
     """Return the votes of a kind; None where nobody voted, which only exports of waltz contain, not
     the release.
     """
-    if kind in votes.fields and votes.fields[kind] is None:
-        return None
-    return votes.read(kind, int)
+    votes.read(kind, object)  # a missing count is an error, a null is not
+    return votes.read_optional_int32(kind)
 
 
-def _read_phrases(instrument: str, item: RawEntry) -> tuple[list[str], list[str]]:
+def _read_score(entry: RawEntry, name: str) -> float | None:
+    """Return the first score of a list; None where there is no list, or it is empty."""
+    scores = entry.read_optional_numbers(name)
+    return scores[0] if scores else None
+
+
+def _read_phrases(instrument: str, entry: RawEntry) -> tuple[list[str], list[str]]:
     """Return the lexical items of caption and foil; in an actant swap both texts contain both
     fillers.
     """
-    caption = _read_phrase_field(item, "classes")
-    foil = _read_phrase_field(item, "classes_foil")
+    caption = _read_phrase_field(entry, "classes")
+    foil = _read_phrase_field(entry, "classes_foil")
     if instrument == "actant-swap":
         return caption + foil, caption + foil
     return caption, foil
 
 
-def _read_phrase_field(item: RawEntry, name: str) -> list[str]:
+def _read_phrase_field(entry: RawEntry, name: str) -> list[str]:
     """Return the phrases of a field that is a text, a number, false, or a list of these."""
-    value = item.read(name, object)
-    entries = value if isinstance(value, list) else [value]
+    value = entry.read(name, object)
+    values = value if isinstance(value, list) else [value]
     phrases = []
-    for entry in entries:
-        if not isinstance(entry, str | int):
+    for phrase in values:
+        if not isinstance(phrase, str | int):
             raise UserError(
-                f"{item.location}: field {name!r} is {describe_type(entry)}; write a text or a number"
+                f"{entry.location}: field {name!r} is {describe_type(phrase)}; write a text or a number"
             )
-        phrases.append(entry if isinstance(entry, str) else json.dumps(entry))
+        phrases.append(phrase if isinstance(phrase, str) else json.dumps(phrase))
     return phrases
-
-
-def _get_first(values: list[float] | None) -> float | None:
-    return float(values[0]) if values else None
 
 
 REQUIRED = ("image", "caption", "foil")
@@ -183,10 +184,10 @@ BATCH_ROWS = 256
 """Rows that are unpacked at once."""
 
 
-def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, Any]]:
-    """Return the items of a user's file as rows of the benchmark layout, without votes.
+def read_pairs(path: str | Path, dataset: str, source: str) -> list[ItemRecord]:
+    """Return the items of a user's file, without votes.
 
-    A caption that is the same text as its foil gives a row that is not kept, with the reason in
+    A caption that is the same text as its foil gives an item that is not kept, with the reason in
     `rejected`.
 
     An `id` column is used unchanged; without one the item id is the position in the file, starting
@@ -201,51 +202,54 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
     if not records:
         raise UserError(f"{path}: no pairs in the file")
     seen_ids: set[str] = set()
-    rows = []
+    items = []
     for position, record in enumerate(records, 1):
-        # Required fields, and optional fields that are there, must be texts with content.
-        for name in (*REQUIRED, *(name for name in OPTIONAL if name in record)):
-            if name not in record:
-                raise UserError(
-                    f"{path}: item {position}: {name!r} is missing (got {', '.join(map(str, record))})"
-                )
-            value = record[name]
-            if name == "id" and isinstance(value, int):
-                continue
-            if not isinstance(value, str) or not fold_text(value):
-                shown = (
-                    describe_type(value)
-                    if isinstance(value, dict | list)
-                    else repr(value)
-                )
-                raise UserError(
-                    f"{path}: item {position}: {name!r} is no text (got {shown}); write one"
-                )
-        _check_texts(record, f"{path}: item {position}")
+        location = f"{path}: item {position}"
+        fault = _find_fault(record)
+        if fault is not None:
+            raise UserError(f"{location}: {fault}")
+        _check_texts(record, location)
         item_id = str(record.get("id", position))
         if item_id in seen_ids:
-            raise UserError(f"{path}: item {position}: duplicate id {item_id!r}")
+            raise UserError(f"{location}: duplicate id {item_id!r}")
         seen_ids.add(item_id)
-        rows.append(_build_pair_row(record, item_id, dataset, source))
-    if not any(row["kept"] for row in rows):
+        items.append(_build_item(record, item_id, dataset, source))
+    if not any(item.kept for item in items):
         raise UserError(
-            f"{path}: none of {len(rows)} items can be used: {SAME_TEXT}; write another foil"
+            f"{path}: none of {len(items)} items can be used: {SAME_TEXT}; write another foil"
         )
-    return rows
+    return items
 
 
-def _dump_record(record: Mapping[str, object]) -> str:
+def _find_fault(record: JsonObject) -> str | None:
+    """Return why a record is no pair: a field is missing, or is no text with content."""
+    optional = [name for name in OPTIONAL if name in record]
+    for name in (*REQUIRED, *optional):
+        if name not in record:
+            return f"{name!r} is missing (got {', '.join(map(str, record))})"
+        value = record[name]
+        is_number = name == "id" and isinstance(value, int)
+        is_text = isinstance(value, str) and fold_text(value)
+        if not is_text and not is_number:
+            shown = repr(value)
+            if isinstance(value, dict | list):
+                shown = describe_type(value)
+            return f"{name!r} is no text (got {shown}); write one"
+    return None
+
+
+def _dump_record(record: JsonObject) -> str:
     """Return a record as JSON, with null in place of NaN and infinities, which JSON lacks."""
     text = json.dumps(record, default=str)
     finite = json.loads(text, parse_constant=lambda _: None)
     return json.dumps(finite, ensure_ascii=False)
 
 
-def _read_parquet_records(path: Path) -> list[dict[str, Any]]:
+def _read_parquet_records(path: Path) -> list[JsonObject]:
     """Return the rows of a Parquet file, up to limits, because a small file may declare very many
     rows.
     """
-    records: list[dict[str, Any]] = []
+    records: list[JsonObject] = []
     size = 0
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -274,32 +278,32 @@ def _read_parquet_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _build_pair_row(
-    record: Mapping[str, Any], item_id: str, dataset: str, source: str
-) -> dict[str, Any]:
+def _build_item(
+    record: JsonObject, item_id: str, dataset: str, source: str
+) -> ItemRecord:
     caption, foil = record["caption"], record["foil"]
     caption_span, foil_span = find_changed_spans(caption, foil)
     rejected = SAME_TEXT if are_same_text(caption, foil) else None
-    return {
-        "item_id": item_id,
-        "instrument": dataset,
-        "piece": record.get("phenomenon", dataset),
-        "source": source,
-        "source_id": item_id,
-        "image": record["image"],
-        "caption": caption,
-        "foil": foil,
-        "caption_span": caption_span,
-        "foil_span": foil_span,
-        "caption_phrases": [slice_span(caption, caption_span)],
-        "foil_phrases": [slice_span(foil, foil_span)],
-        "kept": rejected is None,
-        "rejected": rejected,
-        "release": _dump_record(record),
-    }
+    return ItemRecord(
+        item_id=item_id,
+        instrument=dataset,
+        piece=record.get("phenomenon", dataset),
+        source=source,
+        source_id=item_id,
+        image=record["image"],
+        caption=caption,
+        foil=foil,
+        caption_span=StoredSpan(**caption_span),
+        foil_span=StoredSpan(**foil_span),
+        caption_phrases=[slice_span(caption, caption_span)],
+        foil_phrases=[slice_span(foil, foil_span)],
+        kept=rejected is None,
+        rejected=rejected,
+        release=_dump_record(record),
+    )
 
 
-def _read_records(path: Path) -> list[dict[str, Any]]:
+def _read_records(path: Path) -> list[JsonObject]:
     """Return the rows of a file of pairs; all values of a CSV file are texts."""
     if path.suffix not in SUFFIXES:
         raise UserError(

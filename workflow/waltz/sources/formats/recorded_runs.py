@@ -27,8 +27,8 @@ from pydantic_core import ErrorDetails
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
+from waltz.core.files.json_objects import JsonObject
 from waltz.core.files.resources import RESOURCES
-from waltz.sources.raw_entry import JsonObject
 from waltz.sources.raw_files import read_json_lines
 from waltz.sources.records import RecordedRecord
 

@@ -75,8 +75,8 @@ def read_frames(
         verb = entry.read("verb", str)
         definition = space.verbs.get(verb)
         boxes = _read_boxes(entry)
-        width = entry.read_optional("width", int)
-        height = entry.read_optional("height", int)
+        width = entry.read_optional_int32("width")
+        height = entry.read_optional_int32("height")
         for annotator, frame in enumerate(entry.read_objects("frames", "frame")):
             nouns = {role: frame.read(role, str) for role in frame.fields}
             # A rejected frame keeps the roles of the file in their order.
