@@ -400,14 +400,14 @@ def get_encoder_module(kind: str) -> str:
     return f"waltz.models.encoders.kinds.{ENCODER_MODULES[kind]}"
 
 
-def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:
+def select_decisive_fields(spec: ModelSpec) -> dict[str, object]:
     """Return the fields of a model's entry on which its numbers depend; further fields are for
     readers only.
 
     Run records contain the result, so the name (`name_origin`) of each url replaces the url.
     """
     # The first fields are always recorded, optional ones only if they are set.
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name in ("name", "kind", "weights", "revision", "dtype", *DECISIVE_FIELDS):
         value = getattr(spec, name)
         if name in DECISIVE_FIELDS and not value:

@@ -60,9 +60,9 @@ def list_config_files(workflow: Any) -> list[Path]:
     return [Path(file) for file in workflow.overwrite_configfiles]
 
 
-def get_command_line_config(workflow: Any) -> Mapping[str, Any]:
+def get_command_line_config(workflow: Any) -> Mapping[str, object]:
     """Return the keys of `--config` (`config_settings`) without the keys of files."""
-    config: Mapping[str, Any] = workflow.config_settings.config
+    config: Mapping[str, object] = workflow.config_settings.config
     return config
 
 
@@ -229,7 +229,7 @@ def can_fork(script: Any) -> bool:
 # Messages and errors of Snakemake, whose texts and classes are not part of its interface.
 
 
-def find_call_values(error: BaseException, function: str) -> dict[str, Any]:
+def find_call_values(error: BaseException, function: str) -> dict[str, object]:
     """Return the local variables of a function of Snakemake in the traceback of an exception; empty
     without a call.
     """
@@ -243,8 +243,8 @@ def find_call_values(error: BaseException, function: str) -> dict[str, Any]:
 
 def find_wrong_entry(error: BaseException) -> str | None:
     """Return the entry of `--config` that Snakemake could not read (`snakemake.cli.parse_config`)."""
-    entry: str | None = find_call_values(error, "parse_config").get("entry")
-    return entry
+    entry = find_call_values(error, "parse_config").get("entry")
+    return None if entry is None else str(entry)
 
 
 def find_wrong_file(error: BaseException) -> Path | None:
@@ -252,7 +252,7 @@ def find_wrong_file(error: BaseException) -> Path | None:
     (`snakemake.io.load_configfile`).
     """
     path = find_call_values(error, "load_configfile").get("configpath")
-    return Path(path) if path is not None else None
+    return None if path is None else Path(str(path))
 
 
 def find_rule_error(lines: Iterable[str]) -> str | None:

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -83,7 +82,7 @@ def build_study(
     return study
 
 
-def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
+def select_release(study: Settings, images: str | None) -> Settings:
     """Return the keys of a study about the data of the released benchmark.
 
     Args:
@@ -107,7 +106,7 @@ def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
     }
 
 
-def extend_world(study: Mapping[str, Any]) -> Settings:
+def extend_world(study: Settings) -> Settings:
     """Return the keys of a study about the embedded world, which extends the study `scenes` with
     only its instruments.
 

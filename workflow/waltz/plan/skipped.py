@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from waltz.plan.study import CV_PROBES, Study
 
@@ -30,7 +29,7 @@ def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
     """Return a copy of a study without skipped models and data sets, and without groups that become
     empty.
     """
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     groups = study.groups
     if CV_PROBES in reasons:
         groups = remove_dataset(groups, CV_PROBES)
@@ -41,7 +40,7 @@ def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
             continue
         section = getattr(study, stage)
         # Each stage names models and groups; `only` of stage evaluation names both again.
-        section_changes: dict[str, Any] = {
+        section_changes: dict[str, object] = {
             "models": [name for name in section.models if name not in reasons],
             "groups": [group for group in section.groups if group in groups],
         }

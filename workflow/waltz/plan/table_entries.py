@@ -34,10 +34,8 @@ class _TableLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: igno
 @cache
 def read_tables_file() -> Mapping[str, Any]:
     """Return the content of `TABLES_FILE` as plain values, with the keys `metrics` and `tables`."""
-    content: dict[str, Any] = yaml.load(
-        TABLES_FILE.read_text(encoding="utf-8"), Loader=_TableLoader
-    )
-    return content
+    content = yaml.load(TABLES_FILE.read_text(encoding="utf-8"), Loader=_TableLoader)
+    return dict(content)
 
 
 def list_table_ids() -> list[str]:

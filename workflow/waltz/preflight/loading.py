@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import transformers
 from PIL import Image
@@ -132,7 +131,7 @@ def _build_question(reads_images: bool) -> Question:
     of ComVE.
     """
     first, second = SENTENCES
-    fields: dict[str, Any] = {"first": first, "second": second}
+    fields = {"first": first, "second": second}
     form, image = "comve", None
     if reads_images:
         form, image = "pairwise", "image.jpg"

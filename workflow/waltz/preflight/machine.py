@@ -5,9 +5,8 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -192,7 +191,7 @@ def _judge_partition(partition: str, known: Sequence[str], profile: str) -> Chec
     return Check("scheduler", partition, State.FAILURE, finding)
 
 
-def _read_profile(profile: Path) -> Mapping[str, Any]:
+def _read_profile(profile: Path) -> Mapping[str, object]:
     """Return the settings of a Snakemake profile.
 
     Raises:
@@ -216,23 +215,28 @@ def _read_profile(profile: Path) -> Mapping[str, Any]:
     return settings
 
 
-def _list_partitions(settings: Mapping[str, Any]) -> list[str]:
+def _list_partitions(settings: Mapping[str, object]) -> list[str]:
     """Return the partitions that a profile names for all rules or single rules, each once."""
-    by_rule = settings.get("set-resources") or {}
-    resources = [settings.get("default-resources") or {}]
-    resources += by_rule.values() if isinstance(by_rule, Mapping) else [by_rule]
     partitions: list[str] = []
-    for entry in resources:
-        if isinstance(entry, Mapping):
-            if "slurm_partition" in entry:
-                partitions.append(str(entry["slurm_partition"]))
-            continue
-        # A profile may also list texts: `slurm_partition=NAME`, or `RULE:slurm_partition=NAME`.
-        for item in map(str, entry):
-            if "slurm_partition=" in item:
-                _, _, name = item.partition("slurm_partition=")
-                partitions.append(name.strip("'\" "))
+    for key in ("default-resources", "set-resources"):
+        partitions += _find_partitions(settings.get(key))
     return list(dict.fromkeys(partitions))
+
+
+def _find_partitions(resources: object) -> Iterator[str]:
+    """Yield the partitions in resources: a mapping, perhaps by rule, or a list of texts
+    `slurm_partition=NAME` or `RULE:slurm_partition=NAME`.
+    """
+    if isinstance(resources, Mapping):
+        for key, value in resources.items():
+            if key == "slurm_partition":
+                yield str(value)
+            yield from _find_partitions(value)
+    elif isinstance(resources, list):
+        for text in map(str, resources):
+            _, _, name = text.partition("slurm_partition=")
+            if name:
+                yield name.strip("'\" ")
 
 
 def count_jobs_by_rule(dry_run: str, rules: Path) -> dict[str, int]:

@@ -182,7 +182,7 @@ def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
     return content
 
 
-def _read_header(opened: BinaryIO) -> dict[str, Any]:
+def _read_header(opened: BinaryIO) -> dict[str, torch.Tensor]:
     """Return the tensors that the header of a safetensors file describes, on the meta device."""
     # A safetensors file begins with the length of its header, 8 bytes, and the header in JSON.
     (length,) = struct.unpack("<Q", opened.read(8))
