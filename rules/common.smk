@@ -48,7 +48,8 @@ from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
 from waltz.plan import costs
 from waltz.plan.datasets import CHOICE, OPEN, PAIRS, PROBES
-from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_threads
+from waltz.plan.build_plan import build_plan
+from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, share_threads
 from waltz.plan.raw_files import IMAGES
 from waltz.plan.run_table import list_datasets_of
 from waltz.plan.read_study import (
@@ -117,7 +118,7 @@ def build_plans():
         check_address_space()
         check_folders()
         content = merge_study_files(list_loaded_files(), config)
-        whole = Plan.from_study(read_study(content))
+        whole = build_plan(read_study(content))
         plan = select_only(whole)
         check_prompt_files(plan)
         return whole, plan

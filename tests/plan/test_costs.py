@@ -10,6 +10,7 @@ from waltz.evaluation.decoder_tasks import PROMPTS_PER_ITEM
 from waltz.model_registry import load_registry
 from waltz.models.decoders.decoder import Decoder
 from waltz.plan import costs
+from waltz.plan.build_plan import build_plan
 from waltz.plan.costs import (
     DETECTOR_OPERATIONS,
     FLOAT32_SHARE,
@@ -36,7 +37,7 @@ def plan_thesis(**changes: object) -> Plan:
     study = yaml.safe_load((ROOT / "config/thesis.yaml").read_text(encoding="utf-8"))
     for key, value in changes.items():
         study[key] = {**study[key], **value} if isinstance(value, dict) else value
-    return Plan.from_study(read_study(study))
+    return build_plan(read_study(study))
 
 
 @pytest.fixture(scope="module")

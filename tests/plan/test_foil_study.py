@@ -7,6 +7,7 @@ import yaml
 
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry
+from waltz.plan.build_plan import build_plan
 from waltz.plan.foil_study import (
     build_study,
     choose_dataset_name,
@@ -17,7 +18,6 @@ from waltz.plan.foil_study import (
     select_release,
     write_study,
 )
-from waltz.plan.plan import Plan
 from waltz.plan.read_study import merge_study, read_study
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_a_study_scores_each_model_and_attributes_those_that_read_images(
     study = build_study(
         "eval-x", models, PAIRS, profile="equations", limit=7, attribute=True
     )
-    plan = Plan.from_study(read_study(study))
+    plan = build_plan(read_study(study))
     assert sorted(plan.scored) == [("clip", "zoo"), ("gpt2", "zoo")]
     assert plan.attributed == [("clip", "zoo")]
     assert (plan.study.evaluation.sample, plan.study.attribution.sample) == (7, 7)
@@ -66,9 +66,7 @@ def test_the_release_is_that_of_the_study_valse():
     assert data["sources"].keys() == {"valse"}
     assert data["sources"]["valse"]["images"] == {"path": "photos"}
     assert data["groups"]["foils"] == study["groups"]["valse"]
-    plan = Plan.from_study(
-        read_study(build_study("e", RULER, data, profile="equations"))
-    )
+    plan = build_plan(read_study(build_study("e", RULER, data, profile="equations")))
     assert plan.list_image_files(["foil-it"]) == ["photos"]
     assert "images" not in select_release(study, None)["sources"]["valse"]
 
@@ -76,7 +74,7 @@ def test_the_release_is_that_of_the_study_valse():
 def test_the_world_is_that_of_the_study_scenes_without_what_no_foil_needs():
     study = read_config("scenes")
     changes = build_study("e", RULER, extend_world(study), profile="equations")
-    plan = Plan.from_study(read_study(merge_study(changes, ROOT / "config")))
+    plan = build_plan(read_study(merge_study(changes, ROOT / "config")))
     assert list(plan.study.instruments) == list(study["instruments"])
     assert [run.model for run in plan.scored] == ["ruler-50"] * len(
         study["instruments"]

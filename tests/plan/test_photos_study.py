@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.plan.plan import Plan
+from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study_files
 from waltz.plan.study import Study
 
@@ -14,7 +14,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 @pytest.fixture(scope="module")
 def plan():
-    return Plan.from_study(read_study_files([CONFIG / "photos.yaml"], CONFIG))
+    return build_plan(read_study_files([CONFIG / "photos.yaml"], CONFIG))
 
 
 def test_photos_come_as_one_zip_from_the_list(plan):

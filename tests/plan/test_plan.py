@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.plan.build_plan import build_plan
 from waltz.plan.models import Models
 from waltz.plan.plan import Plan, share_threads
 from waltz.plan.read_study import read_study
@@ -15,7 +16,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def plan_of(study: str, **changes: object) -> Plan:
-    return Plan.from_study(
+    return build_plan(
         read_study(
             {**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}
         )
@@ -266,7 +267,7 @@ def add_recorded(study: str, **changes: object) -> Plan:
     content["sources"]["elsewhere"] = source
     content["models"]["mine"] = {"kind": "vision", "recorded": "elsewhere"}
     content["evaluation"]["models"] += ["mine"]
-    return Plan.from_study(read_study({**content, **changes}))
+    return build_plan(read_study({**content, **changes}))
 
 
 def test_recorded_runs_join_a_data_set_of_other_models():
@@ -311,7 +312,7 @@ def test_recorded_models_that_cannot_be_are_refused(changes, message):
             }
         }
     with pytest.raises(UserError) as refused:
-        Plan.from_study(read_study({**content, "models": models, **changes}))
+        build_plan(read_study({**content, "models": models, **changes}))
     assert message in str(refused.value)
 
 
@@ -389,4 +390,4 @@ def test_what_no_server_gives_is_refused(study, changes, fault):
             entry = entry.setdefault(parent, {})
         entry[last] = value
     with pytest.raises(UserError, match=fault):
-        Plan.from_study(read_study(content))
+        build_plan(read_study(content))

@@ -16,7 +16,7 @@ from waltz.core.downloads.transfer import find_local_copy
 from waltz.core.errors import UserError
 from waltz.core.files.resources import RESOURCES
 from waltz.core.redaction import name_url, redact_urls
-from waltz.plan.plan import Plan
+from waltz.plan.build_plan import build_plan
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
 from waltz.plan.read_study import (
     build_schema,
@@ -604,7 +604,7 @@ def test_a_table_of_what_is_not_measured_is_refused():
         UserError,
         match=r"measures-ground-truth shows what is not measured; set measures\.ground_truth",
     ):
-        Plan.from_study(read_study(study))
+        build_plan(read_study(study))
 
 
 def test_measurements_of_no_models_are_refused_where_they_need_some():
@@ -612,7 +612,7 @@ def test_measurements_of_no_models_are_refused_where_they_need_some():
     with pytest.raises(
         UserError, match=r"measures\.models: empty, but measures\.bias needs models"
     ):
-        Plan.from_study(read_study(study))
+        build_plan(read_study(study))
 
 
 def test_a_model_that_sees_nothing_is_no_measured_one():
@@ -623,7 +623,7 @@ def test_a_model_that_sees_nothing_is_no_measured_one():
         UserError,
         match=r"measures\.models: 'scenes-causal-lm' reads no images \(got kind text",
     ):
-        Plan.from_study(read_study(study))
+        build_plan(read_study(study))
 
 
 @pytest.mark.parametrize(
@@ -958,7 +958,7 @@ def test_a_fault_inside_lists_and_choices_is_named(study, path, value, fault):
 def test_a_secret_in_a_study_is_refused_or_not_shown(study, path, value, fault):
     changed = _set(study, path, value)
     with pytest.raises(UserError, match=fault) as error:
-        Plan.from_study(read_study(changed))
+        build_plan(read_study(changed))
     assert "it-is-secret" not in str(error.value)
 
 

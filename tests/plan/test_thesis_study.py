@@ -9,7 +9,7 @@ from urllib.parse import urldefrag
 import pytest
 import yaml
 
-from waltz.plan.plan import Plan
+from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.tables.declarations import TABLES
 from waltz.valse_release import RELEASE
@@ -90,7 +90,7 @@ def test_texts_of_other_images_are_the_released_draws_in_published_and_validatio
 
 
 def test_data_sets_of_profiles_that_a_study_lacks_are_not_run(thesis):
-    plan = Plan.from_study(read_study({**thesis, "profiles": ["equations"]}))
+    plan = build_plan(read_study({**thesis, "profiles": ["equations"]}))
     names = {
         run.dataset
         for runs in (plan.scored, plan.attributed, plan.tested)

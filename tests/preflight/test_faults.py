@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from rehearsal.server import MIRROR, Repository, World, serving
 from waltz.cli.app import app
-from waltz.plan.plan import Plan
+from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.preflight import machine
 from waltz.preflight.run import run_preflight
@@ -115,7 +115,7 @@ def build_prompted_study(**entry):
 def check(study=None, timeout=TIMEOUT):
     """Return what was found by subject and name, as (state, finding)."""
     checks = run_preflight(
-        Plan.from_study(read_study(study or build_study())), None, timeout
+        build_plan(read_study(study or build_study())), None, timeout
     )
     return {(row.subject, row.name): (row.state.value, row.finding) for row in checks}
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from waltz.plan.plan import Plan
+from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.tables.declarations import TABLES
@@ -22,7 +22,7 @@ def plan_of(study: str) -> ReportingPlan:
         )
         update_config(base, settings)
         settings = base
-    return ReportingPlan(Plan.from_study(read_study(settings)))
+    return ReportingPlan(build_plan(read_study(settings)))
 
 
 @pytest.fixture(scope="module")

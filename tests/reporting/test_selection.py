@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.plan.build_plan import build_plan
 from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.plan import ReportingPlan
@@ -16,7 +17,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 def cut(study: str, only: object) -> Plan:
     settings = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
-    return select_only(Plan.from_study(read_study({**settings, "only": only})))
+    return select_only(build_plan(read_study({**settings, "only": only})))
 
 
 def list_models(plan: Plan) -> set[str]:
@@ -28,9 +29,7 @@ def list_datasets(plan: Plan) -> set[str]:
 
 
 def test_without_only_the_plan_is_whole():
-    plan = Plan.from_study(
-        read_study(yaml.safe_load((CONFIG / "scenes.yaml").read_text()))
-    )
+    plan = build_plan(read_study(yaml.safe_load((CONFIG / "scenes.yaml").read_text())))
     assert select_only(plan) is plan
 
 

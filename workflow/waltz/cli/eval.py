@@ -28,6 +28,7 @@ from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
+    from waltz.plan.build_plan import build_plan
     from waltz.plan.plan import Plan
     from waltz.plan.study import Settings
 
@@ -343,10 +344,9 @@ def _check_pairs(file: Path, images: Path | None) -> None:
 
 
 def _plan_study(study: Settings) -> Plan:
-    from waltz.plan.plan import Plan
     from waltz.plan.read_study import merge_study, read_study
 
-    return Plan.from_study(read_study(merge_study(study, Path("config"))))
+    return build_plan(read_study(merge_study(study, Path("config"))))
 
 
 def _check_study(study: Settings, checkout: Path) -> None:

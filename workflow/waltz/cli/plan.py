@@ -52,13 +52,13 @@ def _build_rows(name: str) -> tuple[list[OverviewRow], Mapping[str, int]]:
     """Return the runs of a study as rows and the number of jobs of each step that run a model; the
     study's key `only` may select some of the runs.
     """
+    from waltz.plan.build_plan import build_plan
     from waltz.plan.overview import build_overview, count_model_jobs
-    from waltz.plan.plan import Plan
     from waltz.plan.read_study import read_study_files
     from waltz.reporting.selection import select_only
 
     study = read_study_files(find_files_of_studies([name]), CONFIG)
-    plan = select_only(Plan.from_study(study))
+    plan = select_only(build_plan(study))
     return build_overview(study, plan), count_model_jobs(plan)
 
 

@@ -23,6 +23,7 @@ from waltz.cli.run.checkout import (
 )
 
 if TYPE_CHECKING:
+    from waltz.plan.build_plan import build_plan
     from waltz.plan.plan import Plan
     from waltz.preflight.checks import Check
 
@@ -71,13 +72,12 @@ def preflight_command(
 
 
 def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[Check]:
-    from waltz.plan.plan import Plan
     from waltz.plan.read_study import read_study_files
     from waltz.preflight.machine import find_profile
     from waltz.preflight.run import run_preflight
 
     files = find_files_of_studies(studies)
-    plan = Plan.from_study(read_study_files(files, CONFIG))
+    plan = build_plan(read_study_files(files, CONFIG))
     checks = run_preflight(plan, find_profile(profile), timeout)
     return [*checks, *_check_work(files, plan)]
 

@@ -46,12 +46,12 @@ def status_command(
         study = locate_study(study)
     with chdir(find_checkout()):
         from waltz.core.run_lock import read_last_run
-        from waltz.plan.plan import Plan
+        from waltz.plan.build_plan import build_plan
         from waltz.plan.read_study import read_study_files
         from waltz.reporting.progress import find_progress
 
         files = _find_files(study)
-        plan = Plan.from_study(read_study_files(files, CONFIG))
+        plan = build_plan(read_study_files(files, CONFIG))
         name = plan.study.study
         run = read_last_run(name)
         # The last run may have been asked for a part of the study; its files are those that count.

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from waltz.core.errors import UserError
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
+from waltz.plan.build_plan import build_plan
 from waltz.plan.datasets import OPEN, PAIRS, PROBES
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
 from waltz.plan.read_study import load_yaml, read_study
@@ -524,7 +525,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     try:
-        plan = Plan.from_study(read_study(load_yaml(options.study)))
+        plan = build_plan(read_study(load_yaml(options.study)))
     except UserError as error:
         raise SystemExit(f"waltz: {error}") from None
     costs = compute_costs(plan, options.rate)

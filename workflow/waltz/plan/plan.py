@@ -12,7 +12,6 @@ from functools import cached_property
 
 from waltz.core.errors import UserError
 from waltz.instruments import INSTRUMENTS
-from waltz.plan.checks import check_plan
 from waltz.plan.construction import Construction
 from waltz.plan.datasets import (
     CHOICE,
@@ -35,7 +34,6 @@ from waltz.plan.run_table import (
     group_runs,
     unique,
 )
-from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
@@ -90,19 +88,6 @@ class Plan:
     study: Study
     models: Models
     skipped: Mapping[str, str]
-
-    @classmethod
-    def from_study(cls, study: Study) -> Plan:
-        """Return the plan of a checked study.
-
-        Raises:
-            UserError: A model cannot be resolved, or its stage cannot run models of its kind.
-        """
-        skipped = find_skipped(study)
-        plan = cls(remove_skipped(study, skipped), Models.from_study(study), skipped)
-        # Kinds of models are known only now, after the registry was read.
-        check_plan(plan)
-        return plan
 
     # Data sets and their files
 

@@ -1,58 +1,32 @@
-"""Checks of a study after its models are resolved: each stage can run models of these kinds."""
-
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+"""Building of the plan of a study, with the checks that need resolved models: each stage can run
+models of these kinds.
+"""
 
 from waltz.core.errors import UserError
 from waltz.model_registry import DECODER_KINDS
 from waltz.plan.models import Models
-from waltz.plan.run_table import Run
+from waltz.plan.plan import Plan
+from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import Study
 
 MEASURED_WITHOUT_MODELS = ("calibration", "plausibility", "power")
 """Measurements that can be made without any model under `measures.models`."""
 
 
-class CheckedPlan(Protocol):
-    """Attributes of `waltz.plan.plan.Plan` that the checks read."""
+def build_plan(study: Study) -> Plan:
+    """Return the plan of a checked study.
 
-    @property
-    def study(self) -> Study:
-        """Return the study."""
-
-    @property
-    def models(self) -> Models:
-        """Return the models of the study."""
-
-    @property
-    def scored(self) -> Sequence[Run]:
-        """Return the runs of stage evaluation."""
-
-    @property
-    def decoded(self) -> Sequence[Run]:
-        """Return the runs of decoders in stage evaluation."""
-
-    @property
-    def answerers(self) -> Sequence[str]:
-        """Return the encoders that answer questions in stage evaluation."""
-
-    @property
-    def group_of(self) -> Mapping[str, str]:
-        """Return the group of each data set in a group."""
-
-    @property
-    def recorded_models(self) -> Collection[str]:
-        """Return the decoders whose results were recorded elsewhere."""
-
-    @property
-    def served_models(self) -> Collection[str]:
-        """Return the decoders that a server runs."""
-
-    def select_measured_models(self, *kinds: str) -> Sequence[str]:
-        """Return the models of stage measures that have one of the kinds."""
+    Raises:
+        UserError: A model cannot be resolved, or its stage cannot run models of its kind.
+    """
+    skipped = find_skipped(study)
+    plan = Plan(remove_skipped(study, skipped), Models.from_study(study), skipped)
+    # Kinds of models are known only now, after the registry was read.
+    check_plan(plan)
+    return plan
 
 
-def check_plan(plan: CheckedPlan) -> None:
+def check_plan(plan: Plan) -> None:
     """Refuse models and tables that do not fit the stages that name them.
 
     Raises:
@@ -69,7 +43,7 @@ def check_plan(plan: CheckedPlan) -> None:
     _check_explained(plan)
 
 
-def _check_decoders(plan: CheckedPlan) -> None:
+def _check_decoders(plan: Plan) -> None:
     """Refuse models in stage consistency that do not generate text."""
     for name in plan.study.consistency.models:
         kind = plan.models[name].kind
@@ -80,7 +54,7 @@ def _check_decoders(plan: CheckedPlan) -> None:
             )
 
 
-def _check_question_sets(plan: CheckedPlan) -> None:
+def _check_question_sets(plan: Plan) -> None:
     """Refuse a question set that is in no group while a group of other data sets has its name."""
     # A question set outside of all groups is a group of its own, of the same name.
     if not plan.answerers:
@@ -93,7 +67,7 @@ def _check_question_sets(plan: CheckedPlan) -> None:
             )
 
 
-def _check_measures(plan: CheckedPlan) -> None:
+def _check_measures(plan: Plan) -> None:
     """Refuse models in stage measures that read no images; refuse measurements that need models if
     none is named.
     """
@@ -115,7 +89,7 @@ def _check_measures(plan: CheckedPlan) -> None:
             )
 
 
-def _check_tables(plan: CheckedPlan) -> None:
+def _check_tables(plan: Plan) -> None:
     """Refuse tables that show measurements which the study does not make."""
     measured = plan.study.measures.list_measurements()
     tables = plan.study.reporting.tables
@@ -134,7 +108,7 @@ def _check_tables(plan: CheckedPlan) -> None:
             )
 
 
-def _check_attributed(plan: CheckedPlan) -> None:
+def _check_attributed(plan: Plan) -> None:
     """Refuse recorded models in stage attribution, which would have to run them."""
     for name in plan.study.attribution.models:
         if name in plan.recorded_models:
@@ -144,7 +118,7 @@ def _check_attributed(plan: CheckedPlan) -> None:
             )
 
 
-def _check_filters(plan: CheckedPlan) -> None:
+def _check_filters(plan: Plan) -> None:
     """Refuse filters that use a model behind a server, since servers return no perplexities."""
     filters = plan.study.filters
     if filters is None:
@@ -156,7 +130,7 @@ def _check_filters(plan: CheckedPlan) -> None:
             )
 
 
-def _check_perplexities(plan: CheckedPlan) -> None:
+def _check_perplexities(plan: Plan) -> None:
     """Refuse perplexities of a model behind a server, which can only be prompted."""
     # Runs in stage evaluation that are not prompts compute perplexities.
     # A server answers prompts, but scores no given text.
@@ -169,7 +143,7 @@ def _check_perplexities(plan: CheckedPlan) -> None:
             )
 
 
-def _check_explained(plan: CheckedPlan) -> None:
+def _check_explained(plan: Plan) -> None:
     """Refuse attributions of logits in all stages, if a model is behind a server."""
     attribution, consistency = plan.study.attribution, plan.study.consistency
     _check_logits(plan, "attribution", attribution.models, attribution.value)
@@ -180,7 +154,7 @@ def _check_explained(plan: CheckedPlan) -> None:
 
 
 def _check_logits(
-    plan: CheckedPlan, section: str, names: list[str], value: str | None
+    plan: Plan, section: str, names: list[str], value: str | None
 ) -> None:
     """Refuse attributions of logits in one section, if a model is behind a server, which returns no
     logits.
