@@ -10,7 +10,7 @@ from waltz.benchmark.oracle import (
 )
 from waltz.benchmark.votes import ItemVotes
 from waltz.core.intervals import Resampling
-from waltz.scenes.graph import Action, Cell, Graph, Object
+from waltz.scenes.graph import Action, Graph, Object, SpriteCell
 from waltz.scenes.oracle import decide_truth
 from waltz.scenes.writers.files import find_scene
 
@@ -18,7 +18,7 @@ NO_CONTRADICTION = "no contradiction"
 
 
 def cells(count, x):
-    return tuple(Cell(x, 20 * number, 18) for number in range(count))
+    return tuple(SpriteCell(x, 20 * number, 18) for number in range(count))
 
 
 DOGS = Graph(

@@ -32,7 +32,7 @@ from waltz.foils.reproduction import (
 from waltz.foils.swig import ActionCaption, build_action_captions
 from waltz.instruments import INSTRUMENTS
 from waltz.scenes.graph import Graph
-from waltz.scenes.lexicon import read_verbs as scene_verbs
+from waltz.scenes.lexicon import read_scene_verbs
 from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers import annotations as written
@@ -320,7 +320,7 @@ def test_foils_of_scenes_are_false(drawn: list[tuple[Graph, ActionCaption]]) -> 
         (graph, replace_span(caption.text, caption.verb_span, form)[0])
         for graph, caption in drawn
         for form, name in list_replacement_verbs(caption, VERBS).items()
-        if name in scene_verbs()
+        if name in read_scene_verbs()
     )
     for results in (swaps, replacements):
         assert results["false"] > 1000

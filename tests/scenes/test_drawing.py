@@ -16,21 +16,21 @@ from PIL import Image, ImageChops
 from pydantic import ValidationError
 
 from waltz.scenes.drawing import draw_background, render_png, render_scene
-from waltz.scenes.graph import SIZE, Action, Cell, Graph, Object, describe_content
+from waltz.scenes.graph import SIZE, Action, Graph, Object, SpriteCell, describe_content
 from waltz.scenes.lexicon import (
     Kind,
-    read_categories,
     read_kinds,
     read_places,
-    read_verbs,
+    read_scene_categories,
+    read_scene_verbs,
 )
 from waltz.scenes.sampling import draw_scene, draw_scenes, remove_action, split_zone
 from waltz.scenes.writers.files import draw_contact_sheet
 
-ONE = (Cell(0, 0, 20),)
+ONE = (SpriteCell(0, 0, 20),)
 
 
-def overlap(first: Cell, second: Cell) -> bool:
+def overlap(first: SpriteCell, second: SpriteCell) -> bool:
     return (
         first.left < second.right
         and second.left < first.right
@@ -100,7 +100,7 @@ def test_squares_stay_in_their_zone_and_apart(
 ) -> None:
     boxes = split_zone((3, 5, width, height), count)
     assert len(boxes) == count
-    cells = [Cell(left, top, size) for left, top, size in boxes]
+    cells = [SpriteCell(left, top, size) for left, top, size in boxes]
     assert not any(overlap(a, b) for a, b in combinations(cells, 2))
     assert all(
         cell.left >= 3
@@ -138,18 +138,19 @@ def test_riding_and_standing_next_to_look_different() -> None:
     assert {entry.kind: entry.count for entry in still.objects} == {
         entry.kind: entry.count for entry in riding.objects
     }
-    assert riding.agent is not None
-    assert riding.theme is not None
-    assert overlap(riding.agent.cells[0], riding.theme.cells[0])
+    event = riding.event
+    assert event is not None
+    assert event.theme is not None
+    assert overlap(event.agent.cells[0], event.theme.cells[0])
     stood = {entry.kind: entry.cells for entry in still.objects}
-    assert not overlap(stood[riding.agent.kind][0], stood[riding.theme.kind][0])
+    assert not overlap(stood[event.agent.kind][0], stood[event.theme.kind][0])
     assert render_png(still) != render_png(riding)
 
 
 def test_colors_change_the_sprite() -> None:
     pictures = {
         color: render_png(
-            Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), color),))
+            Graph("c", "snow", (Object("car", (SpriteCell(80, 100, 90),), color),))
         )
         for color in read_kinds()["car"].colors
     }
@@ -170,9 +171,9 @@ def test_a_graph_that_makes_no_sense_is_refused() -> None:
 
 
 def test_content_forgets_cells_and_order_of_bystanders() -> None:
-    dog, cat = Object("dog", ONE), Object("cat", (Cell(40, 40, 20),) * 2)
+    dog, cat = Object("dog", ONE), Object("cat", (SpriteCell(40, 40, 20),) * 2)
     assert describe_content(Graph("a", "grass", (dog, cat))) == describe_content(
-        Graph("b", "grass", (cat, Object("dog", (Cell(9, 9, 9),))))
+        Graph("b", "grass", (cat, Object("dog", (SpriteCell(9, 9, 9),))))
     )
     assert describe_content(Graph("a", "grass", (dog, cat))) != describe_content(
         Graph("a", "snow", (dog, cat))
@@ -181,7 +182,7 @@ def test_content_forgets_cells_and_order_of_bystanders() -> None:
 
 def test_lexicon_is_rich_and_consistent() -> None:
     assert len(read_kinds()) >= 40
-    assert len(read_verbs()) >= 30
+    assert len(read_scene_verbs()) >= 30
     assert set(read_places()) == {
         "indoors",
         "street",
@@ -191,14 +192,15 @@ def test_lexicon_is_rich_and_consistent() -> None:
         "night",
     }
     assert len({kind.plural for kind in read_kinds().values()}) == len(read_kinds())
-    for verb in read_verbs().values():
+    for verb in read_scene_verbs().values():
         assert set(verb.roles) <= set(verb.order)
         assert verb.agents
         assert all(
-            verb.name in read_verbs()[vague_verb].vague for vague_verb in verb.vague
+            verb.name in read_scene_verbs()[vague_verb].vague
+            for vague_verb in verb.vague
         )
         assert bool(verb.themes) == (len(verb.roles) == 2)
-    for category in read_categories().values():
+    for category in read_scene_categories().values():
         assert set(category.members) <= set(read_kinds())
 
 
@@ -208,7 +210,7 @@ def test_every_verb_is_sampled_and_drawn() -> None:
         for graph in draw_scenes(1500, 4, "training")
         if graph.action is not None
     }
-    assert verbs == set(read_verbs())
+    assert verbs == set(read_scene_verbs())
 
 
 def test_contact_sheet_shows_every_scene() -> None:
@@ -223,10 +225,10 @@ def test_contact_sheet_shows_every_scene() -> None:
 
 
 def test_the_arrangement_of_a_verb_is_read_with_its_defaults():
-    juggling = read_verbs()["juggling"]
+    juggling = read_scene_verbs()["juggling"]
     assert (juggling.items, len(juggling.drawing.theme)) == (3, 3)
     assert juggling.drawing.theme[0] == (2, 28, 24)
-    riding = read_verbs()["riding"].drawing
+    riding = read_scene_verbs()["riding"].drawing
     assert (riding.agent_faces, riding.theme_faces, riding.front) == (
         "right",
         "right",

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tools.train_scene_models.examples import draw_instructions
 from waltz.scenes.graph import (
     Action,
-    Cell,
     Graph,
     Object,
+    SpriteCell,
     compute_bucket,
     describe_content,
 )
@@ -32,10 +32,10 @@ from waltz.scenes.language.questions import (
     ROUNDS,
     draw_dialogue,
     draw_how_many,
-    draw_questions,
+    draw_scene_questions,
     render_statement,
 )
-from waltz.scenes.lexicon import read_verbs
+from waltz.scenes.lexicon import read_scene_verbs
 from waltz.scenes.oracle import cast_vote, decide_truth, is_in_grammar
 from waltz.scenes.sampling import SPLITS, draw_scene, draw_scenes
 
@@ -43,9 +43,9 @@ RIDE = Graph(
     "ride",
     "beach",
     (
-        Object("man", (Cell(0, 0, 60),)),
-        Object("bicycle", (Cell(0, 60, 60),), "red"),
-        Object("dog", (Cell(150, 0, 40),)),
+        Object("man", (SpriteCell(0, 0, 60),)),
+        Object("bicycle", (SpriteCell(0, 60, 60),), "red"),
+        Object("dog", (SpriteCell(150, 0, 40),)),
     ),
     (),
     Action("riding", 0, 1),
@@ -69,7 +69,7 @@ def test_captions_are_five_true_sentences(seed: int, split: str) -> None:
 def test_plain_descriptions_avoid_the_verb() -> None:
     for graph in [graph for graph in draw_scenes(80, 2) if graph.action is not None]:
         assert graph.action is not None
-        verb = read_verbs()[graph.action.verb]
+        verb = read_scene_verbs()[graph.action.verb]
         forms = {verb.name, verb.third, verb.base, verb.participle}
         for text in draw_plain_descriptions(graph, Random(0)):
             assert not forms & set(text.lower().rstrip(".").split())
@@ -86,7 +86,7 @@ def test_captions_vary_and_take_the_known_forms() -> None:
 def test_questions_have_right_answers_and_wrong_ones() -> None:
     zeros = 0
     for graph in draw_scenes(40, 3):
-        for question in draw_questions(graph, Random(graph.id)):
+        for question in draw_scene_questions(graph, Random(graph.id)):
             assert question.answer not in question.wrong
             if question.kind == "number":
                 zeros += question.answer == "0"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.scenes.graph import Action, Cell, Graph, Object, Relation
-from waltz.scenes.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.graph import Action, Graph, Object, Relation, SpriteCell
+from waltz.scenes.lexicon import NUMBERS, read_kinds, read_scene_verbs
 from waltz.scenes.oracle import decide_truth, is_in_grammar
 from waltz.scenes.sampling import draw_scene, draw_scenes
 
@@ -38,8 +38,8 @@ OPPOSED = [
 ]
 
 
-def cells(count: int, left: int = 0) -> tuple[Cell, ...]:
-    return tuple(Cell(left, 20 * index, 18) for index in range(count))
+def cells(count: int, left: int = 0) -> tuple[SpriteCell, ...]:
+    return tuple(SpriteCell(left, 20 * index, 18) for index in range(count))
 
 
 def agree(count: int, noun: str) -> str:
@@ -121,8 +121,8 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
             graph.objects[graph.action.agent].kind,
             graph.objects[graph.action.theme].kind,
         )
-        action_verb = read_verbs()[graph.action.verb]
-        for verb in read_verbs().values():
+        action_verb = read_scene_verbs()[graph.action.verb]
+        for verb in read_scene_verbs().values():
             if not verb.themes or verb.name in action_verb.vague:
                 continue
             for agent_kind, theme_kind in (
@@ -173,7 +173,7 @@ def test_another_denotes_a_different_individual() -> None:
 
 def test_verbs_without_theme() -> None:
     for graph in GRAPHS:
-        for verb in read_verbs().values():
+        for verb in read_scene_verbs().values():
             if verb.themes:
                 continue
             for entry in graph.objects:
@@ -193,7 +193,7 @@ def test_verbs_without_theme() -> None:
                 is_vague = (
                     is_agent
                     and graph.action is not None
-                    and verb.name in read_verbs()[graph.action.verb].vague
+                    and verb.name in read_scene_verbs()[graph.action.verb].vague
                 )
                 verdict = "unknown" if is_vague else expected(is_true)
                 assert decide_truth(graph, f"A {entry.kind} is {verb.name}.") == verdict

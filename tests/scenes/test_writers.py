@@ -19,7 +19,7 @@ from waltz.core.files import parquet
 from waltz.core.records import get_layout, to_row
 from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.questions import draw_dialogue
-from waltz.scenes.lexicon import read_verbs
+from waltz.scenes.lexicon import read_scene_verbs
 from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers import annotations
@@ -180,13 +180,13 @@ def test_swig_and_imsitu() -> None:
 def test_descriptions_for_contexts() -> None:
     for name, entry in read_document("imsitu/descriptions.json").items():
         graph = GRAPHS[int(name.removesuffix(".png").rsplit("_", 1)[1]) - 1]
-        forms = set(read_verbs()[entry["verb"]].third.split())
+        forms = set(read_scene_verbs()[entry["verb"]].third.split())
         assert all(
             decide_truth(graph, text) == "true"
             for text in entry["contextual"] + entry["plain"]
         )
         assert all(
-            forms & set(text.rstrip(".").split()) or graph.agent.count > 1
+            forms & set(text.rstrip(".").split()) or graph.event.agent.count > 1
             for text in entry["contextual"]
         )  # type: ignore[union-attr]
         assert entry["still"].endswith("_still.png")
@@ -296,7 +296,7 @@ def test_comve_has_the_index_of_the_nonsense() -> None:
         words = sense.lower().rstrip(".").split()
         animate = any(
             verb.third in words and any(a.split()[0] in words for a in verb.agents)
-            for verb in read_verbs().values()
+            for verb in read_scene_verbs().values()
         )
         assert animate or any(person in words for person in people)
 

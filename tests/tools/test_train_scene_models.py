@@ -24,7 +24,7 @@ from tools.train_scene_models.loop import (
     train_word_pieces,
 )
 from tools.train_scene_models.patches import SIDE, label_patches, render_pixels
-from waltz.scenes.graph import Cell, Graph, Object
+from waltz.scenes.graph import Graph, Object, SpriteCell
 from waltz.scenes.language.acceptability import draw_judged_sentences
 from waltz.scenes.language.entailment import draw_inferences
 from waltz.scenes.lexicon import read_kinds
@@ -185,13 +185,13 @@ def test_image_models_train_save_and_load(tmp_path):
 
 
 def test_patch_labels_hold_covering_kinds_and_centers():
-    cells = (Cell(0, 0, 64), Cell(192, 192, 32))
+    cells = (SpriteCell(0, 0, 64), SpriteCell(192, 192, 32))
     graph = Graph(
         "one",
         "beach",
         (
             Object("dog", cells),
-            Object("car", (Cell(40, 0, 24), Cell(100, 0, 24)), "red"),
+            Object("car", (SpriteCell(40, 0, 24), SpriteCell(100, 0, 24)), "red"),
         ),
     )
     labels = label_patches([graph])

@@ -22,7 +22,7 @@ from tools.train_scene_models.vision import (
     normalize_pixels,
     relate_nouns,
 )
-from waltz.scenes.model_scores import IMAGE_TOKEN, render_prompt
+from waltz.scenes.model_scores import IMAGE_TOKEN, render_llava_prompt
 
 LLAVA = {
     "pad_token": "<pad>",
@@ -72,7 +72,7 @@ def train_llava(
     """
     generator = training.seed_generators()
     texts = [
-        render_prompt(question) + " " + answer
+        render_llava_prompt(question) + " " + answer
         for scene in turns
         for question, answer in scene
     ]

@@ -7,7 +7,7 @@ from random import Random
 
 from waltz.scenes.graph import Graph
 from waltz.scenes.language.captions import (
-    add_article,
+    add_indefinite_article,
     draw_captions,
     draw_contextual_descriptions,
     draw_plain_descriptions,
@@ -15,7 +15,7 @@ from waltz.scenes.language.captions import (
 from waltz.scenes.language.foils import draw_choice, draw_foils, draw_number_pair
 from waltz.scenes.language.questions import (
     draw_dialogue,
-    draw_questions,
+    draw_scene_questions,
     render_statement,
 )
 from waltz.scenes.lexicon import read_kinds
@@ -38,7 +38,7 @@ def draw_sentences(graph: Graph, rng: Random) -> list[str]:
     sentences = draw_captions(graph, rng)
     sentences += draw_contextual_descriptions(graph, rng)
     sentences += draw_plain_descriptions(graph, rng)
-    for question in draw_questions(graph, rng):
+    for question in draw_scene_questions(graph, rng):
         statement = render_statement(question)
         if statement:
             sentences.append(statement)
@@ -62,7 +62,8 @@ def draw_instructions(graph: Graph, rng: Random) -> list[Turn]:
     answers.
     """
     turns = [
-        (question.text, question.answer) for question in draw_questions(graph, rng)
+        (question.text, question.answer)
+        for question in draw_scene_questions(graph, rng)
     ]
     turns.append(("Describe the image.", rng.choice(draw_captions(graph, rng))))
     for foil in draw_foils(graph, rng):
@@ -90,7 +91,8 @@ def draw_presence_turns(graph: Graph, rng: Random) -> list[Turn]:
         turns.append(
             (
                 template.format(
-                    singular=add_article(name), plural=read_kinds()[name].plural
+                    singular=add_indefinite_article(name),
+                    plural=read_kinds()[name].plural,
                 ),
                 answer,
             )

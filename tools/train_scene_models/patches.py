@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from waltz.scenes.drawing import render_scene
-from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph
-from waltz.scenes.lexicon import read_kinds, read_places, read_verbs
+from waltz.scenes.graph import PREPOSITIONS, SIZE, Graph, SpriteCell
+from waltz.scenes.lexicon import read_kinds, read_places, read_scene_verbs
 
 SIDE, PATCH = 128, 16
 """Pixels of the models' image, and of a patch."""
@@ -93,17 +93,19 @@ def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     """Label the patches of scenes."""
     patches = np.zeros((4, len(graphs), GRID, GRID), dtype=np.int64)
     counts = np.zeros((len(graphs), len(read_kinds())), dtype=np.int64)
-    kinds, verbs, places = list(read_kinds()), list(read_verbs()), list(read_places())
+    kinds, verbs, places = (
+        list(read_kinds()),
+        list(read_scene_verbs()),
+        list(read_places()),
+    )
     for index, graph in enumerate(graphs):
         coverage = np.full((GRID, GRID), MIN_COVERED)
         for entry in graph.objects:
             kind = kinds.index(entry.kind)
             counts[index, kind] = min(entry.count, MAX_COUNT)
-            verb = (
-                1 + verbs.index(graph.verb.name)
-                if graph.verb and entry == graph.agent
-                else 0
-            )
+            verb = 0
+            if graph.event and entry == graph.event.agent:
+                verb = 1 + verbs.index(graph.event.verb.name)
             color = 1 + PAINT_COLORS.index(entry.color) if entry.color else 0
             for cell in entry.cells:
                 row, column = (
@@ -133,7 +135,7 @@ def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     )
 
 
-def _compute_covered_shares(cell: Cell) -> np.ndarray:
+def _compute_covered_shares(cell: SpriteCell) -> np.ndarray:
     """Compute the share of each patch that a square covers, of shape (GRID, GRID)."""
     side = SIZE / GRID
     starts = np.arange(GRID) * side
@@ -152,7 +154,7 @@ class PatchClassifier(torch.nn.Module):
         super().__init__()
         self.patch_sizes = (
             1 + len(read_kinds()),
-            1 + len(read_verbs()),
+            1 + len(read_scene_verbs()),
             1 + len(PAINT_COLORS),
             3,
         )

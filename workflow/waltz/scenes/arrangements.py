@@ -18,68 +18,44 @@ INVERSE = {
 landmark.
 """
 
-TRUE_SENSES = {"bearing": "under", "beside": "next to"}
-"""Sense that an arrangement makes true, for arrangements whose name differs from this sense."""
+TRUE_SENSES = {
+    "on": {"on", "with"}, "bearing": {"under", "with"}, "under": {"under", "with"}, "over": {"over", "with"},
+    "in": {"in", "with"}, "around": {"around", "with"}, "behind": {"behind", "with"},
+    "in front of": {"in front of", "with"}, "next to": {"next to", "near", "with"},
+    "beside": {"next to", "near", "with"}, "touching": {"with"}, "apart": set(),
+}  # fmt: skip
+"""Senses that each arrangement makes true."""
 
 FALSE_SENSES = {
-    "on": {"under", "in", "behind", "in front of", "next to", "off", "far", "around"},
-    "bearing": {
-        "on",
-        "in",
-        "behind",
-        "in front of",
-        "next to",
-        "over",
-        "far",
-        "around",
-    },
-    "under": {"on", "in", "over", "far", "around"},
-    "over": {"on", "under", "in", "behind", "in front of", "around"},
-    "in": {
-        "under",
-        "behind",
-        "in front of",
-        "next to",
-        "over",
-        "out of",
-        "off",
-        "far",
-        "around",
-    },
-    "around": {"on", "in", "under", "over", "behind", "in front of", "far", "next to"},
-    "behind": {"on", "under", "in", "in front of", "over", "far", "around"},
-    "in front of": {"on", "under", "in", "behind", "over", "far", "around"},
-    "next to": {"on", "under", "in", "behind", "in front of", "over", "far", "around"},
-    "beside": {"on", "under", "in", "over", "far", "around"},
-    "touching": {"far"},
+    "on": {"under", "in", "behind", "in front of", "next to", "off", "far", "around", "without"},
+    "bearing": {"on", "in", "behind", "in front of", "next to", "over", "far", "around", "without"},
+    "under": {"on", "in", "over", "far", "around", "without"},
+    "over": {"on", "under", "in", "behind", "in front of", "around", "without"},
+    "in": {"under", "behind", "in front of", "next to", "over", "out of", "off", "far", "around", "without"},
+    "around": {"on", "in", "under", "over", "behind", "in front of", "far", "next to", "without"},
+    "behind": {"on", "under", "in", "in front of", "over", "far", "around", "without"},
+    "in front of": {"on", "under", "in", "behind", "over", "far", "around", "without"},
+    "next to": {"on", "under", "in", "behind", "in front of", "over", "far", "around", "without"},
+    "beside": {"on", "under", "in", "over", "far", "around", "without"},
+    "touching": {"far", "without"},
     "apart": {"on", "under", "in", "around"},
-}
-"""Senses that each arrangement makes false; it leaves all other senses open."""
+}  # fmt: skip
+"""Senses that each arrangement makes false; it leaves all further senses open."""
 
 PLACE_TRUE = {
-    "indoors": {"in", "at"},
-    "street": {"on", "in", "at"},
-    "grass": {"on", "in", "at"},
-    "beach": {"on", "at"},
-    "snow": {"in", "on", "at"},
-    "night": {"at"},
-}
+    "indoors": {"in", "at"}, "street": {"on", "in", "at"}, "grass": {"on", "in", "at"}, "beach": {"on", "at"},
+    "snow": {"in", "on", "at"}, "night": {"at"},
+}  # fmt: skip
 """Senses that fit each place; `at` fits every one, because imSitu's sentences put it before all of
 them.
 """
-PLACE_FALSE = {
-    "under",
-    "over",
-    "behind",
-    "in front of",
-    "next to",
-    "off",
-    "out of",
-    "far",
-    "around",
-    "without",
+FALSE_OF_PLACES = {
+    "under", "over", "behind", "in front of", "next to", "off", "out of", "far", "around", "without",
+}  # fmt: skip
+PLACE_FALSE = dict.fromkeys(PLACE_TRUE, FALSE_OF_PLACES) | {
+    "indoors": FALSE_OF_PLACES | {"on"}
 }
-"""Senses that are always false if the landmark is this place."""
+"""Senses that are false if the landmark is the place of the scene, by place: nothing is on a room."""
 
 
 def decide_position(
@@ -89,35 +65,24 @@ def decide_position(
     is open.
     """
     if landmark == PLACE:
-        return _decide_position_at_place(graph.place, sense)
+        return _decide_sense(sense, PLACE_TRUE[graph.place], PLACE_FALSE[graph.place])
     if subject == PLACE:
         # The place has everything in it, and nothing else can be said of it.
-        return {"with": True, "without": False}.get(sense)
+        return _decide_sense(sense, {"with"}, {"without"})
     if subject == landmark or sense == "through":
         return False
     if sense in ("left of", "right of"):
         return _decide_direction(graph, subject, sense, landmark)
-
     arrangement = _find_arrangement(graph, subject, landmark)
-    if sense in ("with", "without"):
-        if arrangement == "apart":
-            return None
-        return sense == "with"
-    # A word for the arrangement itself is true, a word that rules it out false, any other one open.
-    if TRUE_SENSES.get(arrangement, arrangement) == sense:
-        return True
-    if sense == "near" and arrangement in ("next to", "beside"):
-        return True
-    if sense in FALSE_SENSES[arrangement]:
-        return False
-    return None
+    return _decide_sense(sense, TRUE_SENSES[arrangement], FALSE_SENSES[arrangement])
 
 
-def _decide_position_at_place(place_name: str, sense: str) -> TruthValue:
-    if sense in PLACE_TRUE[place_name]:
+def _decide_sense(
+    sense: str, true_senses: set[str], false_senses: set[str]
+) -> TruthValue:
+    if sense in true_senses:
         return True
-    is_on_a_room = (place_name, sense) == ("indoors", "on")
-    if sense in PLACE_FALSE or is_on_a_room:
+    if sense in false_senses:
         return False
     return None
 
@@ -146,16 +111,16 @@ def _find_arrangement(graph: Graph, subject: Individual, landmark: Individual) -
             return relation.preposition
         if (relation.object, relation.subject) == (subject[0], landmark[0]):
             return INVERSE[relation.preposition]
-    if graph.verb is not None:
-        # Agent and theme touch; where they are only said to be next to each other, others may stand
-        # between them.
-        arrangement = {"": "touching", "next to": "beside"}.get(
-            graph.verb.relation, graph.verb.relation
-        )
-        if acts_on(graph, subject, landmark):
-            return arrangement
-        if acts_on(graph, landmark, subject):
-            return INVERSE[arrangement]
+    if graph.event is None:
+        return "apart"
+    # Agent and theme touch; where they are only said to be next to each other, others may stand
+    # between them.
+    position = graph.event.verb.relation
+    arrangement = {"": "touching", "next to": "beside"}.get(position, position)
+    if acts_on(graph, subject, landmark):
+        return arrangement
+    if acts_on(graph, landmark, subject):
+        return INVERSE[arrangement]
     return "apart"
 
 

@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from waltz.core.errors import UserError
 from waltz.core.files.open_image import open_image
-from waltz.scenes.graph import SIZE, Cell, Graph, Object
+from waltz.scenes.graph import SIZE, Graph, Object, SpriteCell
 from waltz.scenes.lexicon import Drawing, Kind, read_kinds
 from waltz.scenes.sampling import HORIZON, Box, get_boxes, is_turned
 
@@ -91,7 +91,7 @@ class _ActionSquare:
     `sampling._place_cell`.
     """
 
-    def __init__(self, cell: Cell, box: Box, scale: float, turned: bool) -> None:
+    def __init__(self, cell: SpriteCell, box: Box, scale: float, turned: bool) -> None:
         self.mirrored = cell.mirrored != turned
         self.size = cell.size / scale / box.size * 100
         # Left edge and width of the agent in percent of the square; a smaller kind stands in the

@@ -4,15 +4,16 @@ graph.
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from waltz.scenes.lexicon import Verb, list_kinds_in, read_kinds, read_verbs
+from waltz.scenes.lexicon import SceneVerb, list_kinds_in, read_kinds, read_scene_verbs
 
 SIZE = 256
 """Side of the image in pixels."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class SpriteCell:
     """Position of one individual: a square in pixels of the image, and whether the sprite is
     mirrored.
     """
@@ -38,7 +39,7 @@ class Object:
     """All the individuals of one kind in a scene; `color` is None where the kind has only one."""
 
     kind: str
-    cells: tuple[Cell, ...]
+    cells: tuple[SpriteCell, ...]
     color: str | None = None
 
     @property
@@ -76,9 +77,16 @@ class Action:
 class Event:
     """The action of a scene with its verb and the objects that take part in it."""
 
-    verb: Verb
+    verb: SceneVerb
     agent: Object
     theme: Object | None
+
+    @property
+    def theme_kind(self) -> str | None:
+        """Return the kind that is acted upon, or None without a theme."""
+        if self.theme is None:
+            return None
+        return self.theme.kind
 
 
 @dataclass(frozen=True)
@@ -132,41 +140,16 @@ class Graph:
                 indices.add(self.action.theme)
         return indices
 
-    @property
+    @cached_property
     def event(self) -> Event | None:
         """Return the action with its verb and objects, or None without an action."""
         if self.action is None:
             return None
-        verb = read_verbs()[self.action.verb]
-        return Event(verb, self.objects[self.action.agent], self.theme)
-
-    @property
-    def verb(self) -> Verb | None:
-        """Return the verb of the action, or None without an action."""
-        if self.action is None:
-            return None
-        return read_verbs()[self.action.verb]
-
-    @property
-    def agent(self) -> Object | None:
-        """Return the object that acts, or None."""
-        if self.action is None:
-            return None
-        return self.objects[self.action.agent]
-
-    @property
-    def theme(self) -> Object | None:
-        """Return the object that is acted upon, or None."""
-        if self.action is None or self.action.theme is None:
-            return None
-        return self.objects[self.action.theme]
-
-    @property
-    def theme_kind(self) -> str | None:
-        """Return the kind that is acted upon, or None."""
-        if self.theme is None:
-            return None
-        return self.theme.kind
+        theme = None
+        if self.action.theme is not None:
+            theme = self.objects[self.action.theme]
+        verb = read_scene_verbs()[self.action.verb]
+        return Event(verb, self.objects[self.action.agent], theme)
 
     def list_bystanders(self) -> list[Object]:
         """Return the objects that are neither agent nor theme of the action nor part of a relation."""
@@ -179,10 +162,11 @@ class Graph:
         """Return the numbers of the theme's individuals that individual number `agent` of the agent
         acts upon.
         """
-        if self.verb is None or self.theme is None:
+        if self.event is None or self.event.theme is None:
             return range(0)
-        # Themes stand in the order of the agents, `items` of each.
-        return range(agent * self.verb.items, (agent + 1) * self.verb.items)
+        # Themes stand in the order of the agents, each with the same number of themes.
+        n_themes = self.event.verb.items
+        return range(agent * n_themes, (agent + 1) * n_themes)
 
     def count(self, kind: str) -> int:
         """Return the number of individuals of a kind in the scene."""

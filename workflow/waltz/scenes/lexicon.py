@@ -195,7 +195,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
-class Verb:
+class SceneVerb:
     """Describe one of SWiG's verbs and its picture.
 
     Attributes:
@@ -250,6 +250,11 @@ class Verb:
         `vague` verbs.
         """
         return self.vague | {self.name}
+
+    @property
+    def construction(self) -> tuple[bool, str]:
+        """Return whether the verb takes a theme, and with which preposition."""
+        return bool(self.themes), self.preposition
 
     def conjugate(self, plural: bool) -> str:
         """Return the present tense of the third person."""
@@ -308,7 +313,7 @@ def read_places() -> dict[str, Place]:
 
 
 @cache
-def read_categories() -> dict[str, Category]:
+def read_scene_categories() -> dict[str, Category]:
     """Return every category by its singular noun."""
     return _read_entries("categories", Category)
 
@@ -335,7 +340,7 @@ def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 @cache
-def read_verbs() -> dict[str, Verb]:
+def read_scene_verbs() -> dict[str, SceneVerb]:
     """Return every verb by its -ing form."""
     entries = _read_document("verbs.yaml")
     vague_verbs = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
@@ -349,17 +354,19 @@ def read_verbs() -> dict[str, Verb]:
     }
 
 
-def list_verbs_for(agent: str, theme: str | None) -> list[Verb]:
+def list_verbs_for(agent: str, theme: str | None) -> list[SceneVerb]:
     """Return the verbs that one kind can do to another kind, or intransitively if `theme` is None."""
-    return [verb for verb in read_verbs().values() if verb.takes(agent, theme)]
+    return [verb for verb in read_scene_verbs().values() if verb.takes(agent, theme)]
 
 
-def list_excluded_verbs(shown: Verb) -> list[Verb]:
+def list_excluded_verbs(shown: SceneVerb) -> list[SceneVerb]:
     """Return the verbs that the picture of a verb rules out."""
-    return [verb for verb in read_verbs().values() if verb.name not in shown.possible]
+    return [
+        verb for verb in read_scene_verbs().values() if verb.name not in shown.possible
+    ]
 
 
-def _build_verb(name: str, entry: Entry, vague: frozenset[str]) -> Verb:
+def _build_verb(name: str, entry: Entry, vague: frozenset[str]) -> SceneVerb:
     drawing = Drawing(**entry)
     # Without another word, a verb with a theme and without preposition has a passive.
     has_passive = entry.get("passive", "preposition" not in entry)
@@ -372,7 +379,7 @@ def _build_verb(name: str, entry: Entry, vague: frozenset[str]) -> Verb:
         "items": max(len(drawing.theme), 1),
         "drawing": drawing,
     }
-    return Verb(name=name, **(entry | derived))
+    return SceneVerb(name=name, **(entry | derived))
 
 
 def _expand_kinds(names: list[str]) -> tuple[str, ...]:
@@ -385,6 +392,6 @@ def _expand_kinds(names: list[str]) -> tuple[str, ...]:
 
 def _list_members(name: str) -> Sequence[str]:
     """Return the kinds of a category (`fruit`) or group (`animals`), or the kind itself."""
-    if name in read_categories():
-        return read_categories()[name].members
+    if name in read_scene_categories():
+        return read_scene_categories()[name].members
     return list_kinds_in(name) or (name,)

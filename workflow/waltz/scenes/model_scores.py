@@ -19,8 +19,8 @@ from waltz.scenes.language.acceptability import draw_judged_sentences
 from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.entailment import LABELS, draw_inferences
 from waltz.scenes.language.foils import PIECES, Foil, draw_choice, draw_foils
-from waltz.scenes.language.questions import draw_questions
-from waltz.scenes.lexicon import exclude, read_verbs
+from waltz.scenes.language.questions import draw_scene_questions
+from waltz.scenes.lexicon import exclude, read_scene_verbs
 from waltz.scenes.sampling import create_generator, draw_scenes
 
 RESAMPLES, CONFIDENCE = 1000, 0.95
@@ -91,7 +91,7 @@ def encode_texts(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
     return {name: encoded[name] for name in tokenizer.model_input_names}
 
 
-def render_prompt(question: str) -> str:
+def render_llava_prompt(question: str) -> str:
     """Render the prompt of a question about an image, which LLaVA reads."""
     return f"USER: {IMAGE_TOKEN}\n{question} ASSISTANT:"
 
@@ -105,7 +105,7 @@ def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> Meas
     network = _load(transformers.AutoModelForMaskedLM, folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     words = set(MASKED_PREPOSITIONS)
-    for verb in read_verbs().values():
+    for verb in read_scene_verbs().values():
         words |= {verb.name, verb.third, verb.base}
     target_ids = {tokenizer.convert_tokens_to_ids(word) for word in words} - {
         tokenizer.unk_token_id
@@ -292,16 +292,18 @@ def _measure_llava(folder: Path, graphs: Sequence[Graph], seed: int) -> Measures
         for foil in draw_foils(graph, rng):
             prompt, answer = draw_choice(foil, rng)
             batch = processor(
-                images=image, text=render_prompt(prompt), return_tensors="pt"
+                images=image, text=render_llava_prompt(prompt), return_tensors="pt"
             )
             logit_a, logit_b = network(**batch).logits[0, -1, letters].tolist()
             is_right = (logit_a > logit_b) == (answer == "A")
             trials.setdefault(f"pairwise {foil.piece}", []).append(
                 (float(is_right), graph.id)
             )
-        for question in draw_questions(graph, rng, count=2):
+        for question in draw_scene_questions(graph, rng, count=2):
             batch = processor(
-                images=image, text=render_prompt(question.text), return_tensors="pt"
+                images=image,
+                text=render_llava_prompt(question.text),
+                return_tensors="pt",
             )
             # Greedy decoding; the output repeats the prompt before the answer.
             output_ids = network.generate(

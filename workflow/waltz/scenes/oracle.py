@@ -20,12 +20,12 @@ from waltz.scenes.language.grammar import (
     Conjunction,
     Coordination,
     Negation,
-    NounPhrase,
     NounPredicate,
     Phrase,
     Predicate,
     PrepositionalPhrase,
     Pronoun,
+    QuantifiedPhrase,
     Setting,
     VerbPhrase,
     list_noun_phrases,
@@ -34,7 +34,7 @@ from waltz.scenes.language.grammar import (
     split_statements,
 )
 from waltz.scenes.language.words import Quantifier, tokenize
-from waltz.scenes.lexicon import Verb, read_kinds
+from waltz.scenes.lexicon import SceneVerb, read_kinds
 from waltz.scenes.three_valued import (
     TruthValue,
     conjoin,
@@ -64,7 +64,7 @@ SETTING_VALUES: dict[str, dict[str, TruthValue]] = {
 SENSES_OF_DISTANCE = ("off", "out of", "far", "without")
 """Senses that may be true of a landmark outside the picture."""
 
-Reading = tuple[tuple[Clause, list[NounPhrase]], ...]
+Reading = tuple[tuple[Clause, list[QuantifiedPhrase]], ...]
 """Clauses of one reading, joined by `and`, each with the noun phrases that it mentions."""
 
 
@@ -78,7 +78,7 @@ def decide_truth(graph: Graph, sentence: str) -> Truth:
     Returns:
         `true`, `false`, or `unknown` where the scene or the grammar does not decide it.
     """
-    mentioned: list[NounPhrase] = []
+    mentioned: list[QuantifiedPhrase] = []
     values: list[TruthValue] = []
     for readings, answer in _parse_sentence(sentence):
         if not readings:
@@ -123,7 +123,7 @@ def _add_noun_phrases(clauses: tuple[Clause, ...]) -> Reading:
 
 
 def _decide_reading(
-    graph: Graph, reading: Reading, mentioned: list[NounPhrase]
+    graph: Graph, reading: Reading, mentioned: list[QuantifiedPhrase]
 ) -> TruthValue:
     """Return the truth of a reading; its pronouns refer to earlier sentences and to earlier
     clauses.
@@ -139,10 +139,10 @@ def _decide_reading(
 class _Evaluator:
     """Decide clauses about one scene, with the noun phrases to which pronouns can refer."""
 
-    def __init__(self, graph: Graph, mentioned: list[NounPhrase]) -> None:
+    def __init__(self, graph: Graph, mentioned: list[QuantifiedPhrase]) -> None:
         self.graph, self.mentioned = graph, mentioned
         self.restriction_values: dict[
-            tuple[Individual, NounPhrase, int], TruthValue
+            tuple[Individual, QuantifiedPhrase, int], TruthValue
         ] = {}
         self.domains: dict[frozenset[str], list[Individual]] = {}
         self.individuals: list[Individual] = []
@@ -182,7 +182,7 @@ class _Evaluator:
         )
 
     def decide_quantified(
-        self, phrase: NounPhrase, scope: Callable[[Individual], TruthValue]
+        self, phrase: QuantifiedPhrase, scope: Callable[[Individual], TruthValue]
     ) -> TruthValue:
         """Return whether the scope holds for the number of individuals that a phrase's quantifier
         asks for.
@@ -210,7 +210,7 @@ class _Evaluator:
         is_number_right = _check_quantifier(phrase.quantifier, meant)
         return conjoin((is_number_right, conjoin(implications)))
 
-    def list_individuals(self, phrase: NounPhrase) -> list[Individual]:
+    def list_individuals(self, phrase: QuantifiedPhrase) -> list[Individual]:
         """Return the individuals of a phrase's kinds, or the place that it names."""
         if phrase.place == self.graph.place:
             return [PLACE]
@@ -226,7 +226,7 @@ class _Evaluator:
         return self.domains[phrase.kinds]
 
     def decide_restrictions(
-        self, individual: Individual, phrase: NounPhrase
+        self, individual: Individual, phrase: QuantifiedPhrase
     ) -> TruthValue:
         if not phrase.restrictions and not phrase.color:
             return True
@@ -294,7 +294,7 @@ class _Evaluator:
         self, individual: Individual, predicate: PrepositionalPhrase, plural: bool
     ) -> TruthValue:
         sense, landmark = predicate.sense, predicate.landmark
-        if isinstance(landmark, NounPhrase):
+        if isinstance(landmark, QuantifiedPhrase):
             # `in the snow`, said of a scene on the beach: false, but one may be far from the snow
             # there.
             is_elsewhere = bool(landmark.place) and landmark.place != self.graph.place
@@ -317,7 +317,7 @@ class _Evaluator:
         return False
 
     def decide_without(
-        self, individual: Individual, landmark: NounPhrase, plural: bool
+        self, individual: Individual, landmark: QuantifiedPhrase, plural: bool
     ) -> TruthValue:
         if not landmark.kinds:
             return True  # nothing is drawn with what is never drawn
@@ -342,9 +342,9 @@ class _Evaluator:
     def decide_action(
         self, verb: str, agent: Individual, theme: Individual
     ) -> TruthValue:
-        shown = self.graph.verb
-        if shown is None:
+        if self.graph.event is None:
             return False
+        shown = self.graph.event.verb
         is_pair = acts_on(self.graph, agent, theme)
         if shown.symmetric:
             is_pair = is_pair or acts_on(self.graph, theme, agent)
@@ -360,12 +360,13 @@ class _Evaluator:
         """
         if agent == PLACE:
             return False
-        action, shown = self.graph.action, self.graph.verb
         seems: TruthValue = False
         if verb in read_kinds()[self.get_kind(agent)].seems:
             seems = None
-        if action is None or shown is None:
+        action, event = self.graph.action, self.graph.event
+        if action is None or event is None:
             return seems
+        shown = event.verb
 
         is_agent, is_theme = agent[0] == action.agent, agent[0] == action.theme
         if is_agent or (is_theme and shown.symmetric):
@@ -422,9 +423,9 @@ class _Evaluator:
             return collective
         return None
 
-    def find_antecedents(self, pronoun: Pronoun) -> list[NounPhrase]:
+    def find_antecedents(self, pronoun: Pronoun) -> list[QuantifiedPhrase]:
         """Return the preceding noun phrases to which a pronoun may refer, as definite noun phrases."""
-        antecedents: list[NounPhrase] = []
+        antecedents: list[QuantifiedPhrase] = []
         definite = Quantifier(1, every=pronoun.plural)
         for phrase in self.mentioned:
             if phrase.place or phrase.plural != pronoun.plural:
@@ -439,7 +440,7 @@ class _Evaluator:
         return list(dict.fromkeys(antecedents))
 
 
-def _decide_verb(shown: Verb, verb: str) -> TruthValue:
+def _decide_verb(shown: SceneVerb, verb: str) -> TruthValue:
     """Return whether the picture of one verb shows another verb; unknown for verbs that look alike."""
     if verb == shown.name:
         return True
@@ -469,7 +470,7 @@ def _is_about_place(predicate: Predicate) -> bool:
         case Negation():
             return _is_about_place(predicate.predicate)
         case PrepositionalPhrase():
-            return isinstance(predicate.landmark, NounPhrase) and bool(
+            return isinstance(predicate.landmark, QuantifiedPhrase) and bool(
                 predicate.landmark.place
             )
         case _:

@@ -12,13 +12,19 @@ from waltz.scenes.graph import (
     PREPOSITIONS,
     SIZE,
     Action,
-    Cell,
     Graph,
     Object,
     Relation,
+    SpriteCell,
     compute_bucket,
 )
-from waltz.scenes.lexicon import Kind, Verb, read_kinds, read_places, read_verbs
+from waltz.scenes.lexicon import (
+    Kind,
+    SceneVerb,
+    read_kinds,
+    read_places,
+    read_scene_verbs,
+)
 
 
 class Zone(NamedTuple):
@@ -46,7 +52,7 @@ class Box(NamedTuple):
     size: float
 
 
-Cells = tuple[Cell, ...]
+Cells = tuple[SpriteCell, ...]
 
 HORIZON = 76
 """Top of the ground, in pixels from the top of the image."""
@@ -185,7 +191,7 @@ def _draw_action(
     """Draw a verb that fits a place, its agents, and its themes if it has some."""
     fitting = [
         verb
-        for verb in read_verbs().values()
+        for verb in read_scene_verbs().values()
         if not verb.places or place_name in verb.places
     ]
     while True:
@@ -356,7 +362,7 @@ def place_group(kind: Kind, count: int, zone: Zone, rng: Random) -> Cells:
         sprite_size = max(8, int(size * 0.94 * kind.size))
         slack = size - sprite_size
         cells.append(
-            Cell(
+            SpriteCell(
                 left + rng.randint(0, slack),
                 top + rng.randint(0, slack),
                 sprite_size,
@@ -367,7 +373,12 @@ def place_group(kind: Kind, count: int, zone: Zone, rng: Random) -> Cells:
 
 
 def place_action(
-    verb: Verb, agent: Kind, theme: Kind | None, count: int, zone: Zone, rng: Random
+    verb: SceneVerb,
+    agent: Kind,
+    theme: Kind | None,
+    count: int,
+    zone: Zone,
+    rng: Random,
 ) -> tuple[Cells, Cells]:
     """Draw the cells of the agents and themes of an action, one square of the arrangement for each
     agent.
@@ -390,7 +401,9 @@ def place_action(
     return tuple(agents), tuple(themes)
 
 
-def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[Box, list[Box]]:
+def get_boxes(
+    verb: SceneVerb, agent: Kind, theme: Kind | None
+) -> tuple[Box, list[Box]]:
     """Return the arrangement's boxes of agent and themes in percent, for these kinds.
 
     The arrangement of a verb is for people. It may have other boxes for animals (`animals`: of the
@@ -412,7 +425,7 @@ def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[Box, list[Bo
     return Box(*agent_box), [Box(*box) for box in themes]
 
 
-def is_turned(verb: Verb, role: str, kind: Kind) -> bool:
+def is_turned(verb: SceneVerb, role: str, kind: Kind) -> bool:
     """Return True if the sprite of a role is mirrored in the unmirrored arrangement: people look
     right, others left.
     """
@@ -423,7 +436,7 @@ def is_turned(verb: Verb, role: str, kind: Kind) -> bool:
 
 def _place_cell(
     box: Box, square: Square, mirrored: bool, turned: bool, kind: Kind
-) -> Cell:
+) -> SpriteCell:
     """Return the cell of a box in a square; a smaller or larger kind stands in the middle of the
     lower edge.
     """
@@ -436,7 +449,7 @@ def _place_cell(
     )
     if mirrored:
         x = size - x - sprite_size
-    return Cell(
+    return SpriteCell(
         left + round(x), top + round(y), max(6, round(sprite_size)), mirrored != turned
     )
 
@@ -520,6 +533,8 @@ def _place_row(
         start = size - start - sprite_size * count
     row_top = top + int((frame.y + frame.height) * scale) - sprite_size
     return tuple(
-        Cell(left + round(start) + sprite_size * index, row_top, sprite_size, mirrored)
+        SpriteCell(
+            left + round(start) + sprite_size * index, row_top, sprite_size, mirrored
+        )
         for index in range(count)
     )

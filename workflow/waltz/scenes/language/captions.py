@@ -3,7 +3,7 @@
 from random import Random
 
 from waltz.scenes.graph import Graph, Object
-from waltz.scenes.lexicon import NUMBERS, Verb, exclude, read_kinds
+from waltz.scenes.lexicon import NUMBERS, SceneVerb, exclude, read_kinds
 
 PLACES: dict[str, tuple[str, ...]] = {
     "indoors": ("in a room", "indoors", "in the room"),
@@ -29,14 +29,14 @@ def render_sentence(*parts: str) -> str:
     return words[0].upper() + words[1:] + "."
 
 
-def list_words(items: list[str]) -> str:
+def join_with_and(items: list[str]) -> str:
     """Return `a`, `a and b`, `a, b and c`."""
     if len(items) == 1:
         return items[0]
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def add_article(words: str) -> str:
+def add_indefinite_article(words: str) -> str:
     """Return the words with `a` or `an` before them."""
     article = "an" if words[0] in "aeiou" else "a"
     return f"{article} {words}"
@@ -55,7 +55,7 @@ def render_indefinite(entry: Object, color: bool = False) -> str:
     if color and entry.color:
         words = f"{entry.color} {words}"
     if entry.count == 1:
-        return add_article(words)
+        return add_indefinite_article(words)
     return f"{NUMBERS[entry.count]} {words}"
 
 
@@ -85,15 +85,15 @@ def find_focus(graph: Graph) -> Object:
     """Return the object that a caption mentions first: the agent, the relation's subject, or the
     first object.
     """
-    if graph.agent is not None:
-        return graph.agent
+    if graph.event is not None:
+        return graph.event.agent
     if graph.relations:
         return graph.objects[graph.relations[0].subject]
     return graph.objects[0]
 
 
 def render_with_theme(
-    form: str, verb: Verb, theme: Object | None, color: bool = False
+    form: str, verb: SceneVerb, theme: Object | None, color: bool = False
 ) -> str:
     """Render a form of a verb with its theme: `rides a horse`, `sitting on a chair`."""
     if theme is None:
@@ -105,8 +105,9 @@ def render_participle(graph: Graph, color: bool = False) -> str:
     """Render the words after `is` or `are`: `riding a horse`, `under a table`; empty without action
     and relation.
     """
-    if graph.verb is not None:
-        return render_with_theme(graph.verb.name, graph.verb, graph.theme, color)
+    event = graph.event
+    if event is not None:
+        return render_with_theme(event.verb.name, event.verb, event.theme, color)
     if graph.relations:
         relation = graph.relations[0]
         return f"{relation.preposition} {render_indefinite(graph.objects[relation.object], color)}"
@@ -115,12 +116,11 @@ def render_participle(graph: Graph, color: bool = False) -> str:
 
 def render_verb_phrase(graph: Graph, color: bool = False) -> str:
     """Render the finite verb phrase: `rides a horse`, `is under a table`."""
-    subject = find_focus(graph)
-    if graph.verb is None:
+    subject, event = find_focus(graph), graph.event
+    if event is None:
         return join_words(get_be(subject), render_participle(graph, color))
-    return render_with_theme(
-        graph.verb.conjugate(subject.count > 1), graph.verb, graph.theme, color
-    )
+    form = event.verb.conjugate(subject.count > 1)
+    return render_with_theme(form, event.verb, event.theme, color)
 
 
 def render_main_clause(graph: Graph) -> str:
@@ -157,7 +157,7 @@ def draw_colored_caption(graph: Graph, rng: Random) -> str:
     bystanders = exclude(graph.list_bystanders(), subject)
     if not bystanders:
         return render_sentence(words)
-    names = list_words([render_indefinite(entry, True) for entry in bystanders])
+    names = join_with_and([render_indefinite(entry, True) for entry in bystanders])
     return render_sentence(words, "and there", get_be(bystanders[0]), names)
 
 
@@ -196,12 +196,13 @@ def draw_passive_caption(graph: Graph, rng: Random) -> str:
     """Draw a passive caption if the verb has a passive, else a caption that begins with another
     object or names all.
     """
-    verb, agent, theme = graph.verb, graph.agent, graph.theme
+    event = graph.event
     # `A horse is being ridden by a man on the beach.`
-    if verb and agent and theme and verb.passive:
-        act = f"{get_be(theme)} being {verb.participle} by {render_indefinite(agent)}"
-        return render_sentence(render_indefinite(theme), act, draw_place(graph, rng))
-    names = list_words([render_indefinite(entry) for entry in graph.objects])
+    if event is not None and event.theme is not None and event.verb.passive:
+        agent, theme = render_indefinite(event.agent), render_indefinite(event.theme)
+        act = f"{get_be(event.theme)} being {event.verb.participle} by {agent}"
+        return render_sentence(theme, act, draw_place(graph, rng))
+    names = join_with_and([render_indefinite(entry) for entry in graph.objects])
     if len(graph.objects) > 1:
         return render_sentence(names, "are", draw_place(graph, rng))
     return render_sentence("the picture shows", names, draw_place(graph, rng))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph, Object
+from waltz.scenes.graph import PREPOSITIONS, SIZE, Graph, Object, SpriteCell
 from waltz.scenes.language.captions import (
     PLACES,
-    add_article,
+    add_indefinite_article,
     draw_captions,
     draw_place,
     find_focus,
@@ -32,9 +32,9 @@ from waltz.scenes.lexicon import (
     NUMBERS,
     exclude,
     list_verbs_for,
-    read_categories,
     read_kinds,
     read_places,
+    read_scene_categories,
 )
 from waltz.scenes.oracle import decide_truth
 
@@ -45,7 +45,7 @@ drawn for.
 """
 MAX_INDIVIDUALS = 9
 """Largest number of individuals of a kind in a world."""
-_SPARE = Cell(0, 0, 8)
+_SPARE = SpriteCell(0, 0, 8)
 """Cell of individuals that are added to worlds; worlds are never drawn as images, so any cell will
 do.
 """
@@ -131,12 +131,12 @@ def _draw_entailed_hypotheses(graph: Graph, rng: Random) -> list[str]:
         rng.choice(draw_captions(graph, rng)),
     ]
     # `There is an animal.` of a dog.
-    for category in read_categories().values():
+    for category in read_scene_categories().values():
         if category.mass or entry.kind not in category.members:
             continue
         noun = category.plural
         if entry.count == 1:
-            noun = add_article(category.name)
+            noun = add_indefinite_article(category.name)
         hypotheses.append(render_sentence("there", get_be(entry), noun))
     if entry.count > 1:
         plural = inflect_noun(entry.kind, 2)
@@ -284,7 +284,7 @@ def _change_facts(graph: Graph) -> list[Graph]:
         return []
 
     worlds = [replace(graph, action=None)]
-    for verb in exclude(list_verbs_for(event.agent.kind, graph.theme_kind), event.verb):
+    for verb in exclude(list_verbs_for(event.agent.kind, event.theme_kind), event.verb):
         if event.theme is None or verb.items == event.verb.items:
             worlds.append(replace(graph, action=replace(graph.action, verb=verb.name)))
     return worlds

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from waltz.scenes.graph import PREPOSITIONS, Graph, Object
+from waltz.scenes.graph import PREPOSITIONS, Event, Graph, Object
 from waltz.scenes.language.captions import (
     BE,
     draw_captions,
@@ -22,7 +22,13 @@ from waltz.scenes.language.captions import (
     render_sentence,
     render_with_theme,
 )
-from waltz.scenes.lexicon import NUMBERS, Verb, exclude, list_excluded_verbs, read_kinds
+from waltz.scenes.lexicon import (
+    NUMBERS,
+    SceneVerb,
+    exclude,
+    list_excluded_verbs,
+    read_kinds,
+)
 from waltz.scenes.oracle import decide_truth
 
 
@@ -96,8 +102,8 @@ def _draw_other_kind(graph: Graph, entry: Object, rng: Random) -> str:
     """
     group = read_kinds()[entry.kind].group
     kinds = graph.list_absent_kinds(group) or graph.list_absent_kinds()
-    if graph.verb is not None and entry == graph.theme:
-        themes = [name for name in kinds if name in graph.verb.themes]
+    if graph.event is not None and entry == graph.event.theme:
+        themes = [name for name in kinds if name in graph.event.verb.themes]
         kinds = themes or kinds
     return rng.choice(kinds)
 
@@ -164,10 +170,11 @@ def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
     """Draw a caption with the scene's verb, and the same caption with a verb that the picture rules
     out, or None.
     """
-    right, agent, theme = graph.verb, graph.agent, graph.theme
-    if right is None or agent is None:
+    event = graph.event
+    if event is None:
         return None
-    wrong_verbs = _list_wrong_verbs(right, agent.kind, graph.theme_kind)
+    agent = event.agent
+    wrong_verbs = _list_wrong_verbs(event)
     if not wrong_verbs:
         return None
     wrong = rng.choice(wrong_verbs)
@@ -176,30 +183,30 @@ def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
         place_phrase = draw_place(graph, rng)
     is_finite = rng.random() < 0.5
 
-    def render(verb: Verb) -> str:
+    def render(verb: SceneVerb) -> str:
         form = f"{get_be(agent)} {verb.name}"
         if is_finite:
             form = verb.conjugate(agent.count > 1)
         return render_sentence(
-            render_indefinite(agent), render_with_theme(form, verb, theme), place_phrase
+            render_indefinite(agent),
+            render_with_theme(form, verb, event.theme),
+            place_phrase,
         )
 
-    return render(right), render(wrong)
+    return render(event.verb), render(wrong)
 
 
-def _list_wrong_verbs(right: Verb, agent: str, theme: str | None) -> list[Verb]:
+def _list_wrong_verbs(event: Event) -> list[SceneVerb]:
     """Return verbs that the agent could do to the theme, else verbs of the same construction."""
-    wrong_verbs = list_excluded_verbs(right)
-    fitting = [verb for verb in wrong_verbs if verb.takes(agent, theme)]
+    wrong_verbs = list_excluded_verbs(event.verb)
+    fitting = [
+        verb for verb in wrong_verbs if verb.takes(event.agent.kind, event.theme_kind)
+    ]
     if fitting:
         return fitting
     # Verbs of the same construction keep the sentence grammatical, though nobody does such a thing.
-    construction = (bool(right.themes), right.preposition)
-    return [
-        verb
-        for verb in wrong_verbs
-        if (bool(verb.themes), verb.preposition) == construction
-    ]
+    construction = event.verb.construction
+    return [verb for verb in wrong_verbs if verb.construction == construction]
 
 
 _FOIL_DRAWERS: dict[str, Callable[[Graph, Random], tuple[str, str] | None]] = {
@@ -215,9 +222,10 @@ PIECES = tuple(_FOIL_DRAWERS)
 
 def swap_actants(graph: Graph) -> tuple[str, str] | None:
     """Return `A man rides a horse.` and `A horse rides a man.`; None if the scene has no theme."""
-    verb = graph.verb
-    if verb is None or graph.agent is None or graph.theme is None:
+    event = graph.event
+    if event is None or event.theme is None:
         return None
+    verb = event.verb
 
     def render(agent: Object, theme: Object) -> str:
         form = verb.conjugate(agent.count > 1)
@@ -225,7 +233,7 @@ def swap_actants(graph: Graph) -> tuple[str, str] | None:
             render_indefinite(agent), render_with_theme(form, verb, theme)
         )
 
-    return render(graph.agent, graph.theme), render(graph.theme, graph.agent)
+    return render(event.agent, event.theme), render(event.theme, event.agent)
 
 
 EXCHANGEABLE_PREPOSITIONS = (

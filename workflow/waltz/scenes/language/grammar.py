@@ -30,7 +30,7 @@ from waltz.scenes.language.words import (
     list_numerals,
     list_verb_forms,
 )
-from waltz.scenes.lexicon import read_verbs
+from waltz.scenes.lexicon import read_scene_verbs
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -55,7 +55,7 @@ BE_FORMS = {"is": False, "are": True, "was": False, "were": True}
 
 
 @dataclass(frozen=True)
-class NounPhrase:
+class QuantifiedPhrase:
     """Quantifier, noun and what restricts it.
 
     Attributes:
@@ -91,11 +91,11 @@ class Pronoun:
 class Coordination:
     """Noun phrases joined by `and`."""
 
-    phrases: tuple[NounPhrase | Pronoun, ...]
+    phrases: tuple[QuantifiedPhrase | Pronoun, ...]
     plural: bool = True
 
 
-Phrase = NounPhrase | Pronoun | Coordination
+Phrase = QuantifiedPhrase | Pronoun | Coordination
 
 
 @dataclass(frozen=True)
@@ -176,11 +176,11 @@ class Clause:
     negated: bool = False
 
 
-def list_noun_phrases(node: Phrase | Predicate | Clause) -> list[NounPhrase]:
+def list_noun_phrases(node: Phrase | Predicate | Clause) -> list[QuantifiedPhrase]:
     """Return the noun phrases in the order of mention."""
     parts: Sequence[Phrase | Predicate] = ()
     match node:
-        case NounPhrase():
+        case QuantifiedPhrase():
             parts = node.restrictions
         case Coordination():
             parts = node.phrases
@@ -194,7 +194,7 @@ def list_noun_phrases(node: Phrase | Predicate | Clause) -> list[NounPhrase]:
             parts = node.predicates
         case Clause():
             parts = (node.subject, node.predicate)
-    phrases = [node] if isinstance(node, NounPhrase) else []
+    phrases = [node] if isinstance(node, QuantifiedPhrase) else []
     for part in parts:
         phrases += list_noun_phrases(part)
     return phrases
@@ -465,7 +465,7 @@ class _Parser:
         for noun, after in self.parse_noun(2):
             if not noun.plural or self.get_word(after) != "are":
                 continue
-            phrase = NounPhrase(
+            phrase = QuantifiedPhrase(
                 Quantifier(number, number), True, noun.kinds, noun.place
             )
             if self.get_word(after + 1) == "there":
@@ -494,7 +494,7 @@ class _Parser:
 
     def parse_conjuncts(
         self, position: int
-    ) -> Readings[tuple[NounPhrase | Pronoun, ...]]:
+    ) -> Readings[tuple[QuantifiedPhrase | Pronoun, ...]]:
         """Yield what follows the first of several noun phrases: `, a cat and a dog`."""
         start = self.skip(position, ",")
         has_comma = start > position
@@ -508,7 +508,7 @@ class _Parser:
                 phrases, self.parse_conjuncts, lambda phrase, rest: (phrase, *rest)
             )
 
-    def parse_noun_phrase(self, position: int) -> Readings[NounPhrase | Pronoun]:
+    def parse_noun_phrase(self, position: int) -> Readings[QuantifiedPhrase | Pronoun]:
         """Yield a pronoun, or determiner, color, noun and restrictions."""
         self.steps += 1
         if self.steps > MAX_NOUN_PHRASES:
@@ -522,7 +522,7 @@ class _Parser:
                     quantifier = determiner.get_quantifier(noun)
                     if quantifier is None:  # the two do not agree in number
                         continue
-                    phrase = NounPhrase(
+                    phrase = QuantifiedPhrase(
                         quantifier, noun.plural, noun.kinds, noun.place, color
                     )
                     yield from self.parse_restrictions(phrase, end)
@@ -550,8 +550,8 @@ class _Parser:
             yield from ((noun, end) for noun in nouns)
 
     def parse_restrictions(
-        self, phrase: NounPhrase, position: int
-    ) -> Readings[NounPhrase]:
+        self, phrase: QuantifiedPhrase, position: int
+    ) -> Readings[QuantifiedPhrase]:
         """Yield a noun phrase with any number of restrictions, most first."""
         for predicate, after in self.parse_restriction(position, phrase.plural):
             restricted = replace(phrase, restrictions=(*phrase.restrictions, predicate))
@@ -603,7 +603,7 @@ class _Parser:
         for verb, verb_form in list_verb_forms().get(self.get_word(position), ()):
             if verb_form != form:
                 continue
-            entry = read_verbs()[verb]
+            entry = read_scene_verbs()[verb]
             preposition = entry.preposition.split()
             if entry.themes and self.starts_with(position + 1, *preposition):
                 themes = self.parse_phrase(position + 1 + len(preposition))
@@ -612,7 +612,7 @@ class _Parser:
 
     def parse_passive(self, verb: str, position: int) -> Readings[Predicate]:
         """Yield what follows a past participle: its preposition, and `by` with an agent or nothing."""
-        preposition = read_verbs()[verb].preposition.split()
+        preposition = read_scene_verbs()[verb].preposition.split()
         if not self.starts_with(position, *preposition):
             return
         position += len(preposition)

@@ -8,7 +8,7 @@ from waltz.scenes.graph import Graph, Object
 from waltz.scenes.language.captions import (
     BE,
     PLACES,
-    add_article,
+    add_indefinite_article,
     find_focus,
     get_be,
     get_pronoun,
@@ -23,8 +23,8 @@ from waltz.scenes.lexicon import (
     list_excluded_verbs,
     list_kinds_in,
     list_verbs_for,
-    read_categories,
     read_kinds,
+    read_scene_categories,
 )
 from waltz.scenes.oracle import decide_truth
 
@@ -45,7 +45,7 @@ ASKED_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
 
 
 @dataclass(frozen=True)
-class Question:
+class SceneQuestion:
     """A question of one type with its answer and wrong answers.
 
     Attributes:
@@ -61,12 +61,14 @@ class Question:
     kind: str = "other"
 
 
-def render_question(words: str) -> str:
+def format_question(words: str) -> str:
     """Return the words with a capital first and a question mark last."""
     return words[0].upper() + words[1:] + "?"
 
 
-def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
+def draw_scene_questions(
+    graph: Graph, rng: Random, count: int = 8
+) -> list[SceneQuestion]:
     """Draw different questions: one how-many question with answer 0, two with larger answers, then
     yes/no and wh-.
     """
@@ -94,7 +96,7 @@ def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
     return list(first_draws.values())[::-1][:count]
 
 
-def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
+def draw_how_many(graph: Graph, rng: Random, zero: bool) -> SceneQuestion:
     """Draw a how-many question about a kind or category; its answer is 0 if and only if `zero`."""
     plurals_of = _group_plurals_by_count(graph)
     count = 0
@@ -102,9 +104,9 @@ def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
         count = rng.choice(sorted(plurals_of.keys() - {0}))
     # Sorted, so that the draw depends on no order of the lexicon.
     plural = rng.choice(sorted(plurals_of[count]))
-    text = render_question(f"how many {plural} are {rng.choice(EXISTENCE_PHRASES)}")
+    text = format_question(f"how many {plural} are {rng.choice(EXISTENCE_PHRASES)}")
     wrong = list(map(str, exclude(range(10), count)))
-    return Question(text, str(count), tuple(rng.sample(wrong, 3)), "number")
+    return SceneQuestion(text, str(count), tuple(rng.sample(wrong, 3)), "number")
 
 
 def _group_plurals_by_count(graph: Graph) -> dict[int, list[str]]:
@@ -114,14 +116,14 @@ def _group_plurals_by_count(graph: Graph) -> dict[int, list[str]]:
     plurals_of: dict[int, list[str]] = {}
     for kind in read_kinds().values():
         plurals_of.setdefault(graph.count(kind.name), []).append(kind.plural)
-    for category in read_categories().values():
+    for category in read_scene_categories().values():
         if not category.mass:  # `food` cannot be counted
             count = sum(graph.count(name) for name in category.members)
             plurals_of.setdefault(count, []).append(category.plural)
     return plurals_of
 
 
-def render_statement(question: Question) -> str | None:
+def render_statement(question: SceneQuestion) -> str | None:
     """Render a how-many question and its answer as a statement, `There are exactly 3 dogs.`; None
     for others.
     """
@@ -133,13 +135,14 @@ def render_statement(question: Question) -> str | None:
     if count == 1:
         singulars = {kind.plural: kind.name for kind in read_kinds().values()}
         singulars |= {
-            category.plural: category.name for category in read_categories().values()
+            category.plural: category.name
+            for category in read_scene_categories().values()
         }
         noun = singulars[noun]
     return render_sentence(f"there {BE[count != 1]} exactly {count} {noun}")
 
 
-def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
+def draw_yes_no(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw a yes/no question with the oracle's answer; None where the scene leaves the question
     open.
     """
@@ -154,7 +157,7 @@ def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
     if answer is None:
         return None
     wrong = "no" if answer == "yes" else "yes"
-    return Question(render_question(text), answer, (wrong,), "yes/no")
+    return SceneQuestion(format_question(text), answer, (wrong,), "yes/no")
 
 
 def _answer_yes_no(graph: Graph, text: str) -> str | None:
@@ -176,7 +179,7 @@ def _draw_existence_question(graph: Graph, rng: Random) -> str:
     return rng.choice(
         (
             f"are there any {kind.plural}",
-            f"is there {add_article(kind.name)}",
+            f"is there {add_indefinite_article(kind.name)}",
             f"do you see any {kind.plural}",
         )
     )
@@ -205,8 +208,10 @@ def _draw_doing_question(graph: Graph, rng: Random) -> str:
 
 def _draw_fitting_action(graph: Graph, subject: Object, rng: Random) -> str:
     """Draw an action that the focus could do to the scene's theme; if no verb fits, draw a place."""
-    theme = graph.theme
-    fitting = list_verbs_for(subject.kind, graph.theme_kind)
+    theme, theme_kind = None, None
+    if graph.event is not None:
+        theme, theme_kind = graph.event.theme, graph.event.theme_kind
+    fitting = list_verbs_for(subject.kind, theme_kind)
     if not fitting:
         return PLACES[graph.place][0]
     verb = rng.choice(fitting)
@@ -234,9 +239,9 @@ def _draw_relation_question(graph: Graph, rng: Random) -> str:
     return f"{get_be(subject)} {render_definite(subject)} {preposition} {render_definite(landmark)}"
 
 
-def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
+def draw_wh_question(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw a what, who, where or when question; None if the drawn question does not fit the scene."""
-    forms: tuple[Callable[[Graph, Random], Question | None], ...] = (
+    forms: tuple[Callable[[Graph, Random], SceneQuestion | None], ...] = (
         _draw_what,
         _draw_who,
         _draw_where,
@@ -247,20 +252,17 @@ def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
     return rng.choice(forms)(graph, rng)
 
 
-def _draw_what(graph: Graph, rng: Random) -> Question | None:
+def _draw_what(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw `what is the man riding`, or `what is under the table`; None where the answer is a
     person or a plural.
     """
     preferred: tuple[str, ...] = ()
     # Wrong answers are things that the verb could be done to, where the question is about a verb.
-    if graph.verb and graph.agent and graph.theme:
-        answer, preferred = graph.theme, graph.verb.themes
-        text = join_words(
-            "what is",
-            render_definite(graph.agent),
-            graph.verb.name,
-            graph.verb.preposition,
-        )
+    event = graph.event
+    if event is not None and event.theme is not None:
+        answer, preferred = event.theme, event.verb.themes
+        agent = render_definite(event.agent)
+        text = join_words("what is", agent, event.verb.name, event.verb.preposition)
     elif graph.relations:
         relation = graph.relations[0]
         answer = graph.objects[relation.subject]
@@ -269,22 +271,21 @@ def _draw_what(graph: Graph, rng: Random) -> Question | None:
         return None
     if answer.count > 1 or _is_one_person(answer):
         return None
-    return Question(
-        render_question(text),
+    return SceneQuestion(
+        format_question(text),
         render_indefinite(answer),
         _draw_wrong_names(graph, preferred, rng),
     )
 
 
-def _draw_who(graph: Graph, rng: Random) -> Question | None:
+def _draw_who(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw `who is riding a horse`; None where the agent is no person or a plural."""
-    agent = graph.agent
-    if agent is None or not _is_one_person(agent):
+    if graph.event is None or not _is_one_person(graph.event.agent):
         return None
-    text = render_question(f"who is {render_participle(graph)}")
-    return Question(
+    text = format_question(f"who is {render_participle(graph)}")
+    return SceneQuestion(
         text,
-        render_indefinite(agent),
+        render_indefinite(graph.event.agent),
         _draw_wrong_names(graph, list_kinds_in("people"), rng),
     )
 
@@ -302,10 +303,10 @@ def _draw_wrong_names(
     names = rng.sample(preferred_absent, len(preferred_absent)) + rng.sample(
         further_absent, 3
     )
-    return tuple(add_article(name) for name in names[:3])
+    return tuple(add_indefinite_article(name) for name in names[:3])
 
 
-def _draw_where(graph: Graph, rng: Random) -> Question | None:
+def _draw_where(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw `where is the man`; None at night, which is a time."""
     if graph.place == "night":
         return None
@@ -313,44 +314,44 @@ def _draw_where(graph: Graph, rng: Random) -> Question | None:
     subject = rng.choice(graph.objects)
     wrong_places = exclude(PLACES, graph.place, "night")
     wrong = tuple(PLACES[name][0] for name in rng.sample(wrong_places, 3))
-    text = render_question(f"where {get_be(subject)} {render_definite(subject)}")
-    return Question(text, PLACES[graph.place][0], wrong)
+    text = format_question(f"where {get_be(subject)} {render_definite(subject)}")
+    return SceneQuestion(text, PLACES[graph.place][0], wrong)
 
 
-def _draw_when(graph: Graph, rng: Random) -> Question | None:
+def _draw_when(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Return the question when the picture was taken; None indoors, where the time cannot be seen."""
     if graph.place == "indoors":
         return None
     answer, wrong = "during the day", "at night"
     if graph.place == "night":
         answer, wrong = wrong, answer
-    return Question(
+    return SceneQuestion(
         "When was the picture taken?", answer, (wrong, "at dawn", "at sunset")
     )
 
 
-def _draw_color(graph: Graph, rng: Random) -> Question | None:
+def _draw_color(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw `what color is the car`; None if no object has a kind with several colors."""
     colored = [entry for entry in graph.objects if entry.color]
     if not colored:
         return None
     entry = rng.choice(colored)
     wrong = exclude(ASKED_COLORS, entry.color)
-    text = render_question(f"what color {get_be(entry)} {render_definite(entry)}")
-    return Question(text, str(entry.color), tuple(rng.sample(wrong, 3)))
+    text = format_question(f"what color {get_be(entry)} {render_definite(entry)}")
+    return SceneQuestion(text, str(entry.color), tuple(rng.sample(wrong, 3)))
 
 
-def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
+def _draw_what_doing(graph: Graph, rng: Random) -> SceneQuestion | None:
     """Draw `what is the man doing`; None where nobody acts."""
     event = graph.event
     if event is None:
         return None
     # A wrong answer that the picture does not rule out would be right.
     names = [verb.name for verb in list_excluded_verbs(event.verb)]
-    text = render_question(
+    text = format_question(
         f"what {get_be(event.agent)} {render_definite(event.agent)} doing"
     )
-    return Question(text, event.verb.name, tuple(rng.sample(names, 3)))
+    return SceneQuestion(text, event.verb.name, tuple(rng.sample(names, 3)))
 
 
 def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
@@ -378,7 +379,7 @@ def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, st
     return list(rounds.items())
 
 
-def _draw_number_or_color(graph: Graph, rng: Random) -> Question | None:
+def _draw_number_or_color(graph: Graph, rng: Random) -> SceneQuestion | None:
     if rng.random() >= 0.6:
         return _draw_color(graph, rng)
     return draw_how_many(graph, rng, zero=rng.random() < 0.3)

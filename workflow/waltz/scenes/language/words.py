@@ -8,10 +8,10 @@ from functools import cache
 
 from waltz.scenes.lexicon import (
     NUMBERS,
-    read_categories,
     read_kinds,
+    read_scene_categories,
+    read_scene_verbs,
     read_synonyms,
-    read_verbs,
 )
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
@@ -253,7 +253,7 @@ def list_nouns() -> dict[str, list[Noun]]:
         if kind.group == "food":
             nouns[kind.name].append(Noun(frozenset({kind.name}), False, mass=True))
     # An animal and animals stand for any of several kinds; `food` has no article.
-    for category in read_categories().values():
+    for category in read_scene_categories().values():
         nouns[category.name].append(
             Noun(frozenset(category.members), False, mass=category.mass)
         )
@@ -289,7 +289,7 @@ def list_verb_forms() -> dict[str, list[tuple[str, str]]]:
     participle).
     """
     forms: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for verb in read_verbs().values():
+    for verb in read_scene_verbs().values():
         for form, word in (
             ("third", verb.third),
             ("base", verb.base),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.scenes.graph import Graph, Object
+from waltz.scenes.graph import SIZE, Event, Graph, Object
 from waltz.scenes.language.captions import (
     draw_captions,
     draw_contextual_descriptions,
@@ -22,12 +22,11 @@ from waltz.scenes.language.words import PRONOUNS, tokenize
 from waltz.scenes.lexicon import (
     Kind,
     Place,
-    Verb,
-    read_categories,
     read_kinds,
     read_place_nouns,
     read_places,
-    read_verbs,
+    read_scene_categories,
+    read_scene_verbs,
 )
 from waltz.scenes.oracle import decide_truth
 
@@ -59,8 +58,8 @@ def build_info(dataset: str) -> Json:
 def _build_coco(dataset: str, names: Sequence[str], annotations: list[Json]) -> Json:
     """Build a file of captions; image i has the number i + 1."""
     sizes = {
-        "height": 256,
-        "width": 256,
+        "height": SIZE,
+        "width": SIZE,
         "date_captured": "2026-01-01 00:00:00",
         "flickr_url": "",
     }
@@ -213,43 +212,39 @@ def build_swig(graphs: Sequence[Graph], seed: int, split: str, boxes: bool) -> J
     entries: Json = {}
     for number, graph in enumerate(graphs, 1):
         # Only scenes with an action have a frame.
-        if graph.verb is None or number % 10 not in SWIG_SPLITS[split]:
+        event = graph.event
+        if event is None or number % 10 not in SWIG_SPLITS[split]:
             continue
         rng = Random(f"swig:{seed}:{graph.id}")
         frames = [
-            _draw_frame(graph, graph.verb, rng, annotator) for annotator in range(3)
+            _draw_frame(graph.place, event, rng, annotator) for annotator in range(3)
         ]
-        entry: Json = {"frames": frames, "verb": graph.verb.name}
+        entry: Json = {"frames": frames, "verb": event.verb.name}
         if boxes:
-            entry |= {
-                "height": 256,
-                "width": 256,
-                "bb": _compute_boxes(graph, graph.verb),
-            }
-        entries[name_swig(graph.verb.name, number)] = entry
+            entry |= {"height": SIZE, "width": SIZE, "bb": _compute_boxes(event)}
+        entries[name_swig(event.verb.name, number)] = entry
     return entries
 
 
-def _find_fillers(graph: Graph, verb: Verb) -> dict[str, Object]:
+def _find_fillers(event: Event) -> dict[str, Object]:
     """Return the objects that fill the verb's roles."""
-    fillers = {}
-    for role, entry in zip(verb.roles, (graph.agent, graph.theme), strict=False):
-        if entry is not None:
-            fillers[role] = entry
+    fillers = {event.verb.roles[0]: event.agent}
+    if event.theme is not None:
+        fillers[event.verb.roles[1]] = event.theme
     return fillers
 
 
 def _draw_frame(
-    graph: Graph, verb: Verb, rng: Random, annotator: int
+    place_name: str, event: Event, rng: Random, annotator: int
 ) -> dict[str, str]:
     """Draw the synset of each role as one annotator gives it; all but the first one sometimes take
     wider nouns.
     """
     # Roles that no object fills, such as the tool of an action, stay empty.
-    frame = dict.fromkeys(verb.order, "")
-    fillers = _find_fillers(graph, verb)
-    scene_place = read_places()[graph.place]
-    for role in verb.order:
+    frame = dict.fromkeys(event.verb.order, "")
+    fillers = _find_fillers(event)
+    scene_place = read_places()[place_name]
+    for role in event.verb.order:
         is_wider = annotator > 0 and rng.random() < DISAGREEMENT
         if role in fillers:
             frame[role] = _draw_synset(fillers[role].kind, is_wider, rng)
@@ -263,7 +258,7 @@ def _draw_synset(kind: str, is_wider: bool, rng: Random) -> str:
     if is_wider:
         synsets = [
             category.synset
-            for category in read_categories().values()
+            for category in read_scene_categories().values()
             if kind in category.members
         ]
         if synsets:
@@ -271,12 +266,12 @@ def _draw_synset(kind: str, is_wider: bool, rng: Random) -> str:
     return read_kinds()[kind].synset
 
 
-def _compute_boxes(graph: Graph, verb: Verb) -> dict[str, list[int]]:
+def _compute_boxes(event: Event) -> dict[str, list[int]]:
     """Return left, top, right and bottom of the object in each role, in pixels; all -1 for an empty
     role.
     """
-    boxes = {role: [-1, -1, -1, -1] for role in verb.order}
-    for role, entry in _find_fillers(graph, verb).items():
+    boxes = {role: [-1, -1, -1, -1] for role in event.verb.order}
+    for role, entry in _find_fillers(event).items():
         # The smallest box around all individuals: edges of shape (individuals, 4).
         edges = np.array(
             [(cell.left, cell.top, cell.right, cell.bottom) for cell in entry.cells]
@@ -295,12 +290,12 @@ def build_verb_space() -> Json:
     described: list[Kind | Place] = [*read_kinds().values(), *read_places().values()]
     for entry in described:
         nouns[entry.synset] = {"gloss": list(entry.gloss), "def": entry.definition}
-    for category in read_categories().values():
+    for category in read_scene_categories().values():
         nouns[category.synset] = {"gloss": [category.name], "def": category.definition}
     for synset, noun in read_place_nouns().items():
         nouns[synset] = {"gloss": list(noun.gloss), "def": noun.definition}
     verbs: Json = {}
-    for verb in read_verbs().values():
+    for verb in read_scene_verbs().values():
         roles = {
             role: {"framenet": role, "def": _describe_role(verb.base, role)}
             for role in verb.order

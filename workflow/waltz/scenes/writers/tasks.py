@@ -11,7 +11,7 @@ from random import Random
 from waltz.scenes.graph import Graph
 from waltz.scenes.language.captions import (
     PLACES,
-    add_article,
+    add_indefinite_article,
     draw_plain_caption,
     draw_pronoun_caption,
     draw_relative_caption,
@@ -19,20 +19,20 @@ from waltz.scenes.language.captions import (
 )
 from waltz.scenes.language.entailment import Pair, draw_nli_pairs
 from waltz.scenes.language.questions import (
-    Question,
+    SceneQuestion,
     draw_dialogue,
     draw_how_many,
-    draw_questions,
+    draw_scene_questions,
     draw_wh_question,
 )
 from waltz.scenes.language.words import COLORS
 from waltz.scenes.lexicon import (
     NUMBERS,
-    Verb,
+    SceneVerb,
     exclude,
     list_kinds_outside,
     read_kinds,
-    read_verbs,
+    read_scene_verbs,
 )
 from waltz.scenes.writers.annotations import Json, build_info, name_coco_2014
 
@@ -97,7 +97,7 @@ def _format_answer(answer: str) -> str:
     return render_sentence(answer)
 
 
-def _draw_telling_questions(graph: Graph, rng: Random) -> list[Question]:
+def _draw_telling_questions(graph: Graph, rng: Random) -> list[SceneQuestion]:
     """Draw up to eight different questions of a scene: five how-many questions first, then
     wh-questions.
     """
@@ -176,7 +176,7 @@ def _list_common_answers() -> set[str]:
     place_phrases: set[str] = set()
     for forms in PLACES.values():
         place_phrases.update(forms)
-    names = {add_article(name) for name in read_kinds()}
+    names = {add_indefinite_article(name) for name in read_kinds()}
     return (
         {
             "yes",
@@ -185,7 +185,7 @@ def _list_common_answers() -> set[str]:
             "not that i can see",
             *NUMBERS,
             *COLORS,
-            *read_verbs(),
+            *read_scene_verbs(),
         }
         | names
         | place_phrases
@@ -200,10 +200,10 @@ number.
 
 def _draw_numbered_questions(
     graphs: Sequence[Graph], seed: int, name: str
-) -> Iterator[tuple[int, int, Question]]:
+) -> Iterator[tuple[int, int, SceneQuestion]]:
     """Yield the number of the image, the number of the question, and the question."""
     for number, graph in enumerate(graphs, 1):
-        questions = draw_questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6)
+        questions = draw_scene_questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6)
         for index, question in enumerate(questions):
             yield number, number * 1000 + index, question
 
@@ -278,7 +278,7 @@ def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
 
 
 def _build_gqa_entry(
-    number: int, key: str, question: Question, is_balanced: bool
+    number: int, key: str, question: SceneQuestion, is_balanced: bool
 ) -> Json:
     """Build the entry of a question; number is that of the image."""
     words = question.text.rstrip("?").lower()
@@ -400,7 +400,7 @@ def build_comve(count: int, seed: int) -> tuple[str, str]:
 
 def _draw_statement_pair(rng: Random) -> tuple[str, str]:
     """Draw a statement, and the same statement with an agent or a theme that the verb cannot have."""
-    transitive = [verb for verb in read_verbs().values() if verb.themes]
+    transitive = [verb for verb in read_scene_verbs().values() if verb.themes]
     # Whose agents are lifeless.
     verb = rng.choice([verb for verb in transitive if verb.name != "crashing"])
     agent = rng.choice(verb.agents)
@@ -416,7 +416,10 @@ def _draw_statement_pair(rng: Random) -> tuple[str, str]:
     return sense, _render_statement(verb, agent, theme)
 
 
-def _render_statement(verb: Verb, agent: str, theme: str) -> str:
+def _render_statement(verb: SceneVerb, agent: str, theme: str) -> str:
     return render_sentence(
-        add_article(agent), verb.third, verb.preposition, add_article(theme)
+        add_indefinite_article(agent),
+        verb.third,
+        verb.preposition,
+        add_indefinite_article(theme),
     )
