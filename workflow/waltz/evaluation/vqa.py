@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from waltz.core.number_words import NUMBER_WORDS
 from waltz.core.sampling import sample_at_most
 from waltz.evaluation.settings import WITHHELD
 from waltz.fidelity import Fidelity
@@ -25,20 +26,10 @@ ANSWERING = "answering"
 ANSWER = "answer"
 """Role of answers."""
 ARTICLES = frozenset({"a", "an", "the"})
-NUMBERS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-)
-DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBERS)}}
+DIGITS = {
+    "none": "0",
+    **{word: str(number) for number, word in enumerate(NUMBER_WORDS[:11])},
+}
 """Digits for number words, so that "two" equals "2" when answers are compared."""
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 """Pattern of a word, or of a number with a point, comma, colon or slash in it."""

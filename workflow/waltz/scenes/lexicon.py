@@ -11,25 +11,14 @@ import yaml
 from pydantic import BeforeValidator, ConfigDict
 from pydantic.dataclasses import dataclass
 
+from waltz.core.number_words import NUMBER_WORDS
+
 T = TypeVar("T")
 Entry = dict[str, Any]
 """Entry of a YAML file; the dataclass that is built from it checks and converts its values."""
 
-NUMBERS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+NUMBERS = NUMBER_WORDS[:13]
+"""Words for the numbers of individuals, 0 to 12."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

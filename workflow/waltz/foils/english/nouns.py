@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from lemminflect import getLemma
 
+from waltz.core.number_words import NUMBER_WORDS
+
 if TYPE_CHECKING:
     from inflect import engine as Engine
 
@@ -81,39 +83,13 @@ SINGULARS = {
     "ties": "tie",
 }
 
-UNITS = (
-    *(
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ),
-    *(
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-    ),
-)
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 # Numerals in letters from zero to ninety-nine.
 NUMBERS = {
-    **{word: number for number, word in enumerate(UNITS)},
+    **{word: number for number, word in enumerate(NUMBER_WORDS)},
     **{ten: 10 * number for number, ten in enumerate(TENS, 2)},
     **{
-        f"{ten}-{UNITS[unit]}": 10 * number + unit
+        f"{ten}-{NUMBER_WORDS[unit]}": 10 * number + unit
         for number, ten in enumerate(TENS, 2)
         for unit in range(1, 10)
     },
