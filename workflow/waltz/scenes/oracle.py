@@ -256,7 +256,8 @@ class _Evaluator:
                     self.decide_predicate(individual, predicate.predicate, plural)
                 )
             case Setting():
-                return self.decide_setting(predicate.name)
+                settings = SETTING_VALUES.get(self.graph.place, OUTDOORS_BY_DAY)
+                return settings[predicate.name]
             case ColorPredicate():
                 return self.decide_color(individual, predicate.color)
             case NounPredicate():
@@ -267,9 +268,6 @@ class _Evaluator:
                 return self.decide_prepositional_phrase(individual, predicate, plural)
             case VerbPhrase():
                 return self.decide_verb_phrase(individual, predicate, plural)
-
-    def decide_setting(self, name: str) -> TruthValue:
-        return SETTING_VALUES.get(self.graph.place, OUTDOORS_BY_DAY)[name]
 
     def decide_color(self, individual: Individual, color: str) -> TruthValue:
         """Decide the color of an individual; unknown where its kind is drawn in one color only."""
@@ -297,9 +295,8 @@ class _Evaluator:
         if isinstance(landmark, QuantifiedPhrase):
             # `in the snow`, said of a scene on the beach: false, but one may be far from the snow
             # there.
-            is_elsewhere = bool(landmark.place) and landmark.place != self.graph.place
-            if is_elsewhere:
-                return self.decide_elsewhere(sense)
+            if landmark.place not in ("", self.graph.place):
+                return None if sense in SENSES_OF_DISTANCE else False
             if sense == "without":
                 return self.decide_without(individual, landmark, plural)
 
@@ -307,14 +304,6 @@ class _Evaluator:
             return decide_position(self.graph, subject, sense, partner)
 
         return self.decide_relation(individual, landmark, holds, plural)
-
-    def decide_elsewhere(self, sense: str) -> TruthValue:
-        """Return the truth of a preposition whose landmark is not the place of the scene and may be
-        far away.
-        """
-        if sense in SENSES_OF_DISTANCE:
-            return None
-        return False
 
     def decide_without(
         self, individual: Individual, landmark: QuantifiedPhrase, plural: bool

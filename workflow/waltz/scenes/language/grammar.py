@@ -28,9 +28,9 @@ from waltz.scenes.language.words import (
     list_determiners,
     list_nouns,
     list_numerals,
-    list_verb_forms,
+    list_verbs_by_form,
 )
-from waltz.scenes.lexicon import read_scene_verbs
+from waltz.scenes.lexicon import SceneVerb
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -288,14 +288,8 @@ def _chain(
             yield combine(meaning, rest), end
 
 
-def _say_of_place(predicate: Predicate) -> Clause:
-    return Clause(Pronoun("it"), predicate)
-
-
-def _add_adjuncts(predicate: Predicate, adjuncts: tuple[Predicate, ...]) -> Predicate:
-    if not adjuncts:
-        return predicate
-    return Conjunction((predicate, *adjuncts))
+SCENE = Pronoun("it")
+"""Subject of clauses about the whole picture, such as `this is indoors`."""
 
 
 class _Parser:
@@ -352,9 +346,8 @@ class _Parser:
             )
         # `This is indoors.`
         if first in ("this", "that") and second == "is":
-            yield from _convert(
-                self.parse_complement(position + 2, False), _say_of_place
-            )
+            complements = self.parse_complement(position + 2, False)
+            yield from _convert(complements, partial(Clause, SCENE))
         # `A man is riding a horse.`
         yield from self.parse_main_clause(position)
         # `On the beach, a man is riding a horse.`
@@ -368,16 +361,13 @@ class _Parser:
     def parse_clause_about_picture(self, position: int) -> Readings[Clause]:
         """Yield `the picture shows a dog` and `this image is indoors`."""
         article, noun, verb = (self.get_word(position + offset) for offset in range(3))
-        is_picture = article in ("the", "this") and noun in (
-            "picture",
-            "image",
-            "photo",
-            "scene",
-        )
+        nouns = ("picture", "image", "photo", "scene")
+        is_picture = article in ("the", "this") and noun in nouns
         if is_picture and verb in ("shows", "contains"):
             yield from _convert(self.parse_phrase(position + 3), Clause)
         if is_picture and verb == "is":
-            yield from _convert(self.parse_adjunct(position + 3), _say_of_place)
+            adjuncts = self.parse_adjunct(position + 3)
+            yield from _convert(adjuncts, partial(Clause, SCENE))
 
     def parse_main_clause(self, position: int) -> Readings[Clause]:
         """Yield a subject with its predicate, and a noun phrase alone."""
@@ -417,7 +407,8 @@ class _Parser:
         if first in BE_FORMS and second == "there":
             yield from self.parse_existential_phrase(2, BE_FORMS[first], False)
         elif first in ("is", "was") and second in ("this", "that"):
-            yield from _convert(self.parse_full_complement(2, False), _say_of_place)
+            complements = self.parse_full_complement(2, False)
+            yield from _convert(complements, partial(Clause, SCENE))
         elif first in BE_FORMS:
             yield from self.parse_question_with_be(BE_FORMS[first])
         elif self.words[:3] in (("can", "you", "see"), ("do", "you", "see")):
@@ -437,9 +428,7 @@ class _Parser:
         """Yield `does the dog chase a cow`, `do the dogs sleep`."""
         for subject, after in self.parse_phrase(1):
             if subject.plural == plural:
-                predicates = _chain(
-                    self.parse_active(after, "base"), self.parse_adjuncts, _add_adjuncts
-                )
+                predicates = self.add_adjuncts(self.parse_active(after, "base"))
                 yield from _convert(predicates, partial(Clause, subject))
 
     def parse_answered_question(self, answer: str) -> Readings[Clause]:
@@ -448,15 +437,12 @@ class _Parser:
         """
         # `how many dogs are there`
         number = list_numerals().get(answer)
-        if self.starts_with(0, "how", "many") and number is not None:
+        if self.words[:2] == ("how", "many") and number is not None:
             yield from self.parse_how_many(number)
         # `what color is the car`
-        is_about_color = self.get_word(0) == "what" and self.get_word(1) in (
-            "color",
-            "colour",
-        )
+        is_about_color = self.words[:2] in (("what", "color"), ("what", "colour"))
         if is_about_color and answer in COLORS:
-            yield from self.parse_what_color(answer)
+            yield from self.parse_what_color(COLORS[answer])
 
     def parse_how_many(self, number: int) -> Readings[Clause]:
         """Yield `how many dogs are there`, `how many dogs are red`, `how many dogs are`, with the
@@ -513,9 +499,7 @@ class _Parser:
         self.steps += 1
         if self.steps > MAX_NOUN_PHRASES:
             return
-        word = self.get_word(position)
-        if word in PRONOUNS:
-            yield Pronoun(PRONOUNS[word]), position + 1
+        yield from _convert(self.find_entries(position, PRONOUNS), Pronoun)
         for determiner, color_start in self.parse_determiner(position):
             for color, noun_start in self.parse_color(color_start):
                 for noun, end in self.parse_noun(noun_start):
@@ -540,8 +524,7 @@ class _Parser:
 
     def parse_color(self, position: int) -> Readings[str]:
         """Yield a color where one stands there, and none at all."""
-        if self.get_word(position) in COLORS:
-            yield self.get_word(position).replace("grey", "gray"), position + 1
+        yield from self.find_entries(position, COLORS)
         yield "", position
 
     def parse_noun(self, position: int) -> Readings[Noun]:
@@ -588,45 +571,51 @@ class _Parser:
         )
         yield (), position
 
+    def add_adjuncts(self, predicates: Readings[Predicate]) -> Readings[Predicate]:
+        """Yield each predicate with the adjuncts that follow it."""
+        for predicate, after in predicates:
+            for adjuncts, end in self.parse_adjuncts(after):
+                yield (
+                    Conjunction((predicate, *adjuncts)) if adjuncts else predicate,
+                    end,
+                )
+
     def parse_participle(self, position: int) -> Readings[Predicate]:
         """Yield `riding a horse`, `ridden by a man`, `being ridden by a man`."""
         # `riding a horse`
         yield from self.parse_active(position, "ing")
         # `ridden by a man`, `being ridden by a man`
         start = self.skip(position, "being")
-        for verb, form in list_verb_forms().get(self.get_word(start), ()):
-            if form == "pp":
-                yield from self.parse_passive(verb, start + 1)
+        for verb in self.list_verbs(start, "participle"):
+            yield from self.parse_passive(verb, start + 1)
 
     def parse_active(self, position: int, form: str) -> Readings[Predicate]:
         """Yield an active verb in a form (third, base, ing), with its object or without."""
-        for verb, verb_form in list_verb_forms().get(self.get_word(position), ()):
-            if verb_form != form:
-                continue
-            entry = read_scene_verbs()[verb]
-            preposition = entry.preposition.split()
-            if entry.themes and self.starts_with(position + 1, *preposition):
+        for verb in self.list_verbs(position, form):
+            preposition = verb.preposition.split()
+            if verb.themes and self.starts_with(position + 1, *preposition):
                 themes = self.parse_phrase(position + 1 + len(preposition))
-                yield from _convert(themes, partial(VerbPhrase, verb))
-            yield VerbPhrase(verb), position + 1
+                yield from _convert(themes, partial(VerbPhrase, verb.name))
+            yield VerbPhrase(verb.name), position + 1
 
-    def parse_passive(self, verb: str, position: int) -> Readings[Predicate]:
+    def list_verbs(self, position: int, form: str) -> Sequence[SceneVerb]:
+        """Return the verbs that have the word at a position as this form."""
+        return list_verbs_by_form().get((form, self.get_word(position)), ())
+
+    def parse_passive(self, verb: SceneVerb, position: int) -> Readings[Predicate]:
         """Yield what follows a past participle: its preposition, and `by` with an agent or nothing."""
-        preposition = read_scene_verbs()[verb].preposition.split()
+        preposition = verb.preposition.split()
         if not self.starts_with(position, *preposition):
             return
         position += len(preposition)
         if self.get_word(position) == "by":
-            yield from _convert(
-                self.parse_phrase(position + 1), partial(VerbPhrase, verb, passive=True)
-            )
-        yield VerbPhrase(verb, passive=True), position
+            agents = self.parse_phrase(position + 1)
+            yield from _convert(agents, partial(VerbPhrase, verb.name, passive=True))
+        yield VerbPhrase(verb.name, passive=True), position
 
     def parse_finite(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield a verb phrase whose verb agrees with its subject, and several joined by `and`."""
-        predicates = _chain(
-            self.parse_finite_verb(position, plural), self.parse_adjuncts, _add_adjuncts
-        )
+        predicates = self.add_adjuncts(self.parse_finite_verb(position, plural))
         for predicate, after in predicates:
             if self.get_word(after) == "and":
                 for second, end in self.parse_finite(after + 1, plural):
@@ -645,9 +634,7 @@ class _Parser:
 
     def parse_full_complement(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what follows `is` or `are`, with its adjuncts."""
-        yield from _chain(
-            self.parse_complement(position, plural), self.parse_adjuncts, _add_adjuncts
-        )
+        yield from self.add_adjuncts(self.parse_complement(position, plural))
 
     def parse_complement(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what follows `is` or `are`."""
@@ -659,8 +646,7 @@ class _Parser:
         yield from self.parse_participle(position)
         yield from self.parse_adjunct(position)
         # `is red`, `is alone`, `is visible`, `is a dog`
-        if word in COLORS:
-            yield ColorPredicate(word.replace("grey", "gray")), position + 1
+        yield from _convert(self.find_entries(position, COLORS), ColorPredicate)
         if word == "alone":
             yield AlonePredicate(), position + 1
         if word in VISIBILITY_WORDS:
@@ -669,10 +655,9 @@ class _Parser:
 
     def parse_noun_predicate(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield `a dog` after `is`, `dogs` after `are`."""
-        if not plural:
-            if self.get_word(position) not in ("a", "an"):
-                return
-            position += 1
-        for noun, end in self.parse_noun(position):
+        if not plural and self.get_word(position) not in ("a", "an"):
+            return
+        start = position if plural else position + 1
+        for noun, end in self.parse_noun(start):
             if noun.plural == plural and not noun.place:
                 yield NounPredicate(noun.kinds), end

@@ -8,6 +8,7 @@ from functools import cache
 
 from waltz.scenes.lexicon import (
     NUMBERS,
+    SceneVerb,
     read_kinds,
     read_scene_categories,
     read_scene_verbs,
@@ -20,30 +21,16 @@ TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 CONTRACTIONS = {"isn't": "is not", "aren't": "are not", "there's": "there is", "he's": "he is", "she's": "she is",
                 "it's": "it is", "they're": "they are", "doesn't": "does not", "don't": "do not"}  # fmt: skip
 
-COLORS = (
-    "red",
-    "green",
-    "blue",
-    "yellow",
-    "orange",
-    "purple",
-    "black",
-    "white",
-    "pink",
-    "brown",
-    "gray",
-    "grey",
-)
+COLORS = {
+    "red": "red", "green": "green", "blue": "blue", "yellow": "yellow", "orange": "orange", "purple": "purple",
+    "black": "black", "white": "white", "pink": "pink", "brown": "brown", "gray": "gray", "grey": "gray",
+}  # fmt: skip
+"""Color that each color adjective names."""
 
 PRONOUNS = {
-    "he": "he",
-    "him": "he",
-    "she": "she",
-    "her": "she",
-    "it": "it",
-    "they": "they",
-    "them": "they",
-}
+    "he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they",
+}  # fmt: skip
+"""Subject form of each pronoun."""
 
 SETTINGS = {
     **dict.fromkeys(("indoors", "inside", "at inside", "at an inside"), "indoors"),
@@ -284,21 +271,18 @@ def list_numerals() -> dict[str, int]:
 
 
 @cache
-def list_verb_forms() -> dict[str, list[tuple[str, str]]]:
-    """Return for each verb form its possible verbs, each with the form: third, base, ing, pp (past
-    participle).
+def list_verbs_by_form() -> dict[tuple[str, str], list[SceneVerb]]:
+    """Return the verbs that a word can be a form of, by the form (third, base, ing, participle) and
+    the word.
     """
-    forms: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    verbs: dict[tuple[str, str], list[SceneVerb]] = defaultdict(list)
     for verb in read_scene_verbs().values():
-        for form, word in (
-            ("third", verb.third),
-            ("base", verb.base),
-            ("ing", verb.name),
-            ("pp", verb.participle),
-        ):
-            if word:
-                forms[word].append((verb.name, form))
-    return dict(forms)
+        verbs["third", verb.third].append(verb)
+        verbs["base", verb.base].append(verb)
+        verbs["ing", verb.name].append(verb)
+        if verb.participle:
+            verbs["participle", verb.participle].append(verb)
+    return dict(verbs)
 
 
 def tokenize(text: str) -> tuple[str, ...]:
