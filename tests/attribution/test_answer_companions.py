@@ -17,6 +17,7 @@ from waltz.attribution.answer_companions import compute_answer_measures
 from waltz.attribution.companions import draw_donors
 from waltz.core.intervals import Resampling
 from waltz.evaluation.vqa import compute_agreement
+from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED
 from waltz.models.encoders.alignment import PairScore
 from waltz.models.encoders.vqa import answer_question
 from waltz.sources.images import open_images
@@ -57,9 +58,8 @@ def images(tmp_path):
         yield source
 
 
-def measure(encoder, items, images, profile="equations", repeats=5):
-    rows = compute_answer_measures(encoder, items, images, profile, repeats, HOW)
-    return {(row["setting"], row["metric"]): row for row in rows}
+def measure(encoder, items, images, fidelity=EQUATIONS, repeats=5):
+    return compute_answer_measures(encoder, items, images, fidelity, repeats, HOW)
 
 
 def answer_by(rule):
@@ -99,13 +99,13 @@ def test_permuting_a_modality_costs_accuracy_where_the_answers_rest_on_it(
     donors = draw_donors([item.item_id for item in ITEMS], 5, HOW.seed)
     loss = 100 * (1 - (donors == np.arange(4)).mean())
     assert 0 < loss < 100
-    assert measures["answering", "perceptual_text"]["value"] == pytest.approx(
+    assert measures["answering", "perceptual_text"].value == pytest.approx(
         loss if text_counts else 0
     )
-    assert measures["answering", "perceptual_image"]["value"] == pytest.approx(
+    assert measures["answering", "perceptual_image"].value == pytest.approx(
         loss if image_counts else 0
     )
-    assert measures["answering", "perceptual_text"]["n"] == 4
+    assert measures["answering", "perceptual_text"].n == 4
 
 
 def test_annotators_count_in_equations_and_the_agreed_answer_in_published(
@@ -117,10 +117,10 @@ def test_annotators_count_in_equations_and_the_agreed_answer_in_published(
     annotators = ["yes", "yes", *["no"] * 8]
     items = [replace(item, answer="no", answers=annotators) for item in ITEMS]
     credit = {
-        profile: answer_companions.build_answer_credit(encoder, items, images, profile)(
+        name: answer_companions.build_answer_credit(encoder, items, images, fidelity)(
             np.arange(4), np.arange(4)
         )
-        for profile in ("equations", "published")
+        for name, fidelity in PROFILES.items()
     }
     assert credit["equations"] == pytest.approx(
         [compute_agreement("yes", annotators)] * 4
@@ -154,7 +154,7 @@ def test_masked_modalities_are_those_of_the_game(encoder, images, tmp_path):
             )
         ]
         row = measure(encoder, items, images)[f"without {without}", "accuracy"]
-        assert (row["value"], row["n"]) == (50, 4)
+        assert (row.value, row.n) == (50, 4)
 
 
 def test_whole_inputs_are_answered_as_in_stage_evaluation(encoder, images, tmp_path):
@@ -169,20 +169,18 @@ def test_whole_inputs_are_answered_as_in_stage_evaluation(encoder, images, tmp_p
     items = [
         replace(item, answer=answer) for item, answer in zip(ITEMS, own, strict=True)
     ]
-    credit = answer_companions.build_answer_credit(encoder, items, images, "published")
+    credit = answer_companions.build_answer_credit(encoder, items, images, PUBLISHED)
     assert credit(np.arange(4), np.arange(4)).tolist() == [1, 1, 1, 1]
 
 
 def test_questions_that_cannot_be_answered_are_skipped(encoder, images):
     missing = replace(ITEMS[0], item_id="q:9", image="9.png")
     assert (
-        measure(encoder, [*ITEMS, missing], images)["answering", "perceptual_image"][
-            "n"
-        ]
+        measure(encoder, [*ITEMS, missing], images)["answering", "perceptual_image"].n
         == 4
     )
     for row in measure(encoder, [missing], images).values():
-        assert (row["value"], row["n"], row["reason"]) == (
+        assert (row.value, row.n, row.reason) == (
             None,
             0,
             "none of its questions can be answered",

@@ -11,20 +11,21 @@ import torch
 from PIL import Image
 
 from stand_ins.records import build_items
-from waltz.attribution.companions import compute_companion_measures
+from waltz.attribution.companions import METRICS, compute_companion_measures
 from waltz.attribution.encoder_rows import attribute_texts_of_items
 from waltz.attribution.engine import build_ablation_masks, compute_ablated_values
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
-    build_ablated_rows,
-    build_ablation_rows,
+    build_ablated_records,
+    build_ablation_records,
     build_share_records,
 )
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.measure import Measure
 from waltz.core.records import to_row
-from waltz.core.schema import ATTRIBUTION
+from waltz.core.schema import ATTRIBUTION, AttributionRecord
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.fidelity import EQUATIONS
@@ -219,23 +220,33 @@ def test_what_is_known_is_not_computed_again():
     assert (table.image_count, table.text_count) == (looks, readings)
 
 
+def build_ablated_attribution(role, without_text, without_image, **fields):
+    """Attribution of one item without players, with the scores of its ablations."""
+    fields = {"explained": "logit", "profile": "published"} | fields
+    return AttributionRecord(
+        item_id="one",
+        role=role,
+        setting="alignment",
+        image="one.png",
+        text="",
+        without_text=without_text,
+        without_image=without_image,
+        **fields,
+    )
+
+
 def ablated_rows(without_text, without_image, explained="logit", profile="published"):
-    """Rows of one item from the ablated scores of its caption, and of its foil."""
-    rows = []
+    """Records of one item from the ablated scores of its caption, and of its foil."""
+    records = []
     for role, text, image in zip(
         ("caption", "foil"), without_text, without_image, strict=False
     ):
-        common = {
-            "item_id": "one",
-            "image": "one.png",
-            "role": role,
-            "profile": profile,
-            "explained": explained,
-        }
-        rows += build_ablated_rows(
-            {**common, "without_text": [text], "without_image": [image]}
+        records += build_ablated_records(
+            build_ablated_attribution(
+                role, [text], [image], explained=explained, profile=profile
+            )
         )
-    return rows
+    return records
 
 
 def test_rows_of_the_evaluation_layout():
@@ -260,22 +271,14 @@ def test_rows_of_the_evaluation_layout():
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_texts_that_are_alike_once_masked_tie_and_are_wrong(profile):
     values = compute_ablated_values(coalitions(0.5, "equations", ["b b", "b a"]))
-    common = {
-        "item_id": "one",
-        "image": "one.png",
-        "profile": profile,
-        "setting": "alignment",
-        "error": None,
-    }
-    common |= {"explained": "logit"}
-    rows = [
-        {**common, "role": role, "without_text": text, "without_image": image}
+    attributions = [
+        build_ablated_attribution(role, text, image, profile=profile)
         for role, (_, text, image) in zip(("caption", "foil"), values, strict=True)
     ]
     how = Resampling(resamples=10, confidence=0.95, seed=0)
     metrics = {
-        (row["setting"], row["metric"]): row["value"]
-        for row in build_ablation_rows("m", "d", rows, how)
+        (record.setting, record.metric): record.measure.value
+        for record in build_ablation_records("m", "d", attributions, how)
     }
     assert (metrics["without text", "acc_r"], metrics["without text", "ties"]) == (
         50,
@@ -357,14 +360,14 @@ def test_companions_leave_out_what_is_missing(seen):
     some = compute_companion_measures(
         encoder, ITEMS, partial(load_image, images), 2, HOW
     )
-    assert {row["n"] for row in some} == {3}
+    assert {measure.n for measure in some.values()} == {3}
     assert some == compute_companion_measures(
         encoder, ITEMS[:3], partial(load_image, images), 2, HOW
     )
     none = compute_companion_measures(
         encoder, ITEMS[3:], partial(load_image, images), 2, HOW
     )
-    assert [row["metric"] for row in none] == [row["metric"] for row in some]
-    assert {(row["value"], row["n"], row["reason"]) for row in none} == {
-        (None, 0, "no image of its items can be had")
+    assert list(none) == list(some) == list(METRICS)
+    assert set(none.values()) == {
+        Measure(None, 0, reason="no image of its items can be had")
     }

@@ -13,8 +13,7 @@ from waltz.attribution.verbs import (
 )
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
-from waltz.core.records import to_row
-from waltz.core.schema import PROBE_CONDITIONS, StoredSpan
+from waltz.core.schema import PROBE_CONDITIONS, AttributionRecord, StoredSpan
 from waltz.models.encoders.encoder import tokenize_text
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
@@ -22,18 +21,19 @@ PUBLISHED = RESOURCES / "published"
 
 
 def span(start, end):
-    return {"start": start, "end": end}
+    return StoredSpan(start, end)
 
 
 def spans_of(text):
-    return list(tokenize_text(bert_tokenizer(), text, 40, "tiny").spans)
+    spans = tokenize_text(bert_tokenizer(), text, 40, "tiny").spans
+    return [StoredSpan(**place) for place in spans]
 
 
 def test_word_pieces_of_the_verb():
     text = "a man standing on the car"
     read = tokenize_text(bert_tokenizer(), text, 40, "tiny")
     assert read.tokens[3:5] == ("stand", "##ing")
-    assert find_verb_pieces(read.spans, span(6, 14)) == [3, 4]
+    assert find_verb_pieces(spans_of(text), span(6, 14)) == [3, 4]
 
 
 def test_a_verb_of_several_tokens():
@@ -109,12 +109,9 @@ def item(group, condition, form="simplified", number=0, verb=None):
 
 def draw_probes(items, n, seed):
     probes = build_probes(
-        {"image": "m", "caption": "c", "match": True}
-        | row
-        | {"verb_span": StoredSpan(**row["verb_span"])}
-        for row in items
+        {"image": "m", "caption": "c", "match": True} | row for row in items
     )
-    return list(map(to_row, select_probes(probes, n, seed)))
+    return select_probes(probes, n, seed)
 
 
 def everything(count):
@@ -131,17 +128,17 @@ def test_the_sample_never_splits_a_group():
     items = everything(80)
     picked = draw_probes(items, 50, 7)
     assert len(picked) == 200
-    assert {row["form"] for row in picked} == {"simplified"}
-    assert all(row["item_id"].endswith(":0") for row in picked)
+    assert {row.form for row in picked} == {"simplified"}
+    assert all(row.item_id.endswith(":0") for row in picked)
     by_condition = [
-        [row["group"] for row in picked if row["condition"] == condition]
+        [row.group for row in picked if row.condition == condition]
         for condition in PROBE_CONDITIONS
     ]
     assert by_condition == [by_condition[0]] * 4
     assert len(set(by_condition[0])) == 50
-    fewer = {row["item_id"] for row in draw_probes(items, 20, 7)}
-    assert fewer < {row["item_id"] for row in picked}
-    assert fewer != {row["item_id"] for row in draw_probes(items, 20, 8)}
+    fewer = {row.item_id for row in draw_probes(items, 20, 7)}
+    assert fewer < {row.item_id for row in picked}
+    assert fewer != {row.item_id for row in draw_probes(items, 20, 8)}
 
 
 def test_a_group_that_lacks_a_condition_is_not_drawn():
@@ -150,19 +147,22 @@ def test_a_group_that_lacks_a_condition_is_not_drawn():
         for row in everything(3)
         if not (row["group"] == "g1" and row["condition"] == "-img-cap")
     ]
-    assert {row["group"] for row in draw_probes(items, 50, 0)} == {"g0", "g2"}
+    assert {row.group for row in draw_probes(items, 50, 0)} == {"g0", "g2"}
 
 
-def attribution(row, phi, matched, t_shap=0.6, error=None):
-    return {
-        "item_id": row["item_id"],
-        "image": row["group"],
-        "spans": SPANS,
-        "phi": phi,
-        "t_shap": t_shap,
-        "matched": matched,
-        "error": error,
-    }
+def attribution(item, phi, t_shap=0.6, error=None):
+    return AttributionRecord(
+        item_id=item.item_id,
+        role="caption",
+        profile="equations",
+        setting="alignment",
+        image=item.group,
+        text="",
+        spans=SPANS,
+        phi=phi,
+        t_shap=t_shap,
+        error=error,
+    )
 
 
 def cell(table, metric, condition, setting):
@@ -175,24 +175,22 @@ def cell(table, metric, condition, setting):
 
 def test_a_table_worked_by_hand():
     items = draw_probes(everything(4), None, 0)
-    own = [row for row in items if row["condition"] == "+img+cap"]
+    own = [row for row in items if row.condition == "+img+cap"]
     # verb |0.3| + |-0.1| of 0.6 in two matches, all of the text in a non-match
     some, most = (
         [[0.0], [0.2], [0.3], [-0.1], [0.0], [1.0]],
         [[0.0], [0.0], [-0.5], [-0.5], [0.0], [1.0]],
     )
     rows = [
-        attribution(own[0], some, True, 0.2),
-        attribution(own[1], some, True, 0.4),
-        attribution(own[2], most, False, None),
-        attribution(own[3], None, None, None, error="too long"),
-        *(
-            attribution(row, some, True)
-            for row in items
-            if row["condition"] == "+img-cap"
-        ),
+        attribution(own[0], some, 0.2),
+        attribution(own[1], some, 0.4),
+        attribution(own[2], most, None),
+        attribution(own[3], None, None, error="too long"),
+        *(attribution(row, some) for row in items if row.condition == "+img-cap"),
     ]
-    table = build_verb_table(rows, items, HOW)
+    predictions = {row.item_id: "match" for row in items}
+    predictions |= {own[2].item_id: "mismatch", own[3].item_id: None}
+    table = build_verb_table(rows, predictions, items, HOW)
     assert len(table) == 4 * 4 * 3
     match = cell(table, "verb_shap", "+img+cap", "match")
     assert (match.value, match.n) == (pytest.approx(0.2), 2)
@@ -224,8 +222,8 @@ def test_a_table_worked_by_hand():
 
 def test_a_model_without_match_probability_has_only_the_pooled_cells():
     items = draw_probes(everything(4), None, 0)
-    rows = [attribution(row, [[0.1]] * 6, None) for row in items]
-    table = build_verb_table(rows, items, HOW)
+    rows = [attribution(row, [[0.1]] * 6) for row in items]
+    table = build_verb_table(rows, {}, items, HOW)
     assert (
         cell(table, "verb_shap", "-img+cap", "match").reason
         == "the model has no match probability"
@@ -247,7 +245,7 @@ def test_the_cells_are_those_in_print():
                 )
     cells = {
         (row.metric, row.condition, row.setting)
-        for row in build_verb_table([], [], HOW)
+        for row in build_verb_table([], {}, [], HOW)
     }
     assert paper_cells < cells
     assert len(paper_cells) == 24

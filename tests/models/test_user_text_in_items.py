@@ -358,11 +358,11 @@ def test_companions(clip):
         clip, [items[0], items[2]], open_picture, 2, RESAMPLING
     )
     assert measures == alone
-    assert {measure["n"] for measure in measures} == {2}
+    assert {measure.n for measure in measures.values()} == {2}
     undefined = compute_companion_measures(
         clip, items[1:2], open_picture, 2, RESAMPLING
     )
-    assert {measure["reason"] for measure in undefined} == {
+    assert {measure.reason for measure in undefined.values()} == {
         "no item has texts that the encoder reads"
     }
 

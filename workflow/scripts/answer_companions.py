@@ -7,12 +7,12 @@ from waltz.attribution.answer_companions import (
     compute_answer_companions,
 )
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import METRICS
+from waltz.core.records import write_records
+from waltz.core.schema import MetricRecord
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
@@ -22,11 +22,11 @@ with (
     log_job(snakemake.log[0]),
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
-    rows = compute_answer_companions(
+    records = compute_answer_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         get_cache_file(output.rows),
         AnswerCompanionSettings(**params.settings),
         Resampling(**params.resampling),
     )
-    parquet.write_rows(output.rows, rows, METRICS)
+    write_records(output.rows, records, MetricRecord)

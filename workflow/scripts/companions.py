@@ -1,12 +1,12 @@
 """EMAP and perceptual score of one encoder on every data set of pairs in a group."""
 
-from waltz.attribution.companions import CompanionSettings, compute_companions
+from waltz.attribution.companions import CompanionSettings, compute_encoder_companions
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import METRICS
+from waltz.core.records import write_records
+from waltz.core.schema import MetricRecord
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
@@ -16,10 +16,10 @@ with (
     log_job(snakemake.log[0]),
     lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
 ):
-    rows = compute_companions(
+    records = compute_encoder_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         CompanionSettings(**params.settings),
         Resampling(**params.resampling),
     )
-    parquet.write_rows(snakemake.output.rows, rows, METRICS)
+    write_records(snakemake.output.rows, records, MetricRecord)

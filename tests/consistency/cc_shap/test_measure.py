@@ -21,7 +21,7 @@ from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.consistency.cc_shap.measure import (
     SharedEstimate,
     compute_cc_shap,
-    compute_companions,
+    compute_cc_shap_companions,
     compute_cosine,
     compute_mean_ratios,
     find_shared_players,
@@ -78,7 +78,7 @@ def test_a_cosine_stays_within_its_bounds_where_it_is_rounded():
 def test_ratios_that_are_nearly_the_same_have_next_to_no_distance():
     # the divergences of a third are negative for rounding
     for vector in np.random.default_rng(0).normal(size=(100, 5)):
-        companions = compute_companions(vector, vector + 1e-9 * np.arange(5))
+        companions = compute_cc_shap_companions(vector, vector + 1e-9 * np.arange(5))
         assert (companions.js, companions.kl, companions.mse) == pytest.approx(
             (1, 1, 1), abs=1e-7
         )

@@ -3,9 +3,8 @@ masked.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.job_records import show_progress
 from waltz.core.measure import Measure
 from waltz.core.sampling import sample as sample_ids
+from waltz.core.schema import MetricRecord
 from waltz.evaluation.encoder_vqa import compute_answers
 from waltz.evaluation.vqa import (
     ANSWERING,
@@ -25,14 +25,15 @@ from waltz.evaluation.vqa import (
     score_answer,
     select_questions,
 )
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.encoders.alignment import Pair
 from waltz.models.encoders.coalitions import EncoderCoalitions
 from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.regions import get_players_function, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
 
-Row = dict[str, Any]
+Measures = dict[tuple[str, str], Measure]
+"""Measures by setting and metric."""
 MODALITIES = {"text": "without text", "image": "without image"}
 """Name, for each modality, of the setting in which all players of that modality are masked."""
 
@@ -60,14 +61,13 @@ def compute_answer_companions(
     cache: Path,
     settings: AnswerCompanionSettings,
     resampling: Resampling,
-) -> list[Row]:
-    """Return the companion measures of one encoder on data sets of questions, as rows of the
-    metrics layout.
+) -> list[MetricRecord]:
+    """Return the companion measures of one encoder on data sets of questions.
 
     Args:
         datasets: Files of the data sets, with size and choice of the questions.
     """
-    rows: list[Row] = []
+    records: list[MetricRecord] = []
     profiles, seed = settings.profiles, settings.seed
     for dataset in datasets:
         # The items are a seeded sample of the questions that the evaluation of this data set
@@ -78,7 +78,6 @@ def compute_answer_companions(
         by_id = {item.item_id: item for item in questions}
         sample_size = min(settings.sample, len(by_id))
         items = [by_id[name] for name in sample_ids(list(by_id), sample_size, seed)]
-        names = {"model": encoder.spec.name, "dataset": dataset.name}
         label = f"{encoder.spec.name} {dataset.name}"
         with (
             open_images(dataset.images) as images,
@@ -89,29 +88,36 @@ def compute_answer_companions(
                     encoder,
                     items,
                     images,
-                    profile,
+                    get_fidelity(profile),
                     settings.repeats,
                     resampling,
                     cache,
                 )
-                rows += [
-                    {**names, "profile": profile, **measure} for measure in measures
-                ]
+                for (setting, metric), measure in measures.items():
+                    records.append(
+                        MetricRecord(
+                            model=encoder.spec.name,
+                            dataset=dataset.name,
+                            profile=profile,
+                            setting=setting,
+                            metric=metric,
+                            measure=measure,
+                        )
+                    )
                 bar.update(1)
-    return rows
+    return records
 
 
 def compute_answer_measures(
     encoder: AnsweringEncoder,
     items: Sequence[VqaItem],
     images: ImageSource,
-    profile: str,
+    fidelity: Fidelity,
     repeats: int,
     resampling: Resampling,
     cache: Path | None = None,
-) -> list[Row]:
-    """Return how much the accuracy of the answers depends on each modality: rows of setting, metric
-    and measure.
+) -> Measures:
+    """Return how much the accuracy of the answers depends on each modality.
 
     Items that the encoder cannot answer, such as those without an image, are skipped and do not
     count in n.
@@ -134,48 +140,40 @@ def compute_answer_measures(
     ids = [item.item_id for item in items]
     image_names = [item.image for item in items]
     # Accuracy lost when a modality is permuted among the items.
-    rows: list[Row] = []
-    credit = build_answer_credit(encoder, items, images, profile, cache)
+    measures: Measures = {}
+    credit = build_answer_credit(encoder, items, images, fidelity, cache)
     for modality in MODALITIES:
-        score = compute_perceptual_score(
+        measures[ANSWERING, f"perceptual_{modality}"] = compute_perceptual_score(
             credit, ids, image_names, modality, repeats, resampling
-        )
-        rows.append(
-            {"setting": ANSWERING, "metric": f"perceptual_{modality}", **asdict(score)}
         )
 
     # Accuracy with a modality masked.
     ablated = [
-        _answer_without_modalities(encoder, item, images, profile) for item in items
+        _answer_without_modalities(encoder, item, images, fidelity) for item in items
     ]
     for modality, setting in MODALITIES.items():
         values = [
-            100 * _compute_credit(ablated_answers[modality], item, profile)
+            100 * _compute_credit(ablated_answers[modality], item, fidelity)
             for ablated_answers, item in zip(ablated, items, strict=True)
         ]
-        accuracy = compute_mean(values, image_names, setting, resampling)
-        rows.append({"setting": setting, "metric": "accuracy", **asdict(accuracy)})
-    return rows
-
-
-def _list_undefined(reason: str) -> list[Row]:
-    """Return the rows of `compute_answer_measures` where no measure has a value, with the reason."""
-    undefined = asdict(Measure(None, 0, reason=reason))
-    rows: list[Row] = []
-    for modality in MODALITIES:
-        rows.append(
-            {"setting": ANSWERING, "metric": f"perceptual_{modality}", **undefined}
+        measures[setting, "accuracy"] = compute_mean(
+            values, image_names, setting, resampling
         )
-    for setting in MODALITIES.values():
-        rows.append({"setting": setting, "metric": "accuracy", **undefined})
-    return rows
+    return measures
+
+
+def _list_undefined(reason: str) -> Measures:
+    """Return measures as `compute_answer_measures` does, all without a value, with the reason."""
+    perceptual = [(ANSWERING, f"perceptual_{modality}") for modality in MODALITIES]
+    accuracies = [(setting, "accuracy") for setting in MODALITIES.values()]
+    return dict.fromkeys([*perceptual, *accuracies], Measure(None, 0, reason=reason))
 
 
 def build_answer_credit(
     encoder: AnsweringEncoder,
     items: Sequence[VqaItem],
     images: ImageSource,
-    profile: str,
+    fidelity: Fidelity,
     cache: Path | None = None,
 ) -> Credit:
     """Return a function that scores the answer to one item's question about another item's image.
@@ -197,13 +195,11 @@ def build_answer_credit(
         credits = []
         for pair, item in zip(pairs, items, strict=True):
             numbers = results[pair].numbers
-            # Without numbers the encoder gave no answer.
             if numbers is None:
-                credits.append(0.0)
-            else:
-                credits.append(
-                    _compute_credit(encoder.answers[int(numbers[1])], item, profile)
-                )
+                credits.append(0.0)  # the encoder gave no answer
+                continue
+            answer = encoder.answers[int(numbers[1])]
+            credits.append(_compute_credit(answer, item, fidelity))
         return np.array(credits)
 
     return credit
@@ -213,14 +209,14 @@ def _get_pair(item: VqaItem) -> Pair:
     return item.image, item.question
 
 
-def _compute_credit(answer: str, item: VqaItem, profile: str) -> float:
+def _compute_credit(answer: str, item: VqaItem, fidelity: Fidelity) -> float:
     """Return the accuracy of an answer, between 0 and 1, measured by the gold answers of an item."""
     is_gold = normalize_case(answer) == normalize_case(item.answer)
-    return score_answer(answer, is_gold, item, get_fidelity(profile))
+    return score_answer(answer, is_gold, item, fidelity)
 
 
 def _answer_without_modalities(
-    encoder: AnsweringEncoder, item: VqaItem, images: ImageSource, profile: str
+    encoder: AnsweringEncoder, item: VqaItem, images: ImageSource, fidelity: Fidelity
 ) -> dict[str, str]:
     """Return, for each modality, the answer that the encoder gives when all players of that
     modality are masked.
@@ -231,7 +227,7 @@ def _answer_without_modalities(
         encoder, item.image, lambda: load_image(images, item.image)
     )
     prepared = encoder.prepare_image(image)
-    build_players = get_players_function(encoder, get_fidelity(profile))
+    build_players = get_players_function(encoder, fidelity)
     game = build_players(encoder, encoder.tokenize(item.question), prepared)
     # The value of a coalition is the number of the answer that the encoder gives to it.
     coalitions = EncoderCoalitions(

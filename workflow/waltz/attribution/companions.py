@@ -3,10 +3,10 @@ every text.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,15 +21,14 @@ from waltz.core.measure import Measure
 from waltz.core.records import read_records
 from waltz.core.rounding import compute_ranking_credit
 from waltz.core.sampling import rank
-from waltz.core.schema import ItemRecord
+from waltz.core.schema import ItemRecord, MetricRecord
 from waltz.evaluation.items import list_texts, select_items
+from waltz.fidelity import EQUATIONS
 from waltz.models.encoders.coalitions import join_states
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.sources.images import load_image, open_images
 
 T = TypeVar("T")
-Row = dict[str, Any]
-# The metrics in the order in which `compute_companion_measures` returns them.
 METRICS = (
     "emap",
     "emap_model",
@@ -37,6 +36,7 @@ METRICS = (
     "perceptual_text",
     "perceptual_image",
 )
+"""Names of the companion measures."""
 Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Function that returns the credit of each of n items, 0 to 1, after its text and image were
 exchanged.
@@ -115,19 +115,18 @@ class CompanionSettings:
     seed: int
 
 
-def compute_companions(
+def compute_encoder_companions(
     encoder: Encoder,
     datasets: Iterable[DatasetFiles],
     settings: CompanionSettings,
     resampling: Resampling,
-) -> list[Row]:
-    """Return the companion measures of one encoder on data sets of captions and foils, as rows of
-    the metrics layout.
+) -> list[MetricRecord]:
+    """Return the companion measures of one encoder on data sets of captions and foils.
 
     Args:
         datasets: Files of the data sets; CV-Probes is skipped, since it has none of these measures.
     """
-    rows: list[Row] = []
+    records: list[MetricRecord] = []
     # Only CV-Probes has a column `condition`.
     pair_datasets = [
         dataset
@@ -148,15 +147,19 @@ def compute_companions(
                     settings.repeats,
                     resampling,
                 )
-            run = {
-                "model": encoder.spec.name,
-                "dataset": dataset.name,
-                "profile": "equations",
-                "setting": "pairs",
-            }
-            rows += [{**run, **measure} for measure in measures]
+            for metric, measure in measures.items():
+                records.append(
+                    MetricRecord(
+                        model=encoder.spec.name,
+                        dataset=dataset.name,
+                        profile=EQUATIONS.name,
+                        setting="pairs",
+                        metric=metric,
+                        measure=measure,
+                    )
+                )
             bar.update(1)
-    return rows
+    return records
 
 
 def compute_companion_measures(
@@ -165,9 +168,8 @@ def compute_companion_measures(
     load: Callable[[str], Image.Image],
     repeats: int,
     resampling: Resampling,
-) -> list[Row]:
-    """Return how much the ranking of caption above foil depends on each modality: rows of metric
-    and measure.
+) -> dict[str, Measure]:
+    """Return how much the ranking of caption above foil depends on each modality, by metric.
 
     Items without a readable image, or with a text that the encoder cannot read, are skipped and do
     not count in n.
@@ -215,16 +217,17 @@ def compute_companion_measures(
     image_drop = compute_perceptual_score(
         credit, ids, item_images, "image", repeats, resampling
     )
-    measures = (emap.projection, emap.model, interaction, text_drop, image_drop)
-    return [
-        {"metric": metric, **asdict(measure)}
-        for metric, measure in zip(METRICS, measures, strict=True)
-    ]
+    return {
+        "emap": emap.projection,
+        "emap_model": emap.model,
+        "emap_interaction": interaction,
+        "perceptual_text": text_drop,
+        "perceptual_image": image_drop,
+    }
 
 
-def _list_undefined(reason: str) -> list[Row]:
-    undefined = asdict(Measure(None, 0, reason=reason))
-    return [{"metric": metric, **undefined} for metric in METRICS]
+def _list_undefined(reason: str) -> dict[str, Measure]:
+    return dict.fromkeys(METRICS, Measure(None, 0, reason=reason))
 
 
 def _can_read_texts(encoder: Encoder, item: ItemRecord) -> bool:

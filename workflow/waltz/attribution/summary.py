@@ -4,8 +4,7 @@ CV-Probes.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,15 @@ from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import NO_IMAGE, build_verb_table
 from waltz.core.intervals import Resampling, build_measure, compute_mean, resample
 from waltz.core.measure import Measure
-from waltz.core.schema import OF_REGIONS, EvaluationRecord, ReasonCount, ShareRecord
+from waltz.core.schema import (
+    OF_REGIONS,
+    AttributionRecord,
+    EvaluationRecord,
+    MetricRecord,
+    ProbeRecord,
+    ReasonCount,
+    ShareRecord,
+)
 from waltz.evaluation.metrics.pair_metrics import (
     compare_texts,
     compute_pair_metrics,
@@ -25,8 +32,6 @@ from waltz.evaluation.predictions import THRESHOLD, predict_pair_text
 from waltz.evaluation.settings import RIGHT_PREDICTION
 from waltz.fidelity import get_fidelity
 
-Row = Mapping[str, Any]
-NewRow = dict[str, Any]
 TextKey = tuple[str, ...]
 """Key of a text: item, role, profile and setting."""
 
@@ -104,121 +109,126 @@ def build_share_records(
     return records
 
 
-def build_ablation_rows(
-    model: str, dataset: str, rows: Sequence[Row], resampling: Resampling
-) -> list[NewRow]:
-    """Build rows of the layout `METRICS`: the pair metrics with the whole text masked, and with the
-    whole image masked.
+def build_ablation_records(
+    model: str,
+    dataset: str,
+    attributions: Sequence[AttributionRecord],
+    resampling: Resampling,
+) -> list[MetricRecord]:
+    """Build the records of the pair metrics with the whole text masked, and with the whole image
+    masked.
 
     Args:
-        rows: Rows of the attribution layout, of caption and foil.
+        attributions: Attributions of captions and foils.
     """
-    suffix = _get_setting_suffix(rows)
-    metric_rows = []
-    for profile in dict.fromkeys(row["profile"] for row in rows):
-        ablated_by_setting: dict[str, list[EvaluationRecord]] = {}
-        for row in rows:
-            if row["profile"] == profile and row["error"] is None:
-                for ablated_row in build_ablated_rows(row):
-                    ablated_by_setting.setdefault(ablated_row.setting, []).append(
-                        ablated_row
-                    )
-        for setting, ablated_rows in ablated_by_setting.items():
-            measures = compute_pair_metrics(
-                pair_scores(ablated_rows, get_fidelity(profile)), dataset, resampling
-            )
-            # `acc_r_paper` repeats a paper's rule, but no paper masks a whole modality.
-            del measures["acc_r_paper"]
-            for metric, measure in measures.items():
-                metric_rows.append(
-                    {
-                        "model": model,
-                        "dataset": dataset,
-                        "profile": profile,
-                        "metric": metric,
-                        "setting": setting + suffix,
-                        **asdict(measure),
-                    }
+    suffix = _get_setting_suffix(attributions)
+    # Scored texts by profile and setting, the masked modality.
+    ablated: dict[tuple[str, str], list[EvaluationRecord]] = defaultdict(list)
+    for attribution in attributions:
+        if attribution.error is None:
+            for record in build_ablated_records(attribution):
+                ablated[record.profile, record.setting].append(record)
+    metrics = []
+    for (profile, setting), records in ablated.items():
+        scored = pair_scores(records, get_fidelity(profile))
+        measures = compute_pair_metrics(scored, dataset, resampling)
+        # `acc_r_paper` repeats a paper's rule, but no paper masks a whole modality.
+        del measures["acc_r_paper"]
+        for metric, measure in measures.items():
+            metrics.append(
+                MetricRecord(
+                    model=model,
+                    dataset=dataset,
+                    profile=profile,
+                    setting=setting + suffix,
+                    metric=metric,
+                    measure=measure,
                 )
-    return metric_rows
+            )
+    return metrics
 
 
-def build_ablated_rows(row: Row) -> list[EvaluationRecord]:
+def build_ablated_records(attribution: AttributionRecord) -> list[EvaluationRecord]:
     """Build two records from an attribution: the scores without the text and without the image.
 
-    The metrics of unmasked inputs are computed from these rows too. A caption and a foil of equal
-    length become equal when their texts are masked. They tie, which counts half in acc_r: a model
-    that sees no text prefers neither.
+    The metrics of unmasked inputs are computed from these records too. A caption and a foil of
+    equal length become equal when their texts are masked. They tie, which counts half in acc_r: a
+    model that sees no text prefers neither.
     """
-    ablated_rows = []
-    for masked in ("text", "image"):
-        score = float(row[f"without_{masked}"][0])
-        probability = prediction = is_correct = None
-        # Only a probability of a match gives a prediction for a single text.
-        if row["explained"] == "probability":
-            probability = score
-            prediction = predict_pair_text(
-                score - THRESHOLD, score, get_fidelity(row["profile"])
-            )
-            is_correct = prediction == RIGHT_PREDICTION[row["role"]]
-        ablated_rows.append(
-            EvaluationRecord(
-                item_id=row["item_id"],
-                role=row["role"],
-                profile=row["profile"],
-                setting=f"without {masked}",
-                image=row["image"],
-                score=score,
-                probability=probability,
-                prediction=prediction,
-                correct=is_correct,
-            )
+    ablated_scores = {
+        "without text": attribution.without_text,
+        "without image": attribution.without_image,
+    }
+    records = []
+    for setting, scores in ablated_scores.items():
+        assert scores is not None, "ablations are computed for every score"
+        record = EvaluationRecord(
+            item_id=attribution.item_id,
+            role=attribution.role,
+            profile=attribution.profile,
+            setting=setting,
+            image=attribution.image,
+            score=float(scores[0]),
         )
-    return ablated_rows
+        # Only a probability of a match gives a prediction for a single text.
+        if attribution.explained == "probability":
+            record = _add_prediction(record, float(scores[0]))
+        records.append(record)
+    return records
 
 
-def build_verb_rows(
+def _add_prediction(record: EvaluationRecord, probability: float) -> EvaluationRecord:
+    """Return a record with the prediction that a probability of a match gives."""
+    prediction = predict_pair_text(
+        probability - THRESHOLD, probability, get_fidelity(record.profile)
+    )
+    return replace(
+        record,
+        probability=probability,
+        prediction=prediction,
+        correct=prediction == RIGHT_PREDICTION[record.role],
+    )
+
+
+def build_verb_records(
     model: str,
-    rows: Sequence[Row],
+    attributions: Sequence[AttributionRecord],
     scores: Sequence[EvaluationRecord],
-    items: Sequence[Row],
+    items: Sequence[ProbeRecord],
     resampling: Resampling,
-) -> list[NewRow]:
-    """Build rows of the layout `METRICS`: the contribution of the verb, by condition and by the
-    model's prediction.
+) -> list[MetricRecord]:
+    """Build the records of the contribution of the verb, by condition and by the model's
+    prediction.
 
-    The data set of each row is `cv-probes:` with the condition.
+    The data set of each record is `cv-probes:` with the condition.
 
     Args:
-        rows: Rows of the attribution layout on CV-Probes.
+        attributions: Attributions on CV-Probes.
         scores: Scored texts of CV-Probes.
     """
-    suffix = _get_setting_suffix(rows)
-    predictions = {
-        (record.item_id, record.profile): record.prediction for record in scores
-    }
-    metric_rows = []
-    for profile in dict.fromkeys(row["profile"] for row in rows):
-        # Each attribution with the model's prediction: match, non-match, or None.
-        joined = []
-        for row in rows:
-            if row["profile"] != profile:
-                continue
-            prediction = predictions.get((row["item_id"], profile))
-            matched = None if prediction is None else prediction == "match"
-            joined.append({**row, "matched": matched})
-        for cell in build_verb_table(joined, items, resampling):
-            metric_rows.append(
-                {
-                    "model": model,
-                    "dataset": f"cv-probes:{cell.condition}",
-                    "profile": profile,
-                    "metric": cell.metric,
-                    "setting": cell.setting + suffix,
-                    **asdict(cell.measure),
-                }
+    suffix = _get_setting_suffix(attributions)
+    attributions_of_profile: dict[str, list[AttributionRecord]] = defaultdict(list)
+    for attribution in attributions:
+        attributions_of_profile[attribution.profile].append(attribution)
+    predictions: dict[str, dict[str, str | None]] = defaultdict(dict)
+    for record in scores:
+        predictions[record.profile][record.item_id] = record.prediction
+    metrics = []
+    for profile, of_profile in attributions_of_profile.items():
+        for cell in build_verb_table(
+            of_profile, predictions[profile], items, resampling
+        ):
+            metrics.append(
+                MetricRecord(
+                    model=model,
+                    dataset=f"cv-probes:{cell.condition}",
+                    profile=profile,
+                    setting=cell.setting + suffix,
+                    metric=cell.metric,
+                    measure=cell.measure,
+                )
             )
-    return metric_rows
+    return metrics
 
 
 def summarize_attributions(
@@ -398,12 +408,13 @@ def _compute_rho(
     return rho
 
 
-def _get_setting_suffix(rows: Sequence[Row]) -> str:
+def _get_setting_suffix(attributions: Sequence[AttributionRecord]) -> str:
     """Return the suffix that marks settings of attributions of regions, or an empty string for
     patches.
     """
-    if any(row["setting"].endswith(OF_REGIONS) for row in rows):
-        return OF_REGIONS
+    for attribution in attributions:
+        if attribution.setting.endswith(OF_REGIONS):
+            return OF_REGIONS
     return ""
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from waltz.core.intervals import PERCENT, Resampling, compute_mean
 from waltz.core.measure import Measure
-from waltz.core.schema import PROBE_CONDITIONS
-from waltz.core.text_diff import Span
+from waltz.core.schema import (
+    PROBE_CONDITIONS,
+    AttributionRecord,
+    ProbeRecord,
+    StoredSpan,
+)
 
-Row = Mapping[str, Any]
 SETTING_OF_PREDICTION = {True: "match", False: "non-match", None: "all"}
 """Value of the tables' `setting` for each prediction of the model; `all` pools both predictions."""
 BOUNDS = {
@@ -62,7 +64,7 @@ class VerbCell:
     measure: Measure
 
 
-def find_verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
+def find_verb_pieces(spans: Sequence[StoredSpan], verb: StoredSpan | None) -> list[int]:
     """Return the positions of the tokens that share a character with the verb.
 
     Special tokens have empty spans and share none. Without a verb, the list is empty.
@@ -72,16 +74,16 @@ def find_verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
     positions = []
     for position, span in enumerate(spans):
         # The characters that both share begin at the later start and stop at the earlier end.
-        start = max(span["start"], verb["start"])
-        if start < min(span["end"], verb["end"]):
+        start = max(span.start, verb.start)
+        if start < min(span.end, verb.end):
             positions.append(position)
     return positions
 
 
 def compute_verb_values(
-    spans: Sequence[Span],
+    spans: Sequence[StoredSpan],
     phi: Sequence[Sequence[float]] | np.ndarray,
-    verb: Span | None,
+    verb: StoredSpan | None,
 ) -> VerbValues:
     """Compute the contribution of the verb to one score.
 
@@ -115,20 +117,31 @@ def compute_verb_values(
 
 
 def build_verb_table(
-    rows: Iterable[Row], items: Sequence[Row], resampling: Resampling
+    attributions: Iterable[AttributionRecord],
+    predictions: Mapping[str, str | None],
+    items: Sequence[ProbeRecord],
+    resampling: Resampling,
 ) -> list[VerbCell]:
     """Build the cells of a model's verb table: each metric by condition and by the model's
     prediction.
 
     Args:
-        rows: Attributions of one model and profile: item_id, image, spans, phi, t_shap, error, and
-            `matched`, whether the model predicts a match (None if it has no match probability).
-        items: Rows of CV-Probes, with the condition and the verb of each item.
+        attributions: Attributions of one model and profile.
+        predictions: The model's prediction about each item; None, or no entry, if it has no
+            probability of a match.
+        items: Items of CV-Probes.
         resampling: Resamples, coverage, seed; intervals draw images.
     """
-    items_by_id = {item["item_id"]: item for item in items}
+    items_by_id = {item.item_id: item for item in items}
     measured = pd.DataFrame(
-        [_measure_row(row, items_by_id[row["item_id"]]) for row in rows],
+        [
+            _measure_attribution(
+                attribution,
+                predictions.get(attribution.item_id),
+                items_by_id[attribution.item_id],
+            )
+            for attribution in attributions
+        ],
         columns=["condition", "image", "matched", *METRICS, "reason"],
     )
     # T-SHAP is stored as a share, the table has percent.
@@ -146,15 +159,25 @@ def build_verb_table(
     return cells
 
 
-def _measure_row(row: Row, item: Row) -> tuple[object, ...]:
-    """Return the condition, the image and the prediction of one attribution, its metrics in the
+def _measure_attribution(
+    attribution: AttributionRecord, prediction: str | None, item: ProbeRecord
+) -> tuple[object, ...]:
+    """Return the condition, the image and whether the model predicts a match, the metrics in the
     order of `METRICS`, and the reason why metrics are None.
     """
-    names = (item["condition"], row["image"], row["matched"])
-    if row.get("error") is not None:
-        return (*names, None, None, None, None, row["error"])
-    values = compute_verb_values(row["spans"], row["phi"], item["verb_span"])
-    metrics = (row["t_shap"], values.verb_shap, values.verb_share, values.pieces)
+    matched = None if prediction is None else prediction == "match"
+    names = (item.condition, attribution.image, matched)
+    if attribution.error is not None:
+        return (*names, None, None, None, None, attribution.error)
+    values = compute_verb_values(
+        attribution.spans or (), attribution.phi or (), item.verb_span
+    )
+    metrics = (
+        attribution.t_shap,
+        values.verb_shap,
+        values.verb_share,
+        values.pieces,
+    )
     return (*names, *metrics, values.reason)
 
 

@@ -16,7 +16,7 @@ from waltz.consistency.cc_shap.measure import (
     SharedEstimate,
     add_cc_shap,
     compute_cc_shap,
-    compute_companions,
+    compute_cc_shap_companions,
     compute_cosine,
     find_shared_players,
 )
@@ -247,7 +247,7 @@ def _compare_ratios(
     if np.isnan(value):
         return replace(record, reason="all ratios of one side are 0")
     # The other comparisons of the ratios are columns of the record too.
-    companions = vars(compute_companions(answer, explanation))
+    companions = vars(compute_cc_shap_companions(answer, explanation))
     return replace(record, value=value, with_weak=value, **companions)
 
 

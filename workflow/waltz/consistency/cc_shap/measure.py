@@ -82,7 +82,9 @@ def _scale_to_unit(vector: np.ndarray) -> np.ndarray:
     return unit
 
 
-def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> CCShapCompanions:
+def compute_cc_shap_companions(
+    answer: np.ndarray, explanation: np.ndarray
+) -> CCShapCompanions:
     """Compare the mean ratios of an answer with the mean ratios of its explanation.
 
     Args:
@@ -337,7 +339,9 @@ def compute_cc_shap(
         # (thesis 5.2).
         value=float(compute_cosine(answer_ratios.means, explanation_ratios.means)),
         standard_error=error,
-        companions=compute_companions(answer_ratios.means, explanation_ratios.means),
+        companions=compute_cc_shap_companions(
+            answer_ratios.means, explanation_ratios.means
+        ),
         with_weak=None if math.isnan(with_weak) else float(with_weak),
         reason=error_reason,
     )
