@@ -42,7 +42,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from waltz import fidelity
 from waltz.attribution.mm_shap import attribute_texts, choose_outcome
-from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
+from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.late_fusion import compute_factorised
 from waltz.core.devices import Device
@@ -265,9 +265,9 @@ def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndar
     asking = begin_estimation(
         "permutation", len(game), game.n_text_players, settings(permutations, len(game))
     )
-    phi: np.ndarray = run_in_step([asking], one_by_one(network, encoder, image, game))[
-        0
-    ].phi[:, 0]
+    phi: np.ndarray = estimate_in_step(
+        [asking], one_by_one(network, encoder, image, game)
+    )[0].phi[:, 0]
     return phi
 
 
@@ -479,7 +479,7 @@ def compare_coalitions(
 
     def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
         own_settings = AttributionSettings(fidelity.EQUATIONS, estimator, budget, seed)
-        (estimate,) = run_in_step(
+        (estimate,) = estimate_in_step(
             [begin_estimation(estimator, players, words, own_settings)], build().values
         )
         return estimate.phi, estimate.requested

@@ -16,7 +16,7 @@ from waltz.attribution import answer_companions
 from waltz.attribution.answer_companions import compute_answer_measures
 from waltz.attribution.companions import draw_donors
 from waltz.core.intervals import Resampling
-from waltz.evaluation.vqa import compute_agreement
+from waltz.evaluation.vqa import compute_annotator_accuracy
 from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED
 from waltz.models.encoders.alignment import PairScore
 from waltz.models.encoders.vqa import answer_question
@@ -123,7 +123,7 @@ def test_annotators_count_in_equations_and_the_agreed_answer_in_published(
         for name, fidelity in PROFILES.items()
     }
     assert credit["equations"] == pytest.approx(
-        [compute_agreement("yes", annotators)] * 4
+        [compute_annotator_accuracy("yes", annotators)] * 4
     )
     assert credit["published"].tolist() == [0, 0, 0, 0]
 

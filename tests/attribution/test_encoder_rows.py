@@ -19,7 +19,7 @@ from stand_ins.records import build_vqa_items
 from waltz.attribution.encoder_rows import attribute_answers_of_items
 from waltz.attribution.item_selection import SampleSettings, select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.stored_rows import count_outcomes
+from waltz.attribution.stored_rows import count_attributions
 from waltz.attribution.summary import build_share_records
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -400,7 +400,7 @@ def test_requested_is_what_the_estimator_asked_for_and_not_its_budget(
     # Seven permutations of six players fit into 100 evaluations.
     assert row.requested == 7 * (2 * 6 + 1)
     assert row.evaluated <= row.requested
-    counts = count_outcomes([row])
+    counts = count_attributions([row])
     assert (counts["requested"], counts["evaluated"]) == (
         row.requested,
         row.evaluated,

@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 from waltz.core.records import to_row
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import assign_balanced_orders
-from waltz.evaluation.vqa import select_questions as select_vqa_items
+from waltz.evaluation.vqa import select_vqa_items
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.sources.published_samples import select_published_ids
 

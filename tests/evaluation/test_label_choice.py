@@ -19,7 +19,7 @@ from waltz.evaluation.decoder_rows import (
     build_choice_records,
     choose_best_label,
     compute_softmax,
-    count_outcomes,
+    count_predictions,
     generate_chains_of_thought,
     score_labels,
 )
@@ -172,7 +172,7 @@ def test_rows_say_margin_probability_order_and_verdict():
         False,
         None,
     )
-    assert count_outcomes(rows) == {
+    assert count_predictions(rows) == {
         "orders": {"equations, caption-first": 2, "equations, foil-first": 2},
         "ties": 0,
         "unscored": 0,
@@ -243,7 +243,7 @@ def test_what_cannot_be_read_has_a_row_with_an_error():
     assert by_key["i5", "foil", "single"].error == "none.png is missing"
     for row in rows:
         assert (row.score is None) == (row.correct is None) == (row.error is not None)
-    assert count_outcomes(rows)["errors"]["none.png is missing"] == 3
+    assert count_predictions(rows)["errors"]["none.png is missing"] == 3
     pairwise = [
         row
         for row in build_metric_records({("m", "d"): rows}, ["equations"], HOW)

@@ -23,7 +23,7 @@ from waltz.evaluation.prompting.prompts import (
 )
 from waltz.evaluation.prompting.questions import build_open_questions
 from waltz.evaluation.vqa import (
-    compute_agreement,
+    compute_annotator_accuracy,
     contains_gold_answer,
     normalize_answer,
 )
@@ -235,6 +235,6 @@ def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
     assert rows
     for item in rows:
         assert contains_gold_answer(item["answer"], item["answer"], item["answers"])
-        assert compute_agreement(
+        assert compute_annotator_accuracy(
             item["answer"].upper() + ".", item["answers"]
-        ) == pytest.approx(compute_agreement(item["answer"], item["answers"]))
+        ) == pytest.approx(compute_annotator_accuracy(item["answer"], item["answers"]))

@@ -36,7 +36,7 @@ def model(request, tokenizer):
 
 
 def _scores(model, texts, profile, folder, budget=32):
-    return perplexity.score_texts(
+    return perplexity.compute_text_scores(
         texts, model, get_fidelity(profile), budget, folder, lambda _: None
     )
 

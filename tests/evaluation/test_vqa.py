@@ -20,10 +20,10 @@ from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import build_answer_records, compute_answers
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.vqa import (
-    compute_agreement,
+    compute_annotator_accuracy,
     normalize_case,
     score_answer,
-    select_questions,
+    select_vqa_items,
 )
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
@@ -144,13 +144,13 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
         }
         for place in range(9)
     ]
-    few, unusable = select_questions("d", rows, 3, 7)
-    everything, _ = select_questions("d", rows, None, 7)
+    few, unusable = select_vqa_items("d", rows, 3, 7)
+    everything, _ = select_vqa_items("d", rows, None, 7)
     assert unusable == Counter({"the answer is withheld": 1, "empty": 1})
     assert (len(few), len(everything)) == (3, 7)
     assert all(item in everything for item in few)
-    assert len(select_questions("d", rows, 100, 7)[0]) == 7
-    drawn, _ = select_questions("d", rows, 9, 7, "vqa-encoders")
+    assert len(select_vqa_items("d", rows, 100, 7)[0]) == 7
+    drawn, _ = select_vqa_items("d", rows, 9, 7, "vqa-encoders")
     expected = [
         place
         for place in select_published_ids("vqa-encoders", rows, 9)
@@ -177,7 +177,7 @@ def test_accuracy_takes_the_gold_answer_or_the_annotators():
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=10, max_size=10))
 def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
     nines = [min(1, list(nine).count("a") / 3) for nine in combinations(answers, 9)]
-    assert compute_agreement("A", answers) == pytest.approx(np.mean(nines))
+    assert compute_annotator_accuracy("A", answers) == pytest.approx(np.mean(nines))
 
 
 def test_answers_are_compared_without_case_blanks_and_full_stop():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from waltz.attribution.shapley.estimate import run_in_step
+from waltz.attribution.shapley.estimate import estimate_in_step
 from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap, correct_t_shap
 from waltz.core.intervals import Resampling
@@ -22,7 +22,9 @@ def table():
     coalitions.
     """
     values = np.random.default_rng(7).normal(size=(4, 16)) + np.arange(16)
-    (estimate,) = run_in_step([begin_exact(6)], Table(values, 0.0, "").compute_values)
+    (estimate,) = estimate_in_step(
+        [begin_exact(6)], Table(values, 0.0, "").compute_values
+    )
     return Table(values, 100 * float(compute_t_shap(estimate.phi, 2)), "image")
 
 

@@ -7,7 +7,7 @@ from waltz.core.job_records import log_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import EvaluationRecord, MetricRecord, ProbeRecord
 from waltz.evaluation.metrics.summary import build_metric_records
-from waltz.evaluation.vqa import select_questions
+from waltz.evaluation.vqa import select_vqa_items
 
 params = snakemake.params
 
@@ -21,7 +21,7 @@ with log_job(snakemake.log[0]):
         params.questions.items(), snakemake.input.questions, strict=True
     ):
         rows = parquet.read_table(file).to_pylist()
-        questions[name], _ = select_questions(
+        questions[name], _ = select_vqa_items(
             name, rows, entry["size"], params.seed, entry.get("choice")
         )
     resampling = Resampling(**params.resampling)

@@ -13,7 +13,7 @@ from scipy.stats import binom, t
 
 from stand_ins.models.toy_encoders import Toy, game, picture, text
 from waltz.attribution.mm_shap import choose_outcome
-from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
+from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.late_fusion import (
     average_all_orders,
@@ -183,7 +183,7 @@ def test_regressions_beat_plain_permutations_at_equal_passes():
     for seed in range(12):
         table = EncoderCoalitions(encoder, image, [players], choose_outcome(encoder))
         settings = AttributionSettings(PUBLISHED, "permutation", rows, seed)
-        (estimate,) = run_in_step(
+        (estimate,) = estimate_in_step(
             [
                 begin_estimation(
                     "permutation", len(players), players.n_text_players, settings

@@ -18,7 +18,7 @@ from waltz.consistency.cc_shap.rows import (
     build_setup,
     compute_cc_shap_records,
     compute_edit_records,
-    count_outcomes,
+    count_values,
     explain_datasets,
     explain_edits,
     load_or_attribute_item,
@@ -565,7 +565,7 @@ def test_outcomes_are_counted():
     )
     undefined = dataclasses.replace(record, evaluated=3)
     failed = dataclasses.replace(record, error="no image")
-    assert count_outcomes([measured, undefined, failed]) == {
+    assert count_values([measured, undefined, failed]) == {
         "rows_with_error": 1,
         "rows_without_value": 2,
         "small_contributions": 3,

@@ -13,7 +13,7 @@ from waltz.consistency.edit_tests.steps import (
     EditTestResult,
     EditTestSettings,
     UneditedAnswers,
-    run_in_step,
+    run_tests_in_step,
 )
 
 QUESTION = closed("i1", "Is it A or B?")
@@ -34,7 +34,7 @@ def run_test(
     test: str, settings: EditTestSettings, runner: Scripted, thought: str = THOUGHT
 ) -> EditTestResult:
     # "X" is the answer without a chain of thought, which none of these tests may compare with
-    return run_in_step(
+    return run_tests_in_step(
         [TESTS[test](QUESTION, UneditedAnswers("X", thought, "A"), settings)], runner
     )[0]
 

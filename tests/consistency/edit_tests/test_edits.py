@@ -27,7 +27,7 @@ from waltz.consistency.edit_tests.steps import (
     GenerationRequest,
     UneditedAnswers,
     draw_request_seed,
-    run_in_step,
+    run_tests_in_step,
 )
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
@@ -46,7 +46,7 @@ def run_counterfactual(
     runner: Scripted,
     text: str = BIRDS_TEXT,
 ) -> EditTestResult:
-    return run_in_step(
+    return run_tests_in_step(
         [run_counterfactual_edits(question, text, answer, settings)], runner
     )[0]
 
@@ -336,7 +336,7 @@ def run_biasing(
     after: str = "A",
     question: Question = QUESTION,
 ) -> EditTestResult:
-    return run_in_step(
+    return run_tests_in_step(
         [
             run_biasing_features(
                 question, UneditedAnswers("A", "so it is", after), settings
@@ -489,7 +489,7 @@ def build_comve_question(gold: str) -> Question:
 def run_from_explanation(
     question: Question, answer: str, settings: EditTestSettings, runner: Scripted
 ) -> EditTestResult:
-    return run_in_step(
+    return run_tests_in_step(
         [run_input_from_explanation(question, answer, WORDING, settings)], runner
     )[0]
 

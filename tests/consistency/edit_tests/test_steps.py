@@ -16,7 +16,7 @@ from waltz.consistency.edit_tests.steps import (
     entail_each_other,
     merge_steps,
     record_exchanges,
-    run_in_step,
+    run_tests_in_step,
 )
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.filters.nli import Inference
@@ -37,7 +37,7 @@ def asking(name: str, rounds: list[int]):
 @given(st.lists(st.lists(st.integers(1, 3), max_size=4), max_size=5))
 def test_each_generator_receives_the_replies_to_its_requests(shapes: list[list[int]]):
     runner = Scripted(lambda sent: sent.texts["input"].upper())
-    results = run_in_step(
+    results = run_tests_in_step(
         [asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner
     )
     assert results == [
@@ -53,7 +53,7 @@ def test_each_generator_receives_the_replies_to_its_requests(shapes: list[list[i
 def test_nested_generators_run_in_the_same_round():
     runner = Scripted(lambda sent: sent.texts["input"])
     inner = merge_steps([asking("x", [1, 1]), asking("y", [2])])
-    run_in_step([merge_steps([inner]), merge_steps([asking("z", [1])])], runner)
+    run_tests_in_step([merge_steps([inner]), merge_steps([asking("z", [1])])], runner)
     assert [[sent.texts["input"] for sent in turn] for turn in runner.rounds] == [
         ["x0.0", "y0.0", "y0.1", "z0.0"],
         ["x1.0"],
@@ -66,11 +66,11 @@ def test_a_respondent_that_loses_a_reply_is_an_error():
             return []
 
     with pytest.raises(ValueError, match="replies: got 0, expected 1"):
-        run_in_step([asking("a", [1])], Deaf())
+        run_tests_in_step([asking("a", [1])], Deaf())
 
 
 def test_recorded_exchanges_hold_requests_with_their_replies():
-    ((result, exchanges),) = run_in_step(
+    ((result, exchanges),) = run_tests_in_step(
         [record_exchanges(asking("a", [2, 1]))],
         Scripted(lambda sent: sent.texts["input"] * 2),
     )
@@ -143,7 +143,7 @@ def test_labels_are_compared_without_requests(profile):
     settings = EditTestSettings(get_fidelity(profile), seed=0, meaning=True)
     runner = by_kind()
     pairs = [("A", "A"), ("A", "B"), ("a", "A")]
-    results = run_in_step(
+    results = run_tests_in_step(
         [
             check_unchanged("t", CLOSED, before, after, settings)
             for before, after in pairs
@@ -160,7 +160,7 @@ def test_labels_are_compared_without_requests(profile):
 def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
     runner = by_kind(same_meaning=reply)
     settings = EditTestSettings(EQUATIONS, seed=0, meaning=True)
-    assert run_in_step(
+    assert run_tests_in_step(
         [check_unchanged("t", OPEN, "a dog", "a puppy", settings)], runner
     ) == [same]
     (sent_request,) = runner.requests
@@ -180,7 +180,7 @@ def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
     ],
 )
 def test_meanings_are_not_requested_otherwise(settings: EditTestSettings, after: str):
-    assert run_in_step(
+    assert run_tests_in_step(
         [check_unchanged("t", OPEN, "a dog", after, settings)], by_kind()
     ) == [False]
 

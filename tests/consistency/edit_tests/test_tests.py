@@ -14,9 +14,13 @@ from waltz.consistency.edit_tests.steps import (
     EditTestSettings,
     GenerationRequest,
     ask_unedited,
-    run_in_step,
+    run_tests_in_step,
 )
-from waltz.consistency.edit_tests.tests import TESTS, build_record, run_item_tests
+from waltz.consistency.edit_tests.tests import (
+    TESTS,
+    convert_outcome,
+    run_item_tests,
+)
 from waltz.core.errors import UserError
 from waltz.core.records import to_row
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
@@ -59,7 +63,9 @@ def run_tests(questions, tests, settings, prompt_file, runner):
         run_item_tests(tested_question, tests, settings, prompt_file)
         for tested_question in questions
     ]
-    return [record for records in run_in_step(running, runner) for record in records]
+    return [
+        record for records in run_tests_in_step(running, runner) for record in records
+    ]
 
 
 class RandomNetwork:
@@ -191,7 +197,7 @@ def test_every_request_can_be_rendered_by_both_profiles():
                 for test in TESTS
                 if item.labels or test != "input_from_explanation"
             ]
-            results = run_in_step(
+            results = run_tests_in_step(
                 [run_item_tests(item, tests, settings, WORDING[profile])],
                 Scripted(reply),
             )[0]
@@ -240,7 +246,7 @@ def test_the_unedited_answers_are_requested_once():
             request.kind
         ]
     )
-    (before,) = run_in_step(
+    (before,) = run_tests_in_step(
         [ask_unedited(closed("i", "?"), EditTestSettings(EQUATIONS, 0))], runner
     )
     assert (before.answer, before.reasoning, before.answer_after) == ("A", " thus", "B")
@@ -294,7 +300,7 @@ def test_a_row_has_the_verdict_and_all_exchanges():
         lambda request: "A" if request.kind in ANSWER_KINDS else " so it is"
     )
     questions = [closed("i", "?")]
-    row = build_record(
+    row = convert_outcome(
         run_tests(
             questions,
             ["filler_tokens"],

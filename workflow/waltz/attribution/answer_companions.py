@@ -23,7 +23,7 @@ from waltz.evaluation.vqa import (
     VqaItem,
     normalize_case,
     score_answer,
-    select_questions,
+    select_vqa_items,
 )
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.encoders.alignment import Pair
@@ -74,7 +74,7 @@ def compute_answer_companions(
         # selects.
         source = parquet.read_table(dataset.rows).to_pylist()
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
-        questions, _ = select_questions(dataset.name, source, size, seed, choice)
+        questions, _ = select_vqa_items(dataset.name, source, size, seed, choice)
         by_id = {item.item_id: item for item in questions}
         sample_size = min(settings.sample, len(by_id))
         items = [by_id[name] for name in sample_ids(list(by_id), sample_size, seed)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import Estimate, Estimation, run_in_step
+from waltz.attribution.shapley.estimate import Estimate, Estimation, estimate_in_step
 from waltz.attribution.shapley.interactions import (
     compute_joint_share,
     estimate_interactions,
@@ -214,7 +214,7 @@ def estimate_by_coalitions(
         values = coalitions.values(masks)
         return [values[position] for position in positions]
 
-    estimates = run_in_step(list(estimations.values()), compute_values)
+    estimates = estimate_in_step(list(estimations.values()), compute_values)
     return dict(zip(positions, estimates, strict=True))
 
 

@@ -1,19 +1,19 @@
 """Selection of the items to attribute."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from waltz.attribution.published import PUBLISHED_PROBES, select_published_sample
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetSettings
+from waltz.core.layout import Row
 from waltz.core.records import read_records
 from waltz.core.sampling import sample_at_most
 from waltz.core.schema import PROBE_CONDITIONS, ItemRecord, ProbeRecord
 from waltz.evaluation.items import select_items
 from waltz.evaluation.prompting.questions import assign_orders
-from waltz.evaluation.vqa import VqaItem, select_questions
+from waltz.evaluation.vqa import VqaItem, select_vqa_items
 from waltz.fidelity import Fidelity
 
 ATTRIBUTED_FORM = "simplified"
@@ -113,7 +113,7 @@ def select_probes(
 
 
 def select_attributed_questions(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
     dataset: str,
     entry: DatasetSettings,
     fidelity: Fidelity,
@@ -131,7 +131,7 @@ def select_attributed_questions(
         The selected questions, in the order in which the evaluation has them.
     """
     n, seed, choice = settings.sample, settings.seed, entry.get("choice")
-    questions, _ = select_questions(dataset, rows, entry["size"], seed, choice)
+    questions, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
     takes_released = fidelity.sampling == "released"
     if takes_released and choice:
         # `choice` names a published draw, in whose order the questions are.

@@ -92,7 +92,7 @@ def attribute_selected_items(
         for settings, items in selected.items():
             records += attribute(settings, items, images, bar.update)
     return DatasetResult(
-        dataset, {"rows": records}, total, {**facts, **count_outcomes(records)}
+        dataset, {"rows": records}, total, {**facts, **count_attributions(records)}
     )
 
 
@@ -166,7 +166,7 @@ def load_or_attribute(
     return attributed
 
 
-def count_outcomes(records: Sequence[AttributionRecord]) -> dict[str, int]:
+def count_attributions(records: Sequence[AttributionRecord]) -> dict[str, int]:
     """Count the evaluations, the errors and the missing T-SHAP values of a data set, for its run
     record.
     """

@@ -6,11 +6,11 @@ tests. For captions and foils these are the first valid items in file order; for
 open questions with a `choice`, the first items of `sources.published_samples`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetSettings
+from waltz.core.layout import Row
 from waltz.core.records import from_row
 from waltz.core.sampling import sample_at_most
 from waltz.core.schema import ItemRecord
@@ -24,11 +24,9 @@ from waltz.evaluation.prompting.questions import (
     select_text_questions,
 )
 from waltz.evaluation.settings import CHOICE
-from waltz.evaluation.vqa import select_questions as select_vqa_items
+from waltz.evaluation.vqa import select_vqa_items
 from waltz.fidelity import Fidelity
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
-
-Row = Mapping[str, Any]
 
 
 def select_questions(

@@ -483,7 +483,7 @@ def score_vqascore(
     return records
 
 
-def count_outcomes(records: Iterable[EvaluationRecord]) -> dict[str, object]:
+def count_predictions(records: Iterable[EvaluationRecord]) -> dict[str, object]:
     """Count records by profile and order of captions, ties and records without a score; list the
     most frequent errors.
     """

@@ -25,7 +25,7 @@ from waltz.evaluation.decoder_rows import (
     GenerationSettings,
     answer_questions,
     build_choice_records,
-    count_outcomes,
+    count_predictions,
     generate_chains_of_thought,
     score_labels,
     score_likelihood,
@@ -161,7 +161,7 @@ def build_task(
         )
     if entry["form"] == "open":
         rows = parquet.read_rows(file, QUESTIONS)
-        items, unusable = vqa.select_questions(
+        items, unusable = vqa.select_vqa_items(
             dataset, rows, entry["size"], seed, entry.get("choice")
         )
         return DecoderTask(
@@ -334,7 +334,7 @@ def evaluate_open_questions(
     template: PromptTemplate,
     settings: GenerationSettings,
 ) -> list[EvaluationRecord]:
-    """Return records of open questions (`vqa.select_questions`), without and with a chain of
+    """Return records of open questions (`vqa.select_vqa_items`), without and with a chain of
     thought.
     """
     # Answers without a chain of thought, then answers after a chain of thought that the same model
@@ -421,7 +421,7 @@ def prompt_datasets(
                 for task in tasks
             },
             "skipped": count_skipped(tasks),
-            **count_outcomes(records),
+            **count_predictions(records),
         }
         yield DatasetResult(
             dataset,

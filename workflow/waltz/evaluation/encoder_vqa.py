@@ -18,7 +18,7 @@ from waltz.evaluation.vqa import (
     ANSWERING,
     VqaItem,
     normalize_case,
-    select_questions,
+    select_vqa_items,
 )
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import (
@@ -123,7 +123,7 @@ def answer_datasets(
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
-        items, unusable = select_questions(
+        items, unusable = select_vqa_items(
             dataset.name, source, size, settings.seed, choice
         )
         label = f"{encoder.spec.name} {dataset.name}"

@@ -10,9 +10,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.core.layout import Row
 from waltz.core.sampling import rank, sample, sample_at_most
 from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.core.text_diff import fold_text
@@ -24,7 +24,6 @@ from waltz.sources.published_samples import (
     select_published_ids,
 )
 
-Row = Mapping[str, Any]
 NO_OTHER_TEXT = "no other image has another text"
 MAX_DRAWS = 100
 """Number of random draws that are tried before all candidates are listed."""

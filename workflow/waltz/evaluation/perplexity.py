@@ -58,7 +58,7 @@ def score_pairs(
     for item in items:
         texts += [item.caption, item.foil]
     for profile in profiles:
-        scores = score_texts(
+        scores = compute_text_scores(
             texts, model, get_fidelity(profile), tokens_per_batch, stored, done
         )
         for item in items:
@@ -121,7 +121,7 @@ def count_ties(records: Sequence[EvaluationRecord]) -> dict[str, int]:
     }
 
 
-def score_texts(
+def compute_text_scores(
     texts: Sequence[str],
     model: CausalModel,
     fidelity: Fidelity,

@@ -8,7 +8,7 @@ from typing import Any
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.rounding import compute_rounding
 from waltz.core.schema import EvaluationRecord
-from waltz.evaluation.decoder_rows import compute_softmax, count_outcomes
+from waltz.evaluation.decoder_rows import compute_softmax, count_predictions
 from waltz.evaluation.settings import AFTER_COT, PAIRWISE, RIGHT_PREDICTION, SINGLE
 from waltz.evaluation.vqa import (
     ANSWER,
@@ -53,7 +53,7 @@ def import_answers(
             for record in records.rows
             if record.seed == first_seed
         ]
-        facts = {**records.facts, **count_outcomes(answers)}
+        facts = {**records.facts, **count_predictions(answers)}
         yield DatasetResult(
             DatasetFiles(dataset, str(file)), {"scores": answers}, records.read, facts
         )

@@ -10,17 +10,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from waltz.core.layout import Row
 from waltz.core.number_words import NUMBER_WORDS
 from waltz.core.sampling import sample_at_most
 from waltz.evaluation.settings import WITHHELD
 from waltz.fidelity import Fidelity
 from waltz.sources.published_samples import select_published_ids
 
-Row = Mapping[str, Any]
 ANSWERING = "answering"
 """Setting of answers to questions about images."""
 ANSWER = "answer"
@@ -57,7 +56,7 @@ class VqaItem:
     answers: Sequence[str]
 
 
-def select_questions(
+def select_vqa_items(
     name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
 ) -> tuple[list[VqaItem], Counter[str]]:
     """Select the questions of a data set: a seeded sample, or the questions of the published runs.
@@ -158,10 +157,10 @@ def score_answer(
     # GQA has one answer and no annotators.
     if not item.answers:
         return float(normalize_answer(predicted) == normalize_answer(item.answer))
-    return compute_agreement(predicted, item.answers)
+    return compute_annotator_accuracy(predicted, item.answers)
 
 
-def compute_agreement(predicted: str, answers: Sequence[str]) -> float:
+def compute_annotator_accuracy(predicted: str, answers: Sequence[str]) -> float:
     """Return VQA's accuracy of one answer: the mean over annotators of min(1, other annotators with
     that answer / 3).
 

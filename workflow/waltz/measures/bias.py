@@ -21,7 +21,7 @@ from waltz.attribution.shapley.estimate import (
     AttributionSettings,
     Estimate,
     Estimation,
-    run_in_step,
+    estimate_in_step,
 )
 from waltz.attribution.shapley.estimators import (
     begin_estimation,
@@ -112,7 +112,7 @@ class Table:
         return math.copysign(1.0, 100 * self.tokens / self.players - self.t_shap)
 
     def compute_values(self, requested: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the values of coalitions of this game, as `run_in_step` asks for them."""
+        """Return the values of coalitions of this game, as `estimate_in_step` asks for them."""
         values = []
         for masks in requested:
             text_numbers = number_masks(masks[:, : self.tokens])
@@ -371,7 +371,7 @@ def _estimate_t_shap(table: Table, estimator: str, seed: int) -> float:
 
 
 def _run(table: Table, estimation: Estimation) -> Estimate:
-    (estimate,) = run_in_step([estimation], table.compute_values)
+    (estimate,) = estimate_in_step([estimation], table.compute_values)
     return estimate
 
 

@@ -19,11 +19,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from waltz.attribution.prompt_attribution import PERMUTATIONS
-from waltz.attribution.shapley.estimate import Estimate, run_in_step
+from waltz.attribution.shapley.estimate import Estimate, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_permutations
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
-from waltz.consistency.edit_tests.steps import EditTestSettings
-from waltz.consistency.edit_tests.steps import run_in_step as run_tests_in_step
+from waltz.consistency.edit_tests.steps import EditTestSettings, run_tests_in_step
 from waltz.consistency.edit_tests.tests import TESTS, run_item_tests
 from waltz.core.errors import UserError
 from waltz.core.intervals import (
@@ -328,7 +327,7 @@ def _compute_cc_shap(
     """Return CC-SHAP of an answer and its explanation, which have all players in common."""
     # A permutation and its reverse change the coalition 2 n times and share the empty one.
     budget = PERMUTATIONS * (2 * n_players + 1)
-    (estimate,) = run_in_step(
+    (estimate,) = estimate_in_step(
         [begin_permutations(n_players, budget, seed)],
         lambda requested: [evaluate(requested[0])],
     )

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from waltz.attribution.mm_shap import attribute_texts
-from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
+from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap
 from waltz.core.files.group_files import DatasetFiles
@@ -110,7 +110,9 @@ def compute_game_t_shap(game: EnumeratedGame) -> float:
             values.append(scores[:, None].astype(np.float64))
         return values
 
-    (estimate,) = run_in_step([begin_exact(game.tokens + game.patches)], compute_values)
+    (estimate,) = estimate_in_step(
+        [begin_exact(game.tokens + game.patches)], compute_values
+    )
     # Without this, rounding errors would give a share where every Shapley value is 0.
     phi = np.where(np.abs(estimate.phi) < SMALLEST_PHI, 0.0, estimate.phi)
     return float(compute_t_shap(phi, game.tokens))

@@ -122,7 +122,7 @@ estimations of several texts of one image advance in step, so that their masked 
 """
 
 
-def run_in_step(
+def estimate_in_step(
     estimations: Sequence[Estimation],
     compute_values: Callable[[list[np.ndarray]], list[np.ndarray]],
 ) -> list[Estimate]:

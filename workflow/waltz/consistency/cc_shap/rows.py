@@ -45,6 +45,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
+from waltz.core.layout import Row
 from waltz.core.records import AnyRecord
 from waltz.core.schema import (
     AttributionRecord,
@@ -61,8 +62,6 @@ from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
-
-Row = Mapping[str, Any]
 
 KEY_PROMPTS = tuple(chain.from_iterable(PROMPT_KINDS.values()))
 """Kinds of prompt whose texts identify a stored item."""
@@ -477,7 +476,7 @@ def build_attribution_records(
     return records
 
 
-def count_outcomes(records: Sequence[CcShapRecord]) -> dict[str, int]:
+def count_values(records: Sequence[CcShapRecord]) -> dict[str, int]:
     """Count, for the run record, errors, rows without a value, weak tokens, and evaluations."""
     counts = {
         "rows_with_error": 0,
@@ -647,7 +646,7 @@ def explain_datasets(
             dataset,
             {"rows": records, "contributions": attributions},
             len(source),
-            {"skipped": skipped, **count_outcomes(records)},
+            {"skipped": skipped, **count_values(records)},
         )
 
 

@@ -107,7 +107,9 @@ def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[li
             start = stop
 
 
-def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list[T]:
+def run_tests_in_step(
+    running: Sequence[FallibleTestSteps[T]], runner: Runner
+) -> list[T]:
     """Run tests to their end, with the requests of each round in one batch, and return their
     results.
 

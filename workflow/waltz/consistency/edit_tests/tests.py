@@ -32,7 +32,7 @@ from waltz.consistency.edit_tests.steps import (
     ask_unedited,
     merge_steps,
     record_exchanges,
-    run_in_step,
+    run_tests_in_step,
 )
 from waltz.consistency.item_selection import (
     get_setting,
@@ -287,11 +287,11 @@ def build_test_records(
 
     records = []
     for (run, question), outcomes in zip(
-        run_questions, run_in_step(running, runner), strict=True
+        run_questions, run_tests_in_step(running, runner), strict=True
     ):
         text, _ = render_question(question, prompt_file)
         for outcome in outcomes:
-            records.append(build_record(outcome, question, text, run.fidelity))
+            records.append(convert_outcome(outcome, question, text, run.fidelity))
     return records
 
 
@@ -342,7 +342,7 @@ def run_item_tests(
     return records
 
 
-def build_record(
+def convert_outcome(
     outcome: EditTestOutcome, question: Question, text: str, fidelity: Fidelity
 ) -> ConsistencyRecord:
     """Build the record of the outcome of one test of one item.

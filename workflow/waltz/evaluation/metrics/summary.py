@@ -66,7 +66,7 @@ def build_metric_records(
             other metrics than pairs.
         averaged: Data sets over which the data set `average` is taken; empty for no average.
         probes: Items of CV-Probes.
-        questions: Questions of `vqa.select_questions` by data set.
+        questions: Questions of `vqa.select_vqa_items` by data set.
     """
     metrics: list[MetricRecord] = []
     for fidelity in map(get_fidelity, profiles):

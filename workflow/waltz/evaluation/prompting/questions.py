@@ -3,9 +3,9 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from waltz.core.errors import UserError
+from waltz.core.layout import Row
 from waltz.core.sampling import rank, sample_at_most
 from waltz.core.schema import ItemRecord, ProbeRecord
 from waltz.evaluation.items import get_published_order, list_texts
@@ -19,7 +19,6 @@ from waltz.sources.published_samples import (
 )
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
-Row = Mapping[str, Any]
 WRONG_OPEN_ANSWER = "impossible to give"
 """Wrong answer that the released code suggests for an open question."""
 PUBLISHED_LABELS = {"disambiguation": 3}

@@ -8,7 +8,7 @@ from waltz.core.files import parquet
 from waltz.core.records import read_records
 from waltz.core.schema import CONDITIONS, ItemRecord, ProbeRecord
 from waltz.evaluation.settings import ALIGNMENT, MISMATCHED
-from waltz.evaluation.vqa import select_questions
+from waltz.evaluation.vqa import select_vqa_items
 
 VALIDITIES = {True: ("valid",), False: ("not valid",), None: ()}
 """Words for the field `valid` of an item."""
@@ -64,7 +64,7 @@ def read_items(
             items[name] = list(map(describe_pair, read_records(file, ItemRecord)))
     for name, file in questions.items():
         rows, entry = parquet.read_table(file).to_pylist(), entries[name]
-        selected, _ = select_questions(
+        selected, _ = select_vqa_items(
             name, rows, entry["size"], seed, entry.get("choice")
         )
         items[name] = []
