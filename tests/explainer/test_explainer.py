@@ -33,7 +33,7 @@ from waltz.attribution.prompt_attribution import (
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.ambient_state import use_usual_settings
 from waltz.core.devices import Device
-from waltz.explainer.arguments import read_image, split_messages
+from waltz.explainer.arguments import read_image_argument, split_messages
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import build_equations_players
@@ -154,8 +154,10 @@ def test_an_open_image_is_read_as_its_file(tmp_path):
     turned[0x0112] = 6  # orientation: to be turned by 90 degrees
     Image.new("RGB", (8, 4)).save(tmp_path / "turned.png", exif=turned)
     for file in tmp_path.iterdir():
-        np.testing.assert_array_equal(read_image(Image.open(file)), read_image(file))
-    assert read_image(Image.open(tmp_path / "turned.png")).size == (4, 8)
+        np.testing.assert_array_equal(
+            read_image_argument(Image.open(file)), read_image_argument(file)
+        )
+    assert read_image_argument(Image.open(tmp_path / "turned.png")).size == (4, 8)
 
 
 @pytest.mark.parametrize("content", [None, 5, ["text"], [None]])
@@ -619,7 +621,7 @@ WRONG = {
     "three sides": (
         {"grid": (1, 2, 3)},
         ValueError,
-        "grid: got (1, 2, 3), expected two whole numbers (rows, columns)",
+        "grid: masks of shape (3,) (expected (regions, 47, 61), the height and width of the image; or two",
     ),
     "no masks": (
         {"grid": np.zeros((0, 47, 61), dtype=bool)},

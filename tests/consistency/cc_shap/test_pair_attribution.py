@@ -47,7 +47,9 @@ def pair(
     )
     prompts = [decoder.build_prompt(begin + tail) for tail in tails]
     targets = [
-        generate_targets(decoder, prompt, picture, most, get_fidelity(profile))
+        generate_targets(
+            decoder, prompt, picture, most, get_fidelity(profile), greedy=True
+        )
         for prompt, most in zip(prompts, lengths, strict=True)
     ]
     return tuple(
@@ -142,12 +144,15 @@ def test_targets_are_what_generate_says(seed):
         return tuple(generated[0, given["input_ids"].shape[1] :].tolist())
 
     free = by_generate()
-    assert generate_targets(decoder, prompt, picture, 6, PUBLISHED) == free
+    assert generate_targets(decoder, prompt, picture, 6, PUBLISHED, greedy=True) == free
     for end in free[:4]:
         model.generation_config.eos_token_id = end
         ending = dataclasses.replace(decoder, ends=frozenset([end]))
         expected = by_generate()
-        assert generate_targets(ending, prompt, picture, 6, PUBLISHED) == expected
+        assert (
+            generate_targets(ending, prompt, picture, 6, PUBLISHED, greedy=True)
+            == expected
+        )
         if end == free[0]:
             assert expected[0] != end  # it may not end at once
             with pytest.raises(UserError, match="generates nothing after"):
@@ -163,15 +168,19 @@ def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
     words = tiny_decoders.tokenizer()
     decoder = tiny_decoders.causal("llama", words, seed=3)
     prompt = decoder.build_prompt(QUESTION)
-    free = generate_targets(decoder, prompt, None, 5, PUBLISHED)
+    free = generate_targets(decoder, prompt, None, 5, PUBLISHED, greedy=True)
     names = words.convert_ids_to_tokens(free)
     assert len(set(free)) > 2
     words.unk_token = names[0]
-    assert generate_targets(decoder, prompt, None, 5, PUBLISHED) == free[1:]
+    assert (
+        generate_targets(decoder, prompt, None, 5, PUBLISHED, greedy=True) == free[1:]
+    )
     words.eos_token = names[-1]
-    assert generate_targets(decoder, prompt, None, 5, PUBLISHED) == free[1:-1]
+    assert (
+        generate_targets(decoder, prompt, None, 5, PUBLISHED, greedy=True) == free[1:-1]
+    )
     with pytest.raises(UserError, match="nothing to explain"):
-        generate_targets(decoder, prompt, None, 1, PUBLISHED)
+        generate_targets(decoder, prompt, None, 1, PUBLISHED, greedy=True)
 
 
 def test_the_tail_is_counted_by_the_rule_of_the_family():

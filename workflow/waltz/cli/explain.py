@@ -160,13 +160,13 @@ def explain_command(
     import torch
 
     from waltz.core.devices import lease_device
-    from waltz.explainer.arguments import read_image
+    from waltz.explainer.arguments import read_image_argument
     from waltz.explainer.explainer import Explainer
     from waltz.explainer.request import Request
 
     with report_options():
         # Image and arguments are checked before the model, whose loading takes longer.
-        picture = None if image is None else read_image(image)
+        picture = None if image is None else read_image_argument(image)
         _check_request(Request(picture, text, **arguments), spec)
     with (
         lease_device(spec.gpus, torch.get_num_threads()) as device,

@@ -14,6 +14,7 @@ from waltz.attribution.prompt_attribution import (
     Regroup,
     attribute_prompts,
 )
+from waltz.consistency.cc_shap.dialogue import apply_family_rules
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.core.errors import UserError
 from waltz.explainer.explanation import Explanation, ForwardPass
@@ -23,7 +24,7 @@ from waltz.explainer.players import (
     build_prompt_regroup,
     number_chosen_regions,
 )
-from waltz.explainer.queries import GeneratedAnswer, Query, apply_family, generate_games
+from waltz.explainer.queries import Query, build_template, generate_games
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import DecoderPlayers
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -64,10 +65,14 @@ def explain_answer(
     picture = None
     if image is not None:
         picture = decoder.prepare_image(image)
-    settings = apply_family(decoder, settings, query)
-    generation = generate_games(decoder, picture, query, settings, max_new_tokens)
+    template = build_template(decoder, query, settings)
+    if template is not None:
+        settings = apply_family_rules(settings, decoder, template)
+    generation = generate_games(
+        decoder, picture, query, template, settings, max_new_tokens
+    )
 
-    regions = number_chosen_regions(decoder, picture, choice)
+    regions = number_chosen_regions(picture, choice)
     regroup: Regroup | None = build_prompt_regroup(
         decoder, picture, choice, generation.question, expect
     )
@@ -82,42 +87,35 @@ def explain_answer(
     # A single prompt is attributed alone. An answer and its explanation are attributed together,
     # and CC-SHAP compares them.
     games = generation.games
+    pair = None
     if len(games) == 1:
         attributions = attribute_prompts(
             decoder, picture, games, settings, regroup=regroup, progress=progress
         )
-        (answer,) = _build_explanations(
-            decoder, picture, settings, attributions, regions
+    else:
+        (pair,) = attribute_pairs(
+            decoder, picture, [games], settings, regroup=regroup, progress=progress
         )
-        return _describe_answer(answer, decoder, generation)
-    (pair,) = attribute_pairs(
-        decoder, picture, [games], settings, regroup=regroup, progress=progress
-    )
-    attributions = [pair.answer.attribution, pair.explanation.attribution]
-    answer, explanation = _build_explanations(
+        attributions = [pair.answer.attribution, pair.explanation.attribution]
+    answer, *explanations = _build_explanations(
         decoder, picture, settings, attributions, regions
     )
-    return replace(
-        _describe_answer(answer, decoder, generation),
-        shared=pair.answer.shared,
-        explanation=replace(explanation, shared=pair.explanation.shared),
-        cc_shap_result=pair.cc_shap,
-    )
-
-
-def _describe_answer(
-    answer: Explanation, decoder: Decoder, generation: GeneratedAnswer
-) -> Explanation:
-    """Add to the explanation of an answer the question, the chosen label, and how the network was
-    read.
-    """
-    facts = decoder.describe_forward_pass()
-    forward_pass = ForwardPass(facts["forward_pass"], facts["forward_pass_reason"])
-    return replace(
+    forward_pass = decoder.describe_forward_pass()
+    answer = replace(
         answer,
         question=generation.question,
         label=generation.label,
-        forward_pass=forward_pass,
+        forward_pass=ForwardPass(
+            forward_pass["forward_pass"], forward_pass["forward_pass_reason"]
+        ),
+    )
+    if pair is None:
+        return answer
+    return replace(
+        answer,
+        shared=pair.answer.shared,
+        explanation=replace(explanations[0], shared=pair.explanation.shared),
+        cc_shap_result=pair.cc_shap,
     )
 
 

@@ -4,7 +4,7 @@ ones are refused.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ Message = Mapping[str, Any]
 """A message in the form that chat templates of transformers take."""
 
 
-def read_image(image: ImageInput) -> Image.Image:
+def read_image_argument(image: ImageInput) -> Image.Image:
     """Read an image and return it as RGB, upright.
 
     Args:
@@ -69,57 +69,47 @@ def _convert_array(image: np.ndarray) -> Image.Image:
         raise TypeError(
             f"image: array of type {image.dtype} (expected integers, floats or bool)"
         )
-    # Integers are levels from 0 to 255, floats are shares of the brightest level, bool is black and
-    # white.
     levels = _put_channels_last(image)
-    is_float = np.issubdtype(levels.dtype, np.floating)
-    largest = 1 if is_float else 255
-    if levels.dtype != bool:
-        _check_range(levels, largest)
-    if is_float or levels.dtype == bool:
-        levels = np.rint(levels * 255)
-    pixels = levels.astype(np.uint8)
+    # Integers are levels from 0 to 255; floats are shares of the brightest level, bool is black and
+    # white.
+    largest = 1
+    if np.issubdtype(levels.dtype, np.integer):
+        largest = 255
+    lowest_level, highest_level = float(levels.min()), float(levels.max())
+    if not 0 <= lowest_level <= highest_level <= largest:
+        raise ValueError(
+            f"image: values out of range (got {lowest_level:.4g} to {highest_level:.4g}, expected 0 to {largest}); give"
+            " the image as it is before any normalization"
+        )
+    pixels = np.rint(levels * (255 / largest)).astype(np.uint8)
     # PIL takes a gray image without an axis of channels.
-    if pixels.shape[2:] == (1,):
+    if pixels.shape[-1] == 1:
         pixels = pixels[..., 0]
     return convert_image(Image.fromarray(pixels))
 
 
 def _put_channels_last(image: np.ndarray) -> np.ndarray:
-    """Return an array of one image with shape (height, width) or (height, width, channels).
+    """Return an array of one image with shape (height, width, channels).
 
     Raises:
         ValueError: The array has another shape, or is empty.
     """
+    levels = image
+    if image.ndim == 2:
+        levels = image[..., np.newaxis]
+    elif image.ndim == 4 and len(image) == 1:
+        levels = image[0]
     # PyTorch puts channels first. The first axis counts as channels only if the last axis cannot be
     # channels.
-    levels = image
-    is_batch_of_one = image.ndim == 4 and len(image) == 1
-    if is_batch_of_one:
-        levels = image[0]
-    if (
-        levels.ndim == 3
-        and levels.shape[-1] not in CHANNELS
-        and levels.shape[0] in CHANNELS
-    ):
+    if levels.ndim == 3 and levels.shape[-1] not in CHANNELS:
         levels = np.moveaxis(levels, 0, -1)
-    is_gray = levels.ndim == 2
     has_channels = levels.ndim == 3 and levels.shape[-1] in CHANNELS
-    if not levels.size or not (is_gray or has_channels):
+    if not levels.size or not has_channels:
         raise ValueError(
             f"image: no single image (got shape {image.shape}, expected (height, width, 1, 3 or 4)); give several as a"
             " list"
         )
     return levels
-
-
-def _check_range(levels: np.ndarray, largest: int) -> None:
-    lowest_level, highest_level = float(levels.min()), float(levels.max())
-    if not 0 <= lowest_level <= highest_level <= largest:
-        raise ValueError(
-            f"image: values out of range (got {levels.min():.4g} to {levels.max():.4g}, expected 0 to {largest}); give"
-            " the image as it is before any normalization"
-        )
 
 
 def check_text(text: object, name: str) -> str:
@@ -188,7 +178,7 @@ def check_text_players(players: object) -> TextPlayers:
     return players
 
 
-def _is_pair_of_numbers(value: object) -> bool:
+def _is_pair_of_numbers(value: object) -> TypeGuard[Sequence[int]]:
     if not isinstance(value, Sequence) or len(value) != 2:
         return False
     return all(isinstance(number, int | np.integer) for number in value)
@@ -208,19 +198,19 @@ def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
         ValueError: Numbers are below 1 or above the pixels of the image; or masks have another
             shape, are empty, or share pixels.
     """
-    # A number, a pair, an array or a tensor is brought to one of two forms: a pair, or an array of
-    # masks.
     if grid is None:
         return None
+    # A number, an array or a tensor of numbers becomes a list of two numbers.
     if isinstance(grid, int | np.integer):
-        grid = (int(grid), int(grid))
-    if isinstance(grid, np.ndarray) and grid.ndim == 1:
-        grid = tuple(grid.tolist())
-    if isinstance(grid, Sequence) and _is_pair_of_numbers(grid):
-        return _check_grid(int(grid[0]), int(grid[1]), size)
+        grid = [grid, grid]
     if isinstance(grid, torch.Tensor):
         grid = grid.cpu().numpy()
-    if not isinstance(grid, Sequence | np.ndarray) or isinstance(grid, str):
+    if isinstance(grid, np.ndarray) and grid.ndim == 1:
+        grid = grid.tolist()
+    if _is_pair_of_numbers(grid):
+        return _check_grid(int(grid[0]), int(grid[1]), size)
+    is_list = isinstance(grid, Sequence | np.ndarray)
+    if not is_list or isinstance(grid, str):
         raise TypeError(
             f"grid: got {type(grid).__name__}, expected (rows, columns) or boolean masks of regions"
         )
@@ -240,31 +230,23 @@ def _check_grid(rows: int, columns: int, size: tuple[int, int]) -> tuple[int, in
     return rows, columns
 
 
-def _check_masks(grid: Sequence[Any] | np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def _check_masks(grid: Any, size: tuple[int, int]) -> np.ndarray:
     """Return masks of regions as one array, bool of shape (regions, height, width); refuse wrong
     masks.
     """
     width, height = size
-    holds_numbers = len(grid) > 0 and all(np.ndim(mask) == 0 for mask in grid)
-    if holds_numbers:
+    masks = np.asarray(grid)
+    if not len(masks) or masks.shape[1:] != (height, width):
         raise ValueError(
-            f"grid: got {grid!r}, expected two whole numbers (rows, columns) or boolean masks of regions"
+            f"grid: masks of shape {masks.shape} (expected (regions, {height}, {width}), the height and width of the"
+            " image; or two whole numbers (rows, columns))"
         )
-    # numpy cannot stack an empty list; its shape is refused below.
-    masks = np.zeros((0, height, width), dtype=bool)
-    if len(grid):
-        masks = np.stack([np.asarray(mask) for mask in grid])
     if masks.dtype != bool:
         raise TypeError(
             f"grid: masks of type {masks.dtype} (expected bool, or whole numbers (rows, columns))"
         )
-    if masks.ndim != 3 or masks.shape[1:] != (height, width) or not len(masks):
-        raise ValueError(
-            f"grid: masks of shape {masks.shape} (expected (regions, {height}, {width}), the height and width of the"
-            " image)"
-        )
-    empty_regions = np.flatnonzero(~masks.any(axis=(1, 2))).tolist()
-    if empty_regions:
+    empty_regions = np.flatnonzero(~masks.any(axis=(1, 2)))
+    if empty_regions.size:
         names = ", ".join(map(str, empty_regions))
         raise ValueError(
             f"grid: regions without a pixel (got region {names}); leave them out"
@@ -294,47 +276,49 @@ def split_messages(messages: object) -> tuple[list[Message], ImageInput | None]:
             "messages: no messages (got an empty list, expected at least one)"
         )
     bare_messages: list[Message] = []
-    images: list[Any] = []
+    images: list[ImageInput | None] = []
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
-            _check_parts(content)
-            # Chat templates take a bare part for each image; the images themselves are passed
-            # separately.
-            images += [_find_image(part) for part in content if part["type"] == "image"]
-            content = [
-                IMAGE_PART if part["type"] == "image" else dict(part)
-                for part in content
-            ]
+            content, message_images = _split_parts(content)
+            images += message_images
         bare_messages.append({**message, "content": content})
     if len(images) > 1:
         raise ValueError(f"messages: {len(images)} images (expected at most one)")
-    if not images:
-        return bare_messages, None
-    return bare_messages, images[0]
+    return bare_messages, next(iter(images), None)
 
 
 def _is_message(message: object) -> bool:
     return isinstance(message, Mapping) and {"role", "content"} <= set(message)
 
 
-def _check_parts(content: object) -> None:
-    """Refuse the content of a message unless it is a list of text and image parts."""
-    if not isinstance(content, Sequence) or not all(
-        isinstance(part, Mapping) for part in content
-    ):
+def _split_parts(
+    content: Any,
+) -> tuple[list[Message], list[ImageInput | None]]:
+    """Return the parts of a message with bare image parts, and the images that they show.
+
+    Raises:
+        TypeError: The content is not a list of dictionaries.
+        ValueError: A part is neither text nor an image.
+    """
+    is_list = isinstance(content, Sequence)
+    if not is_list or not all(isinstance(part, Mapping) for part in content):
         raise TypeError(
             "messages: 'content' is no text (expected str, or a list of dictionaries with 'type')"
         )
+    parts: list[Message] = []
+    images: list[ImageInput | None] = []
     for part in content:
-        if part.get("type") not in ("text", "image"):
+        kind = part.get("type")
+        if kind == "image":
+            # Chat templates take a bare part for each image; the images themselves are passed
+            # separately.
+            parts.append(IMAGE_PART)
+            images.append(part.get("image", part.get("path", part.get("url"))))
+        elif kind == "text":
+            parts.append(dict(part))
+        else:
             raise ValueError(
-                f"messages: unknown part (got type {part.get('type')!r}, expected 'text' or 'image')"
+                f"messages: unknown part (got type {kind!r}, expected 'text' or 'image')"
             )
-
-
-def _find_image(part: Message) -> Any:
-    for name in ("image", "path", "url"):
-        if name in part:
-            return part[name]
-    return None
+    return parts, images

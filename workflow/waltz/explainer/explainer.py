@@ -24,7 +24,7 @@ from waltz.core.ambient_state import use_usual_settings
 from waltz.core.errors import ArgumentError, UserError, build_name_error
 from waltz.core.job_records import LINE_SECONDS, ProgressLines
 from waltz.explainer.answers import explain_answer
-from waltz.explainer.arguments import ImageInput, check_regions, read_image
+from waltz.explainer.arguments import ImageInput, check_regions, read_image_argument
 from waltz.explainer.explanation import Explanation
 from waltz.explainer.loading import describe_model, load_model
 from waltz.explainer.players import PlayerChoice
@@ -271,7 +271,7 @@ class Explainer:
             )
         picture = regions = None
         if image is not None:
-            picture = read_image(image)
+            picture = read_image_argument(image)
             regions = check_regions(grid, picture.size)
         choice = PlayerChoice(players, regions)
         with self._show_progress() as bar:
@@ -343,8 +343,8 @@ class Explainer:
         request: Request,
     ) -> list[Explanation]:
         """Return the explanation of an encoder's score of each text with one image."""
-        # `read_image` refuses a None that stands in a list of images.
-        picture = read_image(cast(ImageInput, image))
+        # `read_image_argument` refuses a None that stands in a list of images.
+        picture = read_image_argument(cast(ImageInput, image))
         choice = PlayerChoice(
             request.players, check_regions(request.grid, picture.size)
         )

@@ -129,21 +129,11 @@ def build_prompt_regroup(
 
 
 def number_chosen_regions(
-    decoder: Decoder, picture: PreparedImage | None, choice: PlayerChoice
+    picture: PreparedImage | None, choice: PlayerChoice
 ) -> np.ndarray | None:
-    """Return the number of the region of each pixel of the raw image; None if no regions are
-    chosen.
-
-    Returns:
-        int64 of shape (height, width).
-
-    Raises:
-        UserError: Regions are chosen, but there is no image.
+    """Return the number of the region of each pixel of the raw image, int64 of shape (height,
+    width); None without an image or regions.
     """
-    if choice.regions is None:
+    if picture is None or choice.regions is None:
         return None
-    if picture is None:
-        raise UserError(
-            f"{decoder.spec.name}: grid: there is no image whose regions could be players; leave it out"
-        )
     return number_image(picture, choice.regions)

@@ -11,15 +11,17 @@ from waltz.consistency.cc_shap.dialogue import (
     MAX_ANSWER_TOKENS,
     POST_HOC,
     Dialogue,
-    apply_family_rules,
     generate_pairs,
     generate_targets,
 )
 from waltz.consistency.cc_shap.pair_attribution import Pair
 from waltz.core.errors import UserError
-from waltz.evaluation.decoder_tasks import choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import choose_label
-from waltz.evaluation.prompting.prompt_files import QuestionForm, read_prompt_file
+from waltz.evaluation.prompting.prompt_files import (
+    PromptFile,
+    QuestionForm,
+    read_prompt_file,
+)
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
     build_equations_template,
@@ -116,7 +118,7 @@ class GeneratedAnswer:
     games: Pair | tuple[PromptGame]
 
 
-def build_own_question(text: str, labels: Sequence[str] = ()) -> Question:
+def build_user_question(text: str, labels: Sequence[str] = ()) -> Question:
     """Return the user's question, which is answered by one of the labels, or in words if there are
     no labels.
 
@@ -167,6 +169,7 @@ def generate_games(
     decoder: Decoder,
     picture: PreparedImage | None,
     query: Query,
+    template: PromptTemplate | None,
     settings: PromptSettings,
     max_new_tokens: int,
 ) -> GeneratedAnswer:
@@ -174,23 +177,18 @@ def generate_games(
 
     Args:
         picture: The image, prepared by `decoder.prepare_image`, or None.
+        template: The prompts that belong to the query; see `build_template`.
         max_new_tokens: Maximum number of tokens of the explanation, or of the reply to messages.
     Raises:
         UserError: Model, image, prompts or settings do not fit each other.
     """
     if isinstance(query, ReadyPrompts):
-        return GeneratedAnswer(
-            None,
-            None,
-            _generate_ready_pair(decoder, picture, query, settings, max_new_tokens),
-        )
+        games = _generate_ready_pair(decoder, picture, query, settings, max_new_tokens)
+        return GeneratedAnswer(None, None, games)
     if isinstance(query, Conversation):
-        return GeneratedAnswer(
-            None,
-            None,
-            (_generate_reply(decoder, picture, query, settings, max_new_tokens),),
-        )
-    template = _build_template(decoder, query, settings)
+        reply = _generate_reply(decoder, picture, query, settings, max_new_tokens)
+        return GeneratedAnswer(None, None, (reply,))
+    assert template is not None
     # The prompt shows an image if the question has an image name; the name itself is not used here.
     question = replace(query.question, image=None if picture is None else "")
     wording = render_question(question, template.prompt_file)[0]
@@ -226,9 +224,8 @@ def _generate_answer(
             return label, PromptGame(prompt.text, "", (token,))
     # `published` explains the token that the model generates, label or not.
     length = 1 if question.labels else MAX_ANSWER_TOKENS
-    sampling = choose_sampling(decoder, settings.fidelity)
     targets = generate_targets(
-        decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed
+        decoder, prompt, picture, length, settings.fidelity, settings.seed
     )
     return label, PromptGame(prompt.text, "", targets)
 
@@ -254,15 +251,8 @@ def _generate_reply(
         raise UserError(
             f"{decoder.spec.name}: messages: they show no image; give both, or neither"
         )
-    sampling = choose_sampling(decoder, settings.fidelity)
     targets = generate_targets(
-        decoder,
-        prompt,
-        picture,
-        max_new_tokens,
-        settings.fidelity,
-        sampling,
-        settings.seed,
+        decoder, prompt, picture, max_new_tokens, settings.fidelity, settings.seed
     )
     return PromptGame(prompt.text, "", targets)
 
@@ -275,16 +265,19 @@ def _generate_ready_pair(
     max_new_tokens: int,
 ) -> Pair:
     """Return ready prompts with the tokens that are generated after each."""
-    # The released code samples tokens by the checkpoint's own settings; the most probable tokens
-    # are easier to compare.
-    sampling = None
-    if not ready.greedy:
-        sampling = choose_sampling(decoder, settings.fidelity)
 
     def generate(text: str, suffix: str, length: int) -> PromptGame:
         prompt = decoder.build_prompt(_insert_placeholder(decoder, text))
+        # The released code samples tokens by the checkpoint's own settings; the most probable
+        # tokens are easier to compare.
         targets = generate_targets(
-            decoder, prompt, picture, length, settings.fidelity, sampling, settings.seed
+            decoder,
+            prompt,
+            picture,
+            length,
+            settings.fidelity,
+            settings.seed,
+            ready.greedy,
         )
         return PromptGame(prompt.text, suffix, targets)
 
@@ -308,55 +301,53 @@ def _insert_placeholder(decoder: Decoder, text: str) -> str:
     return text
 
 
-def apply_family(
-    decoder: Decoder, settings: PromptSettings, query: Query
-) -> PromptSettings:
-    """Return settings with the rules that the released code has for a family of prompts.
+def build_template(
+    decoder: Decoder, query: Query, settings: PromptSettings
+) -> PromptTemplate | None:
+    """Return the prompts that belong to a query: of the profile with an additional form for the
+    user's question, or of the family of ready prompts; None for messages, and without a family.
 
     Raises:
         UserError: There is no such family, or it does not fit the model.
     """
-    if (
-        settings.fidelity.prompts != "families"
-        or isinstance(query, Conversation)
-        or query.family is None
-    ):
-        return settings
-    prompts_path = None
-    if isinstance(query, DecoderQuestion):
-        prompts_path = query.prompts
-    prompt_file = read_prompt_file(settings.fidelity, prompts_path)
-    template = build_published_template(query.family, prompt_file)
-    # Prompts of families that read images have a marker where the image begins.
-    family_sees = bool(prompt_file.families[query.family].begin_image)
-    if family_sees != decoder.reads_images:
-        ability = "sees no images"
-        if family_sees:
-            ability = "sees images"
-        raise UserError(
-            f"{decoder.spec.name}: the model family {query.family!r} {ability}, unlike this model; name another family"
+    by_family = settings.fidelity.prompts == "families"
+    if isinstance(query, Conversation):
+        return None
+    if isinstance(query, ReadyPrompts):
+        if query.family is None or not by_family:
+            return None
+        return _build_family_template(
+            decoder, query.family, read_prompt_file(settings.fidelity)
         )
-    return apply_family_rules(settings, decoder, template)
-
-
-def _build_template(
-    decoder: Decoder, query: DecoderQuestion, settings: PromptSettings
-) -> PromptTemplate:
-    """Return the prompts of a profile, with an additional form for the user's question."""
     prompt_file = read_prompt_file(settings.fidelity, query.prompts)
     # A question of the user is not reworded. If it has labels, it is answered like every other
     # choice.
     forms = {**prompt_file.forms, CHOICE: QuestionForm(text="{question}")}
     prompt_file = prompt_file.model_copy(update={"forms": forms})
-    if settings.fidelity.prompts == "families":
-        if query.family is None:
-            families = ", ".join(prompt_file.families)
-            raise UserError(
-                f"{decoder.spec.name}: published prompts depend on the family; name one of {families}"
-            )
-        template = build_published_template(query.family, prompt_file)
+    if by_family:
+        template = _build_family_template(decoder, query.family, prompt_file)
     else:
         # A base model has no chat template, so that its turns are joined as plain text.
         render_turns = decoder.render_chat if decoder.has_chat_template else join_turns
         template = build_equations_template(render_turns, prompt_file)
     return replace(template, tokenizer=decoder.tokenizer)
+
+
+def _build_family_template(
+    decoder: Decoder, family: str | None, prompt_file: PromptFile
+) -> PromptTemplate:
+    """Return the released prompts of a family; refuse a family that does not fit the model."""
+    if family is None:
+        families = ", ".join(prompt_file.families)
+        raise UserError(
+            f"{decoder.spec.name}: published prompts depend on the family; name one of {families}"
+        )
+    template = build_published_template(family, prompt_file)
+    # Prompts of families that read images have a marker where the image begins.
+    family_sees = bool(prompt_file.families[family].begin_image)
+    if family_sees != decoder.reads_images:
+        ability = "sees images" if family_sees else "sees no images"
+        raise UserError(
+            f"{decoder.spec.name}: the model family {family!r} {ability}, unlike this model; name another family"
+        )
+    return template

@@ -11,6 +11,7 @@ from waltz.attribution.own_players import TOKEN, TextPlayers
 from waltz.attribution.prompt_attribution import PROBABILITY
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.errors import UserError, build_name_error
+from waltz.evaluation.prompting.questions import Question
 from waltz.explainer.arguments import (
     ImageInput,
     Message,
@@ -23,7 +24,7 @@ from waltz.explainer.queries import (
     Conversation,
     DecoderQuestion,
     build_image_question,
-    build_own_question,
+    build_user_question,
 )
 from waltz.model_registry import DECODER_KINDS, ModelSpec
 
@@ -112,9 +113,7 @@ class Request:
     @property
     def images(self) -> list[ImageInput | None]:
         """Return the images as a list; each is explained with each text."""
-        if _is_list(self.image):
-            return list(self.image)
-        return [self.image]
+        return _as_list(self.image)
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse arguments that do not fit the kind of a model.
@@ -178,29 +177,30 @@ class Request:
                 )
             bare_messages, _ = split_messages(self.messages)
             return [Conversation(bare_messages)]
-        # A question of the user is asked as it is; texts become questions about the image.
-        if self.question is not None:
-            questions = [
-                build_own_question(
-                    check_text(self.question, "question"), self.labels or ()
-                )
-            ]
-        else:
-            if self.image is None:
-                raise TypeError(
-                    "image: missing; a text is judged with an image; ask a question without one"
-                )
-            questions = []
-            for text in self._check_texts():
-                foil = None if self.foil is None else check_foil(self.foil, text)
-                questions.append(build_image_question(text, foil))
         prompts = None
         if self.prompts is not None:
             prompts = Path(self.prompts)
         return [
             DecoderQuestion(question, self.explanation, self.family, prompts)
-            for question in questions
+            for question in self._build_questions()
         ]
+
+    def _build_questions(self) -> list[Question]:
+        """Return the user's question as it is, or a question about the image for each text."""
+        if self.question is not None:
+            wording = check_text(self.question, "question")
+            return [build_user_question(wording, self.labels or ())]
+        if self.image is None:
+            raise TypeError(
+                "image: missing; a text is judged with an image; ask a question without one"
+            )
+        questions = []
+        for text in self._check_texts():
+            foil = None
+            if self.foil is not None:
+                foil = check_foil(self.foil, text)
+            questions.append(build_image_question(text, foil))
+        return questions
 
     def list_decoder_images(self) -> list[ImageInput | None]:
         """Return the images that a decoder is asked about; the image in the messages if no other is
@@ -212,9 +212,7 @@ class Request:
         return self.images
 
     def _check_texts(self) -> list[str]:
-        if _is_list(self.text):
-            return [check_text(text, "text") for text in self.text]
-        return [check_text(self.text, "text")]
+        return [check_text(text, "text") for text in _as_list(self.text)]
 
     def _check_question_arguments(self, model: str) -> None:
         """Check that the arguments for a decoder are complete and do not exclude each other."""
@@ -247,6 +245,13 @@ class Request:
 def _is_list(argument: Any) -> bool:
     """Return whether an argument holds several images or texts."""
     return isinstance(argument, list | tuple)
+
+
+def _as_list(argument: Any) -> list[Any]:
+    """Return an image or text, or several of them, as a list."""
+    if _is_list(argument):
+        return list(argument)
+    return [argument]
 
 
 def _check_labels(labels: object) -> None:

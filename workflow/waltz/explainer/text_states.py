@@ -29,12 +29,11 @@ class TextStatesCache:
         """
         # States are stored for each text: every tensor of a batch, (texts, ...), is cut into rows.
         keys = [tuple(row) for row in ids.tolist()]
-        new_positions = [
-            position for position, key in enumerate(keys) if key not in self._rows
-        ]
-        if new_positions:
-            states = self._encoder.encode_text(ids[new_positions])
-            for row, position in enumerate(new_positions):
-                self._rows[keys[position]] = tuple(tensor[row] for tensor in states)
+        is_new = torch.tensor([key not in self._rows for key in keys])
+        if is_new.any():
+            new_ids = ids[is_new]
+            states = self._encoder.encode_text(new_ids)
+            for key, *row in zip(new_ids.tolist(), *states, strict=True):
+                self._rows[tuple(key)] = tuple(row)
         rows = [self._rows[key] for key in keys]
-        return tuple(torch.stack(tensors) for tensors in zip(*rows, strict=True))
+        return tuple(map(torch.stack, zip(*rows, strict=True)))

@@ -16,7 +16,7 @@ from waltz.evaluation.prompting.prompts import (
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
 POST_HOC, COT = "post-hoc", "cot"
 EXPLANATION_KINDS = (POST_HOC, COT)
@@ -155,8 +155,8 @@ def generate_targets(
     picture: PreparedImage | None,
     max_tokens: int,
     fidelity: Fidelity,
-    sampling: Sampling | None = None,
     seed: int = 0,
+    greedy: bool = False,
 ) -> tuple[int, ...]:
     """Return the tokens that a model generates after a prompt; each is an output that is explained.
 
@@ -168,8 +168,8 @@ def generate_targets(
     Args:
         max_tokens: Maximum number of tokens; the released code has 1 for an answer, 100 for an
             explanation.
-        sampling: Settings of the sampling (`decoder_tasks.choose_sampling`); None takes the most
-            probable tokens.
+        seed: Seed of the sampling, if the profile samples.
+        greedy: Whether the most probable tokens are taken in any profile.
     Returns:
         At least one token id.
     Raises:
@@ -177,6 +177,9 @@ def generate_targets(
     Source:
         CC-SHAP's and CC-SHAP-VLM's released scripts.
     """
+    sampling = None
+    if not greedy:
+        sampling = choose_sampling(decoder, fidelity)
     if fidelity.keeps_end_token:
         (tokens,) = generate_texts(
             decoder,
@@ -259,14 +262,9 @@ def _generate(
     kind of text.
     """
     decoder, fidelity = dialogue.decoder, dialogue.fidelity
-    prompt, seed = (
-        decoder.build_prompt(rendered.text),
-        dialogue.draw_seed(question, kind),
-    )
-    sampling = choose_sampling(decoder, fidelity)
-    return generate_targets(
-        decoder, prompt, picture, max_tokens, fidelity, sampling, seed
-    )
+    prompt = decoder.build_prompt(rendered.text)
+    seed = dialogue.draw_seed(question, kind)
+    return generate_targets(decoder, prompt, picture, max_tokens, fidelity, seed)
 
 
 def _cut_special(decoder: Decoder, tokens: Sequence[int]) -> tuple[int, ...]:
