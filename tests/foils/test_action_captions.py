@@ -21,7 +21,7 @@ from waltz.foils.swig import (
     parse_abstract,
     split_caption,
 )
-from waltz.sources.records import Filler, FrameRecord
+from waltz.sources.records import FrameRecord, RoleFiller
 
 VERBS = read_swig_verbs()
 
@@ -35,7 +35,7 @@ OTHER_VERB = "its abstract does not begin with a role and its verb"
 def frame(verb: str, abstract: str | None, **glosses: str | None) -> FrameRecord:
     synsets = {"man": "n10287213", "person": "n00007846", "woman": "n10787470"}
     roles = [
-        Filler(role, synsets.get(gloss or ""), gloss, None)
+        RoleFiller(role, synsets.get(gloss or ""), gloss, None)
         for role, gloss in glosses.items()
     ]
     return FrameRecord(

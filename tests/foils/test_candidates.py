@@ -31,10 +31,10 @@ from waltz.foils.relations import NO_PREPOSITION
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.records import (
     CaptionRecord,
-    Filler,
     FoilPairRecord,
     FrameRecord,
     QuestionRecord,
+    RoleFiller,
     TextRecord,
     TurnRecord,
 )
@@ -226,7 +226,7 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
 
 def frame(number, verb, agent, role, noun, abstract):
     roles = [
-        Filler(place, filler[0], filler[1], None)
+        RoleFiller(place, filler[0], filler[1], None)
         for place, filler in (("agent", agent), (role, noun))
     ]
     return row(

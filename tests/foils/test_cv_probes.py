@@ -42,7 +42,7 @@ from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes, remove_action
 from waltz.scenes.writers import annotations as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
-from waltz.sources.records import Filler, FrameRecord
+from waltz.sources.records import FrameRecord, RoleFiller
 
 SWIG = read_swig_verbs()
 SEED = 2026
@@ -59,7 +59,7 @@ def frame(
         verb=verb,
         annotator=0,
         abstract=abstract,
-        roles=[Filler(role, gloss, gloss, None) for role, gloss in glosses.items()],
+        roles=[RoleFiller(role, gloss, gloss, None) for role, gloss in glosses.items()],
     )
 
 

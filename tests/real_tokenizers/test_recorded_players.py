@@ -17,7 +17,7 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import LanguageModel
-from waltz.sources.formats.cc_shap_results import read_items
+from waltz.sources.formats.cc_shap_results import read_result_items
 
 PLOTS = {POST_HOC: "shap_plot_info_post_hoc", COT: "shap_plot_info_cot"}
 TEMPLATE = build_published_template("mistral-chat")
@@ -39,7 +39,7 @@ def recorded_items(shared_data):
         path = shared_data / "cc_shap_recorded" / f"{dataset}_100.md"
         if not path.is_file():
             pytest.skip(f"{path} is not here")
-        return [item.fields for item in read_items(path)]
+        return [item.fields for item in read_result_items(path)]
 
     return read
 

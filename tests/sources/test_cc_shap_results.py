@@ -17,7 +17,7 @@ from waltz.core.errors import UserError
 from waltz.core.records import write_records
 from waltz.sources.formats.cc_shap_results import (
     find_inserted_word,
-    read_results,
+    read_recorded_results,
     split_notes,
 )
 from waltz.sources.readers import read_source
@@ -82,7 +82,7 @@ def build_items(draw, min_ratios=2):
 def read(tmp_path, text, name="results.json"):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8", newline="\n")
-    return list(read_results(path, "task", "run"))
+    return list(read_recorded_results(path, "task", "run"))
 
 
 def check_rows(items, rows):
@@ -321,12 +321,27 @@ def test_an_item_that_occurs_twice_is_rejected_the_second_time(tmp_path):
         ('{"comve": {}}', "item 'comve': got no number"),
         ('{"comve_0": {', "truncated: the file ends at byte 13"),
         ('{"comve_0": 3}', "is a whole number, not an object"),
+        (
+            '{"comve_0": {"model_prediction": ["A"]}}',
+            "item 'comve_0': field 'model_prediction' is a list, not a text",
+        ),
+        (
+            '{"vqa_0": {"post-hoc": {"prediction": 5}}}',
+            "item 'vqa_0': field 'prediction' is a whole number, not a text",
+        ),
     ],
 )
 def test_a_file_that_is_no_results_file_is_refused_in_one_line(text, message, tmp_path):
     with pytest.raises(UserError, match=re.escape(message)) as refused:
         read(tmp_path, text)
     assert "\n" not in str(refused.value)
+
+
+def test_an_edit_of_an_item_without_words_is_not_found(tmp_path):
+    item = one_item(input="", atanasova_counterfact_exp="prompt_explanation: x")
+    rows = read(tmp_path, written.write_language_json("esnli", [item]))
+    (row,) = (row for row in rows if row.test == "counterfactual_edits")
+    assert (row.flipped, row.edited_input) == (True, None)
 
 
 def test_notes_of_tests_are_split_at_their_own_names():

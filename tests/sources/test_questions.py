@@ -16,7 +16,7 @@ from waltz.sources.formats.questions import (
     read_visual7w,
     read_vqa,
 )
-from waltz.sources.records import QuestionRecord, Turn, TurnRecord
+from waltz.sources.records import DialogueTurn, QuestionRecord, TurnRecord
 
 
 def question(question_id: int, **changes: Any) -> dict[str, Any]:
@@ -421,7 +421,7 @@ def test_an_unusable_round_and_those_after_it_are_rejected(
         )
     )
     assert [row.rejected for row in rows] == [None, reason, f"round 2: {reason}"]
-    assert rows[2].history == [Turn("is it big", "no")]
+    assert rows[2].history == [DialogueTurn("is it big", "no")]
 
 
 @pytest.mark.parametrize(

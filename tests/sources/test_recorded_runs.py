@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.records import get_layout, to_row, write_records
-from waltz.sources.formats.recorded_runs import SCHEMA_FILE, build_schema, read_run
+from waltz.sources.formats.recorded_runs import (
+    SCHEMA_FILE,
+    build_line_schema,
+    read_recorded_lines,
+)
 from waltz.sources.readers import read_source
 from waltz.sources.records import RecordedRecord
 
@@ -34,7 +38,7 @@ ATTRIBUTION = {
 def read(tmp_path, *lines, dataset="comve", datasets=("comve",)):
     path = tmp_path / "runs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return list(read_run(path, dataset, "run", datasets))
+    return list(read_recorded_lines(path, dataset, "run", datasets))
 
 
 def test_the_example_of_the_documentation_is_read_and_follows_the_schema(tmp_path):
@@ -55,7 +59,7 @@ def test_the_example_of_the_documentation_is_read_and_follows_the_schema(tmp_pat
 
 
 def test_the_schema_file_is_that_of_the_code():
-    assert SCHEMA_FILE.read_text() == build_schema(), (
+    assert SCHEMA_FILE.read_text() == build_line_schema(), (
         "run python -m waltz.sources.formats.recorded_runs"
     )
 

@@ -9,11 +9,11 @@ from waltz.core.errors import UserError
 from waltz.core.records import read_records, to_row, write_records
 from waltz.sources.formats.swig import (
     SituationSpace,
-    Verb,
+    VerbDefinition,
     read_frames,
     read_situation_space,
 )
-from waltz.sources.records import Filler, FrameRecord
+from waltz.sources.records import FrameRecord, RoleFiller
 
 SPACE = {
     "nouns": {
@@ -59,7 +59,11 @@ def frames(write_json: Any, content: Any) -> list[FrameRecord]:
 def test_the_space_is_read(write_json: Any) -> None:
     assert read_situation_space(write_json(SPACE)) == SituationSpace(
         {"n1": ("woman", "adult female"), "n2": ("bicycle", "bike"), "n3": ()},
-        {"riding": Verb("AGENT rides VEHICLE at PLACE", ("agent", "vehicle", "place"))},
+        {
+            "riding": VerbDefinition(
+                "AGENT rides VEHICLE at PLACE", ("agent", "vehicle", "place")
+            )
+        },
     )
 
 
@@ -172,7 +176,7 @@ def test_the_real_excerpts(shared_data: Path) -> None:
     assert [row.annotator for row in rows] == [0, 1, 2, 0, 1, 2]
     catching = rows[3]
     assert (catching.width, catching.height) == (910, 512)
-    assert catching.roles[0] == Filler(
+    assert catching.roles[0] == RoleFiller(
         "agent", noun="n00017222", gloss="plant", box=[270.0, 112.0, 909.0, 389.0]
     )
     assert catching.rejected == "noun 'n05282433' of role 'tool' is not in the space"

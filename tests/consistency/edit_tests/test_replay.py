@@ -32,7 +32,7 @@ from waltz.fidelity import PUBLISHED
 from waltz.sources.formats.cc_shap_results import (
     TESTS,
     list_input_from_explanation_verdicts,
-    read_items,
+    read_result_items,
 )
 from waltz.sources.readers import read_source
 
@@ -49,7 +49,7 @@ def recorded(request, shared_data):
         pytest.skip(
             "the recorded runs are not here: set WALTZ_DATA with cc_shap_recorded/"
         )
-    return request.param, read_items(path)
+    return request.param, read_result_items(path)
 
 
 def choose_wrong(item, suggestion):
@@ -88,9 +88,9 @@ def run_again(form, item, replies, monkeypatch):
 
 def list_recorded_verdicts(item, from_explanation):
     verdicts = {
-        name: int(item.fields[field])
-        for field, (name, _) in TESTS.items()
-        if name != FROM_EXPLANATION
+        test.name: int(item.fields[field])
+        for field, test in TESTS.items()
+        if test.name != FROM_EXPLANATION
     }
     key = (item.run, item.number)
     return verdicts | (

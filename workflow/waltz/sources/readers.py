@@ -178,7 +178,7 @@ def _read_foil_pairs(files: Files, source: str) -> Rows:
 def _read_runs(files: Files, source: str) -> Rows:
     datasets = list(files)
     for dataset, path in files.items():
-        yield from recorded_runs.read_run(path, dataset, source, datasets)
+        yield from recorded_runs.read_recorded_lines(path, dataset, source, datasets)
 
 
 FORMATS = {
@@ -241,7 +241,7 @@ FORMATS = {
         ),
     ),
     "cc-shap-results": Format(
-        RecordedRecord, _read_each_dataset(cc_shap_results.read_results)
+        RecordedRecord, _read_each_dataset(cc_shap_results.read_recorded_results)
     ),
     "harness-samples": Format(
         RecordedRecord, _read_each_dataset(harness_samples.read_samples)

@@ -75,7 +75,7 @@ class QuestionRecord(SourceRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Filler:
+class RoleFiller:
     """Filler of a role of a verb.
 
     Attributes:
@@ -110,13 +110,13 @@ class FrameRecord(SourceRecord):
     verb: str
     annotator: Int32
     abstract: str | None
-    roles: Sequence[Filler]
+    roles: Sequence[RoleFiller]
     width: Int32 | None = None
     height: Int32 | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class DialogueTurn:
     """A question of a dialogue and its answer.
 
     Attributes:
@@ -147,7 +147,7 @@ class TurnRecord(SourceRecord):
     round: Int32
     question: str | None
     answer: str | None
-    history: Sequence[Turn]
+    history: Sequence[DialogueTurn]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from waltz.sources.formats.recorded_runs import (
     find_answer_fault,
     find_attribution_fault,
 )
+from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import read_object_entries, read_text_lines
 from waltz.sources.records import RecordedRecord
 
@@ -88,29 +89,83 @@ PLOT_PARTS = {
 """Names of tokens, contribution ratios and length of the query suffix in a plot, by output."""
 COUNTERFACTUAL = "atanasova_counterfact"
 FROM_EXPLANATION = "atanasova_input_from_expl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedTest:
+    """A self-consistency test of the released code.
+
+    Attributes:
+        name: Name of the test in waltz.
+        note: Name of the fork's text about the test, without its ending.
+        information: Name of the field in which the release for VL decoders keeps what the test
+            generated; one field for all tests that corrupt the chain of thought.
+        ending: End of the names of the fields with the unedited answer: `_cot` for a test that
+            asks after a chain of thought.
+        corruption: For a test that corrupts the chain of thought, the names of the new answer and
+            of the corrupted chain of thought in the fork's text; None for other tests.
+    """
+
+    name: str
+    note: str
+    information: str
+    ending: str = "_cot"
+    corruption: tuple[str, str] | None = None
+
+
+def _build_corrupting_test(name: str, answer: str, edited: str) -> ReleasedTest:
+    """Return a test that corrupts the chain of thought; four such tests share their texts."""
+    return ReleasedTest(
+        name=name,
+        note="lanham_etal",
+        information="lanham_early_info",
+        corruption=(f"predicted_label_{answer}", edited),
+    )
+
+
 TESTS = {
-    COUNTERFACTUAL: ("counterfactual_edits", COUNTERFACTUAL),
-    FROM_EXPLANATION: ("input_from_explanation", FROM_EXPLANATION),
-    "turpin": ("biasing_features", "turpin"),
-    "lanham_early": ("early_answering", "lanham_etal"),
-    "lanham_filler": ("filler_tokens", "lanham_etal"),
-    "lanham_mistake": ("adding_mistakes", "lanham_etal"),
-    "lanham_paraphrase": ("paraphrasing", "lanham_etal"),
+    COUNTERFACTUAL: ReleasedTest(
+        name="counterfactual_edits",
+        note=COUNTERFACTUAL,
+        information="atanasova_counterfact_info",
+        ending="",
+    ),
+    FROM_EXPLANATION: ReleasedTest(
+        name="input_from_explanation",
+        note=FROM_EXPLANATION,
+        information="atanasova_input_from_expl_info",
+        ending="",
+    ),
+    "turpin": ReleasedTest(
+        name="biasing_features", note="turpin", information="turpin_info"
+    ),
+    "lanham_early": _build_corrupting_test(
+        "early_answering", "early_answering", "truncated_cot"
+    ),
+    "lanham_filler": _build_corrupting_test(
+        "filler_tokens", "filler_tokens", "filled_filler_tokens"
+    ),
+    "lanham_mistake": _build_corrupting_test(
+        "adding_mistakes", "mistake", "added_mistake"
+    ),
+    "lanham_paraphrase": _build_corrupting_test(
+        "paraphrasing", "paraphrasing", "new_generated_cot"
+    ),
 }
-"""Name of each test and of the field with its texts (without the ending), by the field of its
-verdict.
-"""
-CORRUPTIONS = {
-    "lanham_early": ("predicted_label_early_answering", "truncated_cot"),
-    "lanham_filler": ("predicted_label_filler_tokens", "filled_filler_tokens"),
-    "lanham_mistake": ("predicted_label_mistake", "added_mistake"),
-    "lanham_paraphrase": ("predicted_label_paraphrasing", "new_generated_cot"),
-}
-"""Names of the answer and of the corrupted chain of thought in the fork's text of the four tests
-that corrupt it, by the field of the verdict.
-"""
-AFTER_COT = ("turpin", *CORRUPTIONS)
-"""Fields of the tests that ask for an answer after a chain of thought."""
+"""The tests by the field of their verdict."""
+TEXT_FIELDS = (
+    "image_path",
+    "input",
+    "sample",
+    "model_input",
+    "model_prediction",
+    "prediction",
+    "model_input_cot",
+    "inp_cot_askpred",
+    "model_prediction_cot",
+    "pred_cot",
+)
+"""Fields that hold texts, in either release."""
 COMVE_TASK = "comve"
 NO_EDIT = "Uncaught exception"
 """Text of the test of counterfactual edits where no edit changed the answer."""
@@ -165,7 +220,7 @@ class ResultItem:
         return notes
 
 
-def read_results(
+def read_recorded_results(
     path: str | Path, dataset: str, source: str
 ) -> Iterator[RecordedRecord]:
     """Yield answers, test verdicts and attributions.
@@ -177,7 +232,7 @@ def read_results(
     Raises:
         UserError: The file is in neither form; the message names file, line and field.
     """
-    items = read_items(path)
+    items = read_result_items(path)
     verdicts = list_input_from_explanation_verdicts(items)
     occurrences: Counter[tuple[str, int]] = Counter()
     for item in items:
@@ -186,21 +241,20 @@ def read_results(
         occurrence = occurrences[item.run, item.number]
         verdict = verdicts.get((item.run, item.number))
         for row in _build_rows(item, dataset, source, verdict):
-            if occurrence == 1:
-                yield row
-                continue
-            yield replace(
-                row,
-                source_id=f"{row.source_id}:{occurrence}",
-                rejected=f"{item.locate()}: item {item.number} occurs twice",
-            )
+            if occurrence > 1:
+                row = replace(
+                    row,
+                    source_id=f"{row.source_id}:{occurrence}",
+                    rejected=f"{item.locate()}: item {item.number} occurs twice",
+                )
+            yield row
 
 
-def read_items(path: str | Path) -> list[ResultItem]:
+def read_result_items(path: str | Path) -> list[ResultItem]:
     """Return the items of a results file in file order.
 
     Raises:
-        UserError: The file is in neither form, or holds no item.
+        UserError: The file is in neither form, holds no item, or has a field of a wrong type.
     """
     first = next((line.strip() for line in read_text_lines(path) if line.strip()), "")
     read = _read_json if first.startswith("{") else _read_markdown
@@ -299,23 +353,23 @@ def split_notes(text: str, names: Sequence[str]) -> dict[str, str]:
 
 def _read_json(path: str | Path) -> Iterator[ResultItem]:
     for key, entry in read_object_entries(path, ""):
+        location = f"{path}: item {key!r}"
         match = KEY.match(key)
         if match is None:
             raise UserError(
-                f"{path}: item {key!r}: got no number, expected '<task>_<model>_<k>'; correct its key"
+                f"{location}: got no number, expected '<task>_<model>_<k>'; correct its key"
             )
-        # Only the release for VL decoders groups its fields; they get the names of the other
-        # release.
+        # Only the release for VL decoders groups its fields.
+        groups = [entry[name] for name in GROUPS if isinstance(entry.get(name), dict)]
         fields = dict(entry)
-        is_grouped = False
-        for name in GROUPS:
-            if isinstance(entry.get(name), dict):
-                fields |= entry[name]
-                is_grouped = True
-        if is_grouped:
+        for group in groups:
+            fields |= group
+        for name in TEXT_FIELDS:
+            RawEntry(fields, location).read_optional(name, str)  # checks the type
+        # Grouped fields get the names of the other release.
+        if groups:
             fields |= {name: fields.get(theirs) for name, theirs in RENAMED.items()}
-        locations = {"": f"{path}: item {key!r}"}
-        yield ResultItem(match[1], int(match[2]), fields, locations, is_grouped)
+        yield ResultItem(match[1], int(match[2]), fields, {"": location}, bool(groups))
 
 
 def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
@@ -386,7 +440,7 @@ def _is_header(lines: Sequence[str], position: int) -> bool:
     return is_name and (position == 1 or _follows_empty_line(lines, position))
 
 
-def _parse_value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> object:
     """Return a field of the Markdown form as its JSON form holds it; a text that cannot be read
     stays a text.
     """
@@ -409,9 +463,7 @@ def _build_rows(
     common = _build_common_row(item, dataset, source)
     rows = [_build_answer(item, kind, common) for kind in GROUPS]
     for field in TESTS:
-        if field not in item.fields:
-            continue
-        verdict: Verdict | None = (_parse_integer(item.fields[field]), None)
+        verdict = _read_verdict(item, field)
         if field == FROM_EXPLANATION:
             verdict = from_explanation  # the field holds a running total
         if verdict is not None:
@@ -425,15 +477,19 @@ def _build_rows(
     # An item without answer is rejected with all its rows.
     missing = [name for name in REQUIRED if item.fields.get(name) is None]
     for row in rows:
-        parts = filter(None, (row.record, row.kind, row.test, row.output))
-        rejected = row.rejected
         if missing:
-            rejected = f"{item.locate()}: field {missing[0]!r} is missing"
-        yield replace(
-            row,
-            source_id=f"{dataset}:{item.run}_{item.number}:{':'.join(parts)}",
-            rejected=rejected,
-        )
+            fault = f"{item.locate()}: field {missing[0]!r} is missing"
+            row = replace(row, rejected=fault)
+        parts = filter(None, (row.record, row.kind, row.test, row.output))
+        source_id = f"{dataset}:{item.run}_{item.number}:{':'.join(parts)}"
+        yield replace(row, source_id=source_id)
+
+
+def _read_verdict(item: ResultItem, field: str) -> Verdict | None:
+    """Return the verdict of a test; None where the item lacks it."""
+    if field not in item.fields:
+        return None
+    return _parse_integer(item.fields[field]), None
 
 
 def _build_common_row(item: ResultItem, dataset: str, source: str) -> RecordedRecord:
@@ -464,11 +520,11 @@ def _build_answer(
     prediction = item.fields.get(f"model_prediction{ending}")
     row = replace(common, record="answer", kind=kind, prompt=prompt, gold=item.gold)
     if kind == "cot" and prompt:
-        row = replace(row, reasoning=find_reasoning(str(prompt)))
-    if prediction is not None and row.setting == "open":
-        row = replace(row, generation=str(prediction))
-    elif prediction is not None:
-        row = replace(row, label=str(prediction))
+        row = replace(row, reasoning=find_reasoning(prompt))
+    if row.setting == "open":
+        row = replace(row, generation=prediction)
+    else:
+        row = replace(row, label=prediction)
     fault = find_answer_fault(row)
     if fault is None:
         return row
@@ -500,31 +556,25 @@ def _build_test(
         verdict: The verdict, or the reason why there is none; two Nones where the field cannot be
             read.
     """
-    test, note_name = TESTS[field]
-    row = replace(common, record="test", test=test)
-    note = item.notes.get(note_name)
-    # The release for VL decoders keeps the texts of all tests that corrupt the chain of thought in
-    # one field.
-    group = "lanham_early" if field in CORRUPTIONS else field
-    information = item.fields.get(f"{group}_info")
+    released = TESTS[field]
+    row = replace(common, record="test", test=released.name)
+    note = item.notes.get(released.note)
+    information = item.fields.get(released.information)
     # An empty text, or 0 in place of the texts, means that the test was not run.
     has_empty_note = note is not None and not note.strip()
     if has_empty_note or information in (0, "0"):
         verdict = (None, "the run did not run this test")
     value, reason = verdict
-    is_valid = value in (0, 1) or (value is None and reason is not None)
-    if not is_valid:
+    if value not in (0, 1) and reason is None:
         fault = f"verdict {item.fields[field]!r} is neither 0 nor 1"
         return replace(row, rejected=f"{item.locate(field)}: {fault}")
 
-    row = replace(row, verdict=value, reason=reason)
-    if field in AFTER_COT:
-        row = replace(row, answer=item.fields.get("model_prediction_cot"))
-        if prompt := item.fields.get("model_input_cot"):
-            row = replace(row, explanation=find_reasoning(str(prompt)))
-    else:
-        row = replace(row, answer=item.fields.get("model_prediction"))
-    if note and note.strip():
+    answer = item.fields.get(f"model_prediction{released.ending}")
+    row = replace(row, verdict=value, reason=reason, answer=answer)
+    prompt = item.fields.get("model_input_cot")
+    if prompt and released.ending:
+        row = replace(row, explanation=find_reasoning(prompt))
+    if note and not has_empty_note:
         return _add_note(row, item, field, note)
     if isinstance(information, list):
         return _add_information(row, field, information)
@@ -535,21 +585,34 @@ def _add_note(
     row: RecordedRecord, item: ResultItem, field: str, note: str
 ) -> RecordedRecord:
     """Return the row of a test with the columns that the fork's text about it holds."""
+    corruption = TESTS[field].corruption
+    if corruption is not None:
+        return _add_corruption_note(row, field, corruption, note)
     if field == COUNTERFACTUAL:
         return _add_counterfactual_note(row, item, note)
     if field == FROM_EXPLANATION:
         return _add_explanation_note(row, item, note)
-    if field == "turpin":
-        return _add_suggestion_note(row, note)
-    # The four tests that corrupt the chain of thought share one text.
+    return _add_suggestion_note(row, note)
+
+
+def _add_corruption_note(
+    row: RecordedRecord, field: str, corruption: tuple[str, str], note: str
+) -> RecordedRecord:
+    """Return the row of a test that corrupts the chain of thought with the columns of the fork's
+    text.
+    """
     texts = read_chain_of_thought_note(note)
-    answer, edited = CORRUPTIONS[field]
-    text = texts.get(edited)
-    if text is not None and field == "lanham_filler":
-        text = find_reasoning(text)
-    elif text is not None and field != "lanham_mistake":
-        text = find_reasoning(f"{text}\nThe best answer is:")
-    return replace(row, edited_answer=texts.get(answer), edited_explanation=text)
+    answer, edited = corruption
+    row = replace(row, edited_answer=texts.get(answer))
+    if edited not in texts:
+        return row
+    # The fork stores the new chain of thought alone, a whole prompt, or a prompt without its end.
+    reasoning: str | None = texts[edited]
+    if field == "lanham_filler":
+        reasoning = find_reasoning(texts[edited])
+    elif field != "lanham_mistake":
+        reasoning = find_reasoning(f"{texts[edited]}\nThe best answer is:")
+    return replace(row, edited_explanation=reasoning)
 
 
 def _add_counterfactual_note(
@@ -648,7 +711,7 @@ def _add_information(
     if field == "lanham_early" and len(texts) == 2:
         prompt, reply = texts
         return replace(row, prompt=prompt, edited_answer=reply)
-    if field in CORRUPTIONS or len(texts) != 3:
+    if TESTS[field].corruption or len(texts) != 3:
         return row
     remark, prompt, reply = texts
     row = replace(row, reason=remark, prompt=prompt)
@@ -665,8 +728,11 @@ def find_edited_input(item: ResultItem, prompt: str) -> tuple[str | None, str | 
     that follows it.
     """
     prompt_of_item = str(item.fields.get("model_input", ""))
-    before, words, after = prompt_of_item.partition(str(item.fields.get("input", "")))
-    if not words or not after or not prompt.startswith(before):
+    words = str(item.fields.get("input", ""))
+    if not words:
+        return None, None
+    before, _, after = prompt_of_item.partition(words)
+    if not after or not prompt.startswith(before):
         return None, None
     end = prompt.rfind(after)
     if end < 0:
@@ -736,7 +802,7 @@ def _build_attribution(
     return replace(row, rejected=f"{location}: {fault}")
 
 
-def _parse_integer(value: Any) -> int | None:
+def _parse_integer(value: object) -> int | None:
     """Return a whole number that may be written as a text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from waltz.core.errors import UserError
 from waltz.core.files.json_objects import JsonObject
 from waltz.core.text_diff import SAME_TEXT, are_same_text
-from waltz.sources.formats.recorded_runs import Answer, build_row, find_answer_fault
+from waltz.sources.formats.recorded_runs import AnswerLine, build_row, find_answer_fault
 from waltz.sources.raw_files import read_json_lines
 from waltz.sources.records import RecordedRecord
 
@@ -81,7 +81,7 @@ def _build_row(
     else:
         fields = _read_generation(sample)
     document = sample["doc"]
-    answer = Answer(
+    answer = AnswerLine(
         record="answer",
         model=" ",
         dataset=dataset,

@@ -22,7 +22,7 @@ from waltz.sources.raw_files import (
     read_objects,
     read_value,
 )
-from waltz.sources.records import QuestionRecord, Turn, TurnRecord
+from waltz.sources.records import DialogueTurn, QuestionRecord, TurnRecord
 
 VQA_IMAGE_NAMES = "COCO_{split}_{id:012d}.jpg"
 GQA_IMAGE_NAMES = "{id}.jpg"
@@ -289,7 +289,7 @@ def read_visdial(
         image = build_image_name(image_id, names, split, dialogue.location)
         caption = join_lines(dialogue.read("caption", str))
         dialogue_fault = find_empty(caption=caption)
-        history: list[Turn] = []
+        history: list[DialogueTurn] = []
         for number, turn in enumerate(dialogue.read_objects("dialog", "round", 1), 1):
             question, question_fault = _read_from_pool(turn, "question", questions)
             answer, answer_fault = _read_from_pool(turn, "answer", answers)
@@ -309,7 +309,7 @@ def read_visdial(
             # The history of the next round; after a fault it has a gap, and the rest of the
             # dialogue is rejected.
             if question is not None and answer is not None:
-                history.append(Turn(question, answer))
+                history.append(DialogueTurn(question, answer))
             if fault and not dialogue_fault:
                 dialogue_fault = f"round {number}: {fault}"
 

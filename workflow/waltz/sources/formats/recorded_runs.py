@@ -73,7 +73,7 @@ class Line(BaseModel):
     """What the model generated after the prompt."""
 
 
-class Answer(Line):
+class AnswerLine(Line):
     """An answer of the model to an item."""
 
     record: Literal["answer"]
@@ -93,7 +93,7 @@ class Answer(Line):
     """The chain of thought before the answer."""
 
 
-class Test(Line):
+class TestLine(Line):
     """The verdict of a self-consistency test on an item."""
 
     record: Literal["test"]
@@ -127,7 +127,7 @@ class Test(Line):
     """Of counterfactual edits, whether the described edit changed the answer."""
 
 
-class Attribution(Line):
+class AttributionLine(Line):
     """Contributions of the players of a prompt to an answer or to an explanation of it."""
 
     record: Literal["attribution"]
@@ -159,11 +159,13 @@ class Attribution(Line):
     """CC-SHAP as the run computed it; ours is computed anew, and the difference is recorded."""
 
 
-RecordedLine = Annotated[Answer | Test | Attribution, Field(discriminator="record")]
-LINE: TypeAdapter[Answer | Test | Attribution] = TypeAdapter(RecordedLine)
+RecordedLine = AnswerLine | TestLine | AttributionLine
+LINE: TypeAdapter[RecordedLine] = TypeAdapter(
+    Annotated[RecordedLine, Field(discriminator="record")]
+)
 
 
-def read_run(
+def read_recorded_lines(
     path: str | Path, dataset: str, source: str, datasets: Sequence[str] = ()
 ) -> Iterator[RecordedRecord]:
     """Yield the lines about one data set; lines about unknown data sets are rejected.
@@ -181,11 +183,12 @@ def read_run(
     for number, entry in read_json_lines(path):
         # One file may hold the lines of several data sets.
         line = _parse_line(entry, f"{path}: line {number}")
-        if line.dataset != dataset and line.dataset in datasets:
+        is_of_dataset = line.dataset == dataset
+        if not is_of_dataset and line.dataset in datasets:
             continue
         row = build_row(line, source, f"{dataset}:{number}")
         rejected = _find_fault(row)
-        if line.dataset != dataset:
+        if not is_of_dataset:
             names = ", ".join(datasets) or dataset
             rejected = f"data set {line.dataset!r} is not among the files of the source ({names})"
         elif rejected is None:
@@ -195,14 +198,12 @@ def read_run(
         yield replace(row, rejected=rejected)
 
 
-def build_row(
-    line: Answer | Test | Attribution, source: str, source_id: str
-) -> RecordedRecord:
+def build_row(line: RecordedLine, source: str, source_id: str) -> RecordedRecord:
     """Return a line as a row, which is not rejected yet."""
     columns = line.model_dump(exclude={"item_id"})
-    if isinstance(line, Answer):
+    if isinstance(line, AnswerLine):
         columns |= _build_answer_columns(line)
-    if isinstance(line, Attribution):
+    if isinstance(line, AttributionLine):
         columns["values"] = _list_by_player(line.values)
         columns["patches"] = line.patches and _list_by_player(line.patches)
     return RecordedRecord(
@@ -210,7 +211,7 @@ def build_row(
     )
 
 
-def _build_answer_columns(answer: Answer) -> dict[str, object]:
+def _build_answer_columns(answer: AnswerLine) -> dict[str, object]:
     """Return the columns of an answer that are stored in another form than in its line."""
     gold = answer.gold
     if isinstance(gold, str):
@@ -227,7 +228,7 @@ def _build_answer_columns(answer: Answer) -> dict[str, object]:
     }
 
 
-def build_schema() -> str:
+def build_line_schema() -> str:
     """Return the JSON schema of a line."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -237,7 +238,7 @@ def build_schema() -> str:
     return json.dumps(simplified, indent=1, ensure_ascii=False) + "\n"
 
 
-def _parse_line(entry: JsonObject, location: str) -> Answer | Test | Attribution:
+def _parse_line(entry: JsonObject, location: str) -> RecordedLine:
     try:
         return LINE.validate_python(entry)
     except ValidationError as error:
@@ -302,30 +303,43 @@ def _find_fault(row: RecordedRecord) -> str | None:
 def find_answer_fault(row: RecordedRecord) -> str | None:
     """Return the reason why a row with an answer cannot be used; None where it can."""
     if row.setting == "open":
-        has_fault = row.generation is None
-        return "an open question without a generation" if has_fault else None
+        if row.generation is None:
+            return "an open question without a generation"
+        return None
     if row.label is None:
         return "neither label nor label_log_probabilities"
     if row.labels:
-        scores = np.array(row.label_log_probabilities)
-        if (np.isnan(scores) | np.isposinf(scores)).any():
-            return "a label's log-probability is not a number"
-        if np.isneginf(scores).all():
-            return "every label's log-probability is minus infinity"
-        # Chosen and right label must have a log-probability.
-        gold = row.gold or []
-        if not {row.label, *gold} <= set(row.labels):
-            return f"label {row.label} or gold {', '.join(gold)} is not among {', '.join(row.labels)}"
+        fault = _find_label_fault(row.label, row.labels, row)
+        if fault is not None:
+            return fault
     if row.setting == "single" and row.role is None:
         return "a single text without a role"
     return None
 
 
+def _find_label_fault(
+    label: str, labels: Sequence[str], row: RecordedRecord
+) -> str | None:
+    """Return why the log-probabilities of an answer's labels cannot be used; None where they can."""
+    log_probabilities = np.array(row.label_log_probabilities)  # (labels,)
+    if (np.isnan(log_probabilities) | np.isposinf(log_probabilities)).any():
+        return "a label's log-probability is not a number"
+    if np.isneginf(log_probabilities).all():
+        return "every label's log-probability is minus infinity"
+    # Chosen and right label must have a log-probability.
+    gold = row.gold or []
+    if not {label, *gold} <= set(labels):
+        return (
+            f"label {label} or gold {', '.join(gold)} is not among {', '.join(labels)}"
+        )
+    return None
+
+
 def find_attribution_fault(row: RecordedRecord) -> str | None:
     """Return the reason why a row with an attribution cannot be used; None where it can."""
-    values = row.values or []
-    patches = row.patches or []
-    n_tokens = len(row.tokens or [])
+    values = list(row.values or ())
+    patches = list(row.patches or ())
+    n_tokens = len(row.tokens or ())
     n_values = len(values)
     suffix = row.suffix or 0
     grid = row.grid or 0  # patches on a side of the image
@@ -336,10 +350,10 @@ def find_attribution_fault(row: RecordedRecord) -> str | None:
         return f"{n_values} values for {n_tokens} tokens"
     if len(patches) != grid**2:
         return f"{len(patches)} values of patches for a grid of {grid} x {grid}"
-    if not values or suffix >= n_tokens:
+    if n_values == 0 or suffix >= n_tokens:
         return "no token before the query suffix"
 
-    players = [*values, *patches]
+    players = values + patches
     n_outputs = sorted(set(map(len, players)))
     if n_outputs[0] == 0 or len(n_outputs) > 1:
         return f"the players have different numbers of outputs: {', '.join(map(str, n_outputs))}"
@@ -358,4 +372,4 @@ def _simplify_schema(schema: JsonObject) -> JsonObject:
 
 
 if __name__ == "__main__":
-    write_text(SCHEMA_FILE, build_schema())
+    write_text(SCHEMA_FILE, build_line_schema())

@@ -13,7 +13,7 @@ from pathlib import Path
 from waltz.core.errors import UserError
 from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import read_object_entries
-from waltz.sources.records import Filler, FrameRecord
+from waltz.sources.records import FrameRecord, RoleFiller
 
 NO_BOX = [-1, -1, -1, -1]
 
@@ -102,10 +102,10 @@ def read_frames(
 
 def _build_filler(
     role: str, noun: str, space: SituationSpace, boxes: Mapping[str, list[float] | None]
-) -> Filler:
+) -> RoleFiller:
     """Return the filler of a role; an empty text is an empty role."""
     words = space.glosses.get(noun, ())
-    return Filler(
+    return RoleFiller(
         role,
         noun=noun or None,
         gloss=next(iter(words), None),
