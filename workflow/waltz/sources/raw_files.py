@@ -89,6 +89,25 @@ def read_objects(path: str | Path, key: str, noun: str) -> Iterator[RawEntry]:
         yield RawEntry(entry, f"{path}: {noun} {number}")
 
 
+def read_identified_objects(
+    path: str | Path, key: str, noun: str, id_name: str, id_noun: str | None = None
+) -> Iterator[tuple[str, RawEntry]]:
+    """Yield the id and the object of each entry of the list at `key`; a repeated id is an error.
+
+    Args:
+        noun: Noun for an object in error messages, which is followed by its number from 0 as long
+            as the id is not known, then by the id.
+        id_name: Field of the id.
+        id_noun: Noun before the id where it is another one.
+    """
+    seen_ids: set[str] = set()
+    for entry in read_objects(path, key, noun):
+        identifier = entry.read_identifier(id_name)
+        entry = entry.at(f"{path}: {id_noun or noun} {identifier}")
+        check_unique(seen_ids, identifier, entry.location)
+        yield identifier, entry
+
+
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the names and values of the object of objects at `key`; a repeated name is an error."""
     names: set[str] = set()

@@ -79,7 +79,7 @@ def read_source(
         raise UserError(
             f"{location}: the format {form} needs a file for each split; name it by the split"
         )
-    if not raw_format.splits and splits:
+    if splits and not raw_format.splits:
         raise UserError(
             f"{location}: the format {form} has no file {', '.join(splits)}; name only {', '.join(raw_format.needs)}"
         )
@@ -100,15 +100,12 @@ def _reject_half_pairs(row: AnyRecord) -> AnyRecord:
 
 def _select_splits(files: Files, needs: tuple[str, ...] = ()) -> dict[str, str]:
     """Return the files that are splits: neither required ones nor COCO files."""
-    splits: dict[str, str] = {}
-    for name, path in files.items():
-        if name not in needs and not name.startswith(COCO_PREFIX):
-            splits[name] = path
-    return splits
+    other_files = {*needs, *_select_coco_files(files)}
+    return {name: files[name] for name in files if name not in other_files}
 
 
-def _select_coco_files(files: Files) -> list[str]:
-    return [path for name, path in files.items() if name.startswith(COCO_PREFIX)]
+def _select_coco_files(files: Files) -> dict[str, str]:
+    return {name: files[name] for name in files if name.startswith(COCO_PREFIX)}
 
 
 def _read_each_split(read: Callable[[str, str, str], Rows]) -> ReadFiles:
@@ -159,7 +156,7 @@ def _read_frames(files: Files, source: str) -> Rows:
 def _read_turns(files: Files, source: str) -> Rows:
     # Images of the train split are images of COCO, whose names only the COCO files know.
     coco_names: dict[str, str] = {}
-    for path in _select_coco_files(files):
+    for path in _select_coco_files(files).values():
         coco_names |= coco.read_image_names(path)
     for split, path in _select_splits(files).items():
         names: ImageNames = questions.VISDIAL_IMAGE_NAMES
@@ -170,7 +167,7 @@ def _read_turns(files: Files, source: str) -> Rows:
 
 def _read_foil_pairs(files: Files, source: str) -> Rows:
     # The COCO files hold the correct captions of the foils.
-    captions = _select_coco_files(files)
+    captions = list(_select_coco_files(files).values())
     for split, path in _select_splits(files).items():
         yield from coco.read_foil_it(path, captions, source, split)
 

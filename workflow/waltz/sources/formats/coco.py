@@ -15,6 +15,7 @@ from waltz.sources.raw_files import (
     check_unique,
     find_empty,
     join_lines,
+    read_identified_objects,
     read_objects,
 )
 from waltz.sources.records import CaptionRecord, FoilPairRecord
@@ -28,11 +29,9 @@ def read_captions(
     Each caption is put on one line; an empty caption is rejected.
     """
     names = read_image_names(path)
-    seen_ids: set[str] = set()
-    for annotation in read_objects(path, "annotations", "annotation"):
-        caption_id = annotation.read_identifier("id")
-        annotation = annotation.at(f"{path}: annotation {caption_id}")
-        check_unique(seen_ids, caption_id, annotation.location)
+    for caption_id, annotation in read_identified_objects(
+        path, "annotations", "annotation", "id"
+    ):
         image_id = annotation.read_identifier("image_id")
         if image_id not in names:
             raise UserError(
@@ -51,14 +50,8 @@ def read_captions(
 
 def read_image_names(path: str | Path) -> dict[str, str]:
     """Return the file names of the images of a COCO file, by image id."""
-    names: dict[str, str] = {}
-    for image in read_objects(path, "images", "image"):
-        image_id = image.read_identifier("id")
-        image = image.at(f"{path}: image {image_id}")
-        if image_id in names:
-            raise UserError(f"{image.location}: duplicate id in the file")
-        names[image_id] = image.read("file_name", str)
-    return names
+    images = read_identified_objects(path, "images", "image", "id")
+    return {image_id: image.read("file_name", str) for image_id, image in images}
 
 
 def read_foil_it(

@@ -81,15 +81,17 @@ def _build_row(
     else:
         fields = _read_generation(sample)
     document = sample["doc"]
-    answer = AnswerLine(
-        record="answer",
-        model=" ",
-        dataset=dataset,
-        item_id=document.get("item_id", sample["doc_id"]),
-        profile="equations",
-        image=document.get("image_file"),
-        prompt=_get_prompt(sample),
-        **fields,
+    answer = AnswerLine.model_validate(
+        {
+            "record": "answer",
+            "model": " ",
+            "dataset": dataset,
+            "item_id": document.get("item_id", sample["doc_id"]),
+            "profile": "equations",
+            "image": document.get("image_file"),
+            "prompt": _get_prompt(sample),
+            **fields,
+        }
     )
     # A log does not name its model; the entry of the study does.
     return replace(build_row(answer, source, source_id), model=None)
@@ -106,7 +108,7 @@ def _find_pair_fault(document: JsonObject) -> str | None:
     return SAME_TEXT if are_same_text(caption, foil) else None
 
 
-def _read_options(sample: JsonObject) -> dict[str, Any]:
+def _read_options(sample: JsonObject) -> dict[str, object]:
     """Return the fields of an answer with the log-likelihoods of its options."""
     # Options have no names in the log; their order gives the labels A, B, ...
     scores = [float(score) for score, _ in sample["filtered_resps"]]
@@ -121,7 +123,7 @@ def _read_options(sample: JsonObject) -> dict[str, Any]:
     }
 
 
-def _read_generation(sample: JsonObject) -> dict[str, Any]:
+def _read_generation(sample: JsonObject) -> dict[str, object]:
     """Return the fields of a generated answer; of an exported task the label is read from its
     metrics.
     """

@@ -16,10 +16,10 @@ from waltz.sources.raw_files import (
     check_unique,
     find_empty,
     join_lines,
+    read_identified_objects,
     read_json_lines,
     read_list_entries,
     read_object_entries,
-    read_objects,
     read_value,
 )
 from waltz.sources.records import DialogueTurn, QuestionRecord, TurnRecord
@@ -77,11 +77,9 @@ def read_vqa(
     annotated: dict[str, VqaAnnotation] = {}
     if annotations is not None:
         annotated = _read_vqa_annotations(annotations)
-    seen_ids: set[str] = set()
-    for entry in read_objects(questions, "questions", "question"):
-        question_id = entry.read_identifier("question_id")
-        entry = entry.at(f"{questions}: question {question_id}")
-        check_unique(seen_ids, question_id, entry.location)
+    for question_id, entry in read_identified_objects(
+        questions, "questions", "question", "question_id"
+    ):
         image_id = entry.read_identifier("image_id")
         question = join_lines(entry.read("question", str))
         image = build_image_name(image_id, names, split, entry.location)
@@ -117,14 +115,12 @@ def read_vqa(
 
 def _read_vqa_annotations(path: str | Path) -> dict[str, VqaAnnotation]:
     """Return the annotations by the id of their question."""
-    annotations: dict[str, VqaAnnotation] = {}
-    for entry in read_objects(path, "annotations", "annotation"):
-        question_id = entry.read_identifier("question_id")
-        entry = entry.at(f"{path}: question {question_id}")
-        if question_id in annotations:
-            raise UserError(f"{entry.location}: duplicate id in the file")
-        annotations[question_id] = _read_vqa_annotation(entry)
-    return annotations
+    annotations = read_identified_objects(
+        path, "annotations", "annotation", "question_id", id_noun="question"
+    )
+    return {
+        question_id: _read_vqa_annotation(entry) for question_id, entry in annotations
+    }
 
 
 def _read_vqa_annotation(entry: RawEntry) -> VqaAnnotation:
@@ -227,12 +223,8 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[QuestionRecord]:
     Questions with an empty question or answer, or with the right answer among the wrong ones, are
     rejected.
     """
-    images: set[str] = set()
     seen_ids: set[str] = set()
-    for image in read_objects(path, "images", "image"):
-        image_id = image.read_identifier("image_id")
-        image = image.at(f"{path}: image {image_id}")
-        check_unique(images, image_id, image.location)
+    for image_id, image in read_identified_objects(path, "images", "image", "image_id"):
         name = image.read("filename", str)
         split = image.read("split", str)
         for pair in image.read_objects("qa_pairs"):
@@ -248,9 +240,7 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[QuestionRecord]:
                 )
             question = join_lines(pair.read("question", str))
             answer = join_lines(pair.read("answer", str))
-            choices = [
-                join_lines(text) for text in pair.read_strings("multiple_choices")
-            ]
+            choices = list(map(join_lines, pair.read_strings("multiple_choices")))
             rejected = find_empty(question=question, answer=answer)
             if rejected is None and answer in choices:
                 rejected = "the answer stands among the wrong ones"
@@ -281,11 +271,9 @@ def read_visdial(
     # Dialogues refer to questions and answers by their index in lists for the whole file.
     questions = list(read_list_entries(path, "data.questions", str))
     answers = list(read_list_entries(path, "data.answers", str))
-    seen_ids: set[str] = set()
-    for dialogue in read_objects(path, "data.dialogs", "dialogue"):
-        image_id = dialogue.read_identifier("image_id")
-        dialogue = dialogue.at(f"{path}: dialogue of image {image_id}")
-        check_unique(seen_ids, image_id, dialogue.location)
+    for image_id, dialogue in read_identified_objects(
+        path, "data.dialogs", "dialogue", "image_id", id_noun="dialogue of image"
+    ):
         image = build_image_name(image_id, names, split, dialogue.location)
         caption = join_lines(dialogue.read("caption", str))
         dialogue_fault = find_empty(caption=caption)
