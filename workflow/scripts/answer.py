@@ -1,9 +1,9 @@
 """Answer the questions of the data sets of a group with one encoder that has an answering head."""
 
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_datasets
 from waltz.evaluation.settings import AnsweringSettings
@@ -14,10 +14,7 @@ from waltz.models.encoders.vqa import AnsweringEncoder
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 settings = AnsweringSettings(**params.settings)
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     encoder: AnsweringEncoder = load_encoder(ModelSpec(**params.model), device)
     results = answer_datasets(
         encoder,

@@ -6,11 +6,10 @@ from waltz.attribution.answer_companions import (
     AnswerCompanionSettings,
     compute_answer_companions,
 )
-from waltz.core.devices import lease_device
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import MetricRecord
 from waltz.model_registry import ModelSpec
@@ -18,10 +17,7 @@ from waltz.models.encoders import load_encoder
 
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     records = compute_answer_companions(
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, inputs.rows, inputs.images),

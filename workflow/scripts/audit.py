@@ -1,10 +1,10 @@
 """Measure how well judges that do not see the image distinguish captions from foils."""
 
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
-from waltz.core.devices import lease_device
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job, show_progress
+from waltz.core.job_records import show_progress
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import AuditRecord, ItemRecord
 from waltz.filters.pipeline import load_filter_models
@@ -12,10 +12,7 @@ from waltz.filters.pipeline import load_filter_models
 params = snakemake.params
 resampling = Resampling(**params.resampling)
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     models = load_filter_models(params.models, device)
     benchmarks = [
         list(read_records(file, ItemRecord)) for file in snakemake.input.pairs

@@ -3,9 +3,10 @@
 import time
 from collections import Counter
 
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job, show_progress, write_record
+from waltz.core.job_records import show_progress, write_record
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import CandidateRecord
 from waltz.foils.candidates import (
@@ -20,10 +21,7 @@ from waltz.model_registry import ModelSpec
 output, params = snakemake.output, snakemake.params
 instrument = snakemake.wildcards.instrument
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     start = time.perf_counter()
     rows = select_splits(
         read_source_rows(snakemake.input.rows),

@@ -5,7 +5,7 @@ results of the tests, the attributions before and after counterfactual edits.
 from pathlib import Path
 
 from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets, explain_edits
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.group_files import (
     Shard,
     list_dataset_files,
@@ -13,7 +13,7 @@ from waltz.core.files.group_files import (
     write_results,
 )
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED, ConsistencyRecord
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
@@ -23,10 +23,7 @@ shard = Shard(int(snakemake.wildcards.shard), params.shards)
 cache = get_cache_file(output.rows, Path(output.rows).parents[2])
 run = CCShapRun(**params.settings, cache=cache, shard=shard.items)
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     tests = {}
     if inputs.get("tests"):
         runs = [(params.model["name"], dataset) for dataset in params.datasets]

@@ -1,10 +1,10 @@
 """Self-consistency tests of one shard of a group of data sets with one decoder."""
 
 from waltz.consistency.edit_tests.tests import EditTestRun, run_tests
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.schema import CONSISTENCY
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
@@ -16,10 +16,7 @@ run = EditTestRun(
     **params.settings, cache=get_cache_file(output.rows), shard=shard.items
 )
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     # Without a helper, the decoder edits and compares texts itself.
     decoder = helper = load_decoder(ModelSpec(**params.model), device)
     if params.helper:

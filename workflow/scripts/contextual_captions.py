@@ -3,8 +3,9 @@
 import time
 from functools import partial
 
-from waltz.core.devices import describe_device, lease_device
-from waltz.core.job_records import log_job, write_record
+from waltz.core.devices import describe_device
+from waltz.core.job_records import write_record
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import ProbeCaptionRecord
 from waltz.foils.cv_probes import build_study_captions
@@ -14,10 +15,7 @@ from waltz.sources.records import FrameRecord
 
 output, params = snakemake.output, snakemake.params
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     start = time.perf_counter()
     frames: list[FrameRecord] = []
     for file in snakemake.input.rows:
@@ -29,18 +27,14 @@ with (
         frames, params.seed, generate, model, **params.settings
     )
     write_records(output.captions, captions, ProbeCaptionRecord)
-    facts = {
-        **vars(caption_facts),
-        "instrument": "cv-probes",
-        "model": params.model,
-        "seed": params.seed,
-        **describe_device(device),
-    }
-    seconds = round(time.perf_counter() - start, 3)
     write_record(
         output.run,
         rows_in=len(frames),
         rows_out=len(captions),
-        seconds=seconds,
-        **facts,
+        seconds=round(time.perf_counter() - start, 3),
+        instrument="cv-probes",
+        model=params.model,
+        seed=params.seed,
+        **vars(caption_facts),
+        **describe_device(device),
     )

@@ -8,19 +8,17 @@ from waltz.benchmark.cv_probes import (
     count_rejections,
     read_plain_captions,
 )
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job, show_progress, write_record
+from waltz.core.job_records import show_progress, write_record
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import read_records, write_records
 from waltz.core.schema import ProbeCaptionRecord, ProbeRecord
 from waltz.filters.pipeline import load_filter_models, score_grammaticality
 
 inputs, output, params = snakemake.input, snakemake.output, snakemake.params
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     start = time.perf_counter()
     contextual = list(read_records(inputs.contextual, ProbeCaptionRecord))
     written = read_plain_captions(inputs, contextual)
@@ -36,13 +34,14 @@ with (
     items = build_conditions(captions)
     write_records(output.captions, captions, ProbeCaptionRecord)
     write_records(output.probes, items, ProbeRecord)
-    facts = {
-        "instrument": "cv-probes",
-        "captions": count_rejections(captions),
-        "checker": checker,
-    }
-    seconds = round(time.perf_counter() - start, 3)
-    facts |= {"models": params.models, **describe_device(device)}
     write_record(
-        output.run, rows_in=len(captions), rows_out=len(items), seconds=seconds, **facts
+        output.run,
+        rows_in=len(captions),
+        rows_out=len(items),
+        seconds=round(time.perf_counter() - start, 3),
+        instrument="cv-probes",
+        captions=count_rejections(captions),
+        checker=checker,
+        models=params.models,
+        **describe_device(device),
     )

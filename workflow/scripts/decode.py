@@ -1,9 +1,9 @@
 """Prompt one decoder with one shard of the questions of the data sets of a group."""
 
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.group_files import Shard, list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import prompt_datasets
 from waltz.evaluation.settings import PromptingSettings
@@ -14,10 +14,7 @@ params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 settings = PromptingSettings(**params.settings)
 shard = Shard(int(snakemake.wildcards.shard), params.shards)
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
     results = prompt_datasets(
         decoder,

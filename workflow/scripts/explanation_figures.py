@@ -1,7 +1,6 @@
 """Draw a few answers of one decoder above their explanations, and before and after edits."""
 
-from waltz.core.devices import lease_device
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.reporting.figures.explanations import (
@@ -15,8 +14,7 @@ from waltz.reporting.figures.figure_files import open_dataset_images, save_examp
 inputs, params = snakemake.input, snakemake.params
 
 with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+    open_model_job(snakemake) as device,
     open_dataset_images(params.datasets, inputs.get("images") or []) as load_image,
 ):
     decoder = (

@@ -2,10 +2,9 @@
 CC-SHAP.
 """
 
-from waltz.core.devices import lease_device
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import MeasurementRecord
 from waltz.measures.ceiling import CeilingSettings, measure_ceiling
@@ -14,10 +13,7 @@ from waltz.models.decoders import load_decoder
 
 params, inputs = snakemake.params, snakemake.input
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     resampling = Resampling(**params.resampling)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     settings = CeilingSettings(**params.settings)

@@ -2,10 +2,9 @@
 
 from functools import partial
 
-from waltz.core.devices import lease_device
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import MeasurementRecord
 from waltz.measures.controls import (
@@ -19,10 +18,7 @@ from waltz.models.encoders import load_encoder
 
 params, inputs = snakemake.params, snakemake.input
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     resampling = Resampling(**params.resampling)
     settings = ControlSettings(**params.settings)

@@ -1,9 +1,8 @@
 """Measure T-SHAP of rulers and of built games, whose share of text is known."""
 
-from waltz.core.devices import lease_device
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import MeasurementRecord
 from waltz.measures.ground_truth import (
@@ -16,10 +15,7 @@ from waltz.models.encoders.kinds.ruler import load_ruler
 
 params, inputs = snakemake.params, snakemake.input
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     rows = measure_games([(4, 4), (4, 8), (8, 4), (3, 8), (5, 7)])
     rows += measure_rulers(
         [load_ruler(ModelSpec(**model), device) for model in params.models],

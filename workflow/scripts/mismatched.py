@@ -12,11 +12,9 @@ params, settings = snakemake.params, snakemake.params.settings
 
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
-    rows = [
-        row
-        for file in snakemake.input.rows
-        for row in parquet.read_table(file).to_pylist()
-    ]
+    rows = []
+    for file in snakemake.input.rows:
+        rows += parquet.read_table(file).to_pylist()
     items, unusable = build_mismatched_items(
         snakemake.wildcards.aligned,
         rows,

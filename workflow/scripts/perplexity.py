@@ -1,9 +1,9 @@
 """Score the captions and foils of the data sets of a group with one language model."""
 
-from waltz.core.devices import describe_device, lease_device
+from waltz.core.devices import describe_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.perplexity import score_datasets
 from waltz.evaluation.settings import LikelihoodSettings
@@ -13,10 +13,7 @@ from waltz.models.text.causal import load_causal_model
 params, output = snakemake.params, snakemake.output
 settings = LikelihoodSettings(**params.settings)
 
-with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
-):
+with open_model_job(snakemake) as device:
     model = load_causal_model(ModelSpec(**params.model), device)
     results = score_datasets(
         model,
@@ -24,17 +21,13 @@ with (
         get_cache_file(output.scores),
         settings,
     )
-    batches = {
-        "tokens_per_batch": settings.tokens_per_batch,
-        "shares_prefixes": model.reads_trees,
-    }
-    batches["shares_prefixes_reason"] = model.reason
     facts = {
         "model": params.model,
         "profiles": settings.profiles,
         "seed": settings.seed,
+        "tokens_per_batch": settings.tokens_per_batch,
+        "shares_prefixes": model.reads_trees,
+        "shares_prefixes_reason": model.reason,
+        **describe_device(device),
     }
-    facts |= describe_device(device)
-    write_results(
-        {"scores": (output.scores, EVALUATION)}, output.run, results, **facts, **batches
-    )
+    write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)

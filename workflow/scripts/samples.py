@@ -1,8 +1,7 @@
 """Draw a few attributed items of one encoder, for every data set of a group."""
 
-from waltz.core.devices import lease_device
 from waltz.core.files.group_files import read_runs
-from waltz.core.job_records import log_job
+from waltz.core.model_jobs import open_model_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
@@ -12,8 +11,7 @@ from waltz.reporting.figures.figure_files import open_dataset_images, save_examp
 inputs, params = snakemake.input, snakemake.params
 
 with (
-    log_job(snakemake.log[0]),
-    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+    open_model_job(snakemake) as device,
     open_dataset_images(params.datasets, inputs.images) as load_image,
 ):
     encoder = load_encoder(ModelSpec(**params.model), device)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from waltz.core.devices import lease_device
-from waltz.core.job_records import log_job, show_progress
+from waltz.core.job_records import show_progress
+from waltz.core.model_jobs import open_model_job
 from waltz.core.records import write_records
 from waltz.core.schema import SceneScoreRecord
 from waltz.scenes.model_scores import measure_models
@@ -11,8 +11,7 @@ from waltz.scenes.model_scores import measure_models
 params = snakemake.params
 
 with (
-    log_job(snakemake.log[0]),
-    lease_device(0, snakemake.threads),
+    open_model_job(snakemake),
     show_progress(len(params.models), "model", "scores") as bar,
 ):
     folders = {
