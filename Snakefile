@@ -138,7 +138,7 @@ rule consistency:
 
 
 rule measures:
-    """What the measures themselves are worth: bias, floors, choices, faults, known truth."""
+    """Reliability of the measures: bias, floors, choices, faults, known truth."""
     input:
         expand(
             "<results>/measures/{measurement}.parquet",

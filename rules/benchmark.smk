@@ -79,7 +79,7 @@ rule vote:
         "../workflow/scripts/vote.py"
 
 
-# An instrument that is released as well is rebuilt into a folder of its own, to be compared with the release.
+# An instrument that is released as well is rebuilt into a separate folder, to be compared with the release.
 use rule vote as vote_next_to_released with:
     output:
         pairs="<results>/benchmark/rebuilt/{instrument}.parquet",
@@ -89,7 +89,7 @@ use rule vote as vote_next_to_released with:
 
 
 rule funnel:
-    """How many candidates of each instrument each step leaves, and why the others go."""
+    """Number of candidates of each instrument after each step, and the reasons why others are rejected."""
     input:
         balanced=expand(
             "<results>/benchmark/balanced/{instrument}.parquet",
@@ -110,7 +110,7 @@ rule funnel:
 
 
 rule oracle:
-    """What the scenes' oracle says of candidates before and after each filter, and of the items."""
+    """Shares of candidates, before and after each filter, and of items that the scenes' oracle confirms."""
     input:
         balanced=expand(
             "<results>/benchmark/balanced/{instrument}.parquet",
@@ -184,7 +184,7 @@ rule cv_oracle:
 
 # An item is worth little if its foil can be told without the image.
 rule audit:
-    """How well judges that see no image tell captions from foils."""
+    """Accuracy of judges that tell captions from foils without the image."""
     input:
         pairs=BUILD.built_files,
         weights=weights(*BUILD.audit_models.values()),

@@ -12,7 +12,7 @@ localrules:  # a second each
 
 # Data sets of high discrepancy: the foil is the text of another image.
 rule mismatched:
-    """Texts of images next to those of other images, as a data set."""
+    """A data set that pairs the text of each image with the text of another image."""
     input:
         rows=ask(PLAN.list_rows_of_alignment, "{aligned}"),
     output:

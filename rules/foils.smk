@@ -60,7 +60,7 @@ rule contextual_captions:
         "../workflow/scripts/contextual_captions.py"
 
 
-# How far the foiling functions give the released foils again, from the same captions.
+# The foiling functions make foils from the captions of the released items.
 rule reproduce:
     """Released items rebuilt by the foiling functions from their inputs, and why others are not."""
     input:
@@ -93,6 +93,6 @@ rule reproduce:
 
 
 rule construction_fidelity:
-    """How close the foiling functions come to the released benchmark."""
+    """Share of the released benchmark that the foiling functions rebuild."""
     input:
         rules.reproduce.output.table,

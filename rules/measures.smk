@@ -227,7 +227,7 @@ rule measure_ceiling:
 
 
 SCORED = [run for run in PLAN.scored if run.dataset in STUDY.measures.datasets]
-# In `published`, perplexities of windows that overlap are no likelihoods.
+# In `published`, perplexities of overlapping windows are not likelihoods.
 SCORED_PROFILE = "equations" if "equations" in STUDY.profiles else STUDY.profiles[0]
 
 

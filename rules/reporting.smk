@@ -18,7 +18,7 @@ localrules:  # a second each
 
 # Numbers of one table must not come from runs with different profiles, dtypes or library versions.
 rule check_runs:
-    """Whether the runs behind numbers belong together: profiles, dtypes, data."""
+    """Check that the runs behind numbers have the same profiles, dtypes and data."""
     input:
         records=ask(REPORT.list_part_records, "{kind}", "{part}"),
     output:
@@ -291,7 +291,7 @@ rule trace_figures:
 
 
 rule report:
-    """What was run, how many paper values it reproduces, and all tables, figures and samples."""
+    """The report page: runs, reproduced paper values, tables, figures and samples."""
     input:
         **REPORT.summaries,
         templates=[

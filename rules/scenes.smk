@@ -34,7 +34,7 @@ rule draw_scenes:
 
 
 rule scene_model_scores:
-    """What the committed scene models can do on held-out scenes of the study's seed."""
+    """Scores of the committed scene models on held-out scenes of the study's seed."""
     input:
         world=WORLD,
         weights=[

@@ -111,7 +111,8 @@ def test_a_url_names_a_file(url):
 @pytest.mark.parametrize("weights", ["a/../../decoy", "a/..", "a\0b"])
 def test_a_hub_id_is_no_path(weights):
     with pytest.raises(
-        UserError, match=r"models\.mine\.weights: .* is no file, folder, url or hub id"
+        UserError,
+        match=r"models\.mine\.weights: .* is not a file, folder, url or hub id",
     ):
         resolve_model("mine", {"kind": "text", "weights": weights, "revision": "lock"})
 

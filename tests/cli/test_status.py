@@ -163,7 +163,7 @@ def test_the_lock_file_of_another_run_is_not_removed(checkout, snakemake):
             "study 'mne' has no file in config/ and was not run here (did you mean 'mine'?)",
         ),
         (["no.yaml"], "no.yaml: cannot be read: No such file or directory"),
-        (["broken.yaml"], "broken.yaml: is no YAML (line 1, column"),
+        (["broken.yaml"], "broken.yaml: is not YAML (line 1, column"),
         (["list.yaml"], "list.yaml: holds no keys (got list)"),
         ([], "results: no study has tables or a report yet"),
     ],

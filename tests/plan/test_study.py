@@ -188,7 +188,7 @@ def _set(config, path, value):
         (
             "alignment",
             {"existence": {"source": "coco", "size": 3}},
-            "alignment.existence: another data set is called so; rename it",
+            "alignment.existence: another data set has this name; rename it",
         ),
         (
             "alignment",
@@ -338,7 +338,7 @@ MERGES = "a0: &a0 {x: 1}\n" + "".join(
     [
         (
             "seed: 1\nstudy: a\nseed: 2\n",
-            r"is no YAML \(key 'seed' stands twice, in lines 1 and 3\); correct it",
+            r"is not YAML \(key 'seed' stands twice, in lines 1 and 3\); correct it",
         ),
         ("a:\n  - {b: 1, b: 2}\n", r"key 'b' stands twice, in lines 2 and 2"),
         ("groups: &x {a: *x}\n", "values are nested too deeply, or in themselves"),
@@ -355,9 +355,9 @@ MERGES = "a0: &a0 {x: 1}\n" + "".join(
             r"line 1: a number of 5000 digits \(expected 4000 or fewer\)",
         ),
         ("a: 2024-13-01\n", r"a value cannot be read \(month must be in 1..12\)"),
-        ("a: !!int []\n", "is no YAML"),
-        ("a: {[b]: 1}\n", "is no YAML"),
-        ("a: !!binary caf\xe9\n", "is no YAML"),
+        ("a: !!int []\n", "is not YAML"),
+        ("a: {[b]: 1}\n", "is not YAML"),
+        ("a: !!binary caf\xe9\n", "is not YAML"),
         (
             "seed: 1 # caf\xe9\n".encode("latin-1"),
             r"not UTF-8 at byte 13; save the file as UTF-8",
@@ -992,7 +992,7 @@ def test_yaml_errors_do_not_show_the_line(tmp_path):
         "a: {url: https://me:it-is-secret@host it-is-secret, b: [}\n"
     )
     with pytest.raises(
-        UserError, match=r"a\.yaml: is no YAML \(line 1, column 5[0-9]: "
+        UserError, match=r"a\.yaml: is not YAML \(line 1, column 5[0-9]: "
     ) as error:
         load_yaml(tmp_path / "a.yaml")
     assert "it-is-secret" not in str(error.value)

@@ -279,7 +279,7 @@ def test_a_checkpoint_of_other_keys_or_shapes_is_named(tmp_path, change, finding
         (
             "model.safetensors",
             struct.pack("<Q", 9) + b"no header",
-            "model.safetensors: is no checkpoint",
+            "model.safetensors: is not a checkpoint",
         ),
     ],
 )

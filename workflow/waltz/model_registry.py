@@ -7,7 +7,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,8 @@ UNPACK_FORMATS = ("folder", "spanbert")
 """Formats to which an archive of weights can be unpacked; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of one parameter by dtype."""
+CHECKSUM = re.compile("[0-9a-f]{64}")
+"""Pattern of a SHA-256."""
 COMMIT = re.compile("[0-9a-f]{40}")
 """Pattern of a full commit hash."""
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w.-]+)?")
@@ -215,13 +217,13 @@ def load_registry() -> Mapping[str, ModelSpec]:
     return registry
 
 
-def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
+def resolve_model(name: str, entry: Mapping[str, object]) -> ModelSpec:
     """Return a model of a study: the entry of the registry with this name, changed by the fields
     that the study sets.
 
     Args:
         name: Name of the model in the study.
-        entry: Fields that the study sets; None or empty for none.
+        entry: Fields that the study sets.
     Raises:
         UserError: The name is not registered and the entry names no weights; weights from the hub
             lack a revision, or weights from a url a checksum; the kind is unknown; a detector has a
@@ -229,12 +231,8 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
             are requested and no device map spreads the weights.
     """
     registry = load_registry()
-    known_fields = {known_field.name for known_field in fields(ModelSpec)}
-    changes = {
-        key: value for key, value in (entry or {}).items() if key in known_fields
-    }
     # A study may change single fields of a registered model, or describe an unregistered one.
-    spec = replace(registry.get(name, ModelSpec(name)), **changes)
+    spec: ModelSpec = replace(registry.get(name, ModelSpec(name)), **entry)  # type: ignore[arg-type]
     # Run records contain the entries, so a password in a url would become visible.
     for key in URL_FIELDS:
         _check_url(f"study file: models.{name}.{key}", getattr(spec, key))
@@ -243,7 +241,7 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     # A recorded model has no weights, and a model behind a server has none on this machine.
     if spec.recorded:
         _check_recorded(spec)
-        return replace(spec, revision=str(changes.get("revision", NOT_RECORDED)))
+        return replace(spec, revision=str(entry.get("revision", NOT_RECORDED)))
     if not spec.weights:
         hint = suggest_name(name, registry)
         raise UserError(
@@ -306,7 +304,7 @@ def _check_kind(spec: ModelSpec) -> None:
     kinds = [*TEXT_KINDS, "vision", *DETECTOR_CONFIGS, *list_encoder_kinds()]
     if spec.kind not in kinds:
         raise UserError(
-            f"study file: models.{spec.name}.kind: there is no kind {spec.kind!r}{suggest_or_list(spec.kind, kinds)}"
+            f"study file: models.{spec.name}.kind: unknown kind {spec.kind!r}{suggest_or_list(spec.kind, kinds)}"
         )
     if spec.unpack and spec.unpack not in UNPACK_FORMATS:
         raise UserError(
@@ -381,7 +379,7 @@ def _find_revision(spec: ModelSpec) -> str:
         )
     if not is_safe_name(spec.weights):
         raise UserError(
-            f"{label}.weights: {spec.weights[:80]!r} is no file, folder, url or hub id; name one of these"
+            f"{label}.weights: {spec.weights[:80]!r} is not a file, folder, url or hub id; name one of these"
         )
     if not spec.revision:
         raise UserError(
@@ -614,16 +612,12 @@ def _has_versions(spec: ModelSpec) -> bool:
     formed.
     """
     # Names, versions and checksums are lists of equal length, with commas between.
-    counts = {text.count(",") for text in (spec.weights, spec.revision, spec.sha256)}
-    if len(counts) != 1:
+    names = spec.weights.removeprefix(PACKAGE_PREFIX).split(",")
+    versions, checksums = spec.revision.split(","), spec.sha256.split(",")
+    if not len(names) == len(versions) == len(checksums):
         return False
-    for package in list_packages(spec):
-        is_named = PACKAGE_WORD.fullmatch(package.name) and PACKAGE_WORD.fullmatch(
-            package.version
-        )
-        if not is_named or not re.fullmatch("[0-9a-f]{64}", package.sha256):
-            return False
-    return True
+    are_words = all(map(PACKAGE_WORD.fullmatch, [*names, *versions]))
+    return are_words and all(map(CHECKSUM.fullmatch, checksums))
 
 
 def get_package_folder(spec: ModelSpec, folder: str) -> str:

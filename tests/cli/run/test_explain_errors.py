@@ -54,7 +54,7 @@ def fail(error):
             "no.yaml: cannot be read: No such file or directory; check the path",
         ),
         ("list.yaml", "list.yaml: holds no keys (got list); see"),
-        ("broken.yaml", "broken.yaml: is no YAML (line 2, column 1: "),
+        ("broken.yaml", "broken.yaml: is not YAML (line 2, column 1: "),
     ],
 )
 def test_a_file_that_is_no_study_is_named(tmp_path, monkeypatch, show, file, fault):

@@ -49,14 +49,14 @@ def _check_decoders(plan: Plan) -> None:
         kind = plan.models[name].kind
         if kind not in DECODER_KINDS:
             raise UserError(
-                f"study file: consistency.models: {name!r} is no decoder (got kind {kind}, expected"
+                f"study file: consistency.models: {name!r} is not a decoder (got kind {kind}, expected"
                 f" {' or '.join(DECODER_KINDS)}); leave it out"
             )
 
 
 def _check_question_sets(plan: Plan) -> None:
     """Refuse a question set that is in no group while a group of other data sets has its name."""
-    # A question set outside of all groups is a group of its own, of the same name.
+    # A question set outside of all groups becomes a group of the same name.
     if not plan.answerers:
         return
     for name in plan.study.answering:
@@ -138,7 +138,7 @@ def _check_perplexities(plan: Plan) -> None:
     for run in plan.scored:
         if run.model in plan.served_models and run not in prompted:
             raise UserError(
-                f"study file: evaluation.models: perplexities of {run.dataset} cannot be had from the server of"
+                f"study file: evaluation.models: perplexities of {run.dataset} cannot be computed by the server of"
                 f" {run.model}; name its other groups under evaluation.only.{run.model}, or its weights"
             )
 

@@ -321,9 +321,7 @@ class Plan:
     # Models of each stage
 
     def select_kinds(self, names: Iterable[str], *kinds: str) -> list[str]:
-        """Return those of some models that have one of the kinds; `Models.get_kind` lists the
-        kinds.
-        """
+        """Return the models among `names` that have one of the kinds, which `Models.get_kind` lists."""
         return [name for name in names if self.models.get_kind(name) in kinds]
 
     @cached_property
@@ -341,7 +339,7 @@ class Plan:
         return f"{self.results}/sources/{self.models[model].recorded}.parquet"
 
     def _select_run_here(self, names: Iterable[str]) -> list[str]:
-        """Return those of some models that jobs run, without recorded models."""
+        """Return the models among `names` that jobs run, without recorded models."""
         return [name for name in names if name not in self.recorded_models]
 
     @cached_property
@@ -377,7 +375,7 @@ class Plan:
         return self.select_kinds(self.run_decoders, "vision")
 
     def select_vl_decoders(self, *names: str) -> list[str]:
-        """Return those of some models that are VL decoders and that jobs run."""
+        """Return the models among `names` that are VL decoders and that jobs run."""
         return [name for name in names if name in self.vl_decoders]
 
     def select_attributed_models(self, *kinds: str) -> list[str]:

@@ -25,7 +25,7 @@ def list_files(study: Study) -> dict[Key, File]:
     """Return the entry of every file of every source.
 
     The images of a source are called `images`. If they come in several archives or folders, these
-    are called `images-1` and so on, and there is no `images`.
+    are called `images-1` and so on, and `images` is missing.
     """
     files = {}
     for source, entry in study.sources.items():

@@ -58,7 +58,7 @@ def find_study_files(
     if configfiles:
         if "extends" in config and "study" not in config:
             raise UserError(
-                f"study is missing: a study that extends {config['extends']} needs a name of its own"
+                f"study is missing: a study that extends {config['extends']} needs a name; set study"
             )
         return _find_bases(config.get("extends"), folder)
     # Without a file, the study is chosen by name.
@@ -120,7 +120,7 @@ def read_study(config: StudyContent) -> Study:
     """Return the content of a study file as a checked study.
 
     Raises:
-        UserError: The content is no valid study; the error has the path of the key and, for a
+        UserError: The content is not a valid study; the error has the path of the key and, for a
             misspelt key, the most similar known key.
     """
     try:
@@ -295,7 +295,7 @@ def read_study_files(files: Sequence[Path], folder: Path) -> Study:
         files: The files; values of later files replace those of earlier ones.
         folder: Folder of the studies.
     Raises:
-        UserError: A file cannot be read, or the merged content is no valid study.
+        UserError: A file cannot be read, or the merged content is not a valid study.
     """
     content: Settings = {}
     for file in files:
@@ -357,7 +357,7 @@ def load_yaml(file: Path) -> Settings:
         ) from None
     except yaml.YAMLError as error:
         fault = " ".join(str(error).split())
-        raise UserError(f"{file}: is no YAML ({fault}); correct it") from None
+        raise UserError(f"{file}: is not YAML ({fault}); correct it") from None
     if not isinstance(content, dict):
         raise UserError(
             f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml"
@@ -526,7 +526,7 @@ def _check_groups(study: Study) -> None:
         name = key.partition(".")[2]
         if name in used_names:
             raise UserError(
-                f"study file: {key}: another data set is called so; rename it"
+                f"study file: {key}: another data set has this name; rename it"
             )
         used_names.add(name)
 

@@ -253,7 +253,7 @@ class File(Section):
                 raise ValueError(fault)
         if self.local is not None and not is_safe_name(self.local):
             raise ValueError(
-                f"local leads out of the folder WALTZ_DATA, or is no name of a file (got {self.local[:80]!r})"
+                f"local leads out of the folder WALTZ_DATA, or is not the name of a file (got {self.local[:80]!r})"
             )
         return self
 
@@ -323,7 +323,7 @@ class Source(Section):
         for part in parts:
             if part.listed is not None:
                 raise ValueError(
-                    "images: a list of single images is their only place; remove the others"
+                    "images: a table of single images lists all images of a source; remove the others"
                 )
         return self
 

@@ -38,8 +38,8 @@ def check_disk(needed: Iterable[tuple[Path, int | None, str]]) -> list[Check]:
     folders: dict[int, Path] = {}
     known_bytes: dict[int, Counter[str]] = {}
     unknown_counts: Counter[int] = Counter()
-    # Add up the files on each file system; a folder that does not exist lies on that of its nearest
-    # parent.
+    # Add up the files on each file system; a folder that does not exist counts for the file
+    # system of its nearest parent.
     for folder, size, kind in needed:
         absolute = folder.absolute()
         parent = next(path for path in (absolute, *absolute.parents) if path.exists())
@@ -208,7 +208,7 @@ def _read_profile(profile: Path) -> Mapping[str, object]:
         settings = read_yaml(files[-1])
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(
-            f"{files[-1]}: is no YAML ({' '.join(str(error).split())}); correct it"
+            f"{files[-1]}: is not YAML ({' '.join(str(error).split())}); correct it"
         ) from None
     if not isinstance(settings, Mapping):
         return {}

@@ -138,14 +138,14 @@ def _read_weight_map(files: Files, index: str) -> Mapping[str, str]:
     """Return for each key in an index the file that contains it.
 
     Raises:
-        UserError: The file is no index.
+        UserError: The file is not an index.
     """
     with files.open(index) as opened:
         try:
             return dict(json.loads(opened.read())["weight_map"])
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
-                f"{index}: is no index ({get_first_line(error)}); see its page"
+                f"{index}: is not an index ({get_first_line(error)}); see its page"
             ) from None
 
 
@@ -173,7 +173,7 @@ def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
         raise
     except Exception as error:  # a broken file can raise anything
         raise UserError(
-            f"{name}: is no checkpoint ({hide_secrets(get_first_line(error))[:200]}); fetch it again"
+            f"{name}: is not a checkpoint ({hide_secrets(get_first_line(error))[:200]}); fetch it again"
         ) from None
     if not isinstance(content, dict):
         raise UserError(
