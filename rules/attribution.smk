@@ -29,7 +29,7 @@ rule attribute:
         **loads("{encoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{encoder}"),
         datasets=datasets("{group}", PAIRS, PROBES),
         explained="scores",
@@ -57,7 +57,7 @@ use rule attribute as attribute_questions with:
         **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{answerer}"),
         datasets=datasets("{group}", OPEN),
         explained="answers",
@@ -88,7 +88,7 @@ rule attribute_answers:
         **loads("{vl_decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{vl_decoder}"),
         datasets=datasets("{group}", PAIRS),
         settings=settings("attribute_answers"),
@@ -148,7 +148,7 @@ rule companions:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{encoder}"),
         datasets=datasets("{group}", PAIRS, PROBES),
         settings=settings("companions"),
@@ -178,7 +178,7 @@ rule answer_companions:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{answerer}"),
         datasets=datasets("{group}", OPEN),
         settings=settings("answer_companions"),

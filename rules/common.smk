@@ -133,7 +133,7 @@ EXPORT = ExportPlan(PLAN)
 os.environ.update({result_cache.POLICY: PLAN.study.stored_versions})  # for all jobs
 STUDY, MODELS, RAW, BUILD = PLAN.study, PLAN.models, PLAN.raw, PLAN.construction
 # A parameter that does not depend on the input: Snakemake compares no others with those of the last run.
-OWN_IMAGES = RAW.describe_own_images()
+USER_IMAGES = RAW.describe_user_images()
 GPUS = snakemake_compat.get_gpus(workflow)
 # A free GPU waits for nothing: its jobs come before those of a CPU, first of them those whose results others need.
 ON_GPUS, NEEDED_ON_GPUS = 1, 2

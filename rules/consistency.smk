@@ -46,7 +46,7 @@ rule self_consistency_tests:
         **loads(TESTING_MODELS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{decoder}"),
         helper=ask(PLAN.get_helper_settings, "{decoder}"),
         judge=PLAN.get_judge_settings(),
@@ -81,7 +81,7 @@ rule cc_shap_shard:
         **loads("{decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{decoder}"),
         datasets=datasets("{group}", prompted="{decoder}"),
         settings=settings("cc_shap"),

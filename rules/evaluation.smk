@@ -77,7 +77,7 @@ rule align:
         **loads("{encoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{encoder}"),
         datasets=datasets("{group}", PAIRS, PROBES),
         settings=settings("align"),
@@ -105,7 +105,7 @@ rule answer:
         **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{answerer}"),
         datasets=datasets("{group}", OPEN),
         settings=settings("answer"),
@@ -134,7 +134,7 @@ rule decode:
         **loads("{vl_decoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{vl_decoder}"),
         datasets=datasets("{group}", prompted="{vl_decoder}"),
         settings=settings("decode"),

@@ -33,7 +33,7 @@ rule measure_bias:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         settings=settings("bias"),
         seed=STUDY.seed,
         models=models(*MEASURED_ENCODERS),
@@ -63,7 +63,7 @@ rule measure_multiverse:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         settings=settings("multiverse"),
         seed=STUDY.seed,
         models=models(*MEASURED_ENCODERS),
@@ -94,7 +94,7 @@ rule measure_controls:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         settings=settings("controls"),
         seed=STUDY.seed,
         encoders=models(*MEASURED_ENCODERS),
@@ -126,7 +126,7 @@ rule measure_released_faults:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         settings=settings("released_faults"),
         seed=STUDY.seed,
         encoders=models(*MEASURED_ENCODERS),
@@ -157,7 +157,7 @@ rule measure_ground_truth:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         settings=settings("ground_truth"),
         seed=STUDY.seed,
         models=models(*RULERS),
@@ -214,7 +214,7 @@ rule measure_ceiling:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         settings=settings("ceiling"),
         seed=STUDY.seed,
         models=models(*MEASURED_DECODERS),

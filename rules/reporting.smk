@@ -187,7 +187,7 @@ rule sample_figures:
         **loads("{encoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{encoder}"),
         datasets=SAMPLED_DATASETS,
         profiles=STUDY.profiles,
@@ -225,7 +225,7 @@ rule explanation_figures:
         **loads(ask(PLAN.select_vl_decoders, "{decoder}")),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model=model("{decoder}"),
         datasets=DRAWN_DATASETS,
         profiles=STUDY.profiles,
@@ -279,7 +279,7 @@ rule trace_figures:
     conda:
         "../envs/environment.yaml"
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         model="{decoder}",
         datasets=DRAWN_DATASETS,
         profiles=STUDY.profiles,
@@ -323,7 +323,7 @@ rule report:
     conda:
         "../envs/environment.yaml"
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         runs=REPORT.browsed_files,
         study=STUDY.study,
         sources=STUDY.to_dict()["sources"],

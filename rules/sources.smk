@@ -18,7 +18,7 @@ localrules:
 rule fetch:
     """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
     input:
-        own=ask(RAW.get_own_path, "{source}", "{part}"),
+        user_path=ask(RAW.get_user_path, "{source}", "{part}"),
         archive=ask(RAW.get_archive, "{source}", "{part}"),
     output:
         raw="<results>/sources/raw/{source}/{part}/{file}",
@@ -220,7 +220,7 @@ rule check_images:
     conda:
         "../envs/environment.yaml"
     params:
-        own_images=OWN_IMAGES,
+        user_images=USER_IMAGES,
         code=code("check_images.py"),
     script:
         "../workflow/scripts/check_images.py"

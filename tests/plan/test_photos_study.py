@@ -22,9 +22,11 @@ def test_photos_come_as_one_zip_from_the_list(plan):
         plan.raw.get_path("coco", "images")
         == "results/photos/sources/raw/coco/images/images.zip"
     )
-    assert Path(plan.raw.get_own_path("coco", "images")).name == "photos-images.tsv"
-    assert plan.raw.get_own_path("coco", "val2017") == []
-    assert plan.raw.get_listed_images("coco") == plan.raw.get_own_path("coco", "images")
+    assert Path(plan.raw.get_user_path("coco", "images")).name == "photos-images.tsv"
+    assert plan.raw.get_user_path("coco", "val2017") == []
+    assert plan.raw.get_listed_images("coco") == plan.raw.get_user_path(
+        "coco", "images"
+    )
 
 
 def test_weights_come_from_three_packages_and_the_repository(plan):

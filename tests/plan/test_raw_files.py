@@ -42,4 +42,4 @@ def test_each_of_several_folders_of_images_has_a_digest(tmp_path):
         "images": images,
     }
     raw = RawFiles(read_study(study), "results")
-    assert list(raw.describe_own_images()) == [str(folder) for folder in folders]
+    assert list(raw.describe_user_images()) == [str(folder) for folder in folders]

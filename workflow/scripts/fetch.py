@@ -22,7 +22,7 @@ with log_job(snakemake.log[0]):
         )
     elif "listed" in file:
         fetch_listed_images(
-            Path(snakemake.input.own), file.get("local"), target, lock, cache
+            Path(snakemake.input.user_path), file.get("local"), target, lock, cache
         )
     else:
         provide_raw_file(file, target, lock, cache, snakemake.params.largest)

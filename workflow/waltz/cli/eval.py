@@ -28,7 +28,6 @@ from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
-    from waltz.plan.build_plan import build_plan
     from waltz.plan.plan import Plan
     from waltz.plan.study import Settings
 
@@ -344,6 +343,7 @@ def _check_pairs(file: Path, images: Path | None) -> None:
 
 
 def _plan_study(study: Settings) -> Plan:
+    from waltz.plan.build_plan import build_plan
     from waltz.plan.read_study import merge_study, read_study
 
     return build_plan(read_study(merge_study(study, Path("config"))))

@@ -23,7 +23,6 @@ from waltz.cli.run.checkout import (
 )
 
 if TYPE_CHECKING:
-    from waltz.plan.build_plan import build_plan
     from waltz.plan.plan import Plan
     from waltz.preflight.checks import Check
 
@@ -72,6 +71,7 @@ def preflight_command(
 
 
 def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[Check]:
+    from waltz.plan.build_plan import build_plan
     from waltz.plan.read_study import read_study_files
     from waltz.preflight.machine import find_profile
     from waltz.preflight.run import run_preflight

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waltz.core.errors import UserError
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
 from waltz.plan.build_plan import build_plan
 from waltz.plan.datasets import OPEN, PAIRS, PROBES
@@ -226,35 +226,35 @@ def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
     for profile in profiles:
         # Stage consistency repeats its work for each seed.
         repeats = items
+        fidelity = get_fidelity(profile)
         if step in STAGES["consistency"]:
-            repeats *= _count_seeds(plan, run, profile)
-        work.append(
-            (run.model, _get_item_work(plan, step, run, profile).scale(repeats))
-        )
+            repeats *= _count_seeds(plan, run, fidelity)
+        item_work = _get_item_work(plan, step, run, fidelity)
+        work.append((run.model, item_work.scale(repeats)))
         # If the helper is another model, it generates mistakes and paraphrases for each item.
         if step == "tests" and consistency.helper and consistency.helper != run.model:
             tokens = consistency.tokens.mistake or EXPLANATION_TOKENS
-            item_work = Work(generations=HELPER_GENERATIONS, tokens=tokens)
-            work.append((consistency.helper, item_work.scale(repeats)))
+            helper_work = Work(generations=HELPER_GENERATIONS, tokens=tokens)
+            work.append((consistency.helper, helper_work.scale(repeats)))
     return work
 
 
-def _count_seeds(plan: Plan, run: Run, profile: str) -> int:
+def _count_seeds(plan: Plan, run: Run, fidelity: Fidelity) -> int:
     """Return the number of seeds of a run in stage consistency, as in
     `consistency.item_selection.select_seeds`.
     """
     repeated = plan.study.consistency.repeated
     # The papers repeated some data sets only; `equations`, which samples by rank, repeats all.
     is_repeated = repeated is None or run.dataset in repeated
-    if is_repeated or get_fidelity(profile).sampling == "rank":
+    if is_repeated or fidelity.sampling == "rank":
         return len(get_consistency_seeds(plan.study))
     return 1
 
 
-def _get_item_work(plan: Plan, step: Step, run: Run, profile: str) -> Work:
-    """Return the work of a run's model on one item in one profile, with one seed."""
+def _get_item_work(plan: Plan, step: Step, run: Run, fidelity: Fidelity) -> Work:
+    """Return the work of a run's model on one item in one fidelity, with one seed."""
     kind, form = plan.models[run.model].kind, plan.datasets[run.dataset].form
-    has_published_budget = bool(get_fidelity(profile).estimators)
+    has_published_budget = bool(fidelity.estimators)
     if step == "evaluation":
         return _get_evaluation_work(plan, kind, form)
     if step == "attribution":

@@ -267,8 +267,8 @@ class Models:
         """Return those of the regions, answers and configuration in a model's entry that exist or
         are fetched.
         """
-        paths = (spec.regions, spec.answers, spec.config)
-        return [path for path in paths if path and self._exists(path)]
+        paths = filter(None, (spec.regions, spec.answers, spec.config))
+        return list(filter(self._exists, paths))
 
     def _list_detector_files(self, spec: ModelSpec) -> list[str]:
         """Return the files of a model's detector: fetched files, or else files on this machine."""
@@ -291,20 +291,18 @@ class Models:
         """Return the prompt files of some decoders: of the profiles, then of the decoders, then
         chat templates.
         """
-        specs = [self.specs[name] for name in names]
-        # Decoders may share prompt files and chat templates, so each file is listed once.
-        paths = [
-            find_resource("prompts", f"{profile}.yaml") for profile in self.profiles
-        ]
+        prompts = [f"{profile}.yaml" for profile in self.profiles]
+        templates = []
+        for name in names:
+            spec = self.specs[name]
+            prompts.append(spec.prompts)
+            templates.append(spec.chat_template)
+        # Decoders may share files, so each is listed once; most decoders name none.
+        paths = [find_resource("prompts", file) for file in filter(None, prompts)]
         paths += [
-            find_resource("prompts", spec.prompts) for spec in specs if spec.prompts
+            find_resource("chat-templates", file) for file in filter(None, templates)
         ]
-        paths += [
-            find_resource("chat-templates", spec.chat_template)
-            for spec in specs
-            if spec.chat_template
-        ]
-        return unique(os.path.relpath(path) for path in paths)
+        return unique(map(os.path.relpath, paths))
 
     def estimate_memory_mb(self, *names: str) -> int:
         """Return the main memory in MB that a job requests for its models: weights and working

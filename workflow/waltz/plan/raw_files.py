@@ -165,7 +165,7 @@ class RawFiles:
             source, name = self.owners[file.address, "file"]
         return f"{self.results}/sources/raw/{source}/{name}/{get_stored_name(self.files[source, name])}"
 
-    def get_own_path(self, source: str, name: str) -> str | list[str]:
+    def get_user_path(self, source: str, name: str) -> str | list[str]:
         """Return the user's path of a file, or the table of its listed images; an empty list if it
         has a url.
         """
@@ -190,7 +190,7 @@ class RawFiles:
             f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
         )
 
-    def describe_own_images(self) -> dict[str, str]:
+    def describe_user_images(self) -> dict[str, str]:
         """Return a digest of each of the user's folders of images, by path.
 
         Snakemake sees the time of a folder, but not the times of the files in it.
@@ -232,9 +232,7 @@ class RawFiles:
     @cached_property
     def drawn_files(self) -> list[str]:
         """Return the annotation files of the embedded world that the study uses."""
-        files = {
-            self.get_path(*key) for key in self._list_drawn() if not _is_images(key[1])
-        }
+        files = set(self._list_drawn(images=False))
         probes = self.study.cv_probes
         # Drawn plain captions of CV-Probes are not a file of a source.
         if probes and probes.descriptions:
@@ -244,18 +242,18 @@ class RawFiles:
     @cached_property
     def drawn_images(self) -> list[str]:
         """Return the image folders of the embedded world that the study uses."""
-        return sorted(
-            {self.get_path(*key) for key in self._list_drawn() if _is_images(key[1])}
-        )
+        return sorted(set(self._list_drawn(images=True)))
 
     @property
     def drawn_originals(self) -> bool:
         """Return whether raw files are drawn, so that no result can be compared with papers."""
-        return bool(self._list_drawn())
+        return any(file.drawn for file in self.files.values())
 
-    def _list_drawn(self) -> list[Key]:
-        """Return the source and name of each drawn file."""
-        return [key for key, file in self.files.items() if file.drawn]
+    def _list_drawn(self, images: bool) -> Iterator[str]:
+        """Yield the paths of drawn folders of images, or of all other drawn files."""
+        for (source, name), file in self.files.items():
+            if file.drawn and _is_images(name) == images:
+                yield self.get_path(source, name)
 
     def get_format(self, source: str) -> str:
         """Return the format of a source."""

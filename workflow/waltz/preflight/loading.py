@@ -18,7 +18,7 @@ from waltz.core.errors import UserError
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.prompts import render_prompt
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import (
     DECODER_KINDS,
     ModelSpec,
@@ -73,7 +73,7 @@ def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str
     if spec.kind in DECODER_KINDS:
         decoder = replace(load_decoder(local, WITHOUT_VALUES), device="cpu")
         decoder.build_prompt(SENTENCES[0])
-        prompts = [_render_prompts(decoder, profile) for profile in profiles]
+        prompts = [_render_prompts(decoder, get_fidelity(name)) for name in profiles]
         finding = " and ".join(prompts) or "it reads a text"
         return f"keys and shapes fit; {finding}"
     if spec.kind == "masked":
@@ -89,15 +89,14 @@ def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str
     return "keys and shapes fit; it reads a text"
 
 
-def _render_prompts(decoder: Decoder, profile: str) -> str:
-    """Render the prompts of CC-SHAP in a profile, and return a text with the number of tokens of
-    the first prompt.
+def _render_prompts(decoder: Decoder, fidelity: Fidelity) -> str:
+    """Render the prompts of CC-SHAP, and return a text with the number of tokens of the first
+    prompt.
 
     Raises:
         UserError: A prompt cannot be rendered, or the prompts of answer and explanation share no
             players.
     """
-    fidelity = get_fidelity(profile)
     question = _build_question(decoder.reads_images)
     template = build_template(decoder, fidelity)
     prompts = [
@@ -116,14 +115,15 @@ def _render_prompts(decoder: Decoder, profile: str) -> str:
         )
         if not len(answer_players):
             raise UserError(
-                f"models.{decoder.spec.name}: no players stand before the query suffix in {profile}; correct its family"
+                f"models.{decoder.spec.name}: no players stand before the query suffix in {fidelity.name}; correct its"
+                " family"
             )
     # The processor expands the placeholder, or refuses to.
     if decoder.reads_images:
         decoder.build_layout(
             answer, decoder.prepare_image(Image.new("RGB", IMAGE_SIZE))
         )
-    return f"a prompt of {len(answer.ids)} tokens in {profile}"
+    return f"a prompt of {len(answer.ids)} tokens in {fidelity.name}"
 
 
 def _build_question(reads_images: bool) -> Question:
