@@ -61,7 +61,7 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
+from waltz.models.decoders.decoder import ChatTurn, Decoder, PreparedImage
 from waltz.sources.formats import text_tasks
 from waltz.sources.images import load_image, open_images
 
@@ -158,7 +158,7 @@ def pair_of(
     if picture is None:
         return parts
     prompt = decoder.build_prompt(
-        decoder.render_chat([Turn("user", "Describe the image.", True)])
+        decoder.render_chat([ChatTurn("user", "Describe the image.", True)])
     )
     (description,) = decoder.generate([prompt], [picture], new, None, [SEED])
     return parts[0], replace(parts[1], targets=description)

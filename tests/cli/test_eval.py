@@ -8,7 +8,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from waltz.cli.app import app
-from waltz.cli.eval_results import read_results
+from waltz.cli.eval_results import read_result_rows
 from waltz.core import run_lock
 from waltz.core.files import parquet
 from waltz.core.schema import METRICS, SHARES
@@ -263,7 +263,7 @@ def test_the_average_t_shap_has_its_interval_and_needs_all_data_sets(tmp_path):
         (shares[:1], (None, None, None)),
     ):
         parquet.write_rows(tmp_path / "attribution" / "shares.parquet", written, SHARES)
-        average = read_results(tmp_path, ["clip"], True)[-1].to_columns()
+        average = read_result_rows(tmp_path, ["clip"], True)[-1].to_columns()
         assert (
             average["t_shap"],
             average["t_shap_low"],

@@ -25,7 +25,7 @@ from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_sco
 from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import alignment, load_encoder
-from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
+from waltz.models.encoders.alignment import compute_pair_scores, split_pairs
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.scenes.drawing import render_scene
 from waltz.scenes.language.foils import draw_foils
@@ -199,8 +199,8 @@ def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder
 def test_blocks_hold_all_texts_of_an_image_in_any_order(monkeypatch):
     monkeypatch.setattr(alignment, "PAIRS_PER_BLOCK", 3)
     pairs = [(f"m{image}", f"t{text}") for image in range(4) for text in range(2)]
-    blocks = list(split_into_blocks(pairs))
-    assert blocks == list(split_into_blocks(reversed(pairs * 2)))
+    blocks = list(split_pairs(pairs))
+    assert blocks == list(split_pairs(reversed(pairs * 2)))
     assert [len(block) for block in blocks] == [4, 4]
     assert [pair for block in blocks for pair in block] == sorted(pairs)
 

@@ -54,7 +54,7 @@ from waltz.evaluation.settings import PromptingSettings
 from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders.decoder import Sampling, Turn
+from waltz.models.decoders.decoder import ChatTurn, Sampling
 from waltz.sources.readers import QUESTIONS, TEXTS
 
 SETTINGS = PromptingSettings(
@@ -326,7 +326,8 @@ def test_a_language_model_without_chat_template_is_given_turns_below_each_other(
     decoder = tiny_decoders.causal()
     template = build_template(decoder, EQUATIONS)
     assert (
-        template.render_turns([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
+        template.render_turns([ChatTurn("user", "so?"), ChatTurn("assistant", "(")])
+        == "so?\n("
     )
     mine = tmp_path / "mine.yaml"
     mine.write_text("affirms: so\n")

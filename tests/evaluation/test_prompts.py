@@ -34,7 +34,7 @@ from waltz.evaluation.prompting.prompts import (
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED
 from waltz.model_registry import resolve_model
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 
 SNAPSHOTS = Path(__file__).parent / "prompts"
 AB = ("A", "B")
@@ -85,7 +85,7 @@ LLMS = (
 VLMS = ("bakllava", "llava-mistral", "llava-vicuna", "mplug-owl3")
 
 
-def chat(turns: Sequence[Turn]) -> str:
+def chat(turns: Sequence[ChatTurn]) -> str:
     """A chat template as tokenizers have them, the last turn left open."""
     texts = [
         f"<{turn.speaker}>{'<image>' if turn.image else ''}{turn.text.strip()}"
@@ -328,7 +328,7 @@ def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
     assert render_prompt(
         "vqascore", IMAGES["single"], build_equations_template(chat), {"text": "A dog."}
     ).turns == (
-        Turn(
+        ChatTurn(
             "user",
             'Does this figure show "A dog."? Please answer yes or no.',
             image=True,
@@ -392,7 +392,7 @@ def test_conversations_of_llama_2_and_vicuna_begin_with_their_system_prompt(
         [] if system is None else [system]
     )
     if system is not None:
-        assert turns[0] == Turn("system", system)
+        assert turns[0] == ChatTurn("system", system)
 
 
 def test_chat_templates_of_waltz_render_a_system_prompt_as_its_model_reads_it() -> None:
@@ -580,7 +580,7 @@ def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(
     prompt = render_prompt(
         "caption", IMAGES["open"], build_equations_template(chat, mine)
     )
-    assert prompt.turns == (Turn("user", "What", image=True),)
+    assert prompt.turns == (ChatTurn("user", "What", image=True),)
     assert mine.forms == own.forms
     assert render_prompt(
         "answer", TEXTS["esnli"], build_equations_template(chat, mine)
@@ -616,7 +616,7 @@ def test_prompts_of_the_scenes_decoder_are_those_of_its_training() -> None:
     )
     pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
     assert render_prompt("answer", IMAGES["pairwise"], template).turns == (
-        Turn("user", pair, image=True),
+        ChatTurn("user", pair, image=True),
     )
     assert render_label(IMAGES["single"], template.prompt_file, "B") == "no"
     assert render_label(IMAGES["pairwise"], template.prompt_file, "B") == "B"

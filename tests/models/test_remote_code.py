@@ -48,8 +48,8 @@ LOADERS = {
     "causal": load_causal_model,
     "classifier": load_classifier,
     "masked": load_masked_model,
-    "text": language_model.load,
-    "vision": vision_loading.load,
+    "text": language_model.load_language_model,
+    "vision": vision_loading.load_vision_decoder,
     "clip": load_encoder,
     "flava": load_encoder,
     "lxmert": load_encoder,
@@ -110,7 +110,12 @@ def test_no_kind_of_model_runs_its_code(kind, foreign, tmp_path, marker, answers
 
 
 @pytest.mark.parametrize(
-    "load", [load_causal_model, language_model.load, vision_loading.load]
+    "load",
+    [
+        load_causal_model,
+        language_model.load_language_model,
+        vision_loading.load_vision_decoder,
+    ],
 )
 def test_the_key_that_would_trust_it_is_named(load, tmp_path, marker):
     folder = add_code(tiny_clip.save_clip(tmp_path / "model"), marker, ["config.json"])
@@ -125,7 +130,7 @@ def test_the_key_that_would_trust_it_is_named(load, tmp_path, marker):
 def test_trusted_code_runs(tmp_path, marker):
     folder = add_code(tiny_clip.save_clip(tmp_path / "model"), marker, ["config.json"])
     with pytest.raises(UserError):  # it is no network
-        language_model.load(
+        language_model.load_language_model(
             ModelSpec(
                 "mine", weights=str(folder), revision="local", trust_remote_code=True
             ),

@@ -43,8 +43,10 @@ def llava_next(tmp_path_factory, real_vocabularies):
     from rehearsal.checkpoints import vision
     from waltz.core.devices import Device
     from waltz.model_registry import ModelSpec
-    from waltz.models.decoders.vision_loading import load
+    from waltz.models.decoders.vision_loading import load_vision_decoder
 
     folder = tmp_path_factory.mktemp("llava-next")
     vision.llava_next("mine", folder, vicuna=False, side=336)
-    return load(ModelSpec("mine", "vision", str(folder), "local"), Device("cpu", 1, ""))
+    return load_vision_decoder(
+        ModelSpec("mine", "vision", str(folder), "local"), Device("cpu", 1, "")
+    )

@@ -69,7 +69,7 @@ def llama2_folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def llama2(llama2_folder):
-    return language_model.load(
+    return language_model.load_language_model(
         ModelSpec("mine", "text", str(llama2_folder), "local"), Device("cpu", 1, "")
     )
 

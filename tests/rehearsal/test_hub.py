@@ -18,7 +18,7 @@ from waltz.core.downloads.transfer import ATTEMPTS, DownloadRequest, download
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
-from waltz.models.decoders.vision_loading import load as load_vision
+from waltz.models.decoders.vision_loading import load_vision_decoder
 from waltz.models.hub import fetch_snapshot
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -213,7 +213,7 @@ def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as
     hub.build({model: COMMIT}, tmp_path)
     processor = transformers.AutoProcessor.from_pretrained(tmp_path / model)
     assert processor.patch_size is None
-    loaded = load_vision(
+    loaded = load_vision_decoder(
         ModelSpec("mine", "vision", str(tmp_path / model), "local"),
         Device("cpu", 1, ""),
     )

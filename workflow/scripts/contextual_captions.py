@@ -10,7 +10,7 @@ from waltz.core.records import read_records, write_records
 from waltz.core.schema import ProbeCaptionRecord
 from waltz.foils.cv_probes import build_study_captions
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders.language_model import load, reply_to
+from waltz.models.decoders.language_model import load_language_model, reply_to
 from waltz.sources.records import FrameRecord
 
 output, params = snakemake.output, snakemake.params
@@ -21,7 +21,9 @@ with open_model_job(snakemake) as device:
     for file in snakemake.input.rows:
         frames += read_records(file, FrameRecord)
     specs = [ModelSpec(**model) for model in params.model]
-    generate = partial(reply_to, load(specs[0], device)) if specs else None
+    generate = (
+        partial(reply_to, load_language_model(specs[0], device)) if specs else None
+    )
     model = specs[0].name if specs else ""
     captions, caption_facts = build_study_captions(
         frames, params.seed, generate, model, **params.settings

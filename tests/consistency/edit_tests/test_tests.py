@@ -32,7 +32,7 @@ from waltz.evaluation.prompting.prompts import (
 )
 from waltz.evaluation.prompting.questions import Question, select_text_questions
 from waltz.fidelity import EQUATIONS, PROFILES, get_fidelity
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 from waltz.sources.formats.text_tasks import read_comve
 
 PAIR = ("dog rides table", "man rides horse")
@@ -158,7 +158,7 @@ def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_sample
     ]
 
 
-def in_lines(turns: Sequence[Turn]) -> str:
+def in_lines(turns: Sequence[ChatTurn]) -> str:
     return "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
 
 

@@ -24,19 +24,22 @@ from waltz.models.decoders.coalitions import (
     build_published_players,
 )
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 
 CPU = Device("cpu", 1, "test")
 SCORING = ["vllm", "untrusting", "llama.cpp"]
 """Dialects with the log-probabilities of any tokens."""
 CHATS = [
-    [Turn("user", "what is the A?", image=True)],
-    [Turn("user", "what is this?", image=True), Turn("assistant", "the answer is (")],
+    [ChatTurn("user", "what is the A?", image=True)],
     [
-        Turn("user", "A or B?", image=True),
-        Turn("assistant", "A"),
-        Turn("user", "why?"),
-        Turn("assistant", "it is"),
+        ChatTurn("user", "what is this?", image=True),
+        ChatTurn("assistant", "the answer is ("),
+    ],
+    [
+        ChatTurn("user", "A or B?", image=True),
+        ChatTurn("assistant", "A"),
+        ChatTurn("user", "why?"),
+        ChatTurn("assistant", "it is"),
     ],
 ]
 
@@ -369,7 +372,10 @@ def test_a_server_that_reads_no_images_is_named(local, folder):
 
 def test_masked_tokens_that_a_text_cannot_say_are_refused(local, folder):
     underscore = local.tokenizer.convert_tokens_to_ids("_")
-    ids = [*local.build_prompt(local.render_chat([Turn("user", "A")])).ids, underscore]
+    ids = [
+        *local.build_prompt(local.render_chat([ChatTurn("user", "A")])).ids,
+        underscore,
+    ]
     with serve(local) as stand_in:
         served = connect(stand_in, folder).server
         list(

@@ -24,7 +24,7 @@ from waltz.models.decoders import (
     vision_language_model,
     vision_loading,
 )
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.decoders.language_model import (
     add_chat_template,
     build_loading_arguments,
@@ -63,16 +63,16 @@ def test_tokens_of_a_prompt_know_their_characters_and_whether_they_are_special()
 def test_a_conversation_is_gone_on_with_as_it_is():
     decoder = tiny_decoders.causal()
     with pytest.raises(UserError, match="no chat template"):
-        decoder.render_chat([Turn("user", "what ?")])
+        decoder.render_chat([ChatTurn("user", "what ?")])
     decoder.tokenizer.chat_template = TEMPLATE
-    turns = [Turn("user", "what ? ")]
+    turns = [ChatTurn("user", "what ? ")]
     assert decoder.render_chat(turns) == "USER : what ? ASSISTANT :"
     assert (
-        decoder.render_chat([*turns, Turn("assistant", " because ( ")])
+        decoder.render_chat([*turns, ChatTurn("assistant", " because ( ")])
         == "USER : what ? ASSISTANT : because ( "
     )
     with pytest.raises(UserError, match="no system role"):
-        decoder.render_chat([Turn("system", "be brief"), *turns])
+        decoder.render_chat([ChatTurn("system", "be brief"), *turns])
 
 
 def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
@@ -297,8 +297,8 @@ def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
     assert decoder.reads_images
     text = decoder.render_chat(
         [
-            Turn("user", "How many dogs are there?", image=True),
-            Turn("assistant", " There"),
+            ChatTurn("user", "How many dogs are there?", image=True),
+            ChatTurn("assistant", " There"),
         ]
     )
     assert text.endswith("ASSISTANT: There")
@@ -328,9 +328,9 @@ def test_a_model_without_a_token_for_masked_ones_can_still_be_read():
 
 
 TURNS = [
-    Turn("user", "what is this ?"),
-    Turn("assistant", "a dog ."),
-    Turn("user", "why ?"),
+    ChatTurn("user", "what is this ?"),
+    ChatTurn("assistant", "a dog ."),
+    ChatTurn("user", "why ?"),
 ]
 
 
@@ -350,7 +350,7 @@ def test_every_registered_template_keeps_all_turns_in_order(name):
     reader.chat_template = None
     add_chat_template(reader, False, spec(known.chat_template))
     turns = (
-        [Turn("user", TURNS[0].text, True), *TURNS[1:]]
+        [ChatTurn("user", TURNS[0].text, True), *TURNS[1:]]
         if known.kind == "vision"
         else TURNS
     )
@@ -358,7 +358,7 @@ def test_every_registered_template_keeps_all_turns_in_order(name):
     places = [text.index(turn.text) for turn in TURNS]
     assert places == sorted(places)
     assert text.count("<image>") == (known.kind == "vision")
-    begun = decoder.render_chat([*turns, Turn("assistant", "because ")])
+    begun = decoder.render_chat([*turns, ChatTurn("assistant", "because ")])
     assert begun == text + "because "
 
 
@@ -375,11 +375,13 @@ def test_a_vl_decoder_whose_tokenizer_alone_has_a_chat_template_uses_it():
     assert not decoder.has_chat_template
     decoder.tokenizer.chat_template = MISTRAL_TEMPLATE
     assert decoder.has_chat_template
-    question = Turn("user", "what is this ?", image=True)
+    question = ChatTurn("user", "what is this ?", image=True)
     assert (
         decoder.render_chat([question]) == "<s>[INST] <image>\nwhat is this ? [/INST]"
     )
-    text = decoder.render_chat([question, *TURNS[1:], Turn("assistant", "because ")])
+    text = decoder.render_chat(
+        [question, *TURNS[1:], ChatTurn("assistant", "because ")]
+    )
     assert (
         text
         == "<s>[INST] <image>\nwhat is this ? [/INST]a dog .</s>[INST] why ? [/INST]because "
@@ -390,7 +392,7 @@ def test_a_vl_decoder_whose_tokenizer_alone_has_a_chat_template_uses_it():
     with pytest.raises(
         UserError, match="refuses the conversation: only user and assistant roles"
     ):
-        decoder.render_chat([Turn("system", "be brief"), question])
+        decoder.render_chat([ChatTurn("system", "be brief"), question])
 
 
 def test_several_chat_templates_without_a_default_are_refused_in_one_line():
@@ -434,7 +436,7 @@ def test_a_template_without_bounds_is_refused_in_one_line(template):
     with pytest.raises(
         UserError, match="the chat template of tiny refuses the conversation: "
     ) as raised:
-        decoder.render_chat([Turn("user", "why ?")])
+        decoder.render_chat([ChatTurn("user", "why ?")])
     assert len(str(raised.value).splitlines()) == 1
     assert len(str(raised.value)) < 400
     assert limits == (
@@ -448,7 +450,7 @@ def test_stars_that_pass_arguments_are_no_power():
     decoder.tokenizer.chat_template = (
         "{% set turn = dict(**messages[0]) %}{{ turn.content }} 2 ** 3 rounds"
     )
-    assert decoder.render_chat([Turn("user", "why ?")]) == "why ? 2 ** 3 rounds"
+    assert decoder.render_chat([ChatTurn("user", "why ?")]) == "why ? 2 ** 3 rounds"
 
 
 def test_a_template_is_bounded_in_another_thread(monkeypatch):
@@ -459,7 +461,7 @@ def test_a_template_is_bounded_in_another_thread(monkeypatch):
         ThreadPoolExecutor(1) as pool,
         pytest.raises(UserError, match="takes more than 100000 steps"),
     ):
-        pool.submit(decoder.render_chat, [Turn("user", "why ?")]).result()
+        pool.submit(decoder.render_chat, [ChatTurn("user", "why ?")]).result()
 
 
 def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():

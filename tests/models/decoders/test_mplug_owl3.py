@@ -29,7 +29,7 @@ from waltz.models.decoders.continuations import (
     get_published_sampling,
     score_targets,
 )
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.decoders.mplug_owl3 import wrap_mplug_owl3
 from waltz.models.networks.array_inputs import compute_logits
 from waltz.models.networks.mplug_owl3 import PLACEHOLDER, load_mplug_owl3, spell_image
@@ -353,14 +353,14 @@ def test_cc_shap_of_an_answer_and_its_explanation_is_defined(decoder):
 
 
 def test_the_conversation_is_rendered_as_the_released_processor_does(decoder):
-    turns = [Turn("user", "is it a dog?", image=True)]
+    turns = [ChatTurn("user", "is it a dog?", image=True)]
     assert decoder.render_chat(turns) == f"{HEAD}{PLACEHOLDER}\nis it a dog?{TAIL}"
     turns = [
-        Turn("system", "be brief"),
+        ChatTurn("system", "be brief"),
         *turns,
-        Turn("assistant", "no"),
-        Turn("user", "why?"),
-        Turn("assistant", "Be"),
+        ChatTurn("assistant", "no"),
+        ChatTurn("user", "why?"),
+        ChatTurn("assistant", "Be"),
     ]
     assert decoder.render_chat(turns) == (
         f"<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\n{PLACEHOLDER}\nis it a dog?<|im_end|>"

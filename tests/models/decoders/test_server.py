@@ -38,7 +38,7 @@ from waltz.models.decoders.continuations import (
     score_targets,
     score_targets_in_batches,
 )
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.decoders.server_replies import Reply
 from waltz.models.text.causal import load_causal_model
 from waltz.preflight import model_checks
@@ -592,7 +592,7 @@ def test_the_chosen_label_is_that_of_the_network(local, file):
         for decoder in (local, connect(stand_in, file)):
             template = build_template(decoder, EQUATIONS)
             prompt = decoder.build_prompt(
-                decoder.render_chat([Turn("user", "the answer is")])
+                decoder.render_chat([ChatTurn("user", "the answer is")])
             )
             chosen.append(choose_label(decoder, prompt, None, question, template))
     assert chosen[0] == chosen[1]

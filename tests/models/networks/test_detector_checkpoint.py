@@ -27,7 +27,7 @@ from waltz.models.networks.detector_checkpoint import (
     load_configured_detector,
     load_detector,
     read_arrays,
-    read_config,
+    read_detector_config,
 )
 
 
@@ -378,7 +378,7 @@ def test_the_configuration_ignores_case_and_unread_keys_are_reported(
     max_detections: 100
     """
     with caplog.at_level(logging.INFO):
-        regions = read_config(
+        regions = read_detector_config(
             config_of(tmp_path, text), load_detector(detector_file).sizes
         )
     assert regions == DetectorSettings(

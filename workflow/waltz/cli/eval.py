@@ -18,8 +18,8 @@ import typer
 from waltz.cli.eval_results import (
     print_results,
     print_warnings,
-    read_results,
-    write_results,
+    read_result_rows,
+    write_result_rows,
 )
 from waltz.cli.output import check_outputs
 from waltz.cli.run.checkout import find_checkout, start_snakemake
@@ -163,11 +163,11 @@ def eval_command(
         raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
     # The results are read from the study's files, as those of any other study.
     results = checkout / "results" / name
-    rows = read_results(results, list(models), attribute)
+    rows = read_result_rows(results, list(models), attribute)
     print_results(rows)
     print_warnings(results)
     if output:
-        write_results(output, rows)
+        write_result_rows(output, rows)
 
 
 def _choose_targets(report: bool, attribute: bool) -> list[str]:

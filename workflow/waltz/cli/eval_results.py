@@ -57,7 +57,7 @@ class ResultRow:
         return columns
 
 
-def read_results(
+def read_result_rows(
     results: Path, models: Sequence[str], attribute: bool
 ) -> list[ResultRow]:
     """Return the results of a study, model by model and data set by data set.
@@ -191,7 +191,7 @@ def print_warnings(results: Path) -> None:
                 typer.echo(f"{record.name}: {count} {kind} ({reasons})")
 
 
-def write_results(file: Path, rows: Sequence[ResultRow]) -> None:
+def write_result_rows(file: Path, rows: Sequence[ResultRow]) -> None:
     """Write the results as JSON or CSV, depending on the suffix of the file."""
     columns = [row.to_columns() for row in rows]
     if file.suffix == ".json":

@@ -140,12 +140,12 @@ def suggest_run(study: str, results: Path, built: str = "tables") -> str:
         path.parts[-3] for path in results.glob(f"*/reporting/{built}")
     )
     # Known studies: those with a file in config/, and those that were run.
-    known = {path.stem for path in (results.parent / "config").glob("*.yaml")}
-    known |= {path.parts[-2] for path in results.glob("*/reporting")}
+    studies = {path.stem for path in (results.parent / "config").glob("*.yaml")}
+    studies |= {path.parts[-2] for path in results.glob("*/reporting")}
+    known = sorted(studies)
     closest, hint = study, ""
     if study not in known:
-        closest = find_closest(study, sorted(known))
-        hint = suggest_name(study, sorted(known))
+        closest, hint = find_closest(study, known), suggest_name(study, known)
     # Four endings: the study meant has the result, it is to be run, others have the result, none
     # has.
     if closest in with_result:

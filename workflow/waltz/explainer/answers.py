@@ -24,7 +24,7 @@ from waltz.explainer.players import (
     build_prompt_regroup,
     number_chosen_regions,
 )
-from waltz.explainer.queries import Query, build_template, generate_games
+from waltz.explainer.queries import Query, build_query_template, generate_games
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import DecoderPlayers
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -65,7 +65,7 @@ def explain_answer(
     picture = None
     if image is not None:
         picture = decoder.prepare_image(image)
-    template = build_template(decoder, query, settings)
+    template = build_query_template(decoder, query, settings)
     if template is not None:
         settings = apply_family_rules(settings, decoder, template)
     generation = generate_games(

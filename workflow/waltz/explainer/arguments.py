@@ -23,7 +23,7 @@ CHANNELS = (1, 3, 4)
 """Numbers of channels of gray, RGB and RGBA images."""
 IMAGE_PART = {"type": "image"}
 """Part of a message that marks the position of the image, without the image itself."""
-Message = Mapping[str, Any]
+ChatMessage = Mapping[str, Any]
 """A message in the form that chat templates of transformers take."""
 
 
@@ -259,7 +259,7 @@ def _check_masks(grid: Any, size: tuple[int, int]) -> np.ndarray:
     return masks
 
 
-def split_messages(messages: object) -> tuple[list[Message], ImageInput | None]:
+def split_messages(messages: object) -> tuple[list[ChatMessage], ImageInput | None]:
     """Separate messages from their image: return messages with bare image parts, and the image or
     None.
 
@@ -275,7 +275,7 @@ def split_messages(messages: object) -> tuple[list[Message], ImageInput | None]:
         raise ValueError(
             "messages: no messages (got an empty list, expected at least one)"
         )
-    bare_messages: list[Message] = []
+    bare_messages: list[ChatMessage] = []
     images: list[ImageInput | None] = []
     for message in messages:
         content = message["content"]
@@ -294,7 +294,7 @@ def _is_message(message: object) -> bool:
 
 def _split_parts(
     content: Any,
-) -> tuple[list[Message], list[ImageInput | None]]:
+) -> tuple[list[ChatMessage], list[ImageInput | None]]:
     """Return the parts of a message with bare image parts, and the images that they show.
 
     Raises:
@@ -306,7 +306,7 @@ def _split_parts(
         raise TypeError(
             "messages: 'content' is no text (expected str, or a list of dictionaries with 'type')"
         )
-    parts: list[Message] = []
+    parts: list[ChatMessage] = []
     images: list[ImageInput | None] = []
     for part in content:
         kind = part.get("type")

@@ -31,7 +31,7 @@ from waltz.evaluation.prompting.prompts import (
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question, list_letters
-from waltz.explainer.arguments import Message
+from waltz.explainer.arguments import ChatMessage
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.user_text import check_user_text, list_message_texts
 
@@ -96,7 +96,7 @@ class Conversation:
         messages: Mappings of `role` and `content`; the content is a text or a list of parts.
     """
 
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
 
 
 Query = ReadyPrompts | DecoderQuestion | Conversation
@@ -177,7 +177,7 @@ def generate_games(
 
     Args:
         picture: The image, prepared by `decoder.prepare_image`, or None.
-        template: The prompts that belong to the query; see `build_template`.
+        template: The prompts that belong to the query; see `build_query_template`.
         max_new_tokens: Maximum number of tokens of the explanation, or of the reply to messages.
     Raises:
         UserError: Model, image, prompts or settings do not fit each other.
@@ -301,7 +301,7 @@ def _insert_placeholder(decoder: Decoder, text: str) -> str:
     return text
 
 
-def build_template(
+def build_query_template(
     decoder: Decoder, query: Query, settings: PromptSettings
 ) -> PromptTemplate | None:
     """Return the prompts that belong to a query: of the profile with an additional form for the

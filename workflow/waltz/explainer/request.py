@@ -13,8 +13,8 @@ from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.errors import UserError, build_name_error
 from waltz.evaluation.prompting.questions import Question
 from waltz.explainer.arguments import (
+    ChatMessage,
     ImageInput,
-    Message,
     check_foil,
     check_text,
     check_text_players,
@@ -47,7 +47,7 @@ class ExplainOptions(TypedDict, total=False):
     foil: str | None
     question: str | None
     labels: Sequence[str] | None
-    messages: Sequence[Message] | None
+    messages: Sequence[ChatMessage] | None
     explanation: str | None
     players: TextPlayers
     grid: Any
@@ -74,7 +74,7 @@ class Request:
     foil: str | None = None
     question: str | None = None
     labels: Sequence[str] | None = None
-    messages: Sequence[Message] | None = None
+    messages: Sequence[ChatMessage] | None = None
     explanation: str | None = None
     players: TextPlayers = TOKEN
     grid: Any = None

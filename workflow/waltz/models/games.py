@@ -149,7 +149,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         # key.
         keys = []
         for players, masks in zip(self.players, coalitions, strict=True):
-            keys.append(split_rows(masks | players.always_visible))
+            keys.append(encode_masks(masks | players.always_visible))
         new = []
         for known, requested, game_keys in zip(
             self.known, self.requested, keys, strict=True
@@ -172,7 +172,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         """Add the values of new coalitions of each game to `known`."""
 
 
-def split_rows(masks: np.ndarray) -> list[bytes]:
+def encode_masks(masks: np.ndarray) -> list[bytes]:
     """Return the booleans of each row as bytes."""
     rows = np.ascontiguousarray(masks, dtype=bool).tobytes()
     width = masks.shape[1]
@@ -181,8 +181,8 @@ def split_rows(masks: np.ndarray) -> list[bytes]:
     return [rows[start : start + width] for start in range(0, len(rows), width)]
 
 
-def join_rows(rows: Sequence[bytes], width: int) -> np.ndarray:
-    """Return rows of `split_rows` as masks, bool of shape (rows, width)."""
+def decode_masks(rows: Sequence[bytes], width: int) -> np.ndarray:
+    """Return rows of `encode_masks` as masks, bool of shape (rows, width)."""
     return np.frombuffer(b"".join(rows), dtype=bool).reshape(len(rows), width)
 
 

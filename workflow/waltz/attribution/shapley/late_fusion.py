@@ -41,7 +41,7 @@ from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.models.batches import ProgressCallback, ignore_progress, run_in_halves
 from waltz.models.encoders.coalitions import EncoderPlayers, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
-from waltz.models.games import split_rows
+from waltz.models.games import encode_masks
 
 Vectors = Callable[[np.ndarray], np.ndarray]
 """Function that takes masks of one modality's maskable players, bool (k, players), and returns the
@@ -367,7 +367,7 @@ class _CachedVectors:
         self.known: dict[bytes, np.ndarray] = {}
 
     def __call__(self, masks: np.ndarray) -> np.ndarray:
-        keys = split_rows(masks)
+        keys = encode_masks(masks)
         new = [position for position, key in enumerate(keys) if key not in self.known]
         if new:
             new_vectors = self.vectors(masks[new])

@@ -30,45 +30,32 @@ def print_run_summary(
         files: Files that the run was asked for, and files that these needed. Files of earlier runs
             are not shown.
     """
-    csvs, page = _find_tables_and_page(map(Path, files))
-    # In the order of the report, whatever order the run had.
-    tables = {name: read_cells([csvs[name]]) for name in TABLES if name in csvs}
-    if not tables and page is None:
-        return
-    console = create_console(stderr=True)
-    if any(tables.values()):
-        profile = choose_profile(None, tables, study)
-        print_headline(select_profile(tables, profile), console)
-    for line in _describe_tables([csvs[name] for name in tables]):
-        console.print(line)
-    if page is not None:
-        console.print(f"report:  {page}")
-    console.print(f"skipped: {_describe_skipped(skipped)}")
-    console.print(
-        f"next:    {_suggest_commands(study, list(tables), page is not None)}"
-    )
-
-
-def _find_tables_and_page(paths: Iterable[Path]) -> tuple[dict[str, Path], Path | None]:
-    """Return the CSV of each table by its id, and the page if there is one, among the files of a
-    run.
-    """
-    csvs, page = {}, None
-    for path in paths:
-        if path.parent.name == "tables" and path.suffix == ".csv":
+    csvs: dict[str, Path] = {}
+    page = None
+    for path in map(Path, files):
+        if path.match("tables/*.csv"):
             csvs[path.stem] = path
         elif path.name == "report.html":
             page = path
-    return csvs, page
-
-
-def _describe_tables(csvs: Sequence[Path]) -> list[str]:
-    """Return a line with the Markdown file of each table; for many tables, one line with their
-    folder.
-    """
+    # In the order of the report, whatever order the run had.
+    csvs = {name: csvs[name] for name in TABLES if name in csvs}
+    if not csvs and page is None:
+        return
+    console = create_console(stderr=True)
+    tables = {name: read_cells([csv]) for name, csv in csvs.items()}
+    if any(tables.values()):
+        profile = choose_profile(None, tables, study)
+        print_headline(select_profile(tables, profile), console)
     if len(csvs) > SHOWN_TABLES:
-        return [f"tables:  {csvs[0].parent} ({len(csvs)} tables)"]
-    return [f"table:   {path.with_suffix('.md')}" for path in csvs]
+        folder = next(iter(csvs.values())).parent
+        console.print(f"tables:  {folder} ({len(csvs)} tables)")
+    else:
+        for csv in csvs.values():
+            console.print(f"table:   {csv.with_suffix('.md')}")
+    if page is not None:
+        console.print(f"report:  {page}")
+    console.print(f"skipped: {_describe_skipped(skipped)}")
+    console.print(f"next:    {_suggest_commands(study, list(csvs), page is not None)}")
 
 
 def _suggest_commands(study: str, tables: Sequence[str], has_page: bool) -> str:

@@ -24,7 +24,7 @@ from waltz.evaluation.prompting.prompt_files import (
 )
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PUBLISHED
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.user_text import check_generated_text, check_user_text
 
 SENTINEL = "\ue000item\ue001"
@@ -48,7 +48,7 @@ class PromptTemplate:
 
     prompt_file: PromptFile
     family: str | None = None
-    render_turns: Callable[[Sequence[Turn]], str] | None = None
+    render_turns: Callable[[Sequence[ChatTurn]], str] | None = None
     tokenizer: Any = None
 
     @property
@@ -83,7 +83,7 @@ class RenderedPrompt:
     item: Span | None
     fields: Mapping[str, Span] = field(default_factory=dict)
     counted_suffix: str = ""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ChatTurn, ...] = ()
 
 
 def build_published_template(
@@ -109,7 +109,8 @@ def build_published_template(
 
 
 def build_equations_template(
-    render_turns: Callable[[Sequence[Turn]], str], prompt_file: PromptFile | None = None
+    render_turns: Callable[[Sequence[ChatTurn]], str],
+    prompt_file: PromptFile | None = None,
 ) -> PromptTemplate:
     """Return the prompts of profile `equations` for a decoder.
 
@@ -123,7 +124,7 @@ def build_equations_template(
     return PromptTemplate(prompt_file, render_turns=render_turns)
 
 
-def join_turns(turns: Sequence[Turn]) -> str:
+def join_turns(turns: Sequence[ChatTurn]) -> str:
     """Join turns by line breaks, without markers, for a language model without a chat template.
 
     Raises:
@@ -399,7 +400,7 @@ def _render_equations(parts: _Parts, template: PromptTemplate) -> RenderedPrompt
 
 def _build_turns(
     parts: _Parts, item_words: str, prompt_file: PromptFile
-) -> tuple[Turn, ...]:
+) -> tuple[ChatTurn, ...]:
     """Return the turns of a prompt from the prompt file; the first turn of the user shows the
     image.
     """
@@ -408,12 +409,12 @@ def _build_turns(
     fields = {**parts.values, "input": item_words}
     turns = []
     if prompt_file.system:
-        turns.append(Turn("system", _fill(prompt_file.system, fields, parts.kind)))
+        turns.append(ChatTurn("system", _fill(prompt_file.system, fields, parts.kind)))
     is_image_due = parts.has_image
     for entry in prompt_file.turns.get_turns(parts.answer_type, parts.kind):
         [(speaker, text)] = entry.items()
         shows_image = is_image_due and speaker == "user"
-        turns.append(Turn(speaker, _fill(text, fields, parts.kind), shows_image))
+        turns.append(ChatTurn(speaker, _fill(text, fields, parts.kind), shows_image))
         if shows_image:
             is_image_due = False  # the image is shown once
     return tuple(turns)

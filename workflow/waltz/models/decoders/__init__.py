@@ -32,11 +32,11 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
             f"models.{spec.name}: kind {spec.kind!r} is no decoder; name a model of the kind {kinds}"
         )
     if spec.server:
-        return served_model.load(spec)
+        return served_model.connect_served_model(spec)
     with report_faults(spec):
         if spec.kind == "text":
-            return language_model.load(spec, device)
+            return language_model.load_language_model(spec, device)
         # mPLUG-Owl3 is not part of transformers, so it has a loader here.
         if mplug_owl3.is_mplug_owl3(spec):
-            return mplug_owl3.load(spec, device)
-        return vision_loading.load(spec, device)
+            return mplug_owl3.load_mplug_owl3_decoder(spec, device)
+        return vision_loading.load_vision_decoder(spec, device)

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 from pydantic import ValidationError
 
 from waltz.core.errors import UserError
-from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.decoders.endpoint import RefusedError
 from waltz.models.decoders.server import (
     ECHO,
@@ -55,7 +55,7 @@ class MessagePart(TypedDict, total=False):
     image_url: ImageUrl
 
 
-class Message(TypedDict):
+class RequestMessage(TypedDict):
     """Message of a chat, as OpenAI's API takes it."""
 
     role: str
@@ -65,7 +65,7 @@ class Message(TypedDict):
 class ChatRequest(TypedDict, total=False):
     """Fields of a request that decide the prompt; the flags exist only for vLLM and llama.cpp."""
 
-    messages: list[Message]
+    messages: list[RequestMessage]
     chat_template: str
     add_generation_prompt: bool
     continue_final_message: bool
@@ -89,7 +89,7 @@ class ChatServer(Server):
     """
 
     placeholder: str
-    render_chat: Callable[[Sequence[Turn]], str] = field(repr=False)
+    render_chat: Callable[[Sequence[ChatTurn]], str] = field(repr=False)
     takes_template: bool = False
     continues: bool = False
 
@@ -278,7 +278,7 @@ class ChatServer(Server):
         """Return the messages of turns; the last turn is the assistant's, and the server continues
         it.
         """
-        messages: list[Message] = [
+        messages: list[RequestMessage] = [
             {"role": turn.speaker, "content": turn.text}
             for turn in _build_turns(turns, False)
         ]
@@ -308,7 +308,11 @@ class ChatServer(Server):
         # The text before a sentinel is the chat up to the assistant's turn, as it stands within a
         # conversation.
         marked = self.render_chat(
-            [*turns[:-1], Turn("assistant", SENTINELS[0]), Turn("user", SENTINELS[1])]
+            [
+                *turns[:-1],
+                ChatTurn("assistant", SENTINELS[0]),
+                ChatTurn("user", SENTINELS[1]),
+            ]
         )
         return marked.partition(SENTINELS[0])[0] + texts[-1]
 
@@ -350,11 +354,11 @@ class ChatServer(Server):
         return list(ids).index(self.tokenizer.convert_tokens_to_ids(self.placeholder))
 
 
-def _build_turns(texts: Sequence[str], has_image: bool) -> list[Turn]:
+def _build_turns(texts: Sequence[str], has_image: bool) -> list[ChatTurn]:
     """Return turns of a user, who shows the image first, and an assistant."""
     speakers = ("user", "assistant")
     return [
-        Turn(speakers[index % 2], text, has_image and index == 0)
+        ChatTurn(speakers[index % 2], text, has_image and index == 0)
         for index, text in enumerate(texts)
     ]
 

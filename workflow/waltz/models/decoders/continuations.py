@@ -25,7 +25,7 @@ from waltz.models.decoders.network import (
     ForwardRequest,
     RowImage,
     States,
-    join_rows,
+    join_padded_rows,
     pad_front,
     select_rows,
 )
@@ -500,7 +500,7 @@ def _read_generations(
     if not reuses_prefixes:
         return torch.cat(logits), (), torch.empty(0)
     # Groups differ in length: their keys and values are padded in front to one length.
-    return torch.cat(logits), *join_rows(parts)
+    return torch.cat(logits), *join_padded_rows(parts)
 
 
 def _append_token(

@@ -33,7 +33,7 @@ SPACE = "▁"
 
 
 @dataclass(frozen=True)
-class Turn:
+class ChatTurn:
     """One turn of a conversation.
 
     Attributes:
@@ -252,7 +252,7 @@ class Decoder(ABC):
         """
         return 0
 
-    def render_chat(self, turns: Sequence[Turn]) -> str:
+    def render_chat(self, turns: Sequence[ChatTurn]) -> str:
         """Render a conversation with the model's own chat template, ready for the assistant to
         continue.
 
@@ -305,7 +305,7 @@ class Decoder(ABC):
             ) from error
         return rendered
 
-    def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
+    def _build_message_content(self, turn: ChatTurn) -> str | list[dict[str, str]]:
         """Return the content of a message as the chat template takes it: a tokenizer's template
         takes one text.
         """

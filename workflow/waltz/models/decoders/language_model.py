@@ -14,11 +14,11 @@ from waltz.core.files.resources import find_resource
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import (
+    ChatTurn,
     Decoder,
     PreparedImage,
     Prompt,
     PromptLayout,
-    Turn,
 )
 from waltz.models.decoders.network_checks import wrap_network
 from waltz.models.pretrained import get_causal_window, load_pretrained
@@ -56,7 +56,7 @@ class LanguageModel(Decoder):
         return PromptLayout((), (), torch.arange(len(prompt.ids), device=self.device))
 
 
-def load(spec: ModelSpec, device: Device) -> LanguageModel:
+def load_language_model(spec: ModelSpec, device: Device) -> LanguageModel:
     """Load a causal language model by hub id, folder or package.
 
     Raises:
@@ -109,7 +109,7 @@ def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
     check_user_text(decoder.tokenizer, request, f"models.{decoder.spec.name}")
     text = request
     if decoder.has_chat_template:
-        text = decoder.render_chat([Turn("user", request)])
+        text = decoder.render_chat([ChatTurn("user", request)])
     prompt = decoder.build_prompt(text)
     (reply,) = decoder.generate([prompt], [None], max_tokens, None, [0])
     return decoder.decode_text(reply)

@@ -284,7 +284,7 @@ def is_mplug_owl3(spec: ModelSpec) -> bool:
     return isinstance(config, dict) and config.get("model_type") == MODEL_TYPE
 
 
-def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
+def load_mplug_owl3_decoder(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
     """Load mPLUG-Owl3 by hub id or folder, without running the repository's code.
 
     Raises:

@@ -254,7 +254,7 @@ def select_rows(states: States, rows: Sequence[int]) -> States:
     return tuple((keys[indices], values[indices]) for keys, values in states)
 
 
-def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
+def join_padded_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     """Join rows of different lengths into one batch, padded at the start.
 
     Returns:

@@ -19,7 +19,7 @@ from waltz.models.decoders.network import (
     OwnForward,
     RowImage,
     States,
-    join_rows,
+    join_padded_rows,
     pad_front,
     select_rows,
 )
@@ -288,7 +288,7 @@ def _read_padded(network: Network, probe: ProbeRows) -> torch.Tensor:
         for row, row_positions in zip(rows, positions, strict=True):
             beginning = ForwardRequest(row[None, :-1], row_positions[None, :-1])
             states.append(network.compute_logits(beginning)[1])
-        joined_states, _ = join_rows(states)
+        joined_states, _ = join_padded_rows(states)
         last_token = ForwardRequest(
             padded_ids[:, -1:], padded_positions[:, -1:], joined_states, visible=visible
         )

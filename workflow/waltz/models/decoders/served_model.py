@@ -19,7 +19,7 @@ from PIL import Image
 from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.chat_server import ChatServer
-from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Turn
+from waltz.models.decoders.decoder import ChatTurn, PreparedImage, Prompt, PromptLayout
 from waltz.models.decoders.endpoint import RefusedError
 from waltz.models.decoders.language_model import LanguageModel, add_chat_template
 from waltz.models.decoders.network import Network
@@ -99,7 +99,7 @@ class ServedVisionModel(Served, VisionLanguageModel):
         return torch.arange(ids.shape[1])
 
 
-def load(spec: ModelSpec) -> ServedModel | ServedVisionModel:
+def connect_served_model(spec: ModelSpec) -> ServedModel | ServedVisionModel:
     """Return a decoder behind the server of its entry.
 
     The decoder's revision is the entry's revision and the server's description, so that cached
@@ -323,10 +323,10 @@ def _find_chat_scoring(
     Raises:
         UserError: The server has another chat template or tokenizer, or reads no images.
     """
-    question, answer = Turn("user", PROBE), Turn("assistant", PROBE)
+    question, answer = ChatTurn("user", PROBE), ChatTurn("assistant", PROBE)
     image_question = replace(question, image=True)
 
-    def build_prompt(*turns: Turn) -> ServedPrompt:
+    def build_prompt(*turns: ChatTurn) -> ServedPrompt:
         return ServedPrompt(list(decoder.build_prompt(decoder.render_chat(turns)).ids))
 
     # Chats with and without the image, each up to the answer and with an answer to be continued.

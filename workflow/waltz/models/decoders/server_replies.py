@@ -126,7 +126,7 @@ class NativeCompletion(Reply):
     stop_type: str | None = None
 
 
-class Message(Reply):
+class ReplyMessage(Reply):
     """A turn of a chat."""
 
     content: str | None = None
@@ -155,7 +155,7 @@ class ChatLogProbabilities(Reply):
 class ChatChoice(Reply):
     """The turn that follows a chat."""
 
-    message: Message
+    message: ReplyMessage
     logprobs: ChatLogProbabilities | None = None
     finish_reason: str | None = None
     token_ids: list[TokenId] | None = None

@@ -14,11 +14,11 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import (
+    ChatTurn,
     Decoder,
     PreparedImage,
     Prompt,
     PromptLayout,
-    Turn,
 )
 from waltz.models.forward_checks import call_with_accepted
 
@@ -161,7 +161,7 @@ class VisionLanguageModel(Decoder):
             return self.processor
         return self.tokenizer
 
-    def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
+    def _build_message_content(self, turn: ChatTurn) -> str | list[dict[str, str]]:
         """Return a turn's content: a list of parts for a processor's template, or text with the
         placeholder for a tokenizer's.
         """

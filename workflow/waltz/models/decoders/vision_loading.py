@@ -71,7 +71,7 @@ class PilProcessor:
         return processor
 
 
-def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
+def load_vision_decoder(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     """Load a VL decoder by hub id or folder.
 
     Raises:

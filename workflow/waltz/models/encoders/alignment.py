@@ -124,7 +124,7 @@ def compute_pair_scores(
         "numbers": CACHE_NAMES.get(read_output, read_output.__name__),
     }
     scores: dict[Pair, PairScore] = {}
-    for block in split_into_blocks(pairs):
+    for block in split_pairs(pairs):
         scores |= _score_block(
             encoder, block, load_image, read_output, cache_file, content
         )
@@ -132,7 +132,7 @@ def compute_pair_scores(
     return scores
 
 
-def split_into_blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+def split_pairs(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     """Yield distinct pairs in order, in blocks of at least `PAIRS_PER_BLOCK` that end with an
     image.
     """

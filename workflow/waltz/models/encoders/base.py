@@ -291,7 +291,7 @@ def build_provider_fields(provider: RegionProvider) -> Fields:
     return {"provider": provider}
 
 
-def read_scalar(parameter: torch.Tensor) -> float:
+def read_single_value(parameter: torch.Tensor) -> float:
     """Return the number in a parameter of one element; NaN on the meta device, which has no values."""
     if parameter.is_meta:
         return math.nan

@@ -13,7 +13,7 @@ import torch
 from waltz.models import games
 from waltz.models.batches import run_in_halves
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
-from waltz.models.games import CoalitionValues, join_rows
+from waltz.models.games import CoalitionValues, decode_masks
 
 Row = TypeVar("Row")
 Outcome = Callable[[torch.Tensor], torch.Tensor]
@@ -318,7 +318,7 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
     def _encode_images(self, grid: int, images: Sequence[bytes]) -> States:
         """Return the states of some masked images."""
         players = next(players for players in self.players if players.grid == grid)
-        masks = join_rows(images, players.n_image_players)
+        masks = decode_masks(images, players.n_image_players)
         self.image_count += len(images)
 
         def encode(first: int, last: int) -> States:
@@ -336,7 +336,7 @@ class EncoderCoalitions(CoalitionValues[EncoderPlayers]):
         # Many coalitions share a masked text: each distinct text is encoded once in all rounds.
         missing = text_states.list_missing(list(dict.fromkeys(texts)))
         for batch in cut_evenly(missing, self.encoder.texts_per_batch):
-            ids = players.mask_text(join_rows(batch, players.n_text_players)).to(
+            ids = players.mask_text(decode_masks(batch, players.n_text_players)).to(
                 self.encoder.device
             )
 

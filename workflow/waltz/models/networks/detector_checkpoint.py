@@ -108,7 +108,7 @@ def load_detector(
     config = config or find_adjacent_config(file, DETECTOR_KIND)
     settings = DetectorSettings()
     if config is not None:
-        settings = read_config(config, sizes)
+        settings = read_detector_config(config, sizes)
     with torch.device("meta"):
         network = Detector(name_detector(file, settings), sizes, settings)
     load_weights(
@@ -205,7 +205,7 @@ def name_detector(file: Path, settings: object) -> str:
     return f"{file.name}@{hasher.hexdigest()[:DIGEST_DIGITS]}"
 
 
-def read_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
+def read_detector_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
     """Return the settings of a YAML file with the keys of the released `config.yaml`, in any case.
 
     Missing keys have the released values. Unused keys, such as those of training, are listed in the

@@ -423,7 +423,9 @@ def load_two_streams(
         settings = checkpoint_file.read_adjacent_settings(file) or None
     # Without values, which the checkpoint brings.
     with torch.device("meta"):
-        network = TwoStreams(read_config(weights, settings, has_tasks, label)).to(dtype)
+        network = TwoStreams(
+            read_vilbert_config(weights, settings, has_tasks, label)
+        ).to(dtype)
     checkpoint_file.load_weights(network, weights, file, name, is_unused, allow_missing)
     return network.eval().requires_grad_(False)
 
@@ -435,7 +437,7 @@ def is_unused(key: str) -> bool:
     return any(re.fullmatch(pattern, key) for pattern in UNUSED_KEYS.values())
 
 
-def read_config(
+def read_vilbert_config(
     weights: Mapping[str, torch.Tensor],
     settings: Settings | None,
     has_tasks: bool,

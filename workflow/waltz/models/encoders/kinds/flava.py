@@ -13,7 +13,7 @@ from waltz.models.encoders.base import (
     LateFusionEncoder,
     PixelEncoder,
     load_pixel_encoder,
-    read_scalar,
+    read_single_value,
 )
 from waltz.models.encoders.encoder import States, compute_log_odds
 
@@ -94,5 +94,5 @@ def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder
         spec, device, transformers.FlavaForPreTraining, "contrastive head"
     )
     return FlavaContrastive(
-        **fields, scale=read_scalar(fields["network"].flava.logit_scale.exp())
+        **fields, scale=read_single_value(fields["network"].flava.logit_scale.exp())
     )

@@ -22,7 +22,7 @@ from waltz.models.checkpoint_file import (
     read_checkpoint,
     read_settings,
 )
-from waltz.models.encoders.base import build_common_fields, read_scalar
+from waltz.models.encoders.base import build_common_fields, read_single_value
 from waltz.models.encoders.kinds.two_towers import EXCLAMATION_MARK, Clip
 from waltz.models.implied_size import check_implied_size
 from waltz.models.pretrained import META, OPEN_CLIP_CONFIG, fetch_folder
@@ -146,8 +146,8 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
             model_settings["vision_cfg"]["image_size"], image_settings
         ),
         fallback_mask=EXCLAMATION_MARK,
-        scale=read_scalar(network.logit_scale.exp()),
-        bias=0.0 if bias is None else read_scalar(bias),
+        scale=read_single_value(network.logit_scale.exp()),
+        bias=0.0 if bias is None else read_single_value(bias),
     )
 
 

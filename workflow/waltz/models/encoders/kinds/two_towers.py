@@ -11,7 +11,7 @@ from waltz.models.encoders.base import (
     LateFusionEncoder,
     load_pixel_encoder,
     pack_linear_layers,
-    read_scalar,
+    read_single_value,
 )
 
 EXCLAMATION_MARK = "!"
@@ -77,7 +77,7 @@ def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     return Clip(
         **fields,
         fallback_mask=EXCLAMATION_MARK,
-        scale=read_scalar(network.logit_scale.exp()),
+        scale=read_single_value(network.logit_scale.exp()),
     )
 
 
@@ -87,7 +87,7 @@ def load_metaclip_2(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """
     fields = load_pixel_encoder(spec, device, transformers.MetaClip2Model)
     return LateFusionEncoder(
-        **fields, scale=read_scalar(fields["network"].logit_scale.exp())
+        **fields, scale=read_single_value(fields["network"].logit_scale.exp())
     )
 
 
@@ -109,8 +109,8 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     network = fields["network"]
     return LateFusionEncoder(
         **fields,
-        scale=read_scalar(network.logit_scale.exp()),
-        bias=read_scalar(network.logit_bias),
+        scale=read_single_value(network.logit_scale.exp()),
+        bias=read_single_value(network.logit_bias),
         padded_length=fields["max_tokens"],
         probability=True,
     )
@@ -120,5 +120,5 @@ def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load an ALIGN by hub id or folder; its logit is the cosine, divided by a temperature."""
     fields = load_pixel_encoder(spec, device, transformers.AlignModel)
     return LateFusionEncoder(
-        **fields, scale=1 / read_scalar(fields["network"].temperature)
+        **fields, scale=1 / read_single_value(fields["network"].temperature)
     )
