@@ -22,6 +22,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
 from waltz.benchmark.cv_probes import select_contextual_captions
 from waltz.consistency.cc_shap.rows import (
+    CCShapSettings,
     build_setup,
     compute_cc_shap_records,
     compute_edit_records,
@@ -223,7 +224,7 @@ def comve(token: str) -> list[Question]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_cc_shap_and_its_edits(language_model, tmp_path, profile):
-    study = {"permutations": 1, "kinds": ("post-hoc",)}
+    study = CCShapSettings(permutations=1, kinds=("post-hoc",))
     template = build_template(language_model, get_fidelity(profile))
     setup = build_setup(
         language_model,

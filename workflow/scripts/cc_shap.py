@@ -4,7 +4,12 @@ results of the tests, the attributions before and after counterfactual edits.
 
 from pathlib import Path
 
-from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets, explain_edits
+from waltz.consistency.cc_shap.rows import (
+    CCShapRun,
+    CCShapSettings,
+    explain_datasets,
+    explain_edits,
+)
 from waltz.core.devices import describe_device
 from waltz.core.files.group_files import (
     Shard,
@@ -21,7 +26,11 @@ from waltz.models.decoders import load_decoder
 params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 shard = Shard(int(snakemake.wildcards.shard), params.shards)
 cache = get_cache_file(output.rows, Path(output.rows).parents[2])
-run = CCShapRun(**params.settings, cache=cache, shard=shard.items)
+settings = dict(params.settings)
+cc_shap = settings.pop("cc_shap")
+run = CCShapRun(
+    **settings, cc_shap=CCShapSettings(**cc_shap), cache=cache, shard=shard.items
+)
 
 with open_model_job(snakemake) as device:
     tests = {}
@@ -41,7 +50,7 @@ with open_model_job(snakemake) as device:
     }
     facts = {
         "model": params.model,
-        "settings": {"cc_shap": run.cc_shap, "tokens": run.tokens},
+        "settings": {"cc_shap": cc_shap, "tokens": run.tokens},
         "seeds": run.seeds,
         "shard": str(shard),
         **decoder.describe_forward_pass(),

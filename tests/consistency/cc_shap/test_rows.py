@@ -15,6 +15,7 @@ from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.cc_shap.rows import (
     CCShapRun,
+    CCShapSettings,
     build_setup,
     compute_cc_shap_records,
     compute_edit_records,
@@ -119,7 +120,7 @@ def how_of(prompt_file, decoders, tmp_path):
             if profile == "equations"
             else build_published_template(families[question.form])
         )
-        study = {"permutations": permutations, **given}
+        study = CCShapSettings(permutations=permutations, **given)
         setup = build_setup(
             decoders[question.form], template, seed, study, {"explanation": 3}, folder
         )
@@ -333,7 +334,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
             decoder,
             build_equations_template(in_lines, prompt_file),
             3,
-            {"permutations": 1, "kinds": ["post-hoc"]},
+            CCShapSettings(permutations=1, kinds=["post-hoc"]),
             {},
             tmp_path / "cache.sqlite",
         )
@@ -462,7 +463,7 @@ ITEM |= {"image": "0.png", "foil": "two cars", "valid": True}
 STUDY = {
     "sample": None,
     "seed": 0,
-    "cc_shap": {"permutations": 1, "kinds": ["post-hoc"]},
+    "cc_shap": CCShapSettings(permutations=1, kinds=["post-hoc"]),
     "tokens": {"explanation": 2},
 }
 

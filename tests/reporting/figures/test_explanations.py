@@ -18,6 +18,7 @@ from waltz.attribution.t_shap import (
     find_contributing_outputs,
 )
 from waltz.consistency.cc_shap.rows import (
+    CCShapSettings,
     build_setup,
     compute_cc_shap_records,
     compute_edit_records,
@@ -158,7 +159,12 @@ def left(folder, decoder, question) -> ExplanationTables:
         read_prompt_file(EQUATIONS, folder / "short.yaml"),
     )
     how = build_setup(
-        decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store"
+        decoder,
+        template,
+        3,
+        CCShapSettings(permutations=2),
+        {"explanation": 3},
+        folder / "store",
     )
     edit = ConsistencyRecord(
         test="counterfactual_edits",

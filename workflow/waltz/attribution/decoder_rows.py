@@ -259,20 +259,15 @@ def _build_game(
     try:
         prompt = decoder.build_prompt(rendered.text)
         if settings.fidelity.decoder_target == "label":
-            label = choose_label(
+            _, label_id = choose_label(
                 decoder, prompt, picture, question, attribution.template
-            )[1]
-            return PromptGame(prompt.text, "", (label,), grid=settings.grid)
+            )
+            return PromptGame(prompt.text, "", (label_id,), grid=settings.grid)
         # The released code draws the first token. The seed depends on the question, so that its
         # answer does not depend on the other questions of the run.
         sampling = choose_sampling(decoder, settings.fidelity)
-        seed = (
-            rank(
-                f"{question.item_id}:{question.form}:{question.role}:{KIND}",
-                settings.seed,
-            )
-            >> 1
-        )
+        seed_name = f"{question.item_id}:{question.form}:{question.role}:{KIND}"
+        seed = rank(seed_name, settings.seed) >> 1  # torch takes 63 bits
         (tokens,) = generate_texts(
             decoder, [prompt], [picture], 1, sampling, [seed], min_tokens=1
         )
@@ -297,10 +292,9 @@ def attribute_answers(
     """
     # The report states next to the values if the model sees only the middle of an image.
     cropped = crops_to_middle_square(lambda image: decoder.prepare_image(image).pixels)
-    attributions = {}
-    for profile in settings.estimation:
-        estimation = settings.build_settings(profile)
-        attributions[profile] = AnswerAttribution(
+    attributions: dict[str, AnswerAttribution] = {}
+    for estimation in settings.build_settings(settings.estimation):
+        attributions[estimation.profile] = AnswerAttribution(
             decoder,
             build_template(decoder, estimation.fidelity),
             estimation,

@@ -60,8 +60,8 @@ def attribute_datasets(
     attribute = partial(attribute_texts_of_items, encoder, cache)
     for dataset in datasets:
         selected: dict[AttributionSettings, Sequence[ItemRecord | ProbeRecord]] = {}
-        for profile in dataset.select_profiles(settings.estimation):
-            estimation = settings.build_settings(profile)
+        profiles = dataset.select_profiles(settings.estimation)
+        for estimation in settings.build_settings(profiles):
             items = select_attributed_items(dataset.rows, estimation.fidelity, settings)
             selected[estimation] = items[shard]
         yield attribute_selected_items(
@@ -88,8 +88,7 @@ def attribute_questions(
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         selected: dict[AttributionSettings, Sequence[VqaItem]] = {}
-        for profile in settings.estimation:
-            estimation = settings.build_settings(profile)
+        for estimation in settings.build_settings(settings.estimation):
             items = select_attributed_questions(
                 source, dataset.name, dataset.settings, estimation.fidelity, settings
             )

@@ -2,7 +2,7 @@
 cache of results, and the counts of a run.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,11 +51,14 @@ class StepSettings(SampleSettings):
     estimation: Mapping[str, Mapping[str, Any]]
     value: str | None = None
 
-    def build_settings(self, profile: str) -> AttributionSettings:
-        """Return the settings of the estimation in a profile."""
-        return AttributionSettings(
-            get_fidelity(profile), seed=self.seed, **self.estimation[profile]
-        )
+    def build_settings(self, profiles: Iterable[str]) -> list[AttributionSettings]:
+        """Return the settings of the estimation in some profiles."""
+        return [
+            AttributionSettings(
+                get_fidelity(profile), seed=self.seed, **self.estimation[profile]
+            )
+            for profile in profiles
+        ]
 
 
 Item = TypeVar("Item")

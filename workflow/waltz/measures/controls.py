@@ -14,7 +14,11 @@ import torch
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.consistency.cc_shap.measure import compute_cosine
-from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets
+from waltz.consistency.cc_shap.rows import (
+    CCShapRun,
+    CCShapSettings,
+    explain_datasets,
+)
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling, build_measure, resample
 from waltz.core.measure import Measure
@@ -355,7 +359,7 @@ def _explain_items(
             sample=settings.decoder_sample,
             seed=seed,
             seeds=[seed],
-            cc_shap={"permutations": settings.permutations},
+            cc_shap=CCShapSettings(permutations=settings.permutations),
             tokens={"explanation": settings.tokens},
             shard=slice(None),
         )

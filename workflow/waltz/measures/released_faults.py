@@ -21,7 +21,12 @@ from waltz.attribution.t_shap import (
 )
 from waltz.consistency.cc_shap.dialogue import generate_pairs
 from waltz.consistency.cc_shap.pair_attribution import SideAttribution
-from waltz.consistency.cc_shap.rows import CCShapSetup, attribute_kinds, build_setup
+from waltz.consistency.cc_shap.rows import (
+    CCShapSettings,
+    CCShapSetup,
+    attribute_kinds,
+    build_setup,
+)
 from waltz.consistency.item_selection import select_questions
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -324,7 +329,7 @@ def compute_decoder_quantities(
     The caller switches on the fields of the fault.
     """
     template = build_template(decoder, get_fidelity(PROFILE))
-    cc_shap = {"permutations": settings.permutations}
+    cc_shap = CCShapSettings(permutations=settings.permutations)
     tokens = {"explanation": settings.tokens}
     setup = build_setup(decoder, template, seed, cc_shap, tokens, Path())
     quantities: dict[ItemKey, Quantities] = {}

@@ -150,18 +150,33 @@ STORED_ITEM = TypeAdapter(ItemAttributions)
 """Conversion of an item's attributions to JSON and back."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CCShapSettings:
+    """Hold the settings of CC-SHAP, as a study states them.
+
+    Attributes:
+        permutations: Number of permutations of a prompt's players, for `equations`.
+        kinds: Kinds of explanation.
+        value: Explained value of a token, for `equations`.
+    """
+
+    permutations: int
+    kinds: Sequence[str] = EXPLANATION_KINDS
+    value: str = PROBABILITY
+
+
 def build_setup(
     decoder: Decoder,
     template: PromptTemplate,
     seed: int,
-    cc_shap: Mapping[str, Any],
+    cc_shap: CCShapSettings,
     tokens: Mapping[str, int],
     stored: Path,
 ) -> CCShapSetup:
     """Build the setup that a study describes, for one decoder, profile and seed.
 
     Args:
-        cc_shap: The study's `consistency.cc_shap`: permutations, value, kinds.
+        cc_shap: The study's `consistency.cc_shap`.
         tokens: The study's `consistency.tokens`.
     """
     dialogue = Dialogue(
@@ -171,19 +186,16 @@ def build_setup(
         tokens.get("explanation", MAX_EXPLANATION_TOKENS),
         tokens.get("answer", MAX_ANSWER_TOKENS),
     )
+    kinds = tuple(kind for kind in EXPLANATION_KINDS if kind in cc_shap.kinds)
+    settings = PromptSettings(dialogue.fidelity, seed)
     # `published` has fixed settings; only `equations` takes permutations and explained value from
     # the study.
-    kinds = tuple(
-        kind
-        for kind in EXPLANATION_KINDS
-        if kind in cc_shap.get("kinds", EXPLANATION_KINDS)
-    )
-    settings = PromptSettings(dialogue.fidelity, seed)
     if dialogue.fidelity.estimators:
         settings = apply_family_rules(settings, decoder, template)
     else:
-        value = cc_shap.get("value", PROBABILITY)
-        settings = replace(settings, permutations=cc_shap["permutations"], value=value)
+        settings = replace(
+            settings, permutations=cc_shap.permutations, value=cc_shap.value
+        )
     return CCShapSetup(dialogue, settings, stored, kinds)
 
 
@@ -599,7 +611,7 @@ class CCShapRun:
             for the first.
         repeated: Data sets on which `published` takes all these seeds instead of the first alone;
             None for all.
-        cc_shap: Kinds of explanation, permutations and explained value.
+        cc_shap: Settings of CC-SHAP.
         tokens: Maximum number of new tokens by kind of generation.
         shard: The items of this job.
     """
@@ -609,7 +621,7 @@ class CCShapRun:
     sample: int | None
     seed: int
     seeds: Sequence[int]
-    cc_shap: Mapping[str, Any]
+    cc_shap: CCShapSettings
     tokens: Mapping[str, int]
     shard: slice
     repeated: Collection[str] | None = None
