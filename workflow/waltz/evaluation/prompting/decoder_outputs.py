@@ -4,11 +4,10 @@ cached in blocks.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -49,7 +48,9 @@ def add_leading_space(prompt: str, text: str) -> str:
     """Return a text as it continues a prompt: with a space before it, unless the prompt ends in
     whitespace or `(`.
     """
-    return text if prompt[-1:].isspace() or prompt.endswith("(") else f" {text}"
+    if prompt[-1:].isspace() or prompt.endswith("("):
+        return text
+    return f" {text}"
 
 
 def find_label_tokens(
@@ -81,9 +82,8 @@ def find_published_label_tokens(
     Raises:
         UserError: Two labels have the same token.
     """
-    return _check_distinct(
-        decoder, [decoder.build_prompt(text).ids[:2][-1] for text in texts], texts
-    )
+    ids = [decoder.build_prompt(text).ids[:2][-1] for text in texts]
+    return _check_distinct(decoder, ids, texts)
 
 
 def find_continuation_tokens(
@@ -154,10 +154,10 @@ def choose_label(
     texts = tuple(
         render_label(question, template.prompt_file, label) for label in question.labels
     )
-    ids = get_label_token_finder(template.prompt_file.fidelity)(decoder, prompt, texts)
-    index = int(
-        score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax()
-    )
+    find_tokens = get_label_token_finder(template.prompt_file.fidelity)
+    ids = find_tokens(decoder, prompt, texts)
+    (logits,) = score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)
+    index = int(logits.argmax())
     return question.labels[index], ids[index]
 
 
@@ -204,12 +204,16 @@ class DecoderOutput:
 class _TokenizedQuery:
     """Hold a query with its tokens, its prepared image and the tokens that are scored, or with its
     error.
+
+    Attributes:
+        image_digest: Digest of the original image, by which stored results are found.
     """
 
     query: DecoderQuery
-    prompt: Prompt | None
+    prompt: Prompt | None = None
     error: str | None = None
     picture: PreparedImage | None = None
+    image_digest: str | None = None
     targets: tuple[int, ...] = ()
 
     @property
@@ -337,11 +341,12 @@ def decode_generation(
             end mark has, so that text without an end token loses its last characters.
     """
     text = decoder.decode_text(ids)
-    if template.family is None:
+    has_end_token = len(ids) < max_tokens
+    if template.family is None or has_end_token:
         return text
-    cuts_end_mark = template.prompt_file.families[template.family].script == "images"
-    has_no_end_token = len(ids) >= max_tokens
-    return text[: -len(END_MARK)] if cuts_end_mark and has_no_end_token else text
+    if template.prompt_file.families[template.family].script != "images":
+        return text
+    return text[: -len(END_MARK)]
 
 
 def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQuery]]:
@@ -385,7 +390,7 @@ class _Computation:
     compute: Callable[
         [list["_TokenizedQuery"], list[Prompt], list[PreparedImage | None]], _Rows
     ]
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
     find_tokens: FindTokens | None
     fill: float
     width: int | None = None
@@ -407,42 +412,28 @@ def _run(
         **computation.content,
     }
     for block in split_into_blocks(queries):
-        # Each image of the block is prepared once.
-        names = dict.fromkeys(query.image for query in block if query.image is not None)
-        pictures = {name: _prepare_image(session, name) for name in names}
-        rows = [
-            _tokenize(decoder, query, pictures, computation.find_tokens)
-            for query in block
-        ]
-        valid_rows = [row for row in rows if row.error is None]
-        results: Iterator[np.ndarray] = iter(())
+        valid_rows: list[_TokenizedQuery] = []
+        for query in block:
+            row = _tokenize(session, query, computation.find_tokens)
+            if row.error is None:
+                valid_rows.append(row)
+            else:
+                yield row, None
         if valid_rows:
-            results = iter(
-                _load_or_compute(
-                    session, valid_rows, pictures, computation, key_content
-                )
-            )
-        # `results` has the valid rows in their order; the other rows have an error.
-        for row in rows:
-            yield row, None if row.error is not None else next(results)
+            numbers = _load_or_compute(session, valid_rows, computation, key_content)
+            yield from zip(valid_rows, numbers, strict=True)
         session.report_progress(len(block))
 
 
 def _load_or_compute(
     session: DecoderSession,
     rows: list[_TokenizedQuery],
-    pictures: Mapping[str, DigestedPicture | str],
     computation: _Computation,
-    key_content: Mapping[str, Any],
+    key_content: Mapping[str, object],
 ) -> np.ndarray:
     """Return the numbers of a block's queries, float64 of shape (queries, width), from the cache if
     it has them.
     """
-    # The key names the content of an image, not its path.
-    image_digests: list[str | None] = []
-    for row in rows:
-        picture = pictures.get(row.query.image or "")
-        image_digests.append(picture[1] if isinstance(picture, tuple) else None)
     texts = [(row.query.prompt, row.targets, row.query.seed) for row in rows]
     width = computation.width or max(len(row.targets) for row in rows)
 
@@ -456,13 +447,22 @@ def _load_or_compute(
 
     return result_cache.load_or_compute(
         session.cache_file,
-        {"texts": texts, "shown": image_digests, **key_content},
+        {
+            "texts": texts,
+            # The key names the content of an image, not its path.
+            "shown": [row.image_digest for row in rows],
+            **key_content,
+        },
         partial(compute_in_halves, compute_batch, rows),
     )
 
 
-def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
-    """Return a prepared image and a digest of the original, or the reason why it cannot be opened."""
+def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture:
+    """Return a prepared image and a digest of the original.
+
+    Raises:
+        UserError: The image cannot be opened.
+    """
     if name not in session.images:
         try:
             image = session.load_image(name)
@@ -475,49 +475,40 @@ def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
     prepared = session.images[name]
     while len(session.images) > CACHED_IMAGES:
         session.images.popitem(last=False)
+    if isinstance(prepared, str):
+        raise UserError(prepared)
     return prepared
 
 
 def _tokenize(
-    decoder: Decoder,
-    query: DecoderQuery,
-    pictures: Mapping[str, DigestedPicture | str],
-    find_tokens: FindTokens | None,
+    session: DecoderSession, query: DecoderQuery, find_tokens: FindTokens | None
 ) -> _TokenizedQuery:
     """Tokenize a query, prepare its image and find its scored tokens; the result has an error where
     this fails.
     """
+    row = _TokenizedQuery(query, error=query.error)
     if query.error is not None:
-        return _TokenizedQuery(query, None, query.error)
+        return row
+    decoder = session.decoder
     try:
         prompt = decoder.build_prompt(query.prompt)
-    except UserError as error:
-        return _TokenizedQuery(query, None, str(error))
-
-    picture = None
-    if query.image is not None:
-        prepared = pictures[query.image]
-        if isinstance(prepared, str):
-            return _TokenizedQuery(query, prompt, prepared)
-        picture, _ = prepared
-
-    targets: tuple[int, ...] = ()
-    try:
+        row = replace(row, prompt=prompt)
+        if query.image is not None:
+            picture, image_digest = _prepare_image(session, query.image)
+            row = replace(row, picture=picture, image_digest=image_digest)
         if find_tokens is not None:
             targets = find_tokens(decoder, prompt, query.continuations)
-        positions = decoder.build_layout(prompt, picture).positions.shape[-1]
+            row = replace(row, targets=targets)
+        positions = decoder.build_layout(prompt, row.picture).positions.shape[-1]
     except UserError as error:
-        return _TokenizedQuery(query, prompt, str(error))
+        return replace(row, error=str(error))
     # The tokens of a continuation follow each other and need positions; labels are alternatives for
     # one token, which is predicted from the last position of the prompt.
-    is_too_long = (
-        find_tokens is find_continuation_tokens
-        and positions + len(targets) > decoder.window
-    )
-    if is_too_long:
+    needs_positions = find_tokens is find_continuation_tokens
+    if needs_positions and positions + len(row.targets) > decoder.window:
         fault = (
-            f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"
+            f"models.{decoder.spec.name}: {positions} positions and {len(row.targets)} more, at most {decoder.window}"
             f" are read: {query.prompt[:60]!r}..."
         )
-        return _TokenizedQuery(query, prompt, fault)
-    return _TokenizedQuery(query, prompt, None, picture, targets)
+        return replace(row, error=fault)
+    return row
