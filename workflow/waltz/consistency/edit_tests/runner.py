@@ -114,13 +114,8 @@ class DecoderRunner:
     ) -> list[str | UserError]:
         """Return, for each request, `yes` if its two answers entail each other, else `no`."""
         assert self.judge is not None
-        faults = [_find_fault(self.judge, request) for request in requests]
-        pairs = [
-            (request.texts["text"], request.texts["other"]) for request in requests
-        ]
-        readable = [
-            pair for pair, fault in zip(pairs, faults, strict=True) if fault is None
-        ]
+        pairs = [_read_pair(self.judge, request) for request in requests]
+        readable = [pair for pair in pairs if not isinstance(pair, UserError)]
         # Entailment has a direction, so that each pair is judged in both directions.
         swapped = [(second, first) for first, second in readable]
         inferences = infer_relations(
@@ -128,10 +123,11 @@ class DecoderRunner:
         )
 
         replies: list[str | UserError] = []
-        for (first, second), fault in zip(pairs, faults, strict=True):
-            if fault is not None:
-                replies.append(fault)
+        for pair in pairs:
+            if isinstance(pair, UserError):
+                replies.append(pair)
                 continue
+            first, second = pair
             is_same = entail_each_other(
                 inferences[first, second], inferences[second, first]
             )
@@ -143,19 +139,14 @@ class DecoderRunner:
     ) -> list[str | UserError]:
         """Return the most probable label for each request."""
         fidelity = self.decoder.template.prompt_file.fidelity
-        # Requests that cannot be rendered keep their error.
         queries = [_build_query(request, self.decoder) for request in requests]
-        rendered = [query for query in queries if isinstance(query, DecoderQuery)]
         outputs = score_continuations(
-            self.decoder.session, rendered, get_label_token_finder(fidelity), FIRST_STEP
+            self.decoder.session, queries, get_label_token_finder(fidelity), FIRST_STEP
         )
-        labels: list[str | UserError] = []
-        for request, query in zip(requests, queries, strict=True):
-            if isinstance(query, UserError):
-                labels.append(query)
-            else:
-                labels.append(_choose_label(request, outputs[query], fidelity))
-        return labels
+        return [
+            _choose_label(request, outputs[query], fidelity)
+            for request, query in zip(requests, queries, strict=True)
+        ]
 
     def _generate_texts(
         self, requests: Sequence[GenerationRequest], batch: "Batch"
@@ -163,17 +154,10 @@ class DecoderRunner:
         """Return the text that the decoder or its helper generates for each request."""
         prompted = self.helper if batch.source == "helper" else self.decoder
         queries = [_build_query(request, prompted) for request in requests]
-        rendered = [query for query in queries if isinstance(query, DecoderQuery)]
         outputs = generate_tokens(
-            prompted.session, rendered, batch.max_tokens, prompted.sampling
+            prompted.session, queries, batch.max_tokens, prompted.sampling
         )
-        texts: list[str | UserError] = []
-        for query in queries:
-            if isinstance(query, UserError):
-                texts.append(query)
-            else:
-                texts.append(_decode_output(outputs[query], prompted, batch))
-        return texts
+        return [_decode_output(outputs[query], prompted, batch) for query in queries]
 
 
 @dataclass(frozen=True)
@@ -245,27 +229,28 @@ def build_runner(
     )
 
 
-def _find_fault(judge: Classifier, request: GenerationRequest) -> UserError | None:
-    """Return the error if the judge cannot read the answers of a request; else None."""
+def _read_pair(
+    judge: Classifier, request: GenerationRequest
+) -> tuple[str, str] | UserError:
+    """Return the two answers that a request compares, or the error if the judge cannot read them."""
     try:
         for text in request.texts.values():
             check_user_text(judge.tokenizer, text, request.question.item_id)
     except ItemError as error:
         return error
-    return None
+    return request.texts["text"], request.texts["other"]
 
 
-def _build_query(
-    request: GenerationRequest, prompted: PromptedDecoder
-) -> DecoderQuery | UserError:
-    """Render a request to a query, or return the error that prevented it."""
+def _build_query(request: GenerationRequest, prompted: PromptedDecoder) -> DecoderQuery:
+    """Render a request to a query, which has an error if this fails."""
     question = request.question
+    text, fault = "", None
     try:
         text = render_prompt(
             request.kind, question, prompted.template, request.texts
         ).text
     except UserError as error:
-        return error
+        fault = str(error)
     labels: tuple[str, ...] = ()
     if request.kind in ANSWER_KINDS:
         labels = tuple(
@@ -276,7 +261,7 @@ def _build_query(
     # Equal queries are computed once. A query whose reply is not sampled has seed 0, so that it
     # equals other ones.
     is_sampled = prompted.sampling is not None and not labels
-    return DecoderQuery(image, text, labels, request.seed if is_sampled else 0)
+    return DecoderQuery(image, text, labels, request.seed if is_sampled else 0, fault)
 
 
 def _choose_label(
