@@ -3,6 +3,7 @@
 import zipfile
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -100,6 +101,17 @@ def test_a_missing_file_is_named(tmp_path):
     files = {"evaluation": [("clip", "existence", str(tmp_path / "gone.parquet"))]}
     with pytest.raises(UserError, match=r"gone\.parquet: no such file"):
         read_examples({"existence": ITEMS}, files, 5, 1)
+
+
+@pytest.mark.parametrize("column", ["item_id", "dataset", "score"])
+def test_a_file_that_lacks_a_column_is_named_with_the_column(files, column):
+    (_, _, file) = files["evaluation"][0]
+    pq.write_table(pq.read_table(file).drop_columns(column), file)
+    with pytest.raises(
+        UserError, match=rf"evaluation\.parquet: .*{column}.*; delete it and run again"
+    ) as error:
+        read_examples({"existence": ITEMS}, files, 5, 1)
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_images_are_small_and_a_missing_one_says_so(tmp_path):

@@ -6,8 +6,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
@@ -27,9 +25,10 @@ from stand_ins.report_of_two_models import (
     score,
 )
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.records import to_row, write_records
 from waltz.core.sampling import sample
-from waltz.core.schema import ItemRecord, StoredSpan
+from waltz.core.schema import EVALUATION, ItemRecord, StoredSpan
 from waltz.reporting.figures.figure_files import save_examples
 from waltz.reporting.page import embedded, examples
 from waltz.reporting.page.embedded import (
@@ -217,7 +216,8 @@ def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
         }
         for number in (0, 1)
     ]
-    pq.write_table(pa.Table.from_pylist(scores), tmp_path / "scores.parquet")
+    layout = EVALUATION.with_dataset()
+    parquet.write_rows(tmp_path / "scores.parquet", scores, layout)
     inputs = dict.fromkeys(("questions", "images", "scores", "faults"), ()) | {
         "cells": [tmp_path / "thesis-3.4.csv"],
         "records": [tmp_path / "evaluation" / "clip.run.json"],
@@ -522,6 +522,12 @@ def test_a_value_that_is_no_number_stays_one(monkeypatch):
         examples.STEPS,
         500,
     ]
+
+
+def test_the_verdict_of_a_test_is_shown_in_words():
+    data = make_browser_data({"existence": items()}, runs(), picture, {"existence": 2})
+    (test,) = data["items"][0]["results"][-1]["tests"]
+    assert test["verdict"] == "not consistent"
 
 
 def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch):

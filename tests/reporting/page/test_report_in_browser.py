@@ -556,7 +556,7 @@ def test_a_decoder_shows_output_tokens_tests_and_explanations(page):
     page.locator("#sample .token", has_text="cat").hover()
     assert page.locator("#sample .readout").inner_text().startswith("“cat”: +0.4")
     text = page.inner_text("#sample")
-    for part in ("counterfactual edits", "verdict", "really", "0.75", HOSTILE):
+    for part in ("counterfactual edits", "not consistent", "really", "0.75", HOSTILE):
         assert part in text
 
 

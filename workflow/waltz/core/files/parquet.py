@@ -21,15 +21,19 @@ value.
 """
 
 
-def read(path: str | Path, layout: Layout) -> pa.Table:
+def read(path: str | Path, layout: Layout, filters: Any = None) -> pa.Table:
     """Read and check a table.
 
+    Args:
+        path: Parquet file.
+        layout: Layout of the table.
+        filters: Conditions on rows, as in `read_table`.
     Raises:
         UserError: The file is missing, truncated, or of another layout.
     """
     # Columns of the expected names are cast to the types of the layout; `check` refuses other
     # columns.
-    table = read_table(path)
+    table = read_table(path, filters=filters)
     if table.schema.names == layout.schema.names:
         table = table.cast(layout.schema)
     try:

@@ -6,12 +6,11 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import JsonValue
 
@@ -21,7 +20,7 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.records import Record, build_records
+from waltz.core.records import Record, build_records, get_layout
 from waltz.core.sampling import rank
 from waltz.core.schema import (
     AttributionRecord,
@@ -112,6 +111,8 @@ SETTINGS = (PAIRWISE, *SCORED_SETTINGS)
 PAIR = {"caption", "foil"}
 """Roles of the two texts of a pair."""
 OUTCOMES = {True: "right", False: "wrong"}
+VERDICTS = {1: "consistent", 0: "not consistent"}
+"""Words for the verdict of a self-consistency test."""
 PAIR_OUTCOMES = {1: "right", 0: "tie", -1: "wrong", None: ""}
 """Outcome by the order of caption and foil (`compare_texts`)."""
 RESULTS: dict[str, type[Record]] = {
@@ -296,7 +297,10 @@ def read_examples(
         scored = _read_ids(files.get("evaluation", ()), dataset)
         shown_ids[dataset] = select_examples(explained, scored, n, seed)
         items_by_id = {item.id: item for item in members}
-        shown = list(filter(None, map(items_by_id.get, shown_ids[dataset])))
+        shown = []
+        for item_id in shown_ids[dataset]:
+            if item_id in items_by_id:
+                shown.append(items_by_id[item_id])
         if shown:
             examples[dataset] = shown
     return examples, _read_runs(files, shown_ids)
@@ -311,19 +315,20 @@ def _read_runs(
         files: Files of results.
         shown_ids: Ids of the items by data set; results on other data sets are skipped.
     """
-    results: dict[tuple[str, str], dict[str, list[Any]]] = {}
+    runs: dict[tuple[str, str], ModelRun] = {}
     for kind, record_type in RESULTS.items():
+        layout = get_layout(record_type).with_dataset()
         for model, dataset, file in files.get(kind, ()):
-            if dataset in shown_ids:
-                # Rows of results are converted only for the chosen items.
-                is_shown = pc.field("item_id").isin(shown_ids[dataset])
-                rows = _read_dataset(file, dataset).filter(is_shown)
-                records = results.setdefault((model, dataset), {})
-                records[kind] = list(build_records(rows, record_type))
-    return [
-        ModelRun(model, dataset, **records)
-        for (model, dataset), records in results.items()
-    ]
+            if dataset not in shown_ids:
+                continue
+            # Rows of results are converted only for the chosen items.
+            is_shown = pc.field("item_id").isin(shown_ids[dataset])
+            is_of_dataset = pc.field("dataset") == dataset
+            rows = parquet.read(file, layout, is_of_dataset & is_shown)
+            records = list(build_records(rows, record_type))
+            run = runs.get((model, dataset), ModelRun(model, dataset))
+            runs[model, dataset] = replace(run, **{kind: records})
+    return list(runs.values())
 
 
 def compute_side(images: int) -> int:
@@ -364,21 +369,10 @@ def _read_ids(files: Iterable[tuple[str, str, str]], dataset: str) -> list[str]:
     ids = []
     for _, name, file in files:
         if name == dataset:
-            column = _read_dataset(file, dataset, ["item_id"]).column("item_id")
-            ids += [str(item_id) for item_id in pc.unique(column).to_pylist()]
+            is_of_dataset = pc.field("dataset") == dataset
+            rows = parquet.read_table(file, ["item_id"], is_of_dataset)
+            ids += pc.unique(rows.column("item_id")).to_pylist()
     return ids
-
-
-def _read_dataset(
-    file: str, dataset: str, columns: list[str] | None = None
-) -> pa.Table:
-    """Return the rows of one data set in a file of results."""
-    try:
-        return parquet.read_table(
-            file, columns=columns, filters=[("dataset", "==", dataset)]
-        )
-    except FileNotFoundError:
-        raise UserError(f"{file}: no such file; run the workflow to write it") from None
 
 
 def select_examples(
@@ -430,6 +424,9 @@ def make_browser_data(
             uri, fault = None, ""
             if item.image:
                 uri, fault = load_thumbnail(dataset, item.image)
+            image = None
+            if uri is not None:
+                image = images.setdefault(uri, len(images))
             results = []
             parts = results_by_item.get((dataset, item.id), {})
             for (model, profile), part in parts.items():
@@ -443,7 +440,7 @@ def make_browser_data(
                     texts=item.texts,
                     spans=item.spans,
                     facts=item.facts,
-                    image=None if uri is None else images.setdefault(uri, len(images)),
+                    image=image,
                     fault=fault,
                     results=results,
                 )
@@ -498,8 +495,10 @@ def _list_captions(
         T-SHAP, between 0 and 1.
     """
     for item_number, item in enumerate(data["items"]):
+        if item["image"] is None:
+            continue
         for result_number, result in enumerate(item["results"]):
-            if item["image"] is None or data["models"][result["model"]] != model:
+            if data["models"][result["model"]] != model:
                 continue
             is_right = result.get("outcome") == "right"
             for part_number, part in enumerate(result.get("contributions", ())):
@@ -511,9 +510,10 @@ def _list_captions(
 def _get_t_shap(part: Contributions) -> float | None:
     """Return the T-SHAP of contributions that the page shows; None unless they are a caption's."""
     facts = dict(zip(SHARES, part["is"], strict=False))
+    if "columns" not in part or facts["role"] != "caption":
+        return None
     t_shap = facts.get("t_shap")
-    is_shown_caption = "columns" in part and facts["role"] == "caption"
-    return t_shap if is_shown_caption and isinstance(t_shap, float) else None
+    return t_shap if isinstance(t_shap, float) else None
 
 
 def describe_outcome(scores: Sequence[EvaluationRecord]) -> str:
@@ -606,13 +606,21 @@ def _pack_results(
             _pack_attribution(attribution, players)
             for attribution in results.attribution
         ],
-        "tests": [_select_fields(test, TESTS) for test in results.consistency],
+        "tests": list(map(_pack_test, results.consistency)),
         "cc_shap": [_select_fields(cc_shap, CC_SHAPS) for cc_shap in results.cc_shap],
     }
     packed: Any = {"model": model}
     packed |= {name: part for name, part in parts.items() if part}
     result: Result = packed
     return result
+
+
+def _pack_test(test: ConsistencyRecord) -> dict[str, JsonValue]:
+    """Return the result of a self-consistency test, with its verdict in words."""
+    packed = _select_fields(test, TESTS)
+    if test.verdict is not None:
+        packed["verdict"] = VERDICTS[test.verdict]
+    return packed
 
 
 def _select_fields(record: Record, fields: Sequence[str]) -> dict[str, JsonValue]:
@@ -640,7 +648,9 @@ def _simplify(value: Any) -> JsonValue:
         return float(f"{value:.5g}") if math.isfinite(value) else None
     if isinstance(value, list):
         return [_simplify(part) for part in value]
-    return asdict(value) if isinstance(value, StoredExchange) else value
+    if isinstance(value, StoredExchange):
+        return asdict(value)
+    return value
 
 
 def _pack_attribution(
@@ -696,9 +706,9 @@ def _quantize(name: str, phi: np.ndarray, steps: int) -> OutputColumn:
     # The largest magnitude is `steps` steps; a step of 1 stands for a row of zeros.
     peak = float(np.nan_to_num(np.abs(phi)).max(initial=0))
     step = peak / steps or 1.0
-    multiples = [
-        None if math.isnan(value) else round(value / step) for value in phi.tolist()
-    ]
+    multiples: list[int | None] = []
+    for value in phi.tolist():
+        multiples.append(None if math.isnan(value) else round(value / step))
     return OutputColumn(name=name, step=float(f"{step:.6g}"), phi=multiples)
 
 
