@@ -24,7 +24,7 @@ from waltz.reporting.page.examples import (
     make_browser_data,
 )
 from waltz.reporting.page.findings import ModelFinding
-from waltz.reporting.page.page_tables import PageTable, build_cells
+from waltz.reporting.page.page_tables import PageTable, build_page_cells
 from waltz.reporting.page.report import (
     FigureSection,
     ReportInputs,
@@ -92,7 +92,7 @@ def page_table(name, rows, profile=""):
         for column, text in columns.items()
     ]
     return PageTable(
-        declaration, build_cells(declaration, pd.DataFrame(texts)), profile
+        declaration, build_page_cells(declaration, pd.DataFrame(texts)), profile
     )
 
 

@@ -32,8 +32,8 @@ KEYS |= {"verbs": 3, "edits": 4}
 """Number of columns that name a row of each table."""
 
 
-def make(make_table, record_type, rows, *profile):
-    return make_table(build_frame(rows, record_type), *profile)
+def make(make_table, record_type, rows):
+    return make_table(build_frame(rows, record_type))
 
 
 def cell(metric, value=50.0, **changes):
@@ -57,7 +57,6 @@ def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
         model_tables.make_metrics_table,
         MetricRecord,
         [cell("acc_r"), cell("p_c", **without), cell("p_f", **without)],
-        "equations",
     )
     assert table.header == ("model", "setting", "existence, n\u00a0=\u00a040")
     names = ("clip", "alignment")
@@ -83,7 +82,7 @@ def test_a_metric_that_does_not_apply_has_no_row_and_a_line_names_its_models():
         for model in ("clip", "ruler")
         for metric, values in (("acc_r", {}), ("p_c", without), ("p_f", without))
     ]
-    table = make(model_tables.make_metrics_table, MetricRecord, rows, "equations")
+    table = make(model_tables.make_metrics_table, MetricRecord, rows)
     assert list(table.groups) == ["acc_r"]
     assert table.remarks == (f"clip, ruler: {NOT_APPLICABLE}",)
 
@@ -95,7 +94,7 @@ def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metri
         for dataset, n in (("one", 40), ("two", 1000 if model == "clip" else 50))
         for metric in ("auroc", "acc_r")
     ]
-    table = make(model_tables.make_metrics_table, MetricRecord, rows, "equations")
+    table = make(model_tables.make_metrics_table, MetricRecord, rows)
     assert table.header == (
         "model",
         "setting",
@@ -123,7 +122,7 @@ def test_each_way_of_asking_a_decoder_has_its_row():
             reason="none of 9 items could be scored",
         ),
     ]
-    table = make(model_tables.make_decoder_table, MetricRecord, rows, "equations")
+    table = make(model_tables.make_decoder_table, MetricRecord, rows)
     assert list_rows(table) == (
         ("acc_r", "llava", "pairwise", "50.0 [40.0, 60.0]"),
         ("acc_r", "llava", "pairwise-after-cot", "–"),
@@ -143,7 +142,6 @@ def test_numbers_from_few_items_or_images_are_marked_and_keep_their_interval():
         model_tables.make_metrics_table,
         MetricRecord,
         [{**row, "ci_low": 1.0, "ci_high": 99.0} for row in numbers],
-        "equations",
     )
     texts = [row[-1] for row in list_rows(table)]
     assert texts == [
@@ -159,7 +157,7 @@ def test_conditions_of_probes_are_columns():
         cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),
         cell("acc_r", dataset="cv-probes:images", setting="original"),
     ]
-    table = make(model_tables.make_cv_probes_table, MetricRecord, rows, "equations")
+    table = make(model_tables.make_cv_probes_table, MetricRecord, rows)
     assert table.header == ("form", "model", "+img+cap accuracy", "images acc_r")
     assert list_rows(table)[0][:2] == ("original", "clip")
 
@@ -182,7 +180,6 @@ def test_comparisons_show_what_differs_and_count_all():
         model_tables.make_comparison_table,
         ComparisonRecord,
         [row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}],
-        "equations",
     )
     assert list_rows(table) == (
         ("existence", "single", "clip − ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),
@@ -207,7 +204,6 @@ def test_items_without_a_share_are_reported():
         model_tables.make_share_table,
         ShareRecord,
         [share(missing=[{"reason": "too long", "count": 2}])],
-        "equations",
     )
     numbers = {row[0]: row[1:] for row in list_rows(table)}
     names = ("clip", "foil, alignment")
@@ -225,9 +221,7 @@ def test_shares_of_two_settings_have_rows_with_different_names():
     rows = [share(model="llava", setting=setting) for setting in ("pairwise", "single")]
     names = [
         row[:3]
-        for row in list_rows(
-            make(model_tables.make_share_table, ShareRecord, rows, "equations")
-        )
+        for row in list_rows(make(model_tables.make_share_table, ShareRecord, rows))
         if row[0] == "T-SHAP"
     ]
     assert names == [
@@ -348,7 +342,7 @@ def test_cells_of_the_verb_without_items_are_left_out():
         cell("verb_shap", 0.1234, **condition),
         cell("verb_shap", **{**condition, "setting": "non-match", **empty}),
     ]
-    table = make(model_tables.make_verb_table, MetricRecord, rows, "equations")
+    table = make(model_tables.make_verb_table, MetricRecord, rows)
     assert list_rows(table) == (
         ("clip", "+img+cap", "match", "40", "0.1234 [40.0000, 60.0000]"),
     )
@@ -425,6 +419,6 @@ def test_a_study_whose_tests_have_no_metrics_has_no_table_of_edits():
 
 def test_a_table_of_the_verb_without_any_items_has_no_rows():
     rows = [cell("verb_shap", None, n=0, dataset="cv-probes:+img+cap", setting="match")]
-    table = make(model_tables.make_verb_table, MetricRecord, rows, "equations")
+    table = make(model_tables.make_verb_table, MetricRecord, rows)
     assert table.header == ("model", "condition", "prediction")
     assert table.groups == {}

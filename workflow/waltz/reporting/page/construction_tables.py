@@ -16,7 +16,11 @@ from waltz.core.schema import (
     ProbeRecord,
     StatisticRecord,
 )
-from waltz.reporting.page.page_tables import PageTable, build_cells, build_text_cells
+from waltz.reporting.page.page_tables import (
+    PageTable,
+    build_page_cells,
+    build_text_cells,
+)
 from waltz.reporting.tables.declarations import PAGE_TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
@@ -129,7 +133,7 @@ def make_oracle_table(rows: pd.DataFrame) -> PageTable:
     headings = shares["metric"].str.replace("_", " ")
     cells = [
         *build_text_cells(declaration, decided, "n", decided["n"].map("{:,}".format)),
-        *build_cells(declaration, shares.assign(metric=headings)),
+        *build_page_cells(declaration, shares.assign(metric=headings)),
     ]
     remarks: list[str] = []
     for instrument in shares["instrument"].unique():
@@ -168,7 +172,7 @@ def make_audit_table(rows: pd.DataFrame) -> PageTable:
     largest_n = rows.groupby("dataset", sort=False)["n"].max().reset_index()
     cells = [
         *build_text_cells(declaration, largest_n, "n", largest_n["n"].astype(str)),
-        *build_cells(declaration, rows),
+        *build_page_cells(declaration, rows),
     ]
     warned = rows.dropna(subset="warning")
     remarks = warned["instrument"] + ": " + warned["warning"]
@@ -201,7 +205,7 @@ def make_conditions_table(
         # The candidates of a share are a form and a condition.
         parts = shares["candidates"].str.split(" ", expand=True)
         headings = shares["metric"].str.replace("_", " ")
-        cells += build_cells(
+        cells += build_page_cells(
             declaration,
             shares.assign(setting=parts[0], dataset=parts[1], metric=headings),
         )

@@ -42,7 +42,7 @@ class QuestionSettings(TypedDict):
     choice: NotRequired[str | None]
 
 
-def read_items(
+def read_example_items(
     datasets: Mapping[str, str],
     questions: Mapping[str, str],
     entries: Mapping[str, QuestionSettings],

@@ -3,6 +3,7 @@ behind these.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pandas as pd
 
@@ -14,7 +15,7 @@ from waltz.evaluation.settings import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.fidelity import get_fidelity
 from waltz.reporting.page.page_tables import (
     PageTable,
-    build_cells,
+    build_page_cells,
     build_text_cells,
     select_cells,
 )
@@ -82,24 +83,23 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
 
 
 def _make_by_profile(
-    make_table: Callable[[pd.DataFrame, str], PageTable], rows: pd.DataFrame
+    make_table: Callable[[pd.DataFrame], PageTable], rows: pd.DataFrame
 ) -> list[PageTable]:
-    """Return one table for each profile in the rows, made by a function of its rows and its name."""
-    return [
-        make_table(profile_rows, str(profile))
-        for profile, profile_rows in rows.groupby("profile", sort=False)
-    ]
+    """Return one table for each profile in the rows, made by a function of the profile's rows."""
+    tables = []
+    for profile, profile_rows in rows.groupby("profile", sort=False):
+        tables.append(replace(make_table(profile_rows), profile=str(profile)))
+    return tables
 
 
-def make_metrics_table(rows: pd.DataFrame, profile: str) -> PageTable:
-    """Return the metrics of scores in one profile: a row for each metric and model, a column for
+def make_metrics_table(rows: pd.DataFrame) -> PageTable:
+    """Return the metrics of scores: a row for each metric and model, a column for
     each data set.
 
     A metric that does not apply to a model has no row, and a remark names the model.
 
     Args:
-        rows: Frame of `MetricRecord`.
-        profile: The profile of all rows.
+        rows: Frame of `MetricRecord`, in one profile.
     """
     declaration = PAGE_TABLES["metrics"]
     is_applicable = rows["reason"] != NOT_APPLICABLE
@@ -107,19 +107,16 @@ def make_metrics_table(rows: pd.DataFrame, profile: str) -> PageTable:
     models = rows.loc[~is_applicable, "model"].unique()
     remarks = (f"{', '.join(models)}: {NOT_APPLICABLE}",) if len(models) else ()
     # Profiles differ in how the pairwise accuracy of the paper counts ties.
-    verdict = TIE_VERDICTS[get_fidelity(profile).tied_pair_is_right]
-    return PageTable(
-        declaration, cells, profile, remarks, fact=f"In the paper a tie is {verdict}."
-    )
+    fidelity = get_fidelity(rows["profile"].iat[0])
+    fact = f"In the paper a tie is {TIE_VERDICTS[fidelity.tied_pair_is_right]}."
+    return PageTable(declaration, cells, remarks=remarks, fact=fact)
 
 
-def make_decoder_table(rows: pd.DataFrame, profile: str) -> PageTable:
-    """Return the accuracy of decoders on captions and foils in one profile."""
+def make_decoder_table(rows: pd.DataFrame) -> PageTable:
+    """Return the accuracy of decoders on captions and foils."""
     declaration = PAGE_TABLES["decoders"]
     is_applicable = rows["reason"] != NOT_APPLICABLE
-    return PageTable(
-        declaration, select_cells(declaration, rows[is_applicable]), profile
-    )
+    return PageTable(declaration, select_cells(declaration, rows[is_applicable]))
 
 
 def make_answer_tables(rows: pd.DataFrame) -> list[PageTable]:
@@ -133,20 +130,19 @@ def _make_unless_empty(declaration: Declaration, cells: list[Cell]) -> list[Page
     return [PageTable(declaration, cells)] if cells else []
 
 
-def make_cv_probes_table(rows: pd.DataFrame, profile: str) -> PageTable:
-    """Return the numbers on CV-Probes in one profile: a row for each form and model, a column for
+def make_cv_probes_table(rows: pd.DataFrame) -> PageTable:
+    """Return the numbers on CV-Probes: a row for each form and model, a column for
     each condition.
     """
     declaration = PAGE_TABLES["probes"]
-    return PageTable(declaration, build_cells(declaration, rows), profile)
+    return PageTable(declaration, build_page_cells(declaration, rows))
 
 
-def make_comparison_table(rows: pd.DataFrame, profile: str) -> PageTable:
-    """Return the pairs of models whose acc_r differs significantly, in one profile.
+def make_comparison_table(rows: pd.DataFrame) -> PageTable:
+    """Return the pairs of models whose acc_r differs significantly.
 
     Args:
         rows: Frame of `ComparisonRecord`.
-        profile: The profile of all rows.
     """
     declaration = PAGE_TABLES["comparisons"]
     # All comparisons are counted in the note; only significant ones get rows.
@@ -173,27 +169,26 @@ def make_comparison_table(rows: pd.DataFrame, profile: str) -> PageTable:
         f" have p ≤ {SIGNIFICANCE_LEVEL} after Holm's correction. {SINGLE}: from the scores of each text; {PAIRWISE}:"
         " from the decoders' choices between two texts."
     )
-    return PageTable(declaration, cells, profile, fact=fact)
+    return PageTable(declaration, cells, fact=fact)
 
 
-def make_share_table(rows: pd.DataFrame, profile: str) -> PageTable:
-    """Return T-SHAP in one profile: a row for each number, model, role and setting, a column for
+def make_share_table(rows: pd.DataFrame) -> PageTable:
+    """Return T-SHAP: a row for each number, model, role and setting, a column for
     each data set.
 
     Remarks below the table say how many texts of each row have no T-SHAP, and why.
 
     Args:
         rows: Frame of `ShareRecord`.
-        profile: The profile of all rows.
     """
     declaration = PAGE_TABLES["shares"]
     rows = rows.assign(setting=rows["role"] + ", " + rows["setting"])
-    cells = build_cells(declaration, rows.assign(metric="t_shap"))
+    cells = build_page_cells(declaration, rows.assign(metric="t_shap"))
     names = rows[["profile", "model", "dataset", "setting", "n"]]
     for metric, column in SHARE_STATISTICS.items():
         # The interval of T-SHAP is not an interval of its deviation, error or correlation.
         statistic = names.assign(metric=metric, value=rows[column])
-        cells += build_cells(declaration, statistic.dropna(subset="value"))
+        cells += build_page_cells(declaration, statistic.dropna(subset="value"))
     skewed = rows.dropna(subset="mm_skew")
     cells += build_text_cells(declaration, skewed, "mm_skew", skewed["mm_skew"])
 
@@ -203,7 +198,7 @@ def make_share_table(rows: pd.DataFrame, profile: str) -> PageTable:
         f"{label}: {entry['count']} without a T-SHAP: {entry['reason']}"
         for label, entry in missing.items()
     ]
-    return PageTable(declaration, cells, profile, tuple(remarks))
+    return PageTable(declaration, cells, remarks=tuple(remarks))
 
 
 def make_companion_tables(rows: pd.DataFrame) -> list[PageTable]:
@@ -216,8 +211,8 @@ def make_companion_tables(rows: pd.DataFrame) -> list[PageTable]:
     return _make_unless_empty(declaration, select_cells(declaration, of_profile))
 
 
-def make_verb_table(rows: pd.DataFrame, profile: str) -> PageTable:
-    """Return the contribution of the verb on CV-Probes in one profile."""
+def make_verb_table(rows: pd.DataFrame) -> PageTable:
+    """Return the contribution of the verb on CV-Probes."""
     declaration = PAGE_TABLES["verbs"]
     names = ["model", "dataset", "setting"]
     # n of a row is the largest of its metrics; condition and prediction without any item have no
@@ -227,7 +222,7 @@ def make_verb_table(rows: pd.DataFrame, profile: str) -> PageTable:
     first = measured.drop_duplicates(names)
     cells = build_text_cells(declaration, first, "n", largest_n.astype(str))
     cells += select_cells(declaration, measured)
-    return PageTable(declaration, cells, profile)
+    return PageTable(declaration, cells)
 
 
 def make_edit_tables(rows: pd.DataFrame) -> list[PageTable]:
@@ -258,7 +253,7 @@ def make_edit_tables(rows: pd.DataFrame) -> list[PageTable]:
     counts = edits.drop_duplicates(names)
     cells = [
         *build_text_cells(declaration, counts[names], "n", counts["n"].astype(str)),
-        *build_cells(declaration, edits[~is_claim]),
+        *build_page_cells(declaration, edits[~is_claim]),
         *build_text_cells(declaration, edits.loc[is_claim, names], "claim", claims),
     ]
     return _make_unless_empty(declaration, cells)

@@ -123,7 +123,7 @@ class PageTable:
         return lay_out_grid(self.declaration, self.cells)
 
 
-def build_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]:
+def build_page_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]:
     """Return one cell for each row of a frame.
 
     Args:
@@ -174,7 +174,7 @@ def build_text_cells(
     # A frame without rows would take the rows of a column that is assigned to it.
     texts = texts.reindex(names.index)
     rows = names.reindex(columns=NAMES).assign(metric=metric, text=texts)
-    return build_cells(declaration, rows)
+    return build_page_cells(declaration, rows)
 
 
 def select_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]:
@@ -190,7 +190,7 @@ def select_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]:
             is_shown = rows["metric"] == source.metric
             if source.settings != ("",):
                 is_shown &= rows["setting"].isin(source.settings)
-            cells += build_cells(declaration, rows[is_shown].assign(metric=metric))
+            cells += build_page_cells(declaration, rows[is_shown].assign(metric=metric))
     return cells
 
 

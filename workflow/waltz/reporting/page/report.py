@@ -27,7 +27,7 @@ from waltz.reporting.page.embedded import (
     make_table_json,
     read_figure_size,
 )
-from waltz.reporting.page.example_items import QuestionSettings, read_items
+from waltz.reporting.page.example_items import QuestionSettings, read_example_items
 from waltz.reporting.page.examples import (
     BrowserData,
     ResultFiles,
@@ -264,7 +264,7 @@ def read_report(
         read_study_records(inputs["records"], results), settings["locked"], lock
     )
     # Lists of files come in the order of the names in the settings.
-    items = read_items(
+    items = read_example_items(
         dict(zip(settings["datasets"], inputs["pairs"], strict=True)),
         dict(zip(settings["questions"], inputs["questions"], strict=True)),
         settings["questions"],
