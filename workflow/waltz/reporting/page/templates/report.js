@@ -16,10 +16,10 @@
     return node;
   }
   const minus = text => text.replace("-", "−");
-  const fixed = (number, places) => minus(number.toFixed(places));
-  const signed = (number, places) => {
-    const text = number.toFixed(places);
-    return Number(text) === 0 ? (0).toFixed(places) : (number > 0 ? "+" : "") + minus(text);
+  const fixed = (number, decimals) => minus(number.toFixed(decimals));
+  const signed = (number, decimals) => {
+    const text = number.toFixed(decimals);
+    return Number(text) === 0 ? (0).toFixed(decimals) : (number > 0 ? "+" : "") + minus(text);
   };
   const short = number => minus(Number.isInteger(number) ? String(number) : String(Number(number.toPrecision(4))));
   const option = (value, label = value) => el("option", {value}, label);
@@ -131,30 +131,30 @@
   const tables = (() => {
     const {fields, classes, marks, compared, small, tables: grids} = data("grids");
     const BEST = 1, GUESSED = 2, FEW = 4, saved = fields.slice(0, fields.indexOf("row"));
-    const at = Object.fromEntries(fields.map((field, place) => [field, place]));
+    const at = Object.fromEntries(fields.map((field, position) => [field, position]));
     const state = {profile: "", view: compared ? "both" : "value", verdict: "", terms: []};
     const holders = new Map($$("details[data-table]").map(details => [details.dataset.table, details]));
     const models = new Map();
 
     // Rows of one first name stand together, as in the table's other forms.
-    function laidOut(grid, profile) {
+    function layOut(grid, profile) {
       const key = `${grid.id} ${profile}`;
       if (models.has(key)) return models.get(key);
       const {corner, columns: headings, rows: named} = grid.layouts[profile];
       const joined = names => names.filter(Boolean).join(" · "), grouped = corner.length > 1;
-      const columns = headings.map((levels, place) => ({place, levels, name: joined(levels) || "value"}));
+      const columns = headings.map((levels, position) => ({position, levels, name: joined(levels) || "value"}));
       const rows = named.map(names => ({group: grouped ? names[0] : "", label: joined(grouped ? names.slice(1) : names), search: joined(names).toLowerCase(), cells: new Map()}));
       for (const packed of grid.cells) {
         const name = field => grid.names[packed[at[field]]], row = rows[packed[at.row]];
         if (name("profile") !== profile || !row) continue;
-        const cell = {places: grid.decimals[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
-          best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, few: packed[at.mark] & FEW, where: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
+        const cell = {decimals: grid.decimals[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
+          best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, few: packed[at.mark] & FEW, title: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
         for (const field of ["value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance"]) cell[field] = packed[at[field]];
         row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
         row.cells.set(packed[at.column], cell);
       }
-      const wordy = cell => Boolean(cell?.text) && cell.text !== "nan";
-      columns.forEach(column => { column.words = rows.some(row => wordy(row.cells.get(column.place))); });
+      const hasWords = cell => Boolean(cell?.text) && cell.text !== "nan";
+      columns.forEach(column => { column.words = rows.some(row => hasWords(row.cells.get(column.position))); });
       const groups = new Map();
       rows.forEach(row => groups.set(row.group, [...groups.get(row.group) || [], row]));
       const model = {corner: joined(grouped ? corner.slice(1) : corner), columns, groups: [...groups].map(([name, members]) => ({name, rows: members}))};
@@ -163,33 +163,33 @@
     }
 
     // A word that some row has picks rows; one that only columns have picks columns.
-    function picked(model) {
+    function selectRows(model) {
       let columns = model.columns;
       const rows = model.groups.flatMap(group => group.rows), inRows = [];
       for (const term of state.terms) {
         if (rows.some(row => row.search.includes(term))) inRows.push(term);
         else columns = columns.filter(column => column.name.toLowerCase().includes(term));
       }
-      const keep = row => inRows.every(term => row.search.includes(term)) && columns.some(column => row.cells.has(column.place)) &&
-        (!state.verdict || columns.some(column => row.cells.get(column.place)?.verdict === state.verdict));
+      const keep = row => inRows.every(term => row.search.includes(term)) && columns.some(column => row.cells.has(column.position)) &&
+        (!state.verdict || columns.some(column => row.cells.get(column.position)?.verdict === state.verdict));
       const groups = model.groups.map(group => ({...group, rows: group.rows.filter(keep)})).filter(group => group.rows.length);
       return {...model, columns, groups: columns.length ? groups : []};
     }
 
     // A table of one profile is shown whichever is chosen.
-    const profileOf = grid => grid.profiles.includes(state.profile) ? state.profile : grid.profiles[0];
+    const chooseProfile = grid => grid.profiles.includes(state.profile) ? state.profile : grid.profiles[0];
 
-    const shown = cell => state.view === "paper_value" ? cell.paper_value : state.view === "difference" ? cell.difference : cell.value;
+    const getShownNumber = cell => state.view === "paper_value" ? cell.paper_value : state.view === "difference" ? cell.difference : cell.value;
 
     function content(cell) {
       const mark = marks[cell.verdict], sign = mark ? el("span", {class: "mark"}, mark) : "";
       const dash = () => el("span", {class: "missing"}, "–");
-      const spread = sd => sd === null ? "" : el("span", {class: "spread"}, ` ± ${fixed(sd, cell.places)}`);
-      const told = cell.paper_value === null ? cell.print : fixed(cell.paper_value, cell.places);
-      const print = told ? el("span", {class: "print"}, told, spread(cell.paper_sd)) : "";
+      const spread = sd => sd === null ? "" : el("span", {class: "spread"}, ` ± ${fixed(sd, cell.decimals)}`);
+      const paperText = cell.paper_value === null ? cell.print : fixed(cell.paper_value, cell.decimals);
+      const print = paperText ? el("span", {class: "print"}, paperText, spread(cell.paper_sd)) : "";
       if (state.view === "paper_value") return [print || dash()];
-      if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
-      const number = cell.value === null ? "" : fixed(cell.value, cell.places);
+      if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.decimals), sign];
+      const number = cell.value === null ? "" : fixed(cell.value, cell.decimals);
       const ours = number ? [cell.guessed ? el("span", {class: "guessed"}, "▽") : "", cell.best ? el("strong", {}, number) : number, cell.few ? small : "", spread(cell.sd)] : cell.text || dash();
       if (state.view === "value" || !print) return [ours, sign];
       const alone = el("span", {class: "print"}, "(", print, ")");
@@ -199,9 +199,9 @@
     function detailOf(cell) {
       const parts = [];
       if (cell.value !== null) {
-        const interval = cell.ci_low === null || cell.ci_high === null ? "" : ` [${fixed(cell.ci_low, cell.places)}, ${fixed(cell.ci_high, cell.places)}]`;
-        parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
-        if (cell.sd !== null) parts.push(`deviation ${fixed(cell.sd, cell.places)}`);
+        const interval = cell.ci_low === null || cell.ci_high === null ? "" : ` [${fixed(cell.ci_low, cell.decimals)}, ${fixed(cell.ci_high, cell.decimals)}]`;
+        parts.push(`ours ${fixed(cell.value, cell.decimals)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
+        if (cell.sd !== null) parts.push(`deviation ${fixed(cell.sd, cell.decimals)}`);
         if (cell.best) parts.push("best of the models, as a test shows");
         if (cell.few) parts.push("too few items or images to mean anything");
         if (cell.guessed) parts.push(`at or below chance, ${short(cell.chance)}`);
@@ -209,22 +209,22 @@
       if (cell.text) parts.push(`ours ${cell.text}`);
       if (cell.print) parts.push(`paper ${cell.print}`);
       if (cell.paper_value !== null) parts.push(`paper ${minus(String(cell.paper_value))}`);
-      if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.places)}`);
+      if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.decimals)}`);
       if (compared) parts.push(cell.verdict);
       if (cell.reason) parts.push(cell.reason);
-      return [el("b", {}, cell.where), `: ${parts.join("; ")}`];
+      return [el("b", {}, cell.title), `: ${parts.join("; ")}`];
     }
 
     function render(grid) {
-      const body = $(".body", holders.get(grid.id)), profile = profileOf(grid);
-      const {corner, columns, groups} = picked(laidOut(grid, profile));
+      const body = $(".body", holders.get(grid.id)), profile = chooseProfile(grid);
+      const {corner, columns, groups} = selectRows(layOut(grid, profile));
       const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move between cells with the arrow keys, to see its interval, number of items and reason.");
       const levels = columns[0]?.levels || [], last = levels.length - 1;
       const above = levels.slice(0, -1).map((_, level) => el("tr", {class: "above"}, el("td"), spans(columns, level).map(([name, width]) => el("th", {scope: "colgroup", colspan: width}, name))));
       const head = el("tr", {}, el("th", {scope: "col"}, corner), columns.map(column => el("th", {scope: "col", class: column.words ? "words" : "number"}, column.levels[last] || (last ? "" : "value"))));
       const cellAt = new Map();
       const rowOf = row => el("tr", {}, el("th", {scope: "row"}, row.label || "all"), columns.map(column => {
-        const cell = row.cells.get(column.place);
+        const cell = row.cells.get(column.position);
         const kind = [cell && (classes[cell.verdict] || "other"), cell?.few && "few", column.words && "words"].filter(Boolean).join(" ");
         const node = el("td", {class: kind || null, tabindex: -1}, cell ? content(cell) : "");
         if (cell) cellAt.set(node, cell);
@@ -240,15 +240,15 @@
         const rows = direction === "none" ? part.rows : [...part.rows].sort((a, b) => compare(key(a.row), key(b.row), direction));
         part.node.append(...rows.map(row => row.node));
       };
-      [...head.cells].forEach((cell, place) => sortButton(cell, direction => parts.forEach(part => order(part, direction, row => {
-        if (!place) return row.label;
-        const found = row.cells.get(columns[place - 1].place);
-        return found ? shown(found) : null;
+      [...head.cells].forEach((cell, position) => sortButton(cell, direction => parts.forEach(part => order(part, direction, row => {
+        if (!position) return row.label;
+        const shownCell = row.cells.get(columns[position - 1].position);
+        return shownCell ? getShownNumber(shownCell) : null;
       }))));
       const tell = node => { if (cellAt.has(node)) detail.replaceChildren(...detailOf(cellAt.get(node))); };
       table.addEventListener("pointerover", event => tell(event.target.closest("td")));
       table.addEventListener("focusin", event => tell(event.target));
-      table.addEventListener("keydown", event => walk(event, table));
+      table.addEventListener("keydown", event => moveCellFocus(event, table));
       const first = $("td", table);
       if (first) first.tabIndex = 0;
       const save = el("button", {type: "button", on: {click: () => download(grid)}}, "Save as CSV");
@@ -258,18 +258,18 @@
 
     // Headings of one level, each with how many columns it is above.
     function spans(columns, level) {
-      const found = [];
+      const headings = [];
       let before = null;
       for (const {levels} of columns) {
         const upTo = JSON.stringify(levels.slice(0, level + 1));
-        if (upTo === before) found.at(-1)[1] += 1;
-        else found.push([levels[level], 1]);
+        if (upTo === before) headings.at(-1)[1] += 1;
+        else headings.push([levels[level], 1]);
         before = upTo;
       }
-      return found;
+      return headings;
     }
 
-    function walk(event, table) {
+    function moveCellFocus(event, table) {
       const steps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[event.key];
       const cell = event.target.closest("td");
       if (!steps || !cell) return;
@@ -285,7 +285,7 @@
     function download(grid) {
       const quoted = text => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
       const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text"]);
-      const lines = grid.cells.map(packed => saved.map((field, place) => quoted(named.has(field) ? grid.names[packed[place]] : String(packed[place] ?? ""))).join(","));
+      const lines = grid.cells.map(packed => saved.map((field, position) => quoted(named.has(field) ? grid.names[packed[position]] : String(packed[position] ?? ""))).join(","));
       const url = URL.createObjectURL(new Blob([[saved.join(","), ...lines].join("\n") + "\n"], {type: "text/csv"}));
       el("a", {href: url, download: `${grid.id}.csv`}).click();
       setTimeout(() => URL.revokeObjectURL(url), 1000);
@@ -294,7 +294,7 @@
     const renderOpen = () => grids.forEach(grid => { if (holders.get(grid.id).open && !holders.get(grid.id).hidden) render(grid); });
 
     function filterPlain() {
-      let kept = 0;
+      let nShown = 0;
       for (const section of $$("[data-filtered]")) {
         const other = section.dataset.profile && state.profile && section.dataset.profile !== state.profile;
         let rows = 0;
@@ -308,9 +308,9 @@
           rows += members.filter(row => !row.hidden).length;
         }
         section.hidden = Boolean(other) || Boolean(state.terms.length && !rows);
-        if (!section.hidden) kept += rows;
+        if (!section.hidden) nShown += rows;
       }
-      return kept;
+      return nShown;
     }
 
     function update() {
@@ -318,11 +318,11 @@
       const matching = [];
       for (const grid of grids) {
         const holder = holders.get(grid.id);
-        const layout = laidOut(grid, profileOf(grid)), groups = state.terms.length || state.verdict ? picked(layout).groups : layout.groups;
-        const found = groups.reduce((sum, group) => sum + group.rows.length, 0);
-        holder.hidden = !found;
-        rows += found;
-        if (found) matching.push(holder);
+        const layout = layOut(grid, chooseProfile(grid)), groups = state.terms.length || state.verdict ? selectRows(layout).groups : layout.groups;
+        const nRows = groups.reduce((sum, group) => sum + group.rows.length, 0);
+        holder.hidden = !nRows;
+        rows += nRows;
+        if (nRows) matching.push(holder);
       }
       rows += filterPlain();
       const opened = state.terms.length ? $$("details.table:not([hidden])") : [];
@@ -393,24 +393,24 @@
 
   // ---- the sample browser -----------------------------------------------------------------------------------------
   const FOR = [[255, 255, 255], [146, 197, 222], [67, 147, 195]], AGAINST = [[255, 255, 255], [244, 165, 130], [214, 96, 77]];
-  function colour(strength) {
+  function color(strength) {
     if (strength === null || !Number.isFinite(strength)) return "rgb(225 225 225)";
-    const scale = strength < 0 ? AGAINST : FOR, place = Math.min(1, Math.abs(strength)) * 2, low = Math.min(1, Math.floor(place));
-    return `rgb(${scale[low].map((from, part) => Math.round(from + (scale[low + 1][part] - from) * (place - low))).join(" ")})`;
+    const scale = strength < 0 ? AGAINST : FOR, position = Math.min(1, Math.abs(strength)) * 2, low = Math.min(1, Math.floor(position));
+    return `rgb(${scale[low].map((from, part) => Math.round(from + (scale[low + 1][part] - from) * (position - low))).join(" ")})`;
   }
 
   function browser() {
-    const known = data("browser");
-    const state = {dataset: known.datasets[0].name, model: "", profile: "", outcome: "", scale: "one", item: null};
+    const browserData = data("browser");
+    const state = {dataset: browserData.datasets[0].name, model: "", profile: "", outcome: "", scale: "one", item: null};
     let linked = false;
     const selects = {dataset: $("#s-dataset"), model: $("#s-model"), profile: $("#s-profile")};
     const list = $("#s-list"), article = $("#sample");
-    const unpacked = (values, fields) => Object.fromEntries(fields.map((field, place) => [field, values[place] ?? undefined]).filter(([, value]) => value !== undefined));
-    for (const result of known.items.flatMap(item => item.results)) result.model = known.models[result.model];
+    const nameFields = (values, fields) => Object.fromEntries(fields.map((field, position) => [field, values[position] ?? undefined]).filter(([, value]) => value !== undefined));
+    for (const result of browserData.items.flatMap(item => item.results)) result.model = browserData.models[result.model];
     // Scores and contributions of a result, with names for their values.
-    const scoresOf = result => (result.scores || []).map(row => unpacked(row, known.fields.scores));
-    const contributionsOf = result => (result.contributions || []).map(({is, ...part}) => ({...known.players[part.players], ...unpacked(is, known.fields.contributions), ...part}));
-    const of = dataset => known.items.filter(item => item.dataset === dataset);
+    const scoresOf = result => (result.scores || []).map(row => nameFields(row, browserData.fields.scores));
+    const contributionsOf = result => (result.contributions || []).map(({is, ...part}) => ({...browserData.players[part.players], ...nameFields(is, browserData.fields.contributions), ...part}));
+    const of = dataset => browserData.items.filter(item => item.dataset === dataset);
     const resultOf = item => item.results.find(result => result.model === state.model && result.profile === state.profile);
 
     function fill(select, values, wanted) {
@@ -419,26 +419,26 @@
       return select.value;
     }
 
-    function choices() {
+    function updateChoices() {
       const results = of(state.dataset).flatMap(item => item.results);
       const explained = new Set(results.filter(result => result.contributions).map(result => result.model));
-      const models = known.models.filter(model => results.some(result => result.model === model));
+      const models = browserData.models.filter(model => results.some(result => result.model === model));
       state.model = fill(selects.model, models, state.model || models.find(model => explained.has(model)));
       const profiles = [...new Set(results.filter(result => result.model === state.model).map(result => result.profile))];
       state.profile = fill(selects.profile, profiles, state.profile);
       selects.profile.closest("label").hidden = profiles.length < 2;
-      listed();
+      updateList();
     }
 
     const SIGNS = {right: "✓ right", wrong: "✗ wrong", tie: "= tie"};
-    function listed() {
+    function updateList() {
       const all = of(state.dataset).map(item => ({item, result: resultOf(item)})).filter(({result}) => result);
       const shown = all.filter(({result}) => !state.outcome || result.outcome === state.outcome)
         .sort((a, b) => Boolean(b.result.contributions) - Boolean(a.result.contributions));
-      const set = known.datasets.find(dataset => dataset.name === state.dataset);
+      const set = browserData.datasets.find(dataset => dataset.name === state.dataset);
       $("#s-count").textContent = `${shown.length} of ${all.length} examples; the data set has ${set.items.toLocaleString("en")} items.`;
       list.replaceChildren(...shown.map(({item, result}) => el("li", {}, el("button", {type: "button", "data-id": item.id, on: {click: () => show(item)}},
-        item.image === null ? el("span", {class: "blank"}) : el("img", {src: known.images[item.image], alt: "", loading: "lazy"}),
+        item.image === null ? el("span", {class: "blank"}) : el("img", {src: browserData.images[item.image], alt: "", loading: "lazy"}),
         el("span", {}, el("span", {class: "clip"}, Object.values(item.texts)[0] || item.id), result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : "")))));
       const still = shown.find(({item}) => item === state.item) || shown[0];
       if (still) show(still.item);
@@ -449,20 +449,20 @@
       state.item = item;
       if (linked) writeHash("samples", new URLSearchParams({dataset: state.dataset, model: state.model, profile: state.profile, item: item.id}).toString());
       $$("button", list).forEach(button => button.setAttribute("aria-current", String(button.dataset.id === item.id)));
-      const result = resultOf(item), buttons = $$("button", list), place = buttons.findIndex(button => button.dataset.id === item.id);
-      const step = by => { const next = buttons[(place + by + buttons.length) % buttons.length]; next.click(); next.scrollIntoView({block: "nearest", inline: "nearest"}); };
+      const result = resultOf(item), buttons = $$("button", list), position = buttons.findIndex(button => button.dataset.id === item.id);
+      const step = by => { const next = buttons[(position + by + buttons.length) % buttons.length]; next.click(); next.scrollIntoView({block: "nearest", inline: "nearest"}); };
       const contributions = contributionsOf(result), mapped = contributions.filter(part => part.columns);
       article.replaceChildren(
         el("header", {}, el("h2", {}, item.id, " ", result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : ""),
           el("span", {class: "steps"}, el("button", {type: "button", id: "s-previous", on: {click: () => step(-1)}}, "← Previous"), el("button", {type: "button", id: "s-next", on: {click: () => step(1)}}, "Next →"))),
         el("p", {class: "meta"}, item.facts.join(" · ")),
-        el("dl", {class: "texts"}, Object.entries(item.texts).map(([role, text]) => [el("dt", {}, role), el("dd", {}, marked(text, item.spans[role === "mismatched" ? "foil" : role]))])),
+        el("dl", {class: "texts"}, Object.entries(item.texts).map(([role, text]) => [el("dt", {}, role), el("dd", {}, markSpan(text, item.spans[role === "mismatched" ? "foil" : role]))])),
         mapped.length ? el("div", {class: "panels"}, mapped.map(part => panel(item, part, mapped))) : picture(item),
         ...contributions.filter(part => part.error || part.skipped).map(part => el("p", {class: "note"}, `${part.role}: ${part.error || "contributions are in the Parquet file; there are too many for this page"}`)),
-        scores(result), tests(result), faithful(result));
+        scores(result), tests(result), ccShap(result));
     }
 
-    function marked(text, span) {
+    function markSpan(text, span) {
       if (!span) return [text];
       const letters = [...text], cut = (from, to) => letters.slice(from, to).join("");
       return [cut(0, span[0]), el("mark", {}, cut(...span)), cut(span[1])];
@@ -470,33 +470,33 @@
 
     const picture = item => item.image === null ? (item.fault ? el("p", {class: "note"}, `No image: ${item.fault}`) : "")
       : el("div", {class: "shown"}, el("div", {class: "alone-image"}, imageOf(item)), largeButton(item));
-    const imageOf = item => el("img", {src: known.images[item.image], alt: `Image of ${item.id}`});
+    const imageOf = item => el("img", {src: browserData.images[item.image], alt: `Image of ${item.id}`});
     const largeButton = item => el("button", {type: "button", class: "enlarge", "aria-label": "Show the image large", title: "Show the image large",
-      on: {click: () => enlarge(known.images[item.image], `Image of ${item.id}`)}}, "⤢");
+      on: {click: () => enlarge(browserData.images[item.image], `Image of ${item.id}`)}}, "⤢");
 
     // Values of one output, text players first, as real numbers.
     const values = (part, column) => part.columns[Math.min(column, part.columns.length - 1)].phi.map(steps => steps === null ? null : steps * part.columns[Math.min(column, part.columns.length - 1)].step);
     const magnitude = numbers => numbers.reduce((sum, number) => sum + Math.abs(number ?? 0), 0);
-    const peak = numbers => numbers.reduce((most, number) => Math.max(most, Math.abs(number ?? 0)), 0);
+    const peak = numbers => numbers.reduce((largest, number) => Math.max(largest, Math.abs(number ?? 0)), 0);
 
     // The example on the first screen: the caption as its model sees it.
     function typical() {
-      const item = known.items[known.typical.item], result = item.results[known.typical.result];
-      const part = contributionsOf(result)[known.typical.part], [map, tokens, readout] = drawn(item, part, 0, result.model, peak(values(part, 0)));
+      const item = browserData.items[browserData.typical.item], result = item.results[browserData.typical.result];
+      const part = contributionsOf(result)[browserData.typical.part], [map, tokens, readout] = drawContributions(item, part, 0, result.model, peak(values(part, 0)));
       const foil = Object.entries(item.texts).find(([role]) => role === "foil" || role === "mismatched");
       const link = `#samples?${new URLSearchParams({dataset: item.dataset, model: result.model, profile: result.profile, item: item.id})}`;
       $("#typical").replaceChildren(el("h2", {}, `One example: ${result.model}, ${item.dataset} `, result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : ""),
-        el("p", {class: "texts-line"}, "Caption: ", marked(item.texts.caption, item.spans.caption), foil ? [el("br"), "Foil: ", marked(foil[1], item.spans.foil)] : ""),
+        el("p", {class: "texts-line"}, "Caption: ", markSpan(item.texts.caption, item.spans.caption), foil ? [el("br"), "Foil: ", markSpan(foil[1], item.spans.foil)] : ""),
         map, el("div", {}, share(part), tokens, el("p", {class: "note"}, "Blue patches and words raise the score of the caption, red and hatched ones lower it. ", el("a", {href: link}, "All numbers of this example")), readout));
     }
 
     function panel(item, part, all) {
       const body = el("div"), number = all.indexOf(part);
-      const draw = column => body.replaceChildren(...drawn(item, part, column, state.model, peak(all.flatMap(other => values(other, other === part ? column : 0)))));
-      const names = part.columns.map((column, place) => option(place, place ? `${place}: ${column.name}` : column.name));
+      const draw = column => body.replaceChildren(...drawContributions(item, part, column, state.model, peak(all.flatMap(other => values(other, other === part ? column : 0)))));
+      const names = part.columns.map((column, position) => option(position, position ? `${position}: ${column.name}` : column.name));
       const outputs = names.length > 1 ? el("label", {class: "note"}, "Output token ", el("select", {on: {change: event => draw(Number(event.target.value))}}, names)) : "";
-      const told = [part.setting, part.score === undefined ? "" : `${part.explained || "score"} ${short(part.score)}`].filter(Boolean).join(", ");
-      const node = el("section", {class: "panel", "aria-labelledby": `panel-${number}`}, el("h3", {id: `panel-${number}`}, part.role, el("span", {}, told)), share(part), outputs,
+      const subtitle = [part.setting, part.score === undefined ? "" : `${part.explained || "score"} ${short(part.score)}`].filter(Boolean).join(", ");
+      const node = el("section", {class: "panel", "aria-labelledby": `panel-${number}`}, el("h3", {id: `panel-${number}`}, part.role, el("span", {}, subtitle)), share(part), outputs,
         part.outputs_skipped ? el("p", {class: "note"}, `The values of its ${part.outputs_skipped} output tokens are in the Parquet file.`) : "", body);
       draw(0);
       return node;
@@ -511,63 +511,63 @@
 
     // Values below a hundredth are shown in thousandths or less; one that still rounds to 0 has its own power of ten.
     const SUPERS = "⁰¹²³⁴⁵⁶⁷⁸⁹", power = exponent => `10⁻${[...String(-exponent)].map(digit => SUPERS[digit]).join("")}`;
-    function scaleOf(most) {
-      const exponent = most > 0 && most < 0.01 ? 3 * Math.floor(Math.log10(most) / 3) : 0, top = most / 10 ** exponent;
-      const places = top > 0 ? Math.max(0, 1 - Math.floor(Math.log10(top))) : 1;
+    function chooseScale(largest) {
+      const exponent = largest > 0 && largest < 0.01 ? 3 * Math.floor(Math.log10(largest) / 3) : 0, top = largest / 10 ** exponent;
+      const decimals = top > 0 ? Math.max(0, 1 - Math.floor(Math.log10(top))) : 1;
       const show = value => {
         if (value === null) return "NaN";
-        const text = signed(value / 10 ** exponent, places);
+        const text = signed(value / 10 ** exponent, decimals);
         if (value === 0 || Number(text.replace("−", "-")) !== 0) return text;
-        const own = Math.floor(Math.log10(Math.abs(value))), digit = Math.round(Math.abs(value) / 10 ** own);
-        return `${value < 0 ? "−" : "+"}${digit}·${power(own)}`;
+        const power10 = Math.floor(Math.log10(Math.abs(value))), digit = Math.round(Math.abs(value) / 10 ** power10);
+        return `${value < 0 ? "−" : "+"}${digit}·${power(power10)}`;
       };
       return {unit: exponent ? power(exponent) : "", show};
     }
 
-    function drawn(item, part, column, model, most) {
-      const phi = values(part, column), words = part.tokens.length, sides = [phi.slice(0, words), phi.slice(words)];
-      const each = state.scale === "each", sums = sides.map(magnitude), peaks = each ? sides.map(peak) : [most, most];
-      const {unit, show: plain} = scaleOf(most);
-      const written = (value, side) => each ? (value === null ? "NaN" : signed(100 * value / (sums[side] || 1), 0)) : plain(value);
-      const strength = (value, side) => value === null ? null : value / (peaks[side] || 1);
+    function drawContributions(item, part, column, model, largest) {
+      const phi = values(part, column), nTokens = part.tokens.length, phiByModality = [phi.slice(0, nTokens), phi.slice(nTokens)];
+      const each = state.scale === "each", sums = phiByModality.map(magnitude), peaks = each ? phiByModality.map(peak) : [largest, largest];
+      const {unit, show: plain} = chooseScale(largest);
+      const formatValue = (value, modality) => each ? (value === null ? "NaN" : signed(100 * value / (sums[modality] || 1), 0)) : plain(value);
+      const strength = (value, modality) => value === null ? null : value / (peaks[modality] || 1);
       const against = text => text.startsWith("−") ? "against" : null;
       const readout = el("p", {class: "readout", "aria-live": "polite"}, [each ? "Values in percent of their modality." : unit ? `Values in units of ${unit}.` : "", part.estimator ? `Estimated by ${part.estimator}${part.evaluated ? `, ${part.evaluated.toLocaleString("en")} ${part.estimator.includes("factorised") ? "encoder passes" : "coalitions"}` : ""}.` : ""].join(" ").trim());
       const names = ["of the text", "of the image"];
-      const describe = (name, value, side) => `${name}: ${plain(value)}${unit && !plain(value).includes("10") ? ` × ${unit}` : ""}, ${(100 * Math.abs(value ?? 0) / (sums[side] || 1)).toFixed(1)} % ${names[side]}, ${(100 * Math.abs(value ?? 0) / (sums[0] + sums[1] || 1)).toFixed(1)} % of all`;
+      const describe = (name, value, modality) => `${name}: ${plain(value)}${unit && !plain(value).includes("10") ? ` × ${unit}` : ""}, ${(100 * Math.abs(value ?? 0) / (sums[modality] || 1)).toFixed(1)} % ${names[modality]}, ${(100 * Math.abs(value ?? 0) / (sums[0] + sums[1] || 1)).toFixed(1)} % of all`;
       const tell = text => ({pointerenter: () => { readout.textContent = text; }, focus: () => { readout.textContent = text; }});
-      const labels = tokenLabels(part);
-      const tokens = el("div", {class: "tokens", role: "group", "aria-label": "Tokens"}, labels.map(([label, joined], place) => {
-        const value = sides[0][place], text = written(value, 0);
-        return el("span", {class: ["token", joined ? "joined" : "", against(text) || ""].join(" ").trim(), tabindex: place ? -1 : 0, role: "img", "aria-label": describe(label, value, 0),
-          style: {"background-color": colour(strength(value, 0))}, on: tell(describe(`“${label}”`, value, 0))}, el("b", {}, label), el("small", {}, text));
+      const labels = labelTokens(part);
+      const tokens = el("div", {class: "tokens", role: "group", "aria-label": "Tokens"}, labels.map(([label, joined], position) => {
+        const value = phiByModality[0][position], text = formatValue(value, 0);
+        return el("span", {class: ["token", joined ? "joined" : "", against(text) || ""].join(" ").trim(), tabindex: position ? -1 : 0, role: "img", "aria-label": describe(label, value, 0),
+          style: {"background-color": color(strength(value, 0))}, on: tell(describe(`“${label}”`, value, 0))}, el("b", {}, label), el("small", {}, text));
       }));
-      tokens.addEventListener("keydown", event => rove(event, tokens, labels.length));
+      tokens.addEventListener("keydown", event => moveFocus(event, tokens, labels.length));
       const parts = [];
       if (part.grid && item.image !== null) {
         const grid = part.grid, track = {"grid-template-columns": `repeat(${grid}, 1fr)`, "grid-template-rows": `repeat(${grid}, 1fr)`};
-        const patches = el("div", {class: "patches", role: "group", "aria-label": "Patches of the image", style: track}, sides[1].map((value, place) => {
-          const where = `row ${Math.floor(place / grid) + 1}, column ${place % grid + 1}`;
-          return el("span", {class: ["patch", against(written(value, 1)) || ""].join(" ").trim(), tabindex: place ? -1 : 0, role: "img", "aria-label": describe(where, value, 1),
-            style: {"background-color": colour(strength(value, 1))}, on: tell(describe(`Patch in ${where}`, value, 1))});
+        const patches = el("div", {class: "patches", role: "group", "aria-label": "Patches of the image", style: track}, phiByModality[1].map((value, position) => {
+          const location = `row ${Math.floor(position / grid) + 1}, column ${position % grid + 1}`;
+          return el("span", {class: ["patch", against(formatValue(value, 1)) || ""].join(" ").trim(), tabindex: position ? -1 : 0, role: "img", "aria-label": describe(location, value, 1),
+            style: {"background-color": color(strength(value, 1))}, on: tell(describe(`Patch in ${location}`, value, 1))});
         }));
-        patches.addEventListener("keydown", event => rove(event, patches, grid));
-        const numbers = grid <= 5 ? el("div", {class: "labels", "aria-hidden": "true", style: track}, sides[1].map(value => el("span", {}, written(value, 1)))) : "";
+        patches.addEventListener("keydown", event => moveFocus(event, patches, grid));
+        const numbers = grid <= 5 ? el("div", {class: "labels", "aria-hidden": "true", style: track}, phiByModality[1].map(value => el("span", {}, formatValue(value, 1)))) : "";
         const image = imageOf(item), map = el("div", {class: "map"}, image, patches, numbers);
-        if (known.middle_square.includes(model)) image.decode().then(() => middle(image, [patches, numbers])).catch(() => {});
+        if (browserData.middle_square.includes(model)) image.decode().then(() => alignToSquare(image, [patches, numbers])).catch(() => {});
         parts.push(el("div", {class: "shown"}, map, largeButton(item)));
       }
-      const table = el("details", {on: {toggle: event => { if (event.target.open) event.target.append(all(labels, sides, plain, part)); }}}, el("summary", {}, `All values as a table${unit && `, in units of ${unit}`}`));
+      const table = el("details", {on: {toggle: event => { if (event.target.open) event.target.append(listValues(labels, phiByModality, plain, part)); }}}, el("summary", {}, `All values as a table${unit && `, in units of ${unit}`}`));
       return [el("div", {}, parts), tokens, readout, table];
     }
 
     // Patches lie on the square in the middle of the image, which is all that the model sees.
-    function middle(image, layers) {
+    function alignToSquare(image, layers) {
       const {naturalWidth: wide, naturalHeight: high} = image, side = Math.min(wide, high);
       const x = 50 * (1 - side / wide), y = 50 * (1 - side / high);
       layers.filter(Boolean).forEach(layer => { layer.style.inset = `${y}% ${x}%`; });
     }
 
-    function rove(event, group, across) {
+    function moveFocus(event, group, across) {
       const step = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across}[event.key];
       const members = [...group.children], next = members[members.indexOf(event.target) + (step || 0)];
       if (!step || !next) return;
@@ -578,11 +578,11 @@
     }
 
     // What to show for each token, and whether it goes on with the word before; spans count characters, not UTF-16 units.
-    function tokenLabels(part) {
+    function labelTokens(part) {
       const letters = [...part.text];
       let shown = 0, before = "";
-      return part.tokens.map((token, place) => {
-        const start = part.spans[2 * place], end = part.spans[2 * place + 1];
+      return part.tokens.map((token, position) => {
+        const start = part.spans[2 * position], end = part.spans[2 * position + 1];
         if (end <= start) return [token, false];
         const piece = letters.slice(Math.max(start, shown), end).join("");
         const joined = Boolean(before) && start <= shown && !/\s/.test(before) && !/^\s/.test(piece);
@@ -592,40 +592,40 @@
       });
     }
 
-    function all(labels, sides, plain, part) {
+    function listValues(labels, phiByModality, plain, part) {
       const row = (kind, name, value) => el("tr", {}, el("th", {scope: "row"}, name), el("td", {}, kind), el("td", {class: "number"}, plain(value)));
       const table = el("table", {class: "plain"}, el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "player"), el("th", {scope: "col"}, "kind"), el("th", {scope: "col", class: "number"}, "contribution"))),
-        el("tbody", {}, sides[0].map((value, place) => row("token", labels[place][0], value)),
-          sides[1].map((value, place) => row(part.grid ? "patch" : "region", part.grid ? `row ${Math.floor(place / part.grid) + 1}, column ${place % part.grid + 1}` : `region ${place + 1}`, value))));
+        el("tbody", {}, phiByModality[0].map((value, position) => row("token", labels[position][0], value)),
+          phiByModality[1].map((value, position) => row(part.grid ? "patch" : "region", part.grid ? `row ${Math.floor(position / part.grid) + 1}, column ${position % part.grid + 1}` : `region ${position + 1}`, value))));
       $$("table", article).filter(old => old.dataset.values).forEach(old => old.remove());
       table.dataset.values = "true";
       return table;
     }
 
     const LONG = new Set(["answer", "edited_answer", "explanation", "edited_explanation", "edited_input", "reason", "error", "inserted", "exchanges"]);
-    const said = value => value === undefined ? "" : typeof value === "number" ? short(value) : typeof value === "boolean" ? (value ? "yes" : "no") : typeof value === "string" ? value : JSON.stringify(value);
+    const formatField = value => value === undefined ? "" : typeof value === "number" ? short(value) : typeof value === "boolean" ? (value ? "yes" : "no") : typeof value === "string" ? value : JSON.stringify(value);
     function fieldTable(heading, rows, left = []) {
       const fields = [...new Set(rows.flatMap(row => Object.keys(row)))].filter(field => !left.includes(field));
       const number = field => rows.some(row => typeof row[field] === "number");
       return el("section", {class: "block-row"}, el("h3", {}, heading), region(heading, el("table", {class: "plain"},
         el("thead", {}, el("tr", {}, fields.map(field => el("th", {scope: "col", class: number(field) ? "number" : null}, field.replace(/_/g, " "))))),
-        el("tbody", {}, rows.map(row => el("tr", {}, fields.map(field => el("td", {class: number(field) ? "number" : LONG.has(field) ? "texts-cell" : null}, said(row[field])))))))));
+        el("tbody", {}, rows.map(row => el("tr", {}, fields.map(field => el("td", {class: number(field) ? "number" : LONG.has(field) ? "texts-cell" : null}, formatField(row[field])))))))));
     }
-    const quotes = (rows, field) => [...new Set(rows.map(row => row[field]).filter(Boolean))].map(text => [el("h3", {}, field), el("blockquote", {class: "quote"}, text)]);
+    const quoteFields = (rows, field) => [...new Set(rows.map(row => row[field]).filter(Boolean))].map(text => [el("h3", {}, field), el("blockquote", {class: "quote"}, text)]);
 
     function scores(result) {
       const rows = scoresOf(result);
-      return rows.length ? el("div", {}, fieldTable("Scores", rows, ["reasoning"]), quotes(rows, "reasoning")) : "";
+      return rows.length ? el("div", {}, fieldTable("Scores", rows, ["reasoning"]), quoteFields(rows, "reasoning")) : "";
     }
     const tests = result => result.tests ? fieldTable("Tests of self-consistency", result.tests) : "";
-    const faithful = result => result.cc_shap ? el("div", {class: "block-row"}, fieldTable("CC-SHAP", result.cc_shap, ["explanation", "answer"]), quotes(result.cc_shap, "answer"), quotes(result.cc_shap, "explanation")) : "";
+    const ccShap = result => result.cc_shap ? el("div", {class: "block-row"}, fieldTable("CC-SHAP", result.cc_shap, ["explanation", "answer"]), quoteFields(result.cc_shap, "answer"), quoteFields(result.cc_shap, "explanation")) : "";
 
-    fill(selects.dataset, known.datasets.map(dataset => dataset.name), state.dataset);
+    fill(selects.dataset, browserData.datasets.map(dataset => dataset.name), state.dataset);
     $("#sample-controls").addEventListener("submit", event => event.preventDefault());
-    selects.dataset.addEventListener("change", event => { state.dataset = event.target.value; choices(); });
-    selects.model.addEventListener("change", event => { state.model = event.target.value; choices(); });
-    selects.profile.addEventListener("change", event => { state.profile = event.target.value; listed(); });
-    $("#s-outcome").addEventListener("change", event => { state.outcome = event.target.value; listed(); });
+    selects.dataset.addEventListener("change", event => { state.dataset = event.target.value; updateChoices(); });
+    selects.model.addEventListener("change", event => { state.model = event.target.value; updateChoices(); });
+    selects.profile.addEventListener("change", event => { state.profile = event.target.value; updateList(); });
+    $("#s-outcome").addEventListener("change", event => { state.outcome = event.target.value; updateList(); });
     $("#s-scale").addEventListener("change", event => { state.scale = event.target.value; if (state.item) show(state.item); });
     list.addEventListener("keydown", event => {
       const step = {ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1}[event.key], buttons = $$("button", list);
@@ -635,16 +635,16 @@
       next.focus();
       next.click();
     });
-    choices();
-    if (known.typical) typical();
+    updateChoices();
+    if (browserData.typical) typical();
     linked = true;
     return wanted => {
-      const item = known.items.find(item => item.dataset === wanted.dataset && item.id === wanted.item);
+      const item = browserData.items.find(item => item.dataset === wanted.dataset && item.id === wanted.item);
       if (!item) return;
       Object.assign(state, {dataset: wanted.dataset, model: wanted.model, profile: wanted.profile || "", outcome: "", item});
       $("#s-outcome input").checked = true;
       selects.dataset.value = state.dataset;
-      choices();
+      updateChoices();
     };
   }
 
