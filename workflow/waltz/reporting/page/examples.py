@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, NotRequired, TypedDict
 
@@ -315,7 +315,7 @@ def _read_runs(
         files: Files of results.
         shown_ids: Ids of the items by data set; results on other data sets are skipped.
     """
-    runs: dict[tuple[str, str], ModelRun] = {}
+    results: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for kind, record_type in RESULTS.items():
         layout = get_layout(record_type).with_dataset()
         for model, dataset, file in files.get(kind, ()):
@@ -325,10 +325,12 @@ def _read_runs(
             is_shown = pc.field("item_id").isin(shown_ids[dataset])
             is_of_dataset = pc.field("dataset") == dataset
             rows = parquet.read(file, layout, is_of_dataset & is_shown)
-            records = list(build_records(rows, record_type))
-            run = runs.get((model, dataset), ModelRun(model, dataset))
-            runs[model, dataset] = replace(run, **{kind: records})
-    return list(runs.values())
+            records = results.setdefault((model, dataset), {})
+            records[kind] = list(build_records(rows, record_type))
+    return [
+        ModelRun(model, dataset, **records)
+        for (model, dataset), records in results.items()
+    ]
 
 
 def compute_side(images: int) -> int:
@@ -642,7 +644,7 @@ def _pack_fields(record: Record, fields: Sequence[str]) -> list[JsonValue]:
     return [values.get(name) for name in fields[: fields.index(last) + 1]]
 
 
-def _simplify(value: Any) -> JsonValue:
+def _simplify(value: JsonValue | StoredExchange) -> JsonValue:
     """Return a value in a form that JSON can hold; a number gets five significant digits."""
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None

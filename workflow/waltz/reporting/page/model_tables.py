@@ -107,7 +107,7 @@ def make_metrics_table(rows: pd.DataFrame) -> PageTable:
     models = rows.loc[~is_applicable, "model"].unique()
     remarks = (f"{', '.join(models)}: {NOT_APPLICABLE}",) if len(models) else ()
     # Profiles differ in how the pairwise accuracy of the paper counts ties.
-    fidelity = get_fidelity(rows["profile"].iat[0])
+    fidelity = get_fidelity(str(rows["profile"].iat[0]))
     fact = f"In the paper a tie is {TIE_VERDICTS[fidelity.tied_pair_is_right]}."
     return PageTable(declaration, cells, remarks=remarks, fact=fact)
 
