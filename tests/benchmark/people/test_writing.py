@@ -3,8 +3,9 @@ import json
 import pytest
 
 from waltz.benchmark.people.writing import (
-    export_caption_tasks,
-    export_checks,
+    CAPTION_TASK,
+    CHECK_TASK,
+    export_doccano_task,
     import_captions,
     import_checks,
 )
@@ -44,7 +45,7 @@ def annotate(folder, annotator, tasks, labels):
 
 
 def test_a_caption_task_shows_the_image_its_captions_and_the_verb_to_avoid(tmp_path):
-    export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
+    export_doccano_task(CAPTION_TASK, PROBES, tmp_path, PREFIX, seed=1, annotators=4)
     tasks = lines(tmp_path / "write-captions.jsonl")
     assert sorted(task["im_url"] for task in tasks) == [
         PREFIX + name for name in ("b.jpg", "shop%201.jpg", "shop%201.jpg")
@@ -68,7 +69,7 @@ def test_a_caption_task_shows_the_image_its_captions_and_the_verb_to_avoid(tmp_p
 
 
 def test_written_captions_are_imported_with_image_verb_and_annotator(tmp_path):
-    export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
+    export_doccano_task(CAPTION_TASK, PROBES, tmp_path, PREFIX, seed=1, annotators=4)
     tasks = lines(tmp_path / "write-captions.jsonl")
     annotate(
         tmp_path / "done", "w1", tasks, lambda task: ["two, of\n“them”", task["im_url"]]
@@ -85,12 +86,12 @@ def test_written_captions_are_imported_with_image_verb_and_annotator(tmp_path):
         ("b.jpg", "buy"),
         *((p["image"], p["verb"]) for p in PROBES[:2]),
     ]
-    assert {row["text"] for row in w1 if row["image"] == "b.jpg"} == {
+    assert {row["caption"] for row in w1 if row["image"] == "b.jpg"} == {
         "two, of\n“them”",
         PREFIX + "b.jpg",
     }
     assert [row for row in imported.rows if row["annotator"] == "w2"] == [
-        {**ROWS[0], "annotator": "w2", "text": "once"}
+        {**ROWS[0], "annotator": "w2", "caption": "once"}
     ]
     assert imported.skipped == [
         {**ROWS[2], "annotator": "w2", "reason": "not answered"},
@@ -101,7 +102,7 @@ def test_written_captions_are_imported_with_image_verb_and_annotator(tmp_path):
 
 
 def test_checks_round_trip(tmp_path):
-    export_checks(CHECKS, tmp_path, PREFIX, seed=1)
+    export_doccano_task(CHECK_TASK, CHECKS, tmp_path, PREFIX, seed=1, annotators=3)
     tasks = lines(tmp_path / "check-captions.jsonl")
     labels = json.loads((tmp_path / "check-captions.labels.json").read_text())
     assert [label["text"] for label in labels] == ["yes", "no"]
@@ -126,10 +127,12 @@ def test_faults_of_writing_and_checking_are_refused(tmp_path):
     with pytest.raises(
         UserError, match=r"duplicate row: image 'b\.jpg' with verb 'buy'"
     ):
-        export_caption_tasks([PROBES[2], PROBES[2]], tmp_path, PREFIX, seed=1)
+        export_doccano_task(
+            CAPTION_TASK, [PROBES[2]] * 2, tmp_path, PREFIX, seed=1, annotators=4
+        )
     with pytest.raises(UserError, match="no rows of image and caption"):
-        export_checks([], tmp_path, PREFIX, seed=1)
-    export_checks(CHECKS, tmp_path, PREFIX, seed=1)
+        export_doccano_task(CHECK_TASK, [], tmp_path, PREFIX, seed=1, annotators=3)
+    export_doccano_task(CHECK_TASK, CHECKS, tmp_path, PREFIX, seed=1, annotators=3)
     tasks = lines(tmp_path / "check-captions.jsonl")
     annotate(tmp_path / "done", "w1", tasks[:1], lambda task: ["maybe"])
     with pytest.raises(

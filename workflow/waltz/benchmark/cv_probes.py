@@ -157,14 +157,18 @@ def select_contextual_captions(
             score.
     """
     scored = [_add_score(caption, grammaticality) for caption in captions]
+    usable = [caption for caption in scored if caption.rejected is None]
+    # The best caption of each image; of equally grammatical captions the first one.
     best_captions: dict[str, ProbeCaptionRecord] = {}
+    for caption in sorted(usable, key=_get_score, reverse=True):
+        best_captions.setdefault(caption.image, caption)
+
+    selected = []
     for caption in scored:
         if caption.rejected is None:
-            best = best_captions.setdefault(caption.image, caption)
-            best_captions[caption.image] = max(best, caption, key=_get_score)
-    return [
-        _reject_all_but(best_captions.get(caption.image), caption) for caption in scored
-    ]
+            caption = _reject_worse(caption, best_captions[caption.image])
+        selected.append(caption)
+    return selected
 
 
 def _add_score(
@@ -172,25 +176,26 @@ def _add_score(
 ) -> ProbeCaptionRecord:
     """Return a caption with its score; a caption without score is rejected."""
     score = grammaticality.get(caption.caption or "")
-    reason = caption.rejected
+    caption = replace(caption, grammaticality=score)
     # An annotation without caption was rejected before, with a reason that says more.
-    if reason is None and score is None:
-        reason = CONTROL_TOKEN
-    return replace(caption, grammaticality=score, rejected=reason)
+    if caption.rejected is None and score is None:
+        return replace(caption, rejected=CONTROL_TOKEN)
+    return caption
 
 
 def _get_score(caption: ProbeCaptionRecord) -> float:
     return caption.grammaticality or 0.0
 
 
-def _reject_all_but(
-    best: ProbeCaptionRecord | None, caption: ProbeCaptionRecord
+def _reject_worse(
+    caption: ProbeCaptionRecord, best: ProbeCaptionRecord
 ) -> ProbeCaptionRecord:
-    """Reject a caption unless it is the best one of its image; None where no caption is usable."""
-    if best is None or caption.rejected is not None or caption is best:
+    """Reject a caption unless it is the best one of its image."""
+    if caption is best:
         return caption
-    is_same = caption.caption == best.caption
-    return replace(caption, rejected=SAME_CAPTION if is_same else READS_WORSE)
+    if caption.caption == best.caption:
+        return replace(caption, rejected=SAME_CAPTION)
+    return replace(caption, rejected=READS_WORSE)
 
 
 def list_checks(

@@ -40,26 +40,26 @@ def read_items(
         all_items = read_release(path, dataset, valid_votes)
     else:
         all_items = read_pairs(path, dataset, source)
-    items = [item for item in all_items if item.kept]
-    unusable = Counter(item.rejected or "" for item in all_items if not item.kept)
+    items: dict[str, ItemRecord] = {}
+    unusable: Counter[str] = Counter()
+    for item in all_items:
+        if item.rejected is None:
+            items[item.item_id] = item
+        else:
+            unusable[item.rejected] += 1
     if annotations is None:
-        return items, [], unusable
+        return list(items.values()), [], unusable
 
     # Annotations may name unusable items, too; their answers do not count.
-    item_ids = {item.item_id for item in items}
     all_answers = read_annotations(annotations, [item.item_id for item in all_items])
-    answers = [answer for answer in all_answers if answer.item_id in item_ids]
-    votes = count_votes(answers, valid_votes)
-    voted_items = [_add_votes(item, votes.get(item.item_id)) for item in items]
-    return voted_items, answers, unusable
+    answers = [answer for answer in all_answers if answer.item_id in items]
+    for item_id, votes in count_votes(answers, valid_votes).items():
+        items[item_id] = _add_votes(items[item_id], votes, voter=None)
+    return list(items.values()), answers, unusable
 
 
-def _add_votes(
-    item: ItemRecord, votes: ItemVotes | None, voter: str | None = None
-) -> ItemRecord:
-    """Return an item with its votes; unchanged where nobody voted on it."""
-    if votes is None:
-        return item
+def _add_votes(item: ItemRecord, votes: ItemVotes, voter: str | None) -> ItemRecord:
+    """Return an item with its votes."""
     return replace(
         item,
         voter=voter,
@@ -107,7 +107,10 @@ def build_items(
     """
     items = []
     for candidate in candidates:
-        if candidate.kept:
-            item = extend_record(candidate, ItemRecord)
-            items.append(_add_votes(item, votes.get(item.item_id), voter))
+        if not candidate.kept:
+            continue
+        item = extend_record(candidate, ItemRecord)
+        if item.item_id in votes:
+            item = _add_votes(item, votes[item.item_id], voter)
+        items.append(item)
     return items

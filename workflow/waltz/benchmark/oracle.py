@@ -13,6 +13,14 @@ from waltz.core.schema import FilteredRecord, OracleRecord, ProbeRecord
 from waltz.scenes.graph import Graph
 from waltz.scenes.oracle import cast_vote, decide_truth, is_in_grammar
 
+METRICS = (
+    "captions_decided",
+    "captions_true",
+    "foils_decided",
+    "foils_false",
+    "foils_in_grammar",
+)
+"""Names of the shares, in order."""
 VOTES = 3
 """Number of people that the oracle stands for: its vote counts as three."""
 
@@ -78,29 +86,20 @@ def compute_oracle_shares(
     check_grammar = cache(is_in_grammar)
     shares = []
     for group, is_member in groups.items():
-        members = [row for row in rows if is_member(row)]
-        hits: dict[str, list[tuple[bool, str]]] = {}
-        texts = {
-            "caption": [(row.image, row.caption) for row in members],
-            "foil": [(row.image, row.foil) for row in members],
-        }
-        # Truth is measured only among texts that the oracle can decide.
-        for text_role, expected in (("caption", "true"), ("foil", "false")):
-            verdicts = [
-                (get_verdict(image, text), image) for image, text in texts[text_role]
-            ]
-            decided = [
-                (verdict, image) for verdict, image in verdicts if verdict != "unknown"
-            ]
-            hits[f"{text_role}s_decided"] = [
-                (verdict != "unknown", image) for verdict, image in verdicts
-            ]
-            hits[f"{text_role}s_{expected}"] = [
-                (verdict == expected, image) for verdict, image in decided
-            ]
-        hits["foils_in_grammar"] = [
-            (check_grammar(foil), image) for image, foil in texts["foil"]
-        ]
+        hits: dict[str, list[tuple[bool, str]]] = {metric: [] for metric in METRICS}
+        for row in filter(is_member, rows):
+            for text_role, text, expected in (
+                ("caption", row.caption, "true"),
+                ("foil", row.foil, "false"),
+            ):
+                verdict = get_verdict(row.image, text)
+                is_decided = verdict != "unknown"
+                hits[f"{text_role}s_decided"].append((is_decided, row.image))
+                # Truth is measured only among texts that the oracle can decide.
+                if is_decided:
+                    is_expected = verdict == expected
+                    hits[f"{text_role}s_{expected}"].append((is_expected, row.image))
+            hits["foils_in_grammar"].append((check_grammar(row.foil), row.image))
         shares += _build_share_records(instrument, group, hits, resampling)
     return shares
 

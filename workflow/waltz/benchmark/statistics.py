@@ -225,7 +225,8 @@ def _list_pronouns(text: str, piece: str) -> list[str]:
     """Return the pronouns of a text; for the piece coreference the pronouns of its question."""
     if piece == "coreference":
         text = coreference.find_question(text) or text
-    return [word for word in LETTERS.findall(text.lower()) if word in PRONOUNS]
+    words = LETTERS.findall(text.lower())
+    return [word for word in words if word in PRONOUNS]
 
 
 def _measure_alpha(annotations: Sequence[AnnotationRecord]) -> Measure:

@@ -184,10 +184,11 @@ def export_captions_command(
     annotators: Annotators = 4,
 ) -> None:
     """Write doccano's task: describe the images of CV-Probes without their verbs."""
-    from waltz.benchmark.people.writing import export_caption_tasks
+    from waltz.benchmark.people.writing import CAPTION_TASK, export_doccano_task
 
-    files = export_caption_tasks(
-        _read_images_to_describe(captions), folder, image_prefix, seed, annotators
+    rows = _read_images_to_describe(captions)
+    files = export_doccano_task(
+        CAPTION_TASK, rows, folder, image_prefix, seed, annotators
     )
     _list_files(files)
 
@@ -202,25 +203,10 @@ def import_captions_command(
 
     imported = import_captions(results, _read_images_to_describe(captions), seed)
     # plain_image stays empty here; people or `find-images` fill it in.
-    rows = [
-        {
-            "image": row["image"],
-            "annotator": row["annotator"],
-            "caption": row["text"],
-            "plain_image": "",
-        }
-        for row in imported.rows
-    ]
-    _write_answers(
-        output,
-        WRITTEN_COLUMNS,
-        rows,
-        ("image", "annotator", "reason"),
-        imported.skipped,
-    )
-    typer.echo(
-        f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}"
-    )
+    columns = ("image", "annotator", "reason")
+    _write_answers(output, WRITTEN_COLUMNS, imported.rows, columns, imported.skipped)
+    images = {row["image"] for row in imported.rows}
+    typer.echo(f"{len(imported.rows)} captions of {len(images)} images: {output}")
 
 
 @app.command("find-images")
@@ -266,10 +252,11 @@ def export_checks_command(
     """Write doccano's task: which captions describe a plain image? Plain ones shall, contextual
     ones shall not.
     """
-    from waltz.benchmark.people.writing import export_checks
+    from waltz.benchmark.people.writing import CHECK_TASK, export_doccano_task
 
-    files = export_checks(
-        _read_images_to_check(items), folder, image_prefix, seed, annotators
+    rows = _read_images_to_check(items)
+    files = export_doccano_task(
+        CHECK_TASK, rows, folder, image_prefix, seed, annotators
     )
     _list_files(files)
 
@@ -348,12 +335,13 @@ def _read_images_to_check(path: Path) -> Rows:
     from waltz.core.records import read_records
     from waltz.core.schema import ProbeRecord
 
-    pairs: dict[tuple[str, str], None] = {}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
     for record in read_records(path, ProbeRecord):
         # Simplified captions are derived from original ones, so only the latter are checked.
         if record.image_kind == "plain" and record.form == "original":
-            pairs[record.image, record.caption] = None
-    return [{"image": image, "caption": caption} for image, caption in pairs]
+            row = {"image": record.image, "caption": record.caption}
+            rows[record.image, record.caption] = row
+    return list(rows.values())
 
 
 def _read_written_captions(path: Path) -> Rows:

@@ -73,18 +73,21 @@ def find_label_order(model: Classifier) -> list[int]:
 
     Labels may be spelled in any case and with other endings ("ENTAILMENT", "contradictory").
     """
-    labels = [re.sub(r"[^a-z]", "", label.lower()) for label in model.labels]
-    matches: list[list[int]] = []
-    for beginning in LABEL_BEGINNINGS.values():
-        matches.append(
-            [index for index, label in enumerate(labels) if label.startswith(beginning)]
-        )
+    relations = list(map(_find_relation, model.labels))
     # Each relation needs exactly one label: names such as LABEL_0 do not say their order.
-    is_clear = all(len(indices) == 1 for indices in matches)
-    if len(labels) != len(LABEL_BEGINNINGS) or not is_clear:
+    if sorted(relations) != sorted(LABEL_BEGINNINGS):
         raise UserError(
             f"models.{model.spec.name}: the labels of {model.spec.weights} are {', '.join(model.labels)}, which do not"
             f" say which class is {', '.join(LABEL_BEGINNINGS)}; look up its order and give it as `labels`, for example"
             ' labels: "entailment, neutral, contradiction"'
         )
-    return [indices[0] for indices in matches]
+    return [relations.index(relation) for relation in LABEL_BEGINNINGS]
+
+
+def _find_relation(label: str) -> str:
+    """Return the relation that a label names; an empty text where it names none."""
+    letters = re.sub(r"[^a-z]", "", label.lower())
+    for relation, beginning in LABEL_BEGINNINGS.items():
+        if letters.startswith(beginning):
+            return relation
+    return ""

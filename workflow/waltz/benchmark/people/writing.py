@@ -7,6 +7,7 @@ that was retrieved for a caption and answers yes or no.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +26,43 @@ from waltz.core.errors import UserError
 
 PLATFORM = "doccano"
 YES_NO = ("yes", "no")
-CAPTION_TASK = (
+
+
+@dataclass(frozen=True, slots=True)
+class DoccanoTask:
+    """A task for people in doccano.
+
+    Attributes:
+        name: Name of the task's files.
+        columns: Columns that identify a row of the task.
+        wording: Text that people see, with the columns of a row in braces.
+        labels: Answers that people choose from; empty where they write texts.
+    """
+
+    name: str
+    columns: tuple[str, str]
+    wording: str
+    labels: Sequence[str] = ()
+
+
+CAPTION_TASK = DoccanoTask(
+    "write-captions",
+    ("image", "verb"),
     "Captions of this image that say more than can be seen:\n{captions}\n\nDescribe precisely what you see, in one"
-    " sentence, without interpreting it. Do not use the verb “{verb}” in any form."
+    " sentence, without interpreting it. Do not use the verb “{verb}” in any form.",
 )
-CHECK_TASK = "{caption}\n\nDoes this text describe the image?"
+"""Task for a project of the type sequence to sequence. Its rows have the columns image, verb (a
+lemma), and captions: the contextual captions of the image, one on each line.
+"""
+CHECK_TASK = DoccanoTask(
+    "check-captions",
+    ("image", "caption"),
+    "{caption}\n\nDoes this text describe the image?",
+    labels=YES_NO,
+)
+"""Task for a project of the type text classification. Its rows have the columns image and
+caption.
+"""
 EMPTY_TEXT = "empty text"
 REPEATED_TEXT = "the annotator's same text again"
 
@@ -40,37 +73,46 @@ class ImportedRows(NamedTuple):
     """The captions or checks of people, as imported.
 
     Attributes:
-        rows: Written captions (image, verb, annotator, text) or checks (image, caption, annotator,
+        rows: Written captions (image, verb, annotator, caption) or checks (image, caption, annotator,
             answer).
-        skipped: The same columns, with the reason in place of text or answer.
+        skipped: The same columns, with the reason in place of caption or answer.
     """
 
     rows: Rows
     skipped: Rows
 
 
-def export_caption_tasks(
+def export_doccano_task(
+    task: DoccanoTask,
     rows: Sequence[Mapping[str, str]],
     folder: str | Path,
     image_prefix: str,
     seed: int,
-    annotators: int = 4,
+    annotators: int,
 ) -> list[Path]:
-    """Write `write-captions.jsonl` for a doccano project of the type sequence to sequence.
+    """Write the lines of a task, its labels if it has any, and its key.
 
     Args:
-        rows: Rows of image, verb (a lemma), and captions: the contextual captions of the image, one
-            on each line.
+        rows: Rows with the columns of the task.
         image_prefix: Start of the URL before the name of an image, final slash included.
-        seed: Seed of the names of the tasks, which decide their order; the import needs it again.
-        annotators: Number of people who write for every image; stored in the key.
+        seed: Seed of the names of the lines, which decide their order; the import needs it again.
+        annotators: Number of people who answer each line; stored in the key.
     """
-    tasks = _sort_by_task_name(rows, ("image", "verb"), seed)
-    stem = Path(folder) / "write-captions"
-    return [
-        _write_tasks(tasks, CAPTION_TASK, image_prefix, stem),
-        _write_key(tasks, stem, seed, annotators),
-    ]
+    rows_by_name = _name_rows(rows, task.columns, seed)
+    stem = Path(folder) / task.name
+    lines = []
+    keys = []
+    for name, row in rows_by_name.items():
+        url = build_image_url(row["image"], image_prefix)
+        text = task.wording.format(**row)
+        lines.append({"text": text, "task": name, "im_url": url})
+        # The key holds what identifies the row; other columns are only shown.
+        keys.append({"task": name, **_select_columns(row, task.columns)})
+    files = [write_lines(lines, stem)]
+    if task.labels:
+        files.append(write_labels(task.labels, stem))
+    files.append(write_key(folder, task.name, PLATFORM, seed, annotators, keys))
+    return files
 
 
 def import_captions(
@@ -83,7 +125,7 @@ def import_captions(
         rows: Rows of image and verb, as exported with the same seed.
     """
     imported = ImportedRows([], [])
-    for _, answered_row, labels in _read_labels(path, rows, ("image", "verb"), seed):
+    for _, answered_row, labels in _read_labels(path, rows, CAPTION_TASK.columns, seed):
         # In a project of the type sequence to sequence, the labels are the written texts.
         for index, text in enumerate(labels):
             if not text.strip():
@@ -91,32 +133,10 @@ def import_captions(
             elif text in labels[:index]:
                 imported.skipped.append({**answered_row, "reason": REPEATED_TEXT})
             else:
-                imported.rows.append({**answered_row, "text": text})
+                imported.rows.append({**answered_row, "caption": text})
         if not labels:
             imported.skipped.append({**answered_row, "reason": NOT_ANSWERED})
     return imported
-
-
-def export_checks(
-    rows: Sequence[Mapping[str, str]],
-    folder: str | Path,
-    image_prefix: str,
-    seed: int,
-    annotators: int = 3,
-) -> list[Path]:
-    """Write `check-captions.jsonl` and its labels for a doccano project of the type text
-    classification.
-
-    The rows have image and caption; the other arguments mean the same as in `export_caption_tasks`.
-    """
-    tasks = _sort_by_task_name(rows, ("image", "caption"), seed)
-    stem = Path(folder) / "check-captions"
-    task_file = _write_tasks(tasks, CHECK_TASK, image_prefix, stem)
-    return [
-        task_file,
-        write_labels(YES_NO, stem),
-        _write_key(tasks, stem, seed, annotators),
-    ]
 
 
 def import_checks(
@@ -128,7 +148,7 @@ def import_checks(
     """
     imported = ImportedRows([], [])
     for location, answered_row, labels in _read_labels(
-        path, rows, ("image", "caption"), seed
+        path, rows, CHECK_TASK.columns, seed
     ):
         if not labels:
             imported.skipped.append({**answered_row, "reason": NOT_ANSWERED})
@@ -141,57 +161,28 @@ def import_checks(
     return imported
 
 
-def _sort_by_task_name(
+def _name_rows(
     rows: Sequence[Mapping[str, str]], columns: tuple[str, str], seed: int
-) -> list[tuple[str, Mapping[str, str]]]:
-    """Return pairs of task name and row, sorted by the name, a seeded hash of the row."""
+) -> dict[str, Mapping[str, str]]:
+    """Return the rows by their names, seeded hashes, in the order of the names."""
+    first, second = columns
     if not rows:
         raise UserError(
-            f"no rows of {' and '.join(columns)} to export; build the benchmark first"
+            f"no rows of {first} and {second} to export; build the benchmark first"
         )
-    rows_by_task: dict[str, Mapping[str, str]] = {}
+    rows_by_name: dict[str, Mapping[str, str]] = {}
     for row in rows:
-        name = compute_opaque_name(seed, *columns, *(row[column] for column in columns))
-        if name in rows_by_task:
+        name = compute_opaque_name(seed, *columns, row[first], row[second])
+        if name in rows_by_name:
             raise UserError(
-                f"duplicate row: {columns[0]} {row[columns[0]]!r} with {columns[1]} {row[columns[1]]!r}; name it once"
+                f"duplicate row: {first} {row[first]!r} with {second} {row[second]!r}; name it once"
             )
-        rows_by_task[name] = row
-    return sorted(rows_by_task.items())
+        rows_by_name[name] = row
+    return dict(sorted(rows_by_name.items()))
 
 
-def _write_tasks(
-    tasks: Sequence[tuple[str, Mapping[str, str]]],
-    wording: str,
-    image_prefix: str,
-    stem: Path,
-) -> Path:
-    lines = [
-        {
-            "text": wording.format(**row),
-            "task": name,
-            "im_url": build_image_url(row["image"], image_prefix),
-        }
-        for name, row in tasks
-    ]
-    return write_lines(lines, stem)
-
-
-def _write_key(
-    tasks: Sequence[tuple[str, Mapping[str, str]]],
-    stem: Path,
-    seed: int,
-    annotators: int,
-) -> Path:
-    # The key holds what identifies the row; the contextual captions are only shown.
-    keys = [
-        {
-            "task": name,
-            **{column: text for column, text in row.items() if column != "captions"},
-        }
-        for name, row in tasks
-    ]
-    return write_key(stem.parent, stem.name, PLATFORM, seed, annotators, keys)
+def _select_columns(row: Mapping[str, str], columns: tuple[str, str]) -> dict[str, str]:
+    return {column: row[column] for column in columns}
 
 
 def _read_labels(
@@ -205,7 +196,7 @@ def _read_labels(
     An answered row has the columns of its task and the annotator; the lines are sorted by these
     values.
     """
-    rows_by_task = dict(_sort_by_task_name(rows, columns, seed))
+    rows_by_task = _name_rows(rows, columns, seed)
     positions: dict[tuple[str, str], str] = {}
     lines = []
     for location, annotator, task, labels in read_labelled_lines(Path(path)):
@@ -218,8 +209,7 @@ def _read_labels(
                 f"{location}: annotator {annotator!r} has task {task!r} twice: {positions[task, annotator]}"
             )
         positions[task, annotator] = location
-        answered_row = {column: rows_by_task[task][column] for column in columns} | {
-            "annotator": annotator
-        }
+        answered_row = _select_columns(rows_by_task[task], columns)
+        answered_row["annotator"] = annotator
         lines.append((location, answered_row, labels))
     return sorted(lines, key=lambda line: tuple(line[1].values()))
