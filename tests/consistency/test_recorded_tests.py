@@ -19,9 +19,10 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row, write_records
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY
+from waltz.model_registry import ModelSpec
 from waltz.sources.readers import read_source
 
-MODEL = {"name": "mine", "weights": ""}
+MODEL = ModelSpec("mine", "text", "", "")
 COMMON = {"model": "mine", "dataset": "task", "item_id": "1"}
 RATIOS = {
     **COMMON,

@@ -4,6 +4,7 @@ log-probabilities.
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -14,9 +15,10 @@ from waltz.core.records import to_row, write_records
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.metrics.summary import build_metric_records
 from waltz.evaluation.recorded_answers import import_answers
+from waltz.model_registry import ModelSpec
 from waltz.sources.readers import read_source
 
-MODEL = {"name": "mine", "weights": "hub/mine"}
+MODEL = ModelSpec("mine", "text", "hub/mine", "main")
 COMMON = {"record": "answer", "model": "mine", "dataset": "task"}
 
 
@@ -156,7 +158,7 @@ def test_a_source_without_the_model_is_refused(tmp_path):
         import_lines(
             tmp_path,
             {"item_id": "1", "label": "A", "gold": "A"},
-            model={"name": "other", "weights": "hub/other"},
+            model=replace(MODEL, name="other", weights="hub/other"),
         )
 
 

@@ -4,11 +4,13 @@ from waltz.consistency.recorded_tests import import_attributions, import_tests
 from waltz.core.files.group_files import write_results
 from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY
+from waltz.model_registry import ModelSpec
 
 params, output = snakemake.params, snakemake.output
 
 with log_job(snakemake.log[0]):
-    source = (snakemake.input.records, params.model, params.datasets, params.profiles)
+    model = ModelSpec(**params.model)
+    source = (snakemake.input.records, model, params.datasets, params.profiles)
     facts = {"model": params.model, "profiles": params.profiles}
     write_results(
         {"rows": (output.tests, CONSISTENCY)},

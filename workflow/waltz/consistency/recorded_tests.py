@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from waltz.core.text_diff import Span
 from waltz.evaluation.recorded_answers import build_answer_record
 from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import get_fidelity
+from waltz.model_registry import ModelSpec
 from waltz.sources.formats.recorded_runs import RATIO
 from waltz.sources.recorded import read_recorded_runs
 from waltz.sources.records import RecordedRecord
@@ -43,7 +43,7 @@ OUTPUTS = ("answer", "explanation")
 
 def import_tests(
     file: str | Path,
-    model: Mapping[str, Any],
+    model: ModelSpec,
     datasets: Iterable[str],
     profiles: Sequence[str],
 ) -> Iterator[DatasetResult]:
@@ -52,7 +52,7 @@ def import_tests(
 
     Args:
         file: File with the rows of recorded runs.
-        model: Name of the model in the study, and its weights.
+        model: The model, by whose name or weights its rows are found.
         datasets: Names of the data sets.
         profiles: Profiles of the study.
     Raises:
@@ -84,7 +84,7 @@ def import_tests(
 
 def import_attributions(
     file: str | Path,
-    model: Mapping[str, Any],
+    model: ModelSpec,
     datasets: Iterable[str],
     profiles: Sequence[str],
 ) -> Iterator[DatasetResult]:
@@ -110,7 +110,7 @@ def import_attributions(
                 output.seed,
             )
             pairs.setdefault(key, {})[str(output.output)] = output
-        first_seed = min(records.facts["seeds"], default=0)
+        first_seed = records.first_seed
         rows, contributions, differences = [], [], []
         for pair in pairs.values():
             record = build_cc_shap_record(pair)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.rounding import compute_rounding
@@ -17,6 +16,7 @@ from waltz.evaluation.vqa import (
     normalize_answer,
 )
 from waltz.fidelity import Fidelity, get_fidelity
+from waltz.model_registry import ModelSpec
 from waltz.sources.recorded import read_recorded_runs
 from waltz.sources.records import RecordedRecord
 
@@ -28,7 +28,7 @@ does not).
 
 def import_answers(
     file: str | Path,
-    model: Mapping[str, Any],
+    model: ModelSpec,
     datasets: Iterable[str],
     profiles: Sequence[str],
 ) -> Iterator[DatasetResult]:
@@ -37,7 +37,7 @@ def import_answers(
 
     Args:
         file: File with the rows of recorded runs.
-        model: Name of the model in the study, and its weights.
+        model: The model, by whose name or weights its rows are found.
         datasets: Names of the data sets.
         profiles: Profiles of the study.
     Raises:
@@ -47,7 +47,7 @@ def import_answers(
         file, model, datasets, profiles, "answer"
     ):
         # The layout has one row for each item, so that only the first of several seeds counts.
-        first_seed = min(records.facts["seeds"], default=0)
+        first_seed = records.first_seed
         answers = [
             build_answer_record(record)
             for record in records.rows

@@ -3,7 +3,7 @@
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +18,8 @@ from waltz.sources.raw_files import read_text_lines
 from waltz.sources.records import AnySourceRecord
 
 COLUMNS = ("file", "url", "bytes", "sha256")
+PATTERNS = {"bytes": "[0-9]{1,18}", "sha256": "[0-9a-f]{64}"}
+"""Form of the columns that are numbers."""
 NOT_LISTED = "its image is not listed"
 """Reason of rejection of a row about an image that the table does not list."""
 
@@ -51,58 +53,51 @@ def read_image_list(path: Path) -> list[ListedImage]:
         raise UserError(
             f"{path}: no such list of images; correct `listed` in the study"
         )
-    images: dict[str, ListedImage] = {}
-    lines = (
-        (number, line.split("\t"))
-        for number, line in enumerate(read_text_lines(path), 1)
-        if line
-    )
+    numbered_lines = enumerate(read_text_lines(path), 1)
+    lines = ((number, line.split("\t")) for number, line in numbered_lines if line)
     _, header = next(lines, (1, []))
     if missing := [name for name in COLUMNS if header.count(name) != 1]:
         raise UserError(
             f"{path}, line 1: no column {missing[0]}, or two; expected {', '.join(COLUMNS)}"
         )
+    images: dict[str, ListedImage] = {}
     for number, cells in lines:
-        location = f"{path}, line {number}"
-        # A short line lacks its last columns, which the next check reports.
+        # A short line lacks its last columns, which is a fault.
         row = dict(zip(header, cells, strict=False))
-        if missing := [name for name in COLUMNS if not row.get(name)]:
-            raise UserError(
-                f"{location}: {missing[0]} is missing; expected {', '.join(COLUMNS)}"
-            )
-        if not (
-            re.fullmatch("[0-9]{1,18}", row["bytes"])
-            and re.fullmatch("[0-9a-f]{64}", row["sha256"])
-        ):
-            raise UserError(
-                f"{location}: bytes or sha256 is no number of its kind; correct the line"
-            )
-        if not is_url(row["url"]):
-            raise UserError(
-                f"{location}: url is none of http or https (got {describe_value(row['url'])}); correct the line"
-            )
-        try:
-            check_user(row["url"])
-        except ValueError as error:
-            raise UserError(f"{location}: {error}") from None
-        # The path becomes a file on disk and in the zip, so it must not leave its folder.
-        parts = row["file"].split("/")
-        if not (row["file"].isprintable() and is_safe_name(row["file"])) or {
-            "",
-            ".",
-        } & set(parts):
-            raise UserError(
-                f"{location}: file is no path in a folder (got {row['file'][:80]!r}); correct the line"
-            )
-        if parts[-1] in images:
-            raise UserError(
-                f"{location}: {row['file']} is listed twice, or another file of its name; remove one line"
-            )
+        fault = _find_fault(row)
+        if fault is not None:
+            raise UserError(f"{path}, line {number}: {fault}")
         # Keyed by the name without folder, as the rows of a source name images.
-        images[parts[-1]] = ListedImage(
+        name = row["file"].rpartition("/")[2]
+        if name in images:
+            raise UserError(
+                f"{path}, line {number}: {row['file']} is listed twice, or another file of its name; remove one line"
+            )
+        images[name] = ListedImage(
             row["file"], row["url"], int(row["bytes"]), row["sha256"]
         )
     return list(images.values())
+
+
+def _find_fault(row: Mapping[str, str]) -> str | None:
+    """Return what is wrong with a line of the table, and what to do; None without a fault."""
+    if missing := [name for name in COLUMNS if not row.get(name)]:
+        return f"{missing[0]} is missing; expected {', '.join(COLUMNS)}"
+    for name, pattern in PATTERNS.items():
+        if not re.fullmatch(pattern, row[name]):
+            return "bytes or sha256 is no number of its kind; correct the line"
+    if not is_url(row["url"]):
+        return f"url is none of http or https (got {describe_value(row['url'])}); correct the line"
+    try:
+        check_user(row["url"])
+    except ValueError as error:
+        return str(error)
+    # The path becomes a file on disk and in the zip, so it must not leave its folder.
+    file = row["file"]
+    has_empty_part = not {"", "."}.isdisjoint(file.split("/"))
+    if has_empty_part or not file.isprintable() or not is_safe_name(file):
+        return f"file is no path in a folder (got {file[:80]!r}); correct the line"
+    return None
 
 
 def fetch_listed_images(
@@ -147,6 +142,5 @@ def reject_unlisted(
     for row in rows:
         is_listed = PurePosixPath(str(row.image)).name in names
         if row.rejected is None and not is_listed:
-            yield replace(row, rejected=NOT_LISTED)
-        else:
-            yield row
+            row = replace(row, rejected=NOT_LISTED)
+        yield row

@@ -7,13 +7,12 @@ number of rows. docs/reference/sources.md says which of the samples can be repro
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from waltz.core.errors import UserError
 
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)

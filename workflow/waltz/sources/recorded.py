@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.records import from_row, get_layout
+from waltz.core.records import build_records, get_layout
+from waltz.model_registry import ModelSpec
 from waltz.sources.records import RecordedRecord
 
 
@@ -22,17 +22,19 @@ class RecordedRows:
         rows: Usable records, in the order of the source.
         facts: Entries of the run record: rejected rows by reason, rows of other models by model,
             commits, seeds.
+        first_seed: Lowest seed of the rows; 0 without rows.
         read: Number of rows of the model on the data set with the requested kinds of record.
     """
 
     rows: Sequence[RecordedRecord]
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
+    first_seed: int
     read: int
 
 
 def read_recorded_runs(
     file: str | Path,
-    model: Mapping[str, Any],
+    model: ModelSpec,
     datasets: Iterable[str],
     profiles: Sequence[str],
     *kinds: str,
@@ -41,7 +43,7 @@ def read_recorded_runs(
 
     Args:
         file: Rows of a source of recorded runs.
-        model: Entry of the model, with `name` and `weights`; a row names one of these, or no model.
+        model: The model; a row has its name or its weights, or names no model.
         profiles: Profiles of the study.
         kinds: Kinds of record: `answer`, `test`, `attribution`.
     Raises:
@@ -50,62 +52,64 @@ def read_recorded_runs(
     """
     table = parquet.read(file, get_layout(RecordedRecord))
     for dataset in datasets:
-        dataset_table = table.filter(pc.equal(table.column("dataset"), dataset))
-        records = [from_row(row, RecordedRecord) for row in dataset_table.to_pylist()]
-        yield dataset, _select_rows(file, records, model, dataset, profiles, kinds)
+        of_dataset = table.filter(pc.equal(table.column("dataset"), dataset))
+        records = list(build_records(of_dataset, RecordedRecord))
+        location = f"{model.name} on {dataset}"
+        model_records = _select_model(file, records, model, location)
+        _check_profiles(model_records, profiles, location)
+
+        # The records of the stage, and counts for its run record.
+        selected = [record for record in model_records if record.record in kinds]
+        usable = [record for record in selected if record.rejected is None]
+        reasons = Counter(record.rejected for record in selected if record.rejected)
+        names = {record.model for record in model_records}
+        other_models = Counter(
+            record.model for record in records if record.model not in names
+        )
+        seeds = sorted({record.seed for record in selected})
+        commits = {record.commit for record in model_records if record.commit}
+        facts = {
+            "source": model_records[0].source,
+            "unusable": dict(reasons.most_common(10)),
+            "other_models": dict(other_models),
+            "commits": sorted(commits),
+            "seeds": seeds,
+            "device": "recorded",
+        }
+        first_seed = min(seeds, default=0)
+        yield dataset, RecordedRows(usable, facts, first_seed, len(selected))
 
 
-def _select_rows(
+def _select_model(
     file: str | Path,
     records: Sequence[RecordedRecord],
-    model: Mapping[str, Any],
-    dataset: str,
-    profiles: Sequence[str],
-    kinds: Sequence[str],
-) -> RecordedRows:
-    """Select the records of one model among all records about a data set."""
-    weights = model.get("weights")
+    model: ModelSpec,
+    location: str,
+) -> list[RecordedRecord]:
+    """Return the records of a model; without any, raise an error that names the models there are."""
     # Some formats name no model: their records belong to the model of the study's entry.
-    names = {None, model["name"], weights or None}
+    names = {None, model.name, model.weights or None}
     model_records = [record for record in records if record.model in names]
-    if not model_records:
-        recorded_models = sorted({str(record.model) for record in records})
-        got = ", ".join(recorded_models) or "nothing"
-        expected = f"{model['name']} or {weights}" if weights else model["name"]
-        raise UserError(
-            f"no records of {model['name']} on {dataset}: {file} (got {got}, expected {expected});"
-            " correct the field model, or the study"
-        )
-    # The study must name the profile of every record.
-    recorded_profiles = {record.profile for record in model_records}
-    unknown_profiles = sorted(recorded_profiles - set(profiles))
-    if unknown_profiles:
-        raise UserError(
-            f"study file: profiles: records of {model['name']} on {dataset} are of profile {unknown_profiles[0]}"
-            f" (got {', '.join(profiles)}, expected {unknown_profiles[0]} too); add it"
-        )
-
-    # The records of the stage, and counts for its run record.
-    usable: list[RecordedRecord] = []
-    reasons: Counter[str] = Counter()
-    seeds: set[int] = set()
-    for record in model_records:
-        if record.record not in kinds:
-            continue
-        seeds.add(record.seed)
-        if record.rejected is None:
-            usable.append(record)
-        else:
-            reasons[record.rejected] += 1
-    other_models = Counter(
-        record.model for record in records if record.model not in names
+    if model_records:
+        return model_records
+    recorded_models = sorted({str(record.model) for record in records})
+    got = ", ".join(recorded_models) or "nothing"
+    expected = model.name
+    if model.weights:
+        expected = f"{model.name} or {model.weights}"
+    raise UserError(
+        f"no records of {location}: {file} (got {got}, expected {expected}); correct the field model, or the study"
     )
-    facts = {
-        "source": model_records[0].source,
-        "unusable": dict(reasons.most_common(10)),
-        "other_models": dict(other_models),
-        "commits": sorted({record.commit for record in model_records if record.commit}),
-        "seeds": sorted(seeds),
-        "device": "recorded",
-    }
-    return RecordedRows(usable, facts, len(usable) + reasons.total())
+
+
+def _check_profiles(
+    records: Sequence[RecordedRecord], profiles: Sequence[str], location: str
+) -> None:
+    """Refuse records of a profile that the study does not name."""
+    recorded_profiles = {record.profile for record in records}
+    unknown = sorted(recorded_profiles - set(profiles))
+    if unknown:
+        raise UserError(
+            f"study file: profiles: records of {location} are of profile {unknown[0]}"
+            f" (got {', '.join(profiles)}, expected {unknown[0]} too); add it"
+        )

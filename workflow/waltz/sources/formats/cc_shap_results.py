@@ -782,6 +782,7 @@ def _build_attribution(
 
     # ratios: (grid * grid patches, then text players). The text players lack the query suffix.
     by_player = [[ratio] for ratio in ratios]
+    patches = by_player[: grid**2]
     values = by_player[grid**2 :]
     suffix = max(0, len(tokens) - len(values))
     row = replace(
@@ -790,9 +791,16 @@ def _build_attribution(
         values=values,
         suffix=suffix,
         grid=grid or None,
-        patches=by_player[: grid**2] or None,
+        patches=patches or None,
     )
-    fault = find_attribution_fault(row)
+    fault = find_attribution_fault(
+        unit=RATIO,
+        n_tokens=len(tokens),
+        values=values,
+        patches=patches,
+        suffix=suffix,
+        grid=grid,
+    )
     # The length of the query suffix that the file names must agree with the ratios.
     stated = plot.get(suffix_name)
     if fault is None and stated is not None and suffix != _parse_integer(stated):

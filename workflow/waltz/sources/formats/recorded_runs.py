@@ -187,7 +187,7 @@ def read_recorded_lines(
         if not is_of_dataset and line.dataset in datasets:
             continue
         row = build_row(line, source, f"{dataset}:{number}")
-        rejected = _find_fault(row)
+        rejected = _find_fault(line, row)
         if not is_of_dataset:
             names = ", ".join(datasets) or dataset
             rejected = f"data set {line.dataset!r} is not among the files of the source ({names})"
@@ -291,12 +291,19 @@ def _list_by_player(values: Numbers) -> list[list[float]]:
     return by_player
 
 
-def _find_fault(row: RecordedRecord) -> str | None:
+def _find_fault(line: RecordedLine, row: RecordedRecord) -> str | None:
     """Return the reason why a well-formed line cannot be used; None where it can."""
-    if row.record == "answer":
+    if isinstance(line, AnswerLine):
         return find_answer_fault(row)
-    if row.record == "attribution":
-        return find_attribution_fault(row)
+    if isinstance(line, AttributionLine):
+        return find_attribution_fault(
+            unit=line.unit,
+            n_tokens=len(line.tokens),
+            values=row.values or (),
+            patches=row.patches or (),
+            suffix=line.suffix,
+            grid=line.grid or 0,
+        )
     return None
 
 
@@ -335,25 +342,37 @@ def _find_label_fault(
     return None
 
 
-def find_attribution_fault(row: RecordedRecord) -> str | None:
-    """Return the reason why a row with an attribution cannot be used; None where it can."""
-    values = list(row.values or ())
-    patches = list(row.patches or ())
-    n_tokens = len(row.tokens or ())
+def find_attribution_fault(
+    *,
+    unit: str,
+    n_tokens: int,
+    values: Sequence[Sequence[float]],
+    patches: Sequence[Sequence[float]],
+    suffix: int,
+    grid: int,
+) -> str | None:
+    """Return the reason why an attribution cannot be used; None where it can.
+
+    Args:
+        unit: Unit of the values, `ratio` or `shapley`.
+        n_tokens: Number of text players, those of the query suffix included.
+        values: Values of the text players, players x outputs.
+        patches: Values of the patches, patches x outputs.
+        suffix: Number of text players at the end that are the query suffix.
+        grid: Number of patches on a side of the image; 0 without patches.
+    """
     n_values = len(values)
-    suffix = row.suffix or 0
-    grid = row.grid or 0  # patches on a side of the image
     # Ratios may leave out the players of the query suffix; Shapley values are of all tokens.
-    if row.unit == RATIO and n_values not in (n_tokens, n_tokens - suffix):
+    if unit == RATIO and n_values not in (n_tokens, n_tokens - suffix):
         return f"{n_values} ratios for {n_tokens} tokens, of which {suffix} are the query suffix"
-    if row.unit == SHAPLEY and n_values != n_tokens:
+    if unit == SHAPLEY and n_values != n_tokens:
         return f"{n_values} values for {n_tokens} tokens"
     if len(patches) != grid**2:
         return f"{len(patches)} values of patches for a grid of {grid} x {grid}"
     if n_values == 0 or suffix >= n_tokens:
         return "no token before the query suffix"
 
-    players = values + patches
+    players = [*values, *patches]
     n_outputs = sorted(set(map(len, players)))
     if n_outputs[0] == 0 or len(n_outputs) > 1:
         return f"the players have different numbers of outputs: {', '.join(map(str, n_outputs))}"

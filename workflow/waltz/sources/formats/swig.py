@@ -133,7 +133,7 @@ def _is_box(box: object) -> bool:
     """Return whether a value is a list of four numbers; true and false are no numbers here."""
     if not isinstance(box, list) or len(box) != 4:
         return False
-    return {type(coordinate) for coordinate in box} <= {int, float}
+    return set(map(type, box)) <= {int, float}
 
 
 def _find_rejection(
