@@ -16,7 +16,7 @@ from waltz.foils.swig import (
     ActionCaption,
     RolePosition,
     build_action_captions,
-    get_filler,
+    get_filler_noun,
     inflect_present,
     parse_abstract,
     split_caption,
@@ -214,7 +214,7 @@ def test_an_abstract_taken_apart() -> None:
     ],
 )  # fmt: skip
 def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
-    outcomes = get_filler(noun)
+    outcomes = get_filler_noun(noun)
     assert (outcomes.subject, outcomes.definite, outcomes.adverbial) == (
         subject,
         definite,
@@ -400,7 +400,7 @@ def test_spans_hold_the_verb_and_cover_what_differs(
     )
     span = caption.verb_span
     assert slice_span(caption.text, span) == inflect_present(
-        verb.base, get_filler(agent).plural
+        verb.base, get_filler_noun(agent).plural
     )
     assert caption.text[0].isupper()
     assert "  " not in caption.text

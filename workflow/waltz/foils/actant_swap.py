@@ -22,7 +22,7 @@ from waltz.foils.english.wordnet import is_kind_of, read_hypernyms, read_swig_ve
 from waltz.foils.swig import (
     SWAP_PREPOSITIONS,
     ActionCaption,
-    Filler,
+    FillerNoun,
     add_article,
     build_action_captions,
     build_sentence,
@@ -94,7 +94,7 @@ def build_swaps(
         yield replace(candidate, rejected=rejected)
 
 
-def _explain_equivalence(agent: Filler, complement: Filler) -> str | None:
+def _explain_equivalence(agent: FillerNoun, complement: FillerNoun) -> str | None:
     """Return the reason why the swapped sentence may be true as well; None where it is false.
 
     Among men, "a person calls a man" is as true as "a man calls a person".
@@ -111,7 +111,7 @@ def _explain_equivalence(agent: Filler, complement: Filler) -> str | None:
     return KIND_OF if is_below or is_above else None
 
 
-def _list_subjects(filler: Filler) -> tuple[str, ...]:
+def _list_subjects(filler: FillerNoun) -> tuple[str, ...]:
     """Return the phrases of a filler as subject; a mass noun has also a phrase with an article, as
     in the release.
     """
@@ -120,7 +120,7 @@ def _list_subjects(filler: Filler) -> tuple[str, ...]:
     return (filler.subject,)
 
 
-def _list_objects(filler: Filler) -> tuple[str, ...]:
+def _list_objects(filler: FillerNoun) -> tuple[str, ...]:
     """Return the phrases of a filler as the object: as the subject, with `the`, and a plural also
     without article.
     """

@@ -29,7 +29,7 @@ from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.swig import (
     AUXILIARIES,
     ROLE,
-    Filler,
+    FillerNoun,
     OrderedFrame,
     RolePosition,
     order_frame,
@@ -364,14 +364,14 @@ def fill_roles(frame: FrameRecord) -> str:
 
 
 def _render_parts(
-    frame: OrderedFrame, complements: Iterable[tuple[RolePosition, Filler]]
+    frame: OrderedFrame, complements: Iterable[tuple[RolePosition, FillerNoun]]
 ) -> list[str]:
     return [
         _render_part(frame.agent, position, filler) for position, filler in complements
     ]
 
 
-def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
+def _render_part(agent: FillerNoun, position: RolePosition, filler: FillerNoun) -> str:
     """Return the noun phrase of a role after the verb, with its preposition."""
     if position.role == "place":
         # "at" is the abstract's only preposition for all scenes; "outdoors" takes none.

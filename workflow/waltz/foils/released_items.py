@@ -40,7 +40,7 @@ from waltz.foils.relations import NOT_ATTESTED, build_attested_foils, find_slots
 from waltz.foils.swig import (
     DETERMINERS,
     SWAP_PREPOSITIONS,
-    get_filler,
+    get_filler_noun,
     inflect_present,
     split_caption,
 )
@@ -386,7 +386,7 @@ def reproduce_actant_swap(item: ReleasedItem) -> list[Candidate]:
     """Return all wordings of the swapped sentence, built from the released caption and its two
     fillers.
     """
-    agent = get_filler(item.classes)
+    agent = get_filler_noun(item.classes)
     # The verb is the word after the first filler; the release names the fillers but not the verb.
     match = re.fullmatch(
         rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*",
@@ -431,7 +431,7 @@ def _explain_swap_wording(item: ReleasedItem, foil: str) -> str:
         return "the release misspells the verb"
     # Our rules give `the` to plural subjects, so the article shows the number of the released noun.
     is_definite = match["article"] == "the"
-    if is_definite != get_filler(item.classes_foil).plural:
+    if is_definite != get_filler_noun(item.classes_foil).plural:
         return "the release treats the noun as a plural"
     words_between = (match["between"] or "").split()
     preposition = " ".join(word for word in words_between if word not in DETERMINERS)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
 
 import yaml
 from lemminflect import getAllLemmas, getInflection
@@ -19,6 +19,7 @@ from lemminflect import getAllLemmas, getInflection
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.nouns import get_engine
+from waltz.foils.english.verbs import inflect_verb
 from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.sources.records import FrameRecord
 
@@ -30,22 +31,9 @@ SWAP_PREPOSITIONS = (
     "under", "into",
 )  # fmt: skip
 """Words between verb and object that occur in more than four of the released swaps."""
-BEFORE_NOUNS = (
-    DETERMINERS
-    | frozenset(SWAP_PREPOSITIONS)
-    | {
-        "in",
-        "up",
-        "down",
-        "out",
-        "off",
-        "onto",
-        "across",
-        "against",
-        "through",
-        "using",
-    }
-)
+BEFORE_NOUNS = DETERMINERS.union(SWAP_PREPOSITIONS) | {
+    "across", "against", "down", "in", "off", "onto", "out", "through", "up", "using",
+}  # fmt: skip
 
 WORDS_AFTER_HEAD = ("of", "on", "for", "in", "and")
 """Words that follow the head of a gloss, such as "of" in "body of water"."""
@@ -58,46 +46,26 @@ ABSTRACT_WORD = re.compile(r"[\w-]+n't|[\w-]+")
 ROLE = re.compile(r"[A-Z][A-Z0-9-]*")
 """Role in an abstract, such as AGENT."""
 
-AUXILIARIES = {
-    **dict.fromkeys(
-        ("be", "is", "are", "was", "were", "been", "being", "am", "s", "re"), "be"
-    ),
-    **dict.fromkeys(("get", "gets", "got", "gotten", "getting"), "get"),
-    **dict.fromkeys(("have", "has", "had", "having", "ve"), "have"),
-    **dict.fromkeys(("do", "does", "did"), "do"),
-    **dict.fromkeys(
-        (
-            "can",
-            "could",
-            "may",
-            "might",
-            "must",
-            "shall",
-            "should",
-            "will",
-            "would",
-            "to",
-        ),
-        "modal",
-    ),
-    **dict.fromkeys(("ll", "d"), "modal"),
-}
-"""Kind of each auxiliary that may precede the verb of an abstract ("is begging", "has been
-blessed").
-"""
-PASSIVE_AUXILIARIES = frozenset({"be", "get"})
-"""Kinds of auxiliaries that directly precede the participle of a passive."""
+PASSIVE_AUXILIARIES = frozenset({
+    "am", "are", "be", "been", "being", "is", "re", "s", "was", "were", "get", "gets", "getting", "got", "gotten",
+})  # fmt: skip
+"""Auxiliaries that directly precede the participle of a passive."""
+AUXILIARIES = PASSIVE_AUXILIARIES | {
+    "can", "could", "d", "did", "do", "does", "had", "has", "have", "having", "ll", "may", "might", "must", "shall",
+    "should", "to", "ve", "will", "would",
+}  # fmt: skip
+"""Auxiliaries that may precede the verb of an abstract ("is begging", "has been blessed")."""
 ADVERBS = frozenset({"still", "well"})
 """Words that count as adverbs although they can also be verbs."""
-NEGATIONS = frozenset({"not", "never", "cannot", "hardly", "barely"})
-"""Words before a verb that negate the action; contractions (isn't) negate it, too."""
+NEGATION = re.compile("not|never|cannot|hardly|barely|.*n't")
+"""Word before a verb that negates the action; contractions (isn't) negate it, too."""
 NOT_AGENTS = frozenset({"place", "tool"})
 """Roles that may follow "by" in a passive although they do not name the agent."""
 
 
 @dataclass(frozen=True)
-class Filler:
-    """The person or thing that fills a role.
+class FillerNoun:
+    """The noun of the person or thing that fills a role, with what grammar needs to know of it.
 
     Attributes:
         noun: First gloss of its WordNet synset.
@@ -110,6 +78,11 @@ class Filler:
     plural: bool
     bare: bool
     synset: str | None = None
+
+    @property
+    def is_countable(self) -> bool:
+        """Return True for a singular that takes an article."""
+        return not self.plural and not self.bare
 
     @property
     def subject(self) -> str:
@@ -164,11 +137,11 @@ class Filler:
 
 
 @cache
-def get_filler(noun: str, synset: str | None = None) -> Filler:
+def get_filler_noun(noun: str, synset: str | None = None) -> FillerNoun:
     """Return the filler with a gloss and, where it is known, a synset."""
     head = get_head(noun)
     is_mass_noun = head in _read_nouns()["mass"]
-    return Filler(noun, _is_plural(head), is_mass_noun or is_name(noun), synset)
+    return FillerNoun(noun, _is_plural(head), is_mass_noun or is_name(noun), synset)
 
 
 def is_name(noun: str) -> bool:
@@ -260,18 +233,18 @@ class OrderedFrame:
 
     Attributes:
         verb: The verb.
-        agent: Filler of the role before the verb; in a passive without agent, the filler of its
+        agent: Noun of the role before the verb; in a passive without agent, the noun of its
             subject.
         complements: Filled roles after the verb, with their fillers.
         is_passive: True where the abstract is a passive and nobody fills its agent.
     """
 
     verb: SwigVerb
-    agent: Filler
-    complements: tuple[tuple[RolePosition, Filler], ...]
+    agent: FillerNoun
+    complements: tuple[tuple[RolePosition, FillerNoun], ...]
     is_passive: bool
 
-    def list_core(self) -> list[tuple[RolePosition, Filler]]:
+    def list_core(self) -> list[tuple[RolePosition, FillerNoun]]:
         """Return the filled roles after the verb except the place."""
         return [entry for entry in self.complements if entry[0].role != "place"]
 
@@ -312,12 +285,12 @@ def order_frame(frame: FrameRecord) -> OrderedFrame | Refusal:
     )
 
 
-def _read_fillers(frame: FrameRecord) -> dict[str, Filler]:
+def _read_fillers(frame: FrameRecord) -> dict[str, FillerNoun]:
     """Return the fillers of a frame by role, without the empty roles."""
-    fillers: dict[str, Filler] = {}
+    fillers: dict[str, FillerNoun] = {}
     for entry in frame.roles:
         if entry.gloss:
-            fillers[entry.role] = get_filler(entry.gloss, entry.noun)
+            fillers[entry.role] = get_filler_noun(entry.gloss, entry.noun)
     return fillers
 
 
@@ -353,19 +326,20 @@ def _is_form(word: str, base: str) -> bool:
     return word.startswith(base[:3]) or base in getAllLemmas(word).get("VERB", ())
 
 
-def render_complement(agent: Filler, position: RolePosition, filler: Filler) -> str:
+def render_complement(
+    agent: FillerNoun, position: RolePosition, filler: FillerNoun
+) -> str:
     """Return the noun phrase of a role after the verb, without preposition: "a ball", "his back",
     "another man".
     """
-    if position.owned or position.role in BODY_ROLES:
-        if agent.possessive is None:
-            return filler.definite
+    belongs_to_agent = position.owned or position.role in BODY_ROLES
+    if belongs_to_agent and agent.possessive is None:
+        return filler.definite
+    if belongs_to_agent:
         return f"{agent.possessive} {filler.noun}"
-    is_countable = not filler.plural and not filler.bare
     # Two fillers with one noun are two individuals: "a man hugs another man".
-    if filler.noun == agent.noun and is_countable:
-        return f"another {filler.noun}"
-    return filler.subject
+    is_second_individual = filler.noun == agent.noun and filler.is_countable
+    return f"another {filler.noun}" if is_second_individual else filler.subject
 
 
 def parse_abstract(text: str) -> Abstract | None:
@@ -380,64 +354,58 @@ def parse_abstract(text: str) -> Abstract | None:
     tokens = dropwhile(_is_article, ABSTRACT_WORD.findall(text.replace("’", "'")))
     subject = next(tokens, "")
     rest = list(tokens)
-    if not ROLE.fullmatch(subject) or _is_negated(rest):
+    verb_index = _find_verb(rest)
+    if not ROLE.fullmatch(subject) or verb_index is None:
         return None
-    auxiliary = _pop_auxiliaries(rest)
-    if not rest or ROLE.fullmatch(rest[0]):
+    words_before = [word.lower() for word in rest[:verb_index]]
+    if any(map(NEGATION.fullmatch, words_before)):
         return None
-    verb = rest.pop(0).lower()
+
+    verb = rest[verb_index].lower()
+    auxiliaries = [word for word in words_before if word in AUXILIARIES]
     # "is begging" is active, "is begged" and "is being begged" are passive, "has begged" is active.
-    is_passive = auxiliary in PASSIVE_AUXILIARIES and not verb.endswith("ing")
-    return Abstract(subject.lower(), verb, _split_at_roles(rest), is_passive)
+    has_passive_auxiliary = not PASSIVE_AUXILIARIES.isdisjoint(auxiliaries[-1:])
+    is_passive = has_passive_auxiliary and not verb.endswith("ing")
+    positions = _split_at_roles(rest[verb_index + 1 :])
+    return Abstract(subject.lower(), verb, positions, is_passive)
 
 
 def _is_article(word: str) -> bool:
     return word.lower() in ARTICLES
 
 
-def _is_before_verb(words: Sequence[str]) -> bool:
-    """Return True where the first word is an auxiliary, an adverb, or an "and" before a further
-    adverb.
+def _find_verb(words: Sequence[str]) -> int | None:
+    """Return the index of the first word that is neither an auxiliary, a negation nor an adverb;
+    None where there is none, or a role.
     """
-    word = words[0].lower()
-    if word in AUXILIARIES or _is_adverb(word):
-        return True
-    return word == "and" and len(words) > 1 and _is_adverb(words[1].lower())
+    for index, (word, next_word) in enumerate(pairwise([*words, ""])):
+        joins_adverbs = word.lower() == "and" and _is_adverb(next_word.lower())
+        if not joins_adverbs and not _is_before_verb(word.lower()):
+            return None if ROLE.fullmatch(word) else index
+    return None
 
 
-def _is_negated(words: Sequence[str]) -> bool:
-    """Return True where one of the auxiliaries and adverbs before the verb is a negation."""
-    for index, word in enumerate(words):
-        is_negation = word.lower() in NEGATIONS or word.lower().endswith("n't")
-        if is_negation or not _is_before_verb(words[index:]):
-            return is_negation
-    return False
-
-
-def _pop_auxiliaries(words: list[str]) -> str:
-    """Remove the auxiliaries and adverbs before the verb; return the kind of the last auxiliary, or
-    an empty text.
-    """
-    auxiliary = ""
-    while words and _is_before_verb(words):
-        auxiliary = AUXILIARIES.get(words.pop(0).lower(), auxiliary)
-    return auxiliary
+def _is_before_verb(word: str) -> bool:
+    """Return True for an auxiliary, a negation or an adverb."""
+    is_auxiliary = word in AUXILIARIES or NEGATION.fullmatch(word) is not None
+    return is_auxiliary or _is_adverb(word)
 
 
 def _split_at_roles(tokens: Sequence[str]) -> tuple[RolePosition, ...]:
     """Return the roles after the verb, each with the words between the role before it and itself."""
     positions: list[RolePosition] = []
-    words_between: list[str] = []
+    words: list[str] = []
+    is_owned = False
     for token in tokens:
-        if not ROLE.fullmatch(token):
-            words_between.append(token.lower())
-            continue
-        words = " ".join(
-            word for word in words_between if word not in ARTICLES | POSSESSIVES
-        )
-        is_owned = not POSSESSIVES.isdisjoint(words_between)
-        positions.append(RolePosition(token.lower(), words, is_owned))
-        words_between = []
+        word = token.lower()
+        if ROLE.fullmatch(token):
+            positions.append(RolePosition(word, " ".join(words), is_owned))
+            words = []
+            is_owned = False
+        elif word in POSSESSIVES:
+            is_owned = True
+        elif word not in ARTICLES:
+            words.append(word)
     return tuple(positions)
 
 
@@ -459,16 +427,16 @@ class ActionCaption:
         text: The sentence, with capital and full stop.
         verb: Name of the verb in SWiG, an -ing form.
         verb_span: Characters of the verb in the text.
-        agent: Filler before the verb.
-        complement: Filler after the verb.
+        agent: FillerNoun before the verb.
+        complement: FillerNoun after the verb.
         preposition: Words between verb and complement, without the article; may be empty.
     """
 
     text: str
     verb: str
     verb_span: Span
-    agent: Filler
-    complement: Filler
+    agent: FillerNoun
+    complement: FillerNoun
     preposition: str
 
 
@@ -518,8 +486,7 @@ def inflect_present(base: str, plural: bool) -> str:
     """Return the present tense of a verb that agrees with a subject of the third person, singular
     or plural.
     """
-    forms = () if plural else getInflection(base, "VBZ")
-    return str(forms[0]) if forms else base
+    return base if plural else inflect_verb(base, "VBZ")
 
 
 def split_caption(
@@ -554,8 +521,8 @@ def split_caption(
         text=text,
         verb=verb.name,
         verb_span=Span(start=match.start(2), end=match.end(2)),
-        agent=Filler(agent, is_plural, get_filler(agent).bare),
-        complement=get_filler(complement),
+        agent=FillerNoun(agent, is_plural, get_filler_noun(agent).bare),
+        complement=get_filler_noun(complement),
         preposition=" ".join(
             word for word in preposition_words if word not in DETERMINERS
         ),
@@ -568,10 +535,9 @@ def _split_predicate(words: Sequence[str]) -> tuple[list[str], str]:
     """
     # The last word that can precede a noun ends the preposition.
     end = 0
-    for index, word in enumerate(words):
+    for index, (word_before, word) in enumerate(pairwise(["", *words])):
         # "of the" is part of a noun: "body of the water".
-        follows_of = index > 0 and words[index - 1] == "of"
-        if word in BEFORE_NOUNS and not follows_of:
+        if word in BEFORE_NOUNS and word_before != "of":
             end = index + 1
     return list(words[:end]), " ".join(words[end:])
 
@@ -584,7 +550,7 @@ def _strip_subject(words: Sequence[str]) -> str:
         return " ".join(words[1:])
     noun = " ".join(words)
     # Without a determiner the noun has the capital of the sentence, unless the capital is a name's.
-    lowered = get_filler(noun.lower())
+    lowered = get_filler_noun(noun.lower())
     if lowered.bare or lowered.plural:
         return lowered.noun
     return noun
