@@ -89,7 +89,6 @@ CONJUNCT = TokenPattern(relations={"cc", "conj"})
 OF = TokenPattern(words={"of"}, relations={"prep"})
 NESTED_PHRASE = TokenPattern(relations={"prep", "pcomp"})
 """Phrase with a preposition within a phrase with a preposition ("in front of a house")."""
-VERB = TokenPattern(parts_of_speech={"VERB"})
 
 CONDITIONS = {
     "+img+cap": ("contextual", "contextual"),
@@ -245,25 +244,23 @@ def build_study_captions(
         images: Number of images of each verb.
     """
     selected_verbs = select_verbs(frames, verbs)
-    verb_names = set(selected_verbs)
-    frames = [frame for frame in frames if frame.verb in verb_names]
+    frames = [frame for frame in frames if frame.verb in selected_verbs]
     usable_frames = list(filter(_gives_caption, frames))
     selected_images = select_images(usable_frames, seed, selected_verbs, images)
     captions = build_contextual_captions(frames, selected_images, generate, model)
 
-    usable_names = {frame.image for frame in usable_frames}
-    unusable = {
-        frame.image: frame.verb for frame in frames if frame.image not in usable_names
-    }
-    n_images = {verb: len(names) for verb, names in selected_images.items()}
+    unusable_images = {frame.image: frame.verb for frame in frames}
+    for frame in usable_frames:
+        unusable_images.pop(frame.image, None)
+    n_images = Counter({verb: len(names) for verb, names in selected_images.items()})
     reasons = (caption.rejected for caption in captions)
     facts = CaptionFacts(
         verbs=selected_verbs,
-        images=sum(n_images.values()),
+        images=n_images.total(),
         fewer_images={verb: n for verb, n in n_images.items() if n < images},
-        unusable_images=Counter(sorted(unusable.values())),
+        unusable_images=Counter(sorted(unusable_images.values())),
         writers=Counter(caption.writer for caption in captions if caption.caption),
-        refused=Counter(reason for reason in reasons if reason is not None),
+        refused=Counter(filter(None, reasons)),
     )
     return captions, facts
 
@@ -461,6 +458,9 @@ def review_captions(
     verb of its image, or uses another contextual verb of the study as a verb (section 3.2:
     "annotations that used context-dependent verbs were removed").
     """
+    forms = map(_get_form_pattern, contextual)
+    # Nouns that look like a verb ("a race") are no action.
+    patterns = [replace(form, parts_of_speech={"VERB"}) for form in forms]
     lines = [replace(row, caption=join_lines(row.caption)) for row in captions]
     docs = parse(row.caption for row in lines)
     reviewed: list[WrittenCaption] = []
@@ -468,7 +468,7 @@ def review_captions(
     for row, doc in zip(lines, docs, strict=True):
         # Case, spaces and the full stop do not make another caption.
         text = " ".join(row.caption.lower().rstrip(". ").split())
-        reason = _explain_rejection(doc, row.verb, contextual)
+        reason = _explain_rejection(doc, row.verb, patterns)
         if (row.image, text) in earlier:
             reason = "written before for this image"
         earlier.add((row.image, text))
@@ -476,23 +476,28 @@ def review_captions(
     return reviewed
 
 
-def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | None:
-    """Return the reason why a caption is not plain for an image with the verb `name`; None where it
-    is plain.
+def _explain_rejection(
+    doc: Doc, verb: str, contextual: Sequence[TokenPattern]
+) -> str | None:
+    """Return the reason why a caption is not plain for an image with a verb; None where it is
+    plain.
+
+    Args:
+        contextual: Patterns of the contextual verbs of the study.
     """
-    verbs = read_swig_verbs()
-    words = {token.lower_ for token in doc if token.is_alpha}
-    if not words:
+    if not any(token.is_alpha for token in doc):
         return "empty"
     # The verb of the image is excluded in any part of speech ("a race" for racing).
-    if words & list_forms(verbs[name]):
+    if _get_form_pattern(verb).matches_any(doc):
         return "uses the contextual verb"
-    # Nouns that look like a verb ("a race") are no action.
-    verb_words = {token.lower_ for token in VERB.select(doc)}
-    for verb in contextual:
-        if verb_words & list_forms(verbs[verb]):
-            return "uses another contextual verb"
+    if any(pattern.matches_any(doc) for pattern in contextual):
+        return "uses another contextual verb"
     return None
+
+
+def _get_form_pattern(verb: str) -> TokenPattern:
+    """Return the pattern of all forms of a verb of SWiG."""
+    return TokenPattern(words=list_forms(read_swig_verbs()[verb]))
 
 
 def simplify_caption(doc: Doc) -> str | Refusal:
@@ -536,14 +541,13 @@ def _find_needed_preposition(verb: Token) -> Token | None:
     """Return the preposition of the phrase that completes a verb; None where an object completes
     the verb.
     """
-    # "is next to a dog": the word after `be` carries the phrase that completes it.
     predicatives = _find_predicatives(verb)
-    prepositions: list[Token] = []
-    for predicative in predicatives:
-        prepositions += PREPOSITION.select(predicative.children)
-    has_object = COMPLEMENT.matches_any(verb.rights)
-    if predicatives or not has_object:
-        prepositions += VERB_PREPOSITION.select(verb.rights)
+    if COMPLEMENT.matches_any(verb.rights) and not predicatives:
+        return None
+    # "is next to a dog": the word after `be` carries the phrase that completes it.
+    words_after = chain.from_iterable(word.children for word in predicatives)
+    prepositions = PREPOSITION.select(words_after)
+    prepositions += VERB_PREPOSITION.select(verb.rights)
     return next(iter(prepositions), None)
 
 
@@ -596,9 +600,8 @@ def build_condition_items(
             plain_by_image.setdefault(caption.image, []).append(caption)
     items: list[ProbeRecord] = []
     for context in contextual:
-        items += _build_items_of_image(
-            context, plain_by_image.get(context.image, []), form
-        )
+        plain_captions = plain_by_image.get(context.image, [])
+        items += _build_items_of_image(context, plain_captions, form)
     return items
 
 
@@ -612,32 +615,28 @@ def _build_items_of_image(
         for combination in _list_combinations(context, caption):
             numbers.setdefault(combination, number)  # the first of equal ones counts
 
-    verb = read_swig_verbs()[context.verb]
     # Conditions share texts, so each text is parsed once.
     texts = dict.fromkeys(text for _, _, text in numbers)
-    spans = {
-        text: find_verb_span(doc, verb)
-        for text, doc in zip(texts, parse(texts), strict=True)
-    }
+    docs = dict(zip(texts, parse(texts), strict=True))
+    verb = read_swig_verbs()[context.verb]
     items: list[ProbeRecord] = []
     for (condition, shown_image, text), number in numbers.items():
         image_kind, caption_kind = CONDITIONS[condition]
-        items.append(
-            ProbeRecord(
-                item_id=f"cv-probes:{form}:{condition}:{context.image}:{number}",
-                form=form,
-                condition=condition,
-                verb=context.verb,
-                image=shown_image,
-                image_kind=image_kind,
-                caption=text,
-                caption_kind=caption_kind,
-                verb_span=spans[text],
-                # Only the contextual caption with the plain image is false.
-                match=condition != "-img+cap",
-                group=context.image,
-            )
+        item = ProbeRecord(
+            item_id=f"cv-probes:{form}:{condition}:{context.image}:{number}",
+            form=form,
+            condition=condition,
+            verb=context.verb,
+            image=shown_image,
+            image_kind=image_kind,
+            caption=text,
+            caption_kind=caption_kind,
+            verb_span=find_verb_span(docs[text], verb),
+            # Only the contextual caption with the plain image is false.
+            match=condition != "-img+cap",
+            group=context.image,
         )
+        items.append(item)
     return items
 
 
