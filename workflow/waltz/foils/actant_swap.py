@@ -18,12 +18,12 @@ from waltz.foils.candidates import (
     attach_row,
     build_candidate,
 )
+from waltz.foils.english.nouns import add_article
 from waltz.foils.english.wordnet import is_kind_of, read_hypernyms, read_swig_verbs
 from waltz.foils.swig import (
     SWAP_PREPOSITIONS,
     ActionCaption,
     FillerNoun,
-    add_article,
     build_action_captions,
     build_sentence,
     inflect_present,

@@ -18,7 +18,7 @@ from lemminflect import getAllLemmas, getInflection
 
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
-from waltz.foils.english.nouns import get_engine
+from waltz.foils.english.nouns import add_article
 from waltz.foils.english.verbs import inflect_verb
 from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.sources.records import FrameRecord
@@ -159,12 +159,6 @@ def get_head(noun: str) -> str:
     # The head ends before the first of these words, which cannot begin a gloss.
     words = [first, *takewhile(lambda word: word not in WORDS_AFTER_HEAD, rest)]
     return words[-1]
-
-
-@cache
-def add_article(noun: str) -> str:
-    """Return the noun with `a` or `an`, as its pronunciation needs."""
-    return str(get_engine().a(noun))
 
 
 def _is_plural(head: str) -> bool:

@@ -60,41 +60,32 @@ plural.
 """
 SINGULARS = {
     **{plural: singular for singular, plural in PLURALS.items()},
-    **{
-        f"{singular}s": singular
-        for singular in (
-            "beanie",
-            "hoodie",
-            "mustache",
-            "selfie",
-            "sharpie",
-            "smoothie",
-            "wheelie",
-        )
-    },
+    "beanies": "beanie",
     "bowties": "bowtie",
     "cookies": "cookie",
     "graffiti": "graffiti",
+    "hoodies": "hoodie",
     "movies": "movie",
+    "mustaches": "mustache",
     "pajamas": "pajamas",
     "persons": "person",
     "pies": "pie",
     "scarfs": "scarf",
+    "selfies": "selfie",
+    "sharpies": "sharpie",
+    "smoothies": "smoothie",
     "ties": "tie",
+    "wheelies": "wheelie",
 }
 
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-# Numerals in letters from zero to ninety-nine.
-NUMBERS = {
-    **{word: number for number, word in enumerate(NUMBER_WORDS)},
-    **{ten: 10 * number for number, ten in enumerate(TENS, 2)},
-    **{
-        f"{ten}-{NUMBER_WORDS[unit]}": 10 * number + unit
-        for number, ten in enumerate(TENS, 2)
-        for unit in range(1, 10)
-    },
-    "none": 0,
-}
+NUMBERS = {word: number for number, word in enumerate(NUMBER_WORDS)}
+for tens, word in enumerate(TENS, 2):
+    NUMBERS[word] = 10 * tens
+    for unit in range(1, 10):
+        NUMBERS[f"{word}-{NUMBER_WORDS[unit]}"] = 10 * tens + unit
+NUMBERS["none"] = 0
+"""Numerals in letters from zero to ninety-nine."""
 DIGITS = re.compile(r"\d{1,4}")
 
 
@@ -135,6 +126,12 @@ def singularize(noun: str) -> str:
     if lemmas and singular not in lemmas:
         return _copy_case(noun, str(lemmas[0]).lower())
     return _copy_case(noun, str(singular or lowered).lower())
+
+
+@cache
+def add_article(noun: str) -> str:
+    """Return the noun or noun phrase with `a` or `an`, as its pronunciation needs."""
+    return str(get_engine().a(noun))
 
 
 def has_other_singular(noun: str) -> bool:

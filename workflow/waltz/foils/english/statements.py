@@ -15,7 +15,8 @@ from spacy.tokens import Doc, Token
 
 from waltz.foils.candidates import Outcome, Refusal, SourceOutcomes, attach_row
 from waltz.foils.english.nouns import (
-    get_engine,
+    add_article,
+    has_other_singular,
     parse_number,
     pluralize,
     singularize,
@@ -24,9 +25,6 @@ from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 from waltz.foils.english.verbs import inflect_verb
 from waltz.sources.records import QuestionRecord
-
-IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
-"""Plural verbs whose singular is irregular."""
 
 NOT_COUNTING = "the question asks for no number"
 NOTHING_COUNTED = "the question does not name what it counts"
@@ -57,6 +55,7 @@ SUBJECT_START = TokenPattern(tags=("PRP", "DT", "PRP$", *NOUN_TAGS))
 """First word of a subject that is not the counted things ("you", "the man")."""
 # "How many dogs are the animals?" equates two things.
 EQUATED = TokenPattern(tags=(*NOUN_TAGS, "DT"))
+PREPOSITION = TokenPattern(tags=("IN", "RP", "TO"))
 # Object of a preposition: "man" in "with the man".
 OBJECT = TokenPattern(relations=("pobj",))
 NOT = TokenPattern(words=("not", "n't"))
@@ -66,6 +65,7 @@ CLAUSE_STARTS = (
     TokenPattern(tags=RELATIVE_TAGS, words=("how", "what", "why", "when")),
 )
 """Words with which another question or clause begins."""
+JOINING_WORD = TokenPattern(words=("and", ","))
 CLAUSE_IN_NOUN = "a possessor or a relative clause stands by what the question counts"
 REFUSED_WORDS = (
     (TokenPattern(tags=(*RELATIVE_TAGS, "POS")), CLAUSE_IN_NOUN),
@@ -79,20 +79,24 @@ MAIN_VERB_TAGS = {
     **dict.fromkeys(HAVE, ("VB", "VBN", "VBD")),
 }
 """Tags of the full verb that an auxiliary precedes, with another subject between them."""
-STATE_TAGS = ("IN", "TO", "VBG", "VBN", "RP")
-"""Tags of the first word of a place or a participle after "There are dogs"."""
 TIME_UNITS = frozenset(
     ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "times")
 )
 """Measures of time; in a statement they follow all other words: "They have been open exactly 60
 years".
 """
-PASSING_STATE = re.compile(
-    "alone|available|asleep|awake|closed|empty|here|left|missing|next|nearby|open|off|on|out|present|there|up|visible"
+PASSING_STATES = frozenset((
+    "alone", "asleep", "available", "awake", "closed", "empty", "here", "left", "missing", "nearby", "next", "off",
+    "on", "open", "out", "present", "there", "up", "visible",
+))  # fmt: skip
+STATES = (
+    # First word of a place or a participle.
+    TokenPattern(tags=("IN", "TO", "VBG", "VBN", "RP")),
+    TokenPattern(words=PASSING_STATES),
 )
-"""Words for a state that may follow the noun after "There are", as participles and prepositional
-phrases may.
-"""
+"""First word of a state that may follow the noun after "There are dogs"."""
+# "currently", which is no state itself.
+MERE_ADVERB = TokenPattern(tags=("RB",), excluded_words=PASSING_STATES)
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,16 @@ class Forms:
 
 IS_ARE = Forms("is", "are")
 NO_FORMS = Forms("", "")
+IRREGULAR_VERBS = (
+    IS_ARE,
+    Forms("was", "were"),
+    Forms("has", "have"),
+    Forms("does", "do"),
+)
+IRREGULAR_FORMS = {
+    form: verb for verb in IRREGULAR_VERBS for form in (verb.singular, verb.plural)
+}
+"""Irregular verbs by each of their forms."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +172,7 @@ class Statement:
         phrase = f"{self.modifiers} {self.noun.singular}".strip()
         if not phrase:
             return ""
-        return str(get_engine().a(phrase)).split()[0]
+        return add_article(phrase).split()[0]
 
     def _write(self, quantity: str, number: int) -> str:
         parts = (
@@ -200,10 +214,11 @@ def get_noun_forms(noun: str, tag: str) -> Forms:
         tag: Penn tag of the word; it decides for unknown nouns and for nouns with one form for both
             numbers.
     """
-    singular = singularize(noun)
-    if singular != noun:
-        return Forms(singular, noun)
-    return Forms(noun, noun if tag in ("NNS", "NNPS") else pluralize(noun))
+    if has_other_singular(noun):
+        return Forms(singularize(noun), noun)
+    if tag in ("NNS", "NNPS"):
+        return Forms(noun, noun)
+    return Forms(noun, pluralize(noun))
 
 
 def get_verb_forms(verb: str, tag: str, lemma: str) -> Forms:
@@ -215,10 +230,9 @@ def get_verb_forms(verb: str, tag: str, lemma: str) -> Forms:
         tag: Penn tag of the verb.
         lemma: Base form of the verb.
     """
-    lowered = verb.lower()
-    for plural, singular in IRREGULAR_VERBS.items():
-        if lowered in (plural, singular):
-            return Forms(singular, plural)
+    irregular_forms = IRREGULAR_FORMS.get(verb.lower())
+    if irregular_forms is not None:
+        return irregular_forms
     if tag not in ("VBP", "VBZ"):
         return Forms(verb, verb)
     return Forms(inflect_verb(lemma, "VBZ"), inflect_verb(lemma, "VBP"))
@@ -309,7 +323,7 @@ def _opens_question(word: Token) -> bool:
     if matches_one_of(word, CLAUSE_STARTS):
         return True
     # "and who is sitting": any relative word after a conjunction or comma.
-    return word.tag_ in RELATIVE_TAGS and word.nbor(-1).lower_ in ("and", ",")
+    return word.tag_ in RELATIVE_TAGS and JOINING_WORD.matches_before(word)
 
 
 def _find_verb(words: list[Token]) -> int | None:
@@ -386,7 +400,7 @@ def _cut_phrase(words: list[Token], plural: bool) -> list[Token]:
 
 def _is_plural(word: Token) -> bool:
     """Return True for a noun in the plural, also where its tag is a mistake ("sheds" as a verb)."""
-    return word.tag_ in PLURAL_TAGS and singularize(word.text) != word.text
+    return word.tag_ in PLURAL_TAGS and has_other_singular(word.text)
 
 
 def _ends_phrase(word: Token, plural: bool) -> bool:
@@ -413,10 +427,14 @@ def _convert_predicate(question: CountingQuestion) -> Statement | Refusal:
         return _state_subject(question)
 
     main = _find_main_verb(question.tail, MAIN_VERB_TAGS[auxiliary])
+    if main is not None:
+        return _invert(question, main)
     # "How many dogs has the man?": without a full verb, `have` may be the full verb.
-    if main is None and auxiliary in HAVE:
-        return Refusal(TWO_READINGS) if auxiliary == "has" else _state_subject(question)
-    return _invert(question, main)
+    if auxiliary == "has":
+        return Refusal(TWO_READINGS)
+    if auxiliary in HAVE:
+        return _state_subject(question)
+    return Refusal("the question has no full verb")
 
 
 def _has_other_subject(question: CountingQuestion) -> bool:
@@ -481,10 +499,8 @@ def _find_main_verb(tail: list[Token], tags: tuple[str, ...]) -> int | None:
     """
     # The first word belongs to the subject.
     verbs = TokenPattern(tags=tags).select(tail[1:])
-    if not verbs:
-        return None
-    main = next(filter(ROOT.matches, verbs), verbs[0])
-    return tail.index(main)
+    main_verbs = ROOT.select(verbs) or verbs
+    return tail.index(main_verbs[0]) if main_verbs else None
 
 
 def _describes_state(tail: list[Token]) -> bool:
@@ -492,19 +508,9 @@ def _describes_state(tail: list[Token]) -> bool:
     state.
     """
     # Adverbs come before it, but some are a state themselves ("outside").
-    words = dropwhile(_is_mere_adverb, tail)
+    words = dropwhile(MERE_ADVERB.matches, tail)
     first = next(words, tail[-1])
-    return first.tag_ in STATE_TAGS or _is_passing_state(first)
-
-
-def _is_mere_adverb(word: Token) -> bool:
-    """Return True for an adverb that is no state itself, such as "currently"."""
-    return word.tag_ == "RB" and not _is_passing_state(word)
-
-
-def _is_passing_state(word: Token) -> bool:
-    """Return True for a word that may follow the noun after "There are", such as "visible"."""
-    return PASSING_STATE.fullmatch(word.lower_) is not None
+    return matches_one_of(first, STATES)
 
 
 def _state_existence(
@@ -525,7 +531,7 @@ def _state_subject(question: CountingQuestion) -> Statement:
     return Statement("", NO_FORMS, *phrase, forms, rest)
 
 
-def _invert(question: CountingQuestion, main: int | None) -> Statement | Refusal:
+def _invert(question: CountingQuestion, main: int) -> Statement | Refusal:
     """Return the statement of a question with another subject: "do you see" becomes "You see _
     dogs.".
 
@@ -535,16 +541,14 @@ def _invert(question: CountingQuestion, main: int | None) -> Statement | Refusal
     Args:
         main: Index of the full verb in the tail, which is subject + full verb + all other words.
     """
-    if main is None:
-        return Refusal("the question has no full verb")
     full_verb = question.tail[main]
     rest = question.tail[main + 1 :]
     # "How many dogs do you think are shown?" asks for a belief about the image.
     if full_verb.lemma_ in BELIEF_VERBS and FINITE_VERB.matches_any(rest):
         return Refusal("the question asks for a belief")
 
-    words = [join_tokens(question.tail[:main])]
-    words += _inflect_after(question.verb.lower_, full_verb)
+    subject = join_tokens(question.tail[:main])
+    words = [subject, _inflect_after(question.verb.lower_, full_verb)]
     # "How many dogs does he play with?" becomes "He plays with _ dogs."
     has_preposition = bool(rest) and _is_preposition_alone(rest[0])
     if has_preposition and full_verb.lemma_ != "have":
@@ -560,16 +564,16 @@ def _invert(question: CountingQuestion, main: int | None) -> Statement | Refusal
 
 def _is_preposition_alone(word: Token) -> bool:
     """Return True for a preposition or particle that no object follows."""
-    return word.tag_ in ("IN", "RP", "TO") and not OBJECT.matches_any(word.rights)
+    return PREPOSITION.matches(word) and not OBJECT.matches_any(word.rights)
 
 
-def _inflect_after(auxiliary: str, verb: Token) -> list[str]:
+def _inflect_after(auxiliary: str, verb: Token) -> str:
     """Return the verb of the statement: "do you see" gives `see`, "does he hold" `holds`, "can we
     see" `can see`.
     """
     if auxiliary not in DO_TAGS:
-        return [auxiliary, verb.text]
-    return [inflect_verb(verb.lower_, DO_TAGS[auxiliary])]
+        return f"{auxiliary} {verb.text}"
+    return inflect_verb(verb.lower_, DO_TAGS[auxiliary])
 
 
 def _split_phrase(counted: list[Token], noun: Token | None) -> tuple[str, Forms, str]:
