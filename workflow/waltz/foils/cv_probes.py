@@ -24,6 +24,7 @@ from waltz.core.text_diff import are_same_text
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern
+from waltz.foils.english.sentences import capitalize, write_sentence
 from waltz.foils.english.verbs import find_main_verb, find_subjects
 from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.swig import (
@@ -337,9 +338,9 @@ def fill_abstract(frame: FrameRecord) -> FilledAbstract | Refusal:
     return FilledAbstract(
         source_id=frame.source_id,
         words=fill_roles(frame),
-        caption=_join_sentence(start + _render_parts(ordered, ordered.complements)),
-        simplified=_join_sentence(
-            start + _render_parts(ordered, ordered.list_core()[:1])
+        caption=write_sentence(*start, *_render_parts(ordered, ordered.complements)),
+        simplified=write_sentence(
+            *start, *_render_parts(ordered, ordered.list_core()[:1])
         ),
     )
 
@@ -378,11 +379,6 @@ def _render_part(agent: FillerNoun, position: RolePosition, filler: FillerNoun) 
     return f"{position.words} {render_complement(agent, position, filler)}".strip()
 
 
-def _join_sentence(parts: Iterable[str]) -> str:
-    text = " ".join(filter(None, parts))
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def repair_caption(
     filled: FilledAbstract, verb: SwigVerb, generate: Callable[[str], str]
 ) -> str | None:
@@ -399,7 +395,7 @@ def repair_caption(
         if not sentence.endswith("."):
             sentence = f"{sentence}."
         if _is_repair(sentence, filled.words, verb):
-            return f"{sentence[:1].upper()}{sentence[1:]}"
+            return capitalize(sentence)
     return None
 
 
@@ -521,8 +517,8 @@ def simplify_caption(doc: Doc) -> str | Refusal:
     if preposition is not None:
         tokens |= _collect_phrase(preposition)
 
-    words = " ".join(token.text for token in sorted(tokens, key=lambda token: token.i))
-    return f"{words[:1].upper()}{words[1:]}."
+    ordered_tokens = sorted(tokens, key=lambda token: token.i)
+    return write_sentence(*(token.text for token in ordered_tokens))
 
 
 def _find_predicatives(verb: Token) -> list[Token]:

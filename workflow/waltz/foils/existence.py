@@ -22,10 +22,10 @@ from waltz.foils.candidates import (
 from waltz.foils.english.coco_nouns import (
     NO_NOUN,
     NOT_SALIENT,
+    collect_words,
     find_category_nouns,
     is_salient,
     list_absent_nouns,
-    list_words,
 )
 from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse_rows
@@ -70,7 +70,7 @@ def _build_for_image(captions: Sequence[tuple[CaptionRecord, Doc]]) -> SourceOut
     distributed over all captions of the image in turn, so that a selection of one candidate for
     each caption can have several of them.
     """
-    words = [list_words(doc) for _, doc in captions]
+    words = [collect_words(doc) for _, doc in captions]
     stated: set[str] = set()
     denied: dict[str, int] = {}  # grammatical number of each thing that does not exist
     for row, doc in captions:

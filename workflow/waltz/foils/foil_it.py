@@ -26,10 +26,10 @@ from waltz.foils.candidates import (
 from waltz.foils.english.coco_nouns import (
     NO_NOUN,
     NOT_SALIENT,
+    collect_words,
     find_category_nouns,
     is_salient,
     list_absent_nouns,
-    list_words,
 )
 from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse_rows
@@ -61,7 +61,7 @@ def _build_from_captions(rows: Sequence[CaptionRecord]) -> SourceOutcomes:
     parsed_rows = list(parse_rows(rows))
     words_by_image: dict[str, list[set[str]]] = {}
     for row, doc in parsed_rows:
-        words_by_image.setdefault(row.image, []).append(list_words(doc))
+        words_by_image.setdefault(row.image, []).append(collect_words(doc))
     for row, doc in parsed_rows:
         outcomes = build_category_foils(doc, words_by_image[row.image])
         yield from attach_row(row, outcomes)

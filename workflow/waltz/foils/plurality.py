@@ -32,6 +32,7 @@ from waltz.foils.english.noun_phrases import (
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_rows
+from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {
@@ -172,5 +173,4 @@ def _write_text(
         stem = stem.lower()
     # The quantifier replaces all tokens before the stem.
     pieces[phrase.start : phrase.stem + 1] = [quantifier, " ", stem]
-    text = "".join(pieces).strip()
-    return text[:1].upper() + text[1:]
+    return capitalize("".join(pieces).strip())

@@ -19,6 +19,7 @@ from lemminflect import getAllLemmas, getInflection
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.nouns import add_article
+from waltz.foils.english.sentences import write_sentence
 from waltz.foils.english.verbs import inflect_verb
 from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.sources.records import FrameRecord
@@ -467,9 +468,7 @@ def build_sentence(
     """Return the sentence of subject, verb, preposition and complement, and the span of the verb in
     it.
     """
-    text = f"{subject[:1].upper()}{subject[1:]} {verb} {preposition} {complement}.".replace(
-        "  ", " "
-    )
+    text = write_sentence(subject, verb, preposition, complement)
     # The verb follows the subject and one space.
     start = len(subject) + 1
     return text, Span(start=start, end=start + len(verb))

@@ -35,7 +35,7 @@ def read_categories() -> Mapping[str, tuple[str, ...]]:
     return categories
 
 
-def list_words(doc: Doc) -> set[str]:
+def collect_words(doc: Doc) -> set[str]:
     """Return the lower-cased words of a caption."""
     return {token.lower_ for token in doc}
 
@@ -45,9 +45,9 @@ def find_category_nouns(doc: Doc) -> dict[str, list[Token]]:
     are skipped.
     """
     tokens: dict[str, list[Token]] = {}
-    for token in doc:
+    for token in filter(_is_noun_alone, doc):
         singular = _read_singular(token)
-        if singular in read_categories() and _is_noun_alone(token):
+        if singular in read_categories():
             tokens.setdefault(singular, []).append(token)
     return tokens
 
@@ -58,7 +58,9 @@ def is_salient(noun: str, captions: Sequence[set[str]]) -> bool:
     Args:
         captions: Lower-cased words of each caption of the image.
     """
-    return sum(_mentions(words, noun) for words in captions) >= MENTIONS
+    forms = {noun, pluralize(noun)}
+    n_mentions = sum(not forms.isdisjoint(words) for words in captions)
+    return n_mentions >= MENTIONS
 
 
 def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
@@ -68,17 +70,12 @@ def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
     Args:
         captions: Lower-cased words of each caption of the image.
     """
-    words = set().union(*captions)
-    absent_nouns = []
-    for category in read_categories()[noun]:
-        if category != noun and not _mentions(words, category):
-            absent_nouns.append(category)
-    return absent_nouns
-
-
-def _mentions(words: set[str], noun: str) -> bool:
-    """Return True where the words have a noun in the singular or plural."""
-    return noun in words or pluralize(noun) in words
+    present_words = {noun}.union(*captions)
+    return [
+        category
+        for category in read_categories()[noun]
+        if present_words.isdisjoint({category, pluralize(category)})
+    ]
 
 
 def _is_noun_alone(token: Token) -> bool:

