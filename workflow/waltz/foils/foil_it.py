@@ -33,10 +33,13 @@ from waltz.foils.english.coco_nouns import (
 )
 from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse_rows
+from waltz.foils.english.patterns import TokenPattern
+from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 AN = re.compile(r"\ban\b")
 VOWELS = "aeiou"
+INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
@@ -94,20 +97,23 @@ def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:
     """Return the caption with another noun in the number and case of each token, and with adapted
     articles.
     """
+    article = "an" if foil_noun[0] in VOWELS else "a"
     # Each word keeps the space behind it, so that the words join to the caption.
     words = [token.text_with_ws for token in doc]
     for token in tokens:
         noun = pluralize(foil_noun) if token.tag_ == "NNS" else foil_noun
-        if token.text[0].isupper():
-            noun = noun.capitalize()
-        words[token.i] = noun + token.whitespace_
-
+        words[token.i] = _copy_capital(token, noun)
         # The article depends on the first letter of the new noun.
-        before = doc[max(token.i - 1, 0)]
-        if before.lower_ in ("a", "an"):
-            ending = "n" if foil_noun[0] in VOWELS else ""
-            words[before.i] = before.text[0] + ending + before.whitespace_
+        if INDEFINITE_ARTICLE.matches_before(token):
+            before = token.nbor(-1)
+            words[before.i] = _copy_capital(before, article)
     return "".join(words)
+
+
+def _copy_capital(token: Token, word: str) -> str:
+    """Return a word with the capital of the token that it replaces, and the space behind it."""
+    text = capitalize(word) if token.text[0].isupper() else word
+    return f"{text}{token.whitespace_}"
 
 
 def build_noun_foil(

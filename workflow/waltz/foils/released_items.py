@@ -23,6 +23,7 @@ from waltz.foils.counting import replace_number
 from waltz.foils.english.noun_phrases import IN_PREPOSITION, NEGATED
 from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse, parse_captions
+from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.statements import (
     IS_ARE,
     NO_FORMS,
@@ -55,7 +56,8 @@ EXISTING = re.compile(
 )
 """Pattern of a released existence caption: opening, form of `be`, quantity, and the things."""
 IS = re.compile(r"\bis\b")
-FINITE = ("VBP", "VBZ", "MD")
+FINITE_VERB = TokenPattern(tags=("VBP", "VBZ", "MD"))
+SUBJECT_PRONOUN = TokenPattern(tags=("PRP",))
 
 PRONOUNS = {
     "he",
@@ -263,12 +265,12 @@ def _find_verb(words: list[Token], start: int) -> int | None:
     """Return the index of the first finite verb from `start` on; None where there is none or its
     subject follows it.
     """
-    for index, word in enumerate(words[start:], start):
-        if word.tag_ not in FINITE:
-            continue
-        following_tags = [next_word.tag_ for next_word in words[index + 1 : index + 2]]
-        return None if following_tags == ["PRP"] else index
-    return None
+    verb = FINITE_VERB.find(words[start:])
+    if verb is None:
+        return None
+    index = words.index(verb)
+    is_before_subject = SUBJECT_PRONOUN.matches_any(words[index + 1 : index + 2])
+    return None if is_before_subject else index
 
 
 def _get_noun_forms(head: Token, number: int) -> Forms:
@@ -335,16 +337,12 @@ def reproduce_relations(original: str, sequences: Collection[str]) -> list[Candi
 
 def explain_relations(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:
     """Return the reason why a released relations item is not among its candidates."""
-    if not candidates:
-        return NO_SLOT
     captions = {_find_words(candidate.caption) for candidate in candidates}
-    if _find_words(item.caption) not in captions:
+    if captions and _find_words(item.caption) not in captions:
         return OTHER_CAPTION
     # `classes` of the release holds the prepositions of the caption.
-    slot_texts = {candidate.caption_phrases for candidate in candidates}
-    if (item.classes,) not in slot_texts:
-        return NO_SLOT
-    return NOT_ATTESTED
+    slots = {candidate.caption_phrases for candidate in candidates}
+    return NOT_ATTESTED if (item.classes,) in slots else NO_SLOT
 
 
 def _find_words(text: str) -> tuple[str, ...]:

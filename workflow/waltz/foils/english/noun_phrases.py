@@ -31,6 +31,7 @@ REPLACED_WORDS = (
 )
 """Words that a quantifier replaces whatever their tag."""
 PLURAL_QUANTITY = TokenPattern(words=PLURAL_QUANTITIES)
+SINGULAR_DETERMINER = TokenPattern(words=SINGULAR_DETERMINERS)
 INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
 MODIFIER = TokenPattern(
     relations={
@@ -51,6 +52,7 @@ PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "n
 """Adverbs that the parser tags as nouns."""
 COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
 PROPER_NOUN = TokenPattern(tags={"NNP", "NNPS"})
+PART_OF_NAME = TokenPattern(tags={"NNP"})
 HEAD = TokenPattern(parts_of_speech={"NOUN", "PROPN"}, excluded_words=PLACE_ADVERBS)
 NOUN_MODIFIER = TokenPattern(relations={"nmod"})
 # "dog" in "a dog outdoors", which the parser takes for a compound.
@@ -137,7 +139,6 @@ PEOPLE = MALE | FEMALE | {
     "toddler", "umpire", "worker",
 }  # fmt: skip
 """Nouns to which "it" does not refer."""
-REFLEXIVE = re.compile(r"\w+(self|selves)")
 PLURAL_FORMS = {
     "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
     "itself": "themselves", "his": "their", "her": "their", "its": "their",
@@ -152,6 +153,13 @@ SINGULAR_FORMS = {
 nouns.
 """
 PRONOUN = TokenPattern(parts_of_speech={"PRON"}, words={*PLURAL_FORMS, *SINGULAR_FORMS})
+REFLEXIVES = {"himself", "herself", "itself", "themselves"}
+OBJECT_PRONOUN = TokenPattern(
+    tags={"PRP"}, relations={"dobj"}, excluded_words=REFLEXIVES
+)
+PREPOSITION_PRONOUN = TokenPattern(
+    tags={"PRP"}, relations={"pobj"}, excluded_words=REFLEXIVES
+)
 CHANGING_PRONOUNS: dict[Number, TokenPattern] = {
     "pl": TokenPattern(words=PLURAL_FORMS),
     "sg": TokenPattern(words=SINGULAR_FORMS),
@@ -163,11 +171,6 @@ EXCLUDED_NOUNS = {
     **dict.fromkeys(("he", "him", "his", "himself"), FEMALE),
 }
 """Nouns to which a pronoun does not refer because of its gender; plurals show no gender."""
-DETERMINERS_OF_NUMBER: dict[Number, TokenPattern] = {
-    "pl": PLURAL_QUANTITY,
-    "sg": TokenPattern(words=SINGULAR_DETERMINERS),
-}
-"""Words that show the number of the noun after them."""
 ALIKE = TokenPattern(
     words={"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
 )
@@ -235,9 +238,9 @@ def _is_name(phrase: NounPhrase) -> bool:
     """Return True for a phrase without determiners that is a proper name."""
     if phrase.determiners:
         return False
-    # At the start of a text a capital says nothing about one word.
-    if len(phrase.words) > 1 and all(word.tag_ == "NNP" for word in phrase.words):
+    if len(phrase.words) > 1 and PART_OF_NAME.matches_all(phrase.words):
         return True
+    # At the start of a text a capital says nothing.
     has_telling_capital = phrase.start > 0 and phrase.head.is_title
     return has_telling_capital and PROPER_NOUN.matches(phrase.head)
 
@@ -376,20 +379,23 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
     """Return the number of a noun by its tag and form; both numbers where they leave it open
     ("sheep").
     """
-    if ALIKE.matches(noun):
-        # One form for both numbers: only a determiner or numeral can decide.
-        for number, determiner in DETERMINERS_OF_NUMBER.items():
-            if determiner.matches_any(noun.lefts):
-                return (number,)
-        return ("sg", "pl")
+    if not ALIKE.matches(noun):
+        return ("pl",) if _is_plural(noun) else ("sg",)
+    # One form for both numbers: only a determiner or numeral can decide.
+    if PLURAL_QUANTITY.matches_any(noun.lefts):
+        return ("pl",)
+    if SINGULAR_DETERMINER.matches_any(noun.lefts):
+        return ("sg",)
+    return ("sg", "pl")
 
+
+def _is_plural(noun: Token) -> bool:
+    """Return True for a plural by its tag and form; the parser takes some plurals for other words."""
     word = noun.lower_
-    can_be_plural = word.endswith("s") or has_other_singular(word)
     # A plural with the capital of a sentence is tagged as a name.
     tags = SENTENCE_PLURAL_TAGS if noun.is_sent_start else PLURAL_TAGS
-    if noun.tag_ in tags and can_be_plural:
-        return ("pl",)
-    return ("sg",)
+    has_plural_form = word.endswith("s") or has_other_singular(word)
+    return noun.tag_ in tags and has_plural_form
 
 
 def find_agreeing_verbs(subject: Token, number: Number) -> dict[int, str]:
@@ -425,7 +431,7 @@ def change_verb_number(verb: Token, number: Number) -> str | None:
     if word in TO_PLURAL | TO_SINGULAR:
         return IRREGULAR_FORMS[number].get(word)  # None: it has the number already
     if number == "pl":
-        has_other_number = SINGULAR_VERB.matches(verb) and word.endswith("s")
+        has_other_number = SINGULAR_VERB.matches(verb)
     else:
         has_other_number = matches_one_of(verb, PLURAL_VERBS) or _is_mistaken_past(verb)
     lemmas = getLemma(word, "VERB")
@@ -478,7 +484,7 @@ def _add_conjuncts(verb: Token) -> Iterator[Token]:
 
 def _get_finite(verb: Token) -> Token:
     """Return the first auxiliary of a verb; the verb itself where it has no auxiliary."""
-    return next(filter(AUXILIARY.matches, verb.children), verb)
+    return AUXILIARY.find(verb.children) or verb
 
 
 def _is_coordinated(subject: Token, verb: Token) -> bool:
@@ -581,11 +587,7 @@ def _is_excluded_by_clause(pronoun: Token, noun: Token) -> bool:
     """Return True where only a reflexive pronoun could refer to the noun, or a modifier of the noun
     has the pronoun.
     """
-    # Possessive and reflexive pronouns may refer to any noun of their clause.
-    is_restricted = pronoun.tag_ == "PRP" and not REFLEXIVE.fullmatch(pronoun.lower_)
-    if not is_restricted:
-        return False
-    if pronoun.dep_ == "dobj":
+    if OBJECT_PRONOUN.matches(pronoun):
         return noun.dep_ in SUBJECTS and pronoun.head == noun.head  # "a man washes him"
-    # "a man with him"
-    return bool(pronoun.dep_ == "pobj" and pronoun.head.head == noun)
+    is_after_preposition = PREPOSITION_PRONOUN.matches(pronoun)
+    return is_after_preposition and pronoun.head.head == noun  # "a man with him"

@@ -48,6 +48,14 @@ class TokenPattern:
         """Return True where the word directly before a token meets all conditions."""
         return self.matches_any(token.doc[max(token.i - 1, 0) : token.i])
 
+    def matches_all(self, tokens: Iterable[Token]) -> bool:
+        """Return True where every token meets all conditions."""
+        return all(map(self.matches, tokens))
+
+    def find(self, tokens: Iterable[Token]) -> Token | None:
+        """Return the first token that meets all conditions; None where there is none."""
+        return next(filter(self.matches, tokens), None)
+
     def select(self, tokens: Iterable[Token]) -> list[Token]:
         """Return the tokens that meet all conditions, in their order."""
         return list(filter(self.matches, tokens))

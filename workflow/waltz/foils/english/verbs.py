@@ -37,7 +37,7 @@ def find_main_verb(doc: Doc) -> Token | None:
     form of `be` where there is no lexical verb ("A boy is in the snow."). The main verb of a
     caption that is not a sentence is its first verb ("A man riding a wave").
     """
-    root = next(filter(ROOT.matches, doc), None)
+    root = ROOT.find(doc)
     if root is not None and _is_predicate(root):
         return root
     # The root is no verb: either the parser took the verb for a noun, or the caption is no
