@@ -70,10 +70,7 @@ def build_swaps(
     """
     agent = caption.agent
     complement = caption.complement
-    rejected = _explain_equivalence(agent, complement)
-    if rejected is None and caption.verb in RECIPROCAL_VERBS:
-        rejected = RECIPROCAL
-
+    rejected = _explain_equivalence(caption)
     # The complement becomes the subject, so the verb takes its number.
     verb = inflect_present(read_swig_verbs()[caption.verb].base, complement.plural)
     # Without a preposition first, then the caption's; each preposition once.
@@ -94,37 +91,41 @@ def build_swaps(
         yield replace(candidate, rejected=rejected)
 
 
-def _explain_equivalence(agent: FillerNoun, complement: FillerNoun) -> str | None:
+def _explain_equivalence(caption: ActionCaption) -> str | None:
     """Return the reason why the swapped sentence may be true as well; None where it is false.
 
     Among men, "a person calls a man" is as true as "a man calls a person".
     """
+    agent = caption.agent
+    complement = caption.complement
     if agent.noun == complement.noun:
         return SAME_FILLER
-    # Fillers of released items have no synset, so their kinds are unknown.
-    if agent.synset is None or complement.synset is None:
-        return None
-    hypernyms = read_hypernyms()
     # Either filler may be the more general one.
+    hypernyms = read_hypernyms()
     is_below = is_kind_of(agent.synset, complement.synset, hypernyms)
     is_above = is_kind_of(complement.synset, agent.synset, hypernyms)
-    return KIND_OF if is_below or is_above else None
+    if is_below or is_above:
+        return KIND_OF
+    if caption.verb in RECIPROCAL_VERBS:
+        return RECIPROCAL
+    return None
 
 
-def _list_subjects(filler: FillerNoun) -> tuple[str, ...]:
+def _list_subjects(filler: FillerNoun) -> list[str]:
     """Return the phrases of a filler as subject; a mass noun has also a phrase with an article, as
     in the release.
     """
+    phrases = [filler.subject]
     if filler.bare:
-        return (filler.subject, add_article(filler.noun))
-    return (filler.subject,)
+        phrases.append(add_article(filler.noun))
+    return phrases
 
 
-def _list_objects(filler: FillerNoun) -> tuple[str, ...]:
+def _list_objects(filler: FillerNoun) -> list[str]:
     """Return the phrases of a filler as the object: as the subject, with `the`, and a plural also
     without article.
     """
     phrases = [*_list_subjects(filler), filler.definite]
     if filler.plural:
         phrases.append(filler.noun)
-    return tuple(dict.fromkeys(phrases))
+    return list(dict.fromkeys(phrases))

@@ -277,16 +277,16 @@ def build_candidate(
         foil,
         caption_span,
         foil_span,
-        _phrases(caption_phrase),
-        _phrases(foil_phrase),
+        _lower_phrases(caption_phrase),
+        _lower_phrases(foil_phrase),
         direction,
     )
 
 
-def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
+def _lower_phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(phrases, str):
-        phrases = (phrases,)
-    return tuple(phrase.lower() for phrase in phrases)
+        return (phrases.lower(),)
+    return tuple(map(str.lower, phrases))
 
 
 def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:

@@ -95,15 +95,13 @@ def _change_number(
     rejected = explain_rejection(phrase)
     # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a
     # foil.
-    captions = [
-        _write_text(words, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]
-    ]
-    foils = [
-        _write_text(words, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]
-    ]
-    for caption, foil in product(captions, foils):
+    for quantifier, foil_quantifier in product(QUANTIFIERS[old], QUANTIFIERS[new]):
         candidate = build_candidate(
-            caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}"
+            caption=_write_text(words, phrase, quantifier, {}),
+            foil=_write_text(words, phrase, foil_quantifier, forms),
+            caption_phrase=phrase.head.text,
+            foil_phrase=forms[phrase.head.i],
+            direction=f"{old}2{new}",
         )
         yield replace(candidate, rejected=rejected)
 
@@ -118,38 +116,33 @@ def _inflect_words(
 
     # Verbs: of the clause, one that the parser took for a noun, and that of "there is".
     forms |= find_agreeing_verbs(head, new)
-    for special_verb in (phrase.verb, find_existential_verb(head.doc[phrase.start])):
-        if special_verb is not None:
-            forms[special_verb.i] = (
-                change_verb_number(special_verb, new) or special_verb.text
-            )
+    special_verbs = (phrase.verb, find_existential_verb(head.doc[phrase.start]))
+    for verb in filter(None, special_verbs):
+        forms[verb.i] = change_verb_number(verb, new) or verb.text
 
     # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").
     for pronoun, pronoun_form in find_anaphors(head, new, antecedents):
         forms[pronoun.i] = pronoun_form
         if pronoun.dep_ in SUBJECTS:
             forms |= find_agreeing_verbs(pronoun, new)
-        possession = _find_possession(pronoun)
-        if possession is not None and _changes_with_owner(possession, old):
+        possession = _find_possession(pronoun, old)
+        if possession is not None:
             forms[possession.i] = inflect_noun(possession.text)
     return forms
 
 
-def _find_possession(pronoun: Token) -> Token | None:
-    """Return the noun that a possessive pronoun precedes; None where the pronoun is not possessive."""
+def _find_possession(pronoun: Token, old: Number) -> Token | None:
+    """Return the noun that a possessive pronoun precedes ("a man and his dog"); None where it has
+    another number than its owner, or does not change with the owner.
+    """
     if pronoun.dep_ != "poss":
         return None
     possession = pronoun.head
     while possession.dep_ == "poss":  # "his friend's dog"
         possession = possession.head
+    if possession.lower_ in UNCOUNTED or old not in list_numbers(possession):
+        return None
     return possession
-
-
-def _changes_with_owner(possession: Token, old: Number) -> bool:
-    """Return True where a noun has the number of its owner and changes with it ("a man and his
-    dog").
-    """
-    return old in list_numbers(possession) and possession.lower_ not in UNCOUNTED
 
 
 def _write_text(

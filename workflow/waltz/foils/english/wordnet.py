@@ -87,14 +87,18 @@ def read_hypernyms(
     return {synset: tuple(above.split()) for synset, above in cells}
 
 
-def is_kind_of(lower: str, higher: str, hypernyms: Mapping[str, Sequence[str]]) -> bool:
+def is_kind_of(
+    lower: str | None, higher: str | None, hypernyms: Mapping[str, Sequence[str]]
+) -> bool:
     """Return True where a noun synset equals or lies below a higher synset; False for unknown
     synsets.
 
     Args:
-        lower: Synset in the spelling of imSitu, as all synsets here.
+        lower: Synset in the spelling of imSitu, as all synsets here; None where it is not known.
         hypernyms: Synsets directly above each synset.
     """
+    if lower is None or higher is None:
+        return False
     if lower == higher:
         return True
     parents = hypernyms.get(lower, ())
