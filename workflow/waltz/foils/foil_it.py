@@ -39,7 +39,7 @@ from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 AN = re.compile(r"\ban\b")
 VOWELS = "aeiou"
-INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
+AFTER_ARTICLE = TokenPattern(before=TokenPattern(words={"a", "an"}))
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
@@ -104,7 +104,7 @@ def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:
         noun = pluralize(foil_noun) if token.tag_ == "NNS" else foil_noun
         words[token.i] = _copy_capital(token, noun)
         # The article depends on the first letter of the new noun.
-        if INDEFINITE_ARTICLE.matches_before(token):
+        if AFTER_ARTICLE.matches(token):
             before = token.nbor(-1)
             words[before.i] = _copy_capital(before, article)
     return "".join(words)

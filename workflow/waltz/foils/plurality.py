@@ -26,7 +26,6 @@ from waltz.foils.english.noun_phrases import (
     find_agreeing_verbs,
     find_anaphors,
     find_antecedents,
-    find_existential_verb,
     find_noun_phrases,
     list_numbers,
 )
@@ -116,8 +115,7 @@ def _inflect_words(
 
     # Verbs: of the clause, one that the parser took for a noun, and that of "there is".
     forms |= find_agreeing_verbs(head, new)
-    special_verbs = (phrase.verb, find_existential_verb(head.doc[phrase.start]))
-    for verb in filter(None, special_verbs):
+    for verb in filter(None, (phrase.verb, phrase.existential_verb)):
         forms[verb.i] = change_verb_number(verb, new) or verb.text
 
     # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").

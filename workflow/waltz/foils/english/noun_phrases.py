@@ -41,7 +41,7 @@ MODIFIER = TokenPattern(
 NEGATED = "the caption says that there is none"
 EACH_ONE = "the caption speaks of each one"
 IN_PREPOSITION = "the noun is part of a preposition"
-WITHOUT = TokenPattern(words={"without"})
+AFTER_WITHOUT = TokenPattern(before=TokenPattern(words={"without"}))
 REJECTED_DETERMINERS = (
     (TokenPattern(words={"any", "no"}), NEGATED),
     (TokenPattern(words={"each", "every"}), EACH_ONE),
@@ -54,9 +54,11 @@ COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
 PROPER_NOUN = TokenPattern(tags={"NNP", "NNPS"})
 PART_OF_NAME = TokenPattern(tags={"NNP"})
 HEAD = TokenPattern(parts_of_speech={"NOUN", "PROPN"}, excluded_words=PLACE_ADVERBS)
-NOUN_MODIFIER = TokenPattern(relations={"nmod"})
-# "dog" in "a dog outdoors", which the parser takes for a compound.
-NOUN_BEFORE_ADVERB = TokenPattern(relations={"compound", "nmod"})
+COMMA_AFTER_NOUN = TokenPattern(words={","}, before=TokenPattern(relations={"nmod"}))
+# "outdoors" in "a dog outdoors", which the parser takes for a compound.
+ADVERB_AFTER_NOUN = TokenPattern(
+    words=PLACE_ADVERBS, before=TokenPattern(relations={"compound", "nmod"})
+)
 QUOTATION_MARK = TokenPattern(words={'"'})
 AND = TokenPattern(words={"and"})
 HYPHENS = {"-", "/", "–"}
@@ -69,7 +71,9 @@ SUBJECT_PATTERNS = (
     # The parser takes some subjects for a part of a compound with the verb.
     TokenPattern(relations={"compound"}, head=FULL_VERB),
 )
-THERE = TokenPattern(words={"there"})
+VERB_AFTER_THERE = TokenPattern(
+    parts_of_speech={"VERB", "AUX"}, before=TokenPattern(words={"there"})
+)
 # "is" in "a dog is running", "has" and "been" in "has been seen".
 AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
 CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
@@ -95,11 +99,17 @@ FREE_NOUNS = (
     ),
 )
 """Nouns that are the head of a phrase although the parser has no chunk for them."""
-SINGULAR_SUBJECT = TokenPattern(tags={"NN"}, relations={"compound"})
-SINGULAR_PREDICATE = TokenPattern(tags={"NNS"}, relations={"ROOT", "ccomp", "advcl"})
+VERB_OF_SINGULAR = TokenPattern(
+    tags={"NNS"},
+    relations={"ROOT", "ccomp", "advcl"},
+    before=TokenPattern(tags={"NN"}, relations={"compound"}),
+)
 """Verb in -s that the parser takes for a plural noun ("grins" in "a girl grins")."""
-PLURAL_SUBJECT = TokenPattern(tags={"NNS"}, relations={"compound"})
-PLURAL_PREDICATE = TokenPattern(tags={"NN"}, relations={"ROOT"})
+VERB_OF_PLURAL = TokenPattern(
+    tags={"NN"},
+    relations={"ROOT"},
+    before=TokenPattern(tags={"NNS"}, relations={"compound"}),
+)
 """Verb that the parser takes for a singular noun ("grin" in "two girls grin")."""
 # "bathtub" in "a bathtub, window and a sink"; the parser takes some such nouns for adjectives.
 NOUN_BEFORE_BREAK = TokenPattern(parts_of_speech={"NOUN", "PROPN", "ADJ"})
@@ -199,6 +209,19 @@ class NounPhrase:
     verb: Token | None = None
 
     @property
+    def first_word(self) -> Token:
+        """Return the first token."""
+        return self.head.doc[self.start]
+
+    @property
+    def existential_verb(self) -> Token | None:
+        """Return the verb of "there is" that directly precedes the phrase and agrees with it; None
+        where there is none.
+        """
+        words_before = self.head.doc[max(self.start - 1, 0) : self.start]
+        return VERB_AFTER_THERE.find(words_before)
+
+    @property
     def determiners(self) -> Span:
         """Return the words that a quantifier replaces."""
         return self.head.doc[self.start : self.stem]
@@ -259,8 +282,7 @@ def explain_rejection(phrase: NounPhrase) -> str | None:
     """Return the reason why a caption with a quantifier in place of the determiners is not true;
     None where it is.
     """
-    first_word = phrase.head.doc[phrase.start]
-    if WITHOUT.matches_before(first_word):
+    if AFTER_WITHOUT.matches(phrase.first_word):
         return NEGATED
     for pattern, reason in REJECTED_DETERMINERS:
         if pattern.matches_any(phrase.determiners):
@@ -303,8 +325,7 @@ def _find_head(chunk: Span) -> Token:
     compound ("a dog outdoors").
     """
     root = chunk.root
-    is_adverb = root.lower_ in PLACE_ADVERBS and root.i > chunk.start
-    if is_adverb and NOUN_BEFORE_ADVERB.matches_before(root):
+    if root.i > chunk.start and ADVERB_AFTER_NOUN.matches(root):
         return root.nbor(-1)
     return root
 
@@ -313,12 +334,11 @@ def _is_break(token: Token) -> bool:
     """Return True for a token that separates two nouns which the parser took for one phrase ("a
     bathtub, window").
     """
+    if COMMA_AFTER_NOUN.matches(token):
+        return True
     before = token.nbor(-1)
-    if token.text == ",":
-        return NOUN_MODIFIER.matches(before)
-    joins_phrases = AND.matches(token) and DETERMINER.matches(token.nbor(1))
     is_noun = COMMON_NOUN.matches(before) or has_other_singular(before.lower_)
-    return joins_phrases and is_noun
+    return is_noun and AND.matches(token) and DETERMINER.matches(token.nbor(1))
 
 
 def _is_verb_after_subject(head: Token, chunk: Span) -> bool:
@@ -327,14 +347,11 @@ def _is_verb_after_subject(head: Token, chunk: Span) -> bool:
     """
     if "VERB" not in getAllLemmas(head.lower_):
         return False
-    if PLURAL_QUANTITY.matches_any(chunk[:2]):
-        # "two girls grin", "a few girls grin": the verb looks like a singular noun.
-        return PLURAL_SUBJECT.matches_before(head) and PLURAL_PREDICATE.matches(head)
-    # "a girl grins": the verb in -s looks like a plural noun.
-    has_article = INDEFINITE_ARTICLE.matches(chunk[0])
-    has_singular_subject = has_article and SINGULAR_SUBJECT.matches_before(head)
-    looks_plural = SINGULAR_PREDICATE.matches(head) and head.lower_.endswith("s")
-    return has_singular_subject and looks_plural
+    if PLURAL_QUANTITY.matches_any(chunk[:2]):  # "two girls", "a few girls"
+        return VERB_OF_PLURAL.matches(head)
+    is_singular = INDEFINITE_ARTICLE.matches(chunk[0])
+    has_ending = head.lower_.endswith("s")
+    return is_singular and has_ending and VERB_OF_SINGULAR.matches(head)
 
 
 def _build_outside_chunks(head: Token) -> NounPhrase:
@@ -411,18 +428,6 @@ def find_agreeing_verbs(subject: Token, number: Number) -> dict[int, str]:
         if form is not None:
             forms[verb.i] = form
     return forms
-
-
-def find_existential_verb(first: Token) -> Token | None:
-    """Return the verb of "there is" that directly precedes a noun phrase and agrees with it; None
-    where there is none.
-
-    Args:
-        first: First word of the noun phrase.
-    """
-    if VERB.matches_before(first) and THERE.matches_before(first.nbor(-1)):
-        return first.nbor(-1)
-    return None
 
 
 def change_verb_number(verb: Token, number: Number) -> str | None:

@@ -16,6 +16,7 @@ class TokenPattern:
         tags: Penn tags, such as "NNS".
         relations: Dependency relations of the token to its head, such as "nsubj".
         head: Conditions on the head of the token.
+        before: Conditions on the word directly before the token.
         excluded_words: Lower-cased words that the pattern does not match.
     """
 
@@ -24,29 +25,30 @@ class TokenPattern:
     tags: Collection[str] | None = None
     relations: Collection[str] | None = None
     head: "TokenPattern | None" = None
+    before: "TokenPattern | None" = None
     excluded_words: Collection[str] = ()
 
     def matches(self, token: Token) -> bool:
         """Return True for a token that meets all conditions."""
-        if token.lower_ in self.excluded_words:
-            return False
-        if self.head is not None and not self.head.matches(token.head):
-            return False
         conditions = (
             (self.words, token.lower_),
             (self.parts_of_speech, token.pos_),
             (self.tags, token.tag_),
             (self.relations, token.dep_),
         )
-        return all(allowed is None or value in allowed for allowed, value in conditions)
+        for allowed_values, value in conditions:
+            if allowed_values is not None and value not in allowed_values:
+                return False
+        if token.lower_ in self.excluded_words:
+            return False
+        if self.head is not None and not self.head.matches(token.head):
+            return False
+        words_before = token.doc[max(token.i - 1, 0) : token.i]
+        return self.before is None or self.before.matches_any(words_before)
 
     def matches_any(self, tokens: Iterable[Token]) -> bool:
         """Return True where at least one token meets all conditions."""
         return any(map(self.matches, tokens))
-
-    def matches_before(self, token: Token) -> bool:
-        """Return True where the word directly before a token meets all conditions."""
-        return self.matches_any(token.doc[max(token.i - 1, 0) : token.i])
 
     def matches_all(self, tokens: Iterable[Token]) -> bool:
         """Return True where every token meets all conditions."""

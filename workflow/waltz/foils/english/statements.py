@@ -41,7 +41,9 @@ HAVE = ("have", "has", "had")
 MODALS = ("can", "could", "will", "would", "may", "might", "must", "should")
 AUXILIARIES = frozenset((*BE, *DO, *HAVE, *MODALS))
 FINITE_TAGS = ("VBP", "VBZ", "VBD", "MD")
-TAGS_NOT_BEFORE_NOUN = ("IN", "TO", "EX", "MD", "VBP", ",")
+NOT_BEFORE_NOUN = TokenPattern(tags=("IN", "TO", "EX", "MD", "VBP", ","))
+VERB_IN_S = TokenPattern(tags=("VBZ",))
+AUXILIARY_IN_S = TokenPattern(tags=("VBZ",), words=AUXILIARIES)
 PLURAL_TAGS = ("NN", "NNS", "NNP", "NNPS", "VBZ", "JJ", "VB", "FW")
 """Tags that the parser gives to plural nouns; the last four are mistakes."""
 NOUN_TAGS = ("NN", "NNS", "NNP", "NNPS")
@@ -63,12 +65,14 @@ PREPOSITION = TokenPattern(tags=("IN", "RP", "TO"))
 OBJECT = TokenPattern(relations=("pobj",))
 NOT = TokenPattern(words=("not", "n't"))
 
+FINAL_MARK = TokenPattern(words=(".", "?", "!"))
 CLAUSE_STARTS = (
     TokenPattern(words=("?", ".", ";", ",")),
     TokenPattern(tags=RELATIVE_TAGS, words=("how", "what", "why", "when")),
+    # "and who is sitting": any relative word after a conjunction or comma.
+    TokenPattern(tags=RELATIVE_TAGS, before=TokenPattern(words=("and", ","))),
 )
 """Words with which another question or clause begins."""
-JOINING_WORD = TokenPattern(words=("and", ","))
 CLAUSE_IN_NOUN = "a possessor or a relative clause stands by what the question counts"
 REFUSED_WORDS = (
     (TokenPattern(tags=(*RELATIVE_TAGS, "POS")), CLAUSE_IN_NOUN),
@@ -299,7 +303,7 @@ def convert_question(question: Doc) -> Statement | Refusal:
         return Refusal("the question does not begin with 'How many'")
     if ESTIMATE.matches_any(words):
         return Refusal("the question asks for an estimate")
-    if any(map(_opens_question, words[2:])):
+    if any(matches_one_of(word, CLAUSE_STARTS) for word in words[2:]):
         return Refusal("there is another question in it")
 
     verb_index = _find_verb(words)
@@ -316,17 +320,9 @@ def convert_question(question: Doc) -> Statement | Refusal:
 def _list_words(question: Doc) -> list[Token]:
     """Return the words of a question, without line breaks and the punctuation at its end."""
     words = [token for token in question if not token.is_space]
-    while words and words[-1].text in (".", "?", "!"):
+    while FINAL_MARK.matches_any(words[-1:]):
         words.pop()
     return words
-
-
-def _opens_question(word: Token) -> bool:
-    """Return True where another question or clause begins at a word."""
-    if matches_one_of(word, CLAUSE_STARTS):
-        return True
-    # "and who is sitting": any relative word after a conjunction or comma.
-    return word.tag_ in RELATIVE_TAGS and JOINING_WORD.matches_before(word)
 
 
 def _find_verb(words: list[Token]) -> int | None:
@@ -394,25 +390,20 @@ def _find_first_run(flags: Iterable[bool]) -> list[int]:
 
 
 def _cut_phrase(words: list[Token], plural: bool) -> list[Token]:
-    """Return the words up to the first word that cannot precede the noun; the first of all words is
-    always kept.
+    """Return the words up to the first word that cannot precede the noun, such as "in" or "are";
+    the first of all words is always kept.
     """
-    rest = takewhile(lambda word: not _ends_phrase(word, plural), words[1:])
+    # A regular plural can have the tag of a verb in -s by mistake, so that only auxiliaries are
+    # certain.
+    verb = AUXILIARY_IN_S if plural else VERB_IN_S
+    ends = (NOT_BEFORE_NOUN, verb)
+    rest = takewhile(lambda word: not matches_one_of(word, ends), words[1:])
     return [words[0], *rest]
 
 
 def _is_plural(word: Token) -> bool:
     """Return True for a noun in the plural, also where its tag is a mistake ("sheds" as a verb)."""
     return word.tag_ in PLURAL_TAGS and has_other_singular(word.text)
-
-
-def _ends_phrase(word: Token, plural: bool) -> bool:
-    """Return True for a word that cannot precede the counted noun, such as "in" or "are"."""
-    if word.tag_ in TAGS_NOT_BEFORE_NOUN:
-        return True
-    # A regular plural can have the tag of a verb in -s by mistake, so that only auxiliaries are
-    # certain.
-    return word.tag_ == "VBZ" and (not plural or word.lower_ in AUXILIARIES)
 
 
 def _names_action(word: Token) -> bool:

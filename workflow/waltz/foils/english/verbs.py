@@ -9,13 +9,16 @@ from spacy.tokens import Doc, Token
 
 from waltz.foils.english.patterns import TokenPattern
 
-VERB_TAGS = frozenset({"VB", "VBZ", "VBP", "VBD", "VBG", "VBN"})
+VERB = TokenPattern(tags={"VB", "VBZ", "VBP", "VBD", "VBG", "VBN"})
+NOT_MAIN_VERB = TokenPattern(relations={"amod", "aux"})
 SUBJECT = TokenPattern(relations={"nsubj", "nsubjpass", "expl", "csubj"})
 ROOT = TokenPattern(relations={"ROOT"})
-PLURAL_NOUN = TokenPattern(tags={"NNS", "NNPS"})
+SINGULAR_AFTER_PLURAL = TokenPattern(
+    tags={"NN"}, before=TokenPattern(tags={"NNS", "NNPS"})
+)
 # Words between an article and its noun: "young" in "a young girl".
 BEFORE_NOUN = TokenPattern(tags={"JJ", "NN", "NNP"})
-INDEFINITE_ARTICLE = TokenPattern(words={"a", "an"})
+AFTER_INDEFINITE_ARTICLE = TokenPattern(before=TokenPattern(words={"a", "an"}))
 QUANTITY = TokenPattern(
     words={
         "couple", "dozen", "few", "hundred", "lot", "many", "million", "number", "pair", "thousand",
@@ -68,31 +71,27 @@ def _is_mistaken_noun(token: Token) -> bool:
     if _is_singular_with_verb(token):
         return True
     # A singular noun cannot follow a plural one: in "men surf" the second word is a verb.
-    if token.tag_ != "NN" or not PLURAL_NOUN.matches_before(token):
-        return False
-    return token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
+    is_base_form = token.lower_ in getAllLemmas(token.lower_).get("VERB", ())
+    return is_base_form and SINGULAR_AFTER_PLURAL.matches(token)
 
 
 def _is_singular_with_verb(token: Token) -> bool:
     """Return True where `a` and a noun precede a word in -s, which must be a verb then ("a girl
     wrings").
     """
-    if token.tag_ != "NNS":
-        return False
-
     # Go left over the nouns and adjectives between the article and the word.
     words_before = reversed(token.doc[: token.i])
     words = list(takewhile(BEFORE_NOUN.matches, words_before))
-    start = token.i - len(words)
-    follows_article = start > 0 and INDEFINITE_ARTICLE.matches(token.doc[start - 1])
+    if token.tag_ != "NNS" or not words:
+        return False
     is_quantity = QUANTITY.matches_any(words)  # "a couple dogs" has a plural noun
-    return bool(words) and follows_article and not is_quantity
+    return AFTER_INDEFINITE_ARTICLE.matches(words[-1]) and not is_quantity
 
 
 def _is_verb(token: Token) -> bool:
     """Return True for a verb that is neither an auxiliary nor a modifier of a noun ("running
     water").
     """
-    if token.tag_ not in VERB_TAGS or token.dep_ in ("amod", "aux"):
+    if not VERB.matches(token) or NOT_MAIN_VERB.matches(token):
         return False
     return not getAllLemmas(token.lower_).keys().isdisjoint({"VERB", "AUX"})
