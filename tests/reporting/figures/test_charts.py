@@ -18,7 +18,7 @@ from waltz.reporting.figures.chart_declarations import (
     CHARTS,
     PERCENT,
     Chart,
-    Part,
+    ChartPart,
     build_chart,
 )
 from waltz.reporting.figures.charts import (
@@ -43,7 +43,7 @@ DOCS = Path(__file__).parents[3] / "docs/reference/figures.md"
 
 
 def select(label, unit=PERCENT, **fields):
-    return Part(label, unit, **{name: (value,) for name, value in fields.items()})
+    return ChartPart(label, unit, **{name: (value,) for name, value in fields.items()})
 
 
 CHART = Chart(
@@ -339,7 +339,7 @@ def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_
 
 def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():
     chart = Chart(
-        "f", "F", ("t",), (Part("all", "number"),), (select("test a", metric="a"), select("test b", metric="b")),
+        "f", "F", ("t",), (ChartPart("all", "number"),), (select("test a", metric="a"), select("test b", metric="b")),
         (select("high", setting="high"), select("low", setting="low")), kind="counts",
         derived=("counts of correlations",),
     )  # fmt: skip
@@ -451,8 +451,8 @@ def test_an_entry_takes_the_fields_that_it_lacks_from_the_chart_that_it_extends(
         "mine", {"base": ENTRY, "mine": {"extends": "base", "rows": "dataset"}}
     )
     assert (chart.id, chart.title, chart.rows) == ("mine", "Mine", "dataset")
-    assert chart.panels == (Part("AUROC", metric=("auroc",)),)
-    assert chart.series == (Part("pieces", dataset=("existence", "plurality")),)
+    assert chart.panels == (ChartPart("AUROC", metric=("auroc",)),)
+    assert chart.series == (ChartPart("pieces", dataset=("existence", "plurality")),)
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,36 @@
 """Points of charts, which are cells of tables or are computed from them."""
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from waltz.core.measure import Measure
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.reporting.figures.chart_declarations import (
     SELECTORS,
     Chart,
+    ChartPart,
+    ChartParts,
     DerivedCells,
-    Part,
-    Parts,
 )
-from waltz.reporting.tables.cells import Cell, group_cells
+from waltz.reporting.tables.cells import COLUMNS, NUMBERS, Cell
 from waltz.reporting.tables.declaration import AVERAGE, SETTING_SEPARATOR
 from waltz.reporting.tables.paper_values import RANDOM
 
+AXES = ["panel", "row", "series"]
+"""Columns with the labels of the parts of a chart that a cell belongs to."""
+ChartPosition = tuple[str, str, str]
+"""Position of a point in a chart: the labels of its panel, row and series."""
+NAMES = ["table", "model", "dataset", "setting"]
+"""Fields of a `Cell` in which the metrics of one model on one data set are equal."""
+NO_INTERVAL = {"ci_low": math.nan, "ci_high": math.nan, "sd": math.nan}
 CORRELATED = 10.0
 """Smallest magnitude at which a correlation times 100 is counted as high or low (thesis C.6.4)."""
-
-
-class ChartPosition(NamedTuple):
-    """Position of a point in a chart: the labels of its panel, row and series."""
-
-    panel: str
-    row: str
-    series: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,6 @@ class Point:
     paper_value: float | None
     seeds: tuple[float, ...] = ()
 
-    @property
-    def has_number(self) -> bool:
-        """True if the point has a number to draw: ours or the paper's."""
-        return self.value is not None or self.paper_value is not None
-
 
 def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Point]:
     """Return the points of a chart in one profile that have a number, panel by panel, row by row,
@@ -75,247 +71,226 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
         is_of_chart = cell.profile == profile and cell.table in chart.tables
         if is_of_chart and cell.model not in hidden_models:
             shown.append(cell)
+    frame = _build_frame(chart, shown)
     # Derived cells are added to the others, so that panels and series select them in the same way.
     for name in chart.derived:
-        shown += DERIVED_CELLS[name](shown)
+        frame = pd.concat([frame, DERIVED_CELLS[name](frame)], ignore_index=True)
 
-    cells_by_position: dict[ChartPosition, list[Cell]] = {}
-    for cell in shown:
-        for position in _find_positions(chart, cell):
-            cells_by_position.setdefault(position, []).append(cell)
-    points = []
-    for position, members in cells_by_position.items():
-        point = _build_point(chart, position, members)
-        if point.has_number:
-            points.append(point)
-
-    panels = [part.label for part in chart.panels]
-    rows = list_labels(chart.rows, [position.row for position in cells_by_position])
-    series = list_labels(
-        chart.series, [position.series for position in cells_by_position]
-    )
-
-    def rank(point: Point) -> tuple[int, int, int]:
-        return (
-            panels.index(point.panel),
-            rows.index(point.row),
-            series.index(point.series),
-        )
-
-    return sorted(points, key=rank)
+    axes = {"panel": chart.panels, "row": chart.rows, "series": chart.series}
+    for axis, parts in axes.items():
+        frame = _label_cells(frame, axis, parts)
+    # The index has the order of the cells.
+    frame = frame.sort_index(kind="stable")
+    for axis, parts in axes.items():
+        frame[axis] = pd.Categorical(frame[axis], list_labels(parts, frame[axis]))
+    return _build_points(chart, frame)
 
 
-def list_labels(parts: Parts, present: Sequence[str]) -> list[str]:
+def _build_frame(chart: Chart, cells: Sequence[Cell]) -> pd.DataFrame:
+    """Return cells as a frame, a column for each field; numbers are floats, missing ones NaN."""
+    types = {**dict.fromkeys((*NUMBERS, "n", "images"), float), "setting": str}
+    rows = map(attrgetter(*COLUMNS), cells)
+    frame = pd.DataFrame(rows, columns=COLUMNS).astype(types)
+    # Tables are sorted in the chart's order of preference.
+    return frame.assign(table=pd.Categorical(frame.table, chart.tables))
+
+
+def list_labels(parts: ChartParts, present: Iterable[str]) -> list[str]:
     """Return the labels that are present, in the order of the parts, or of appearance if a field
     names the parts.
     """
+    present_labels = dict.fromkeys(present)
     if isinstance(parts, str):
-        return list(dict.fromkeys(present))
-    return [part.label for part in parts if part.label in present]
+        return list(present_labels)
+    labels = dict.fromkeys(part.label for part in parts)
+    return [label for label in labels if label in present_labels]
 
 
-def _find_positions(chart: Chart, cell: Cell) -> Iterator[ChartPosition]:
-    """Yield each position in a chart that a cell belongs to."""
-    for panel in _find_labels(chart.panels, cell):
-        for row in _find_labels(chart.rows, cell):
-            for series in _find_labels(chart.series, cell):
-                yield ChartPosition(panel, row, series)
-
-
-def _find_labels(parts: Parts, cell: Cell) -> list[str]:
-    """Return the labels of the parts that a cell belongs to; if a field names the parts, its value
-    is the label.
+def _label_cells(cells: pd.DataFrame, axis: str, parts: ChartParts) -> pd.DataFrame:
+    """Return the cells of each part, with the part's label in the column `axis`; if a field names
+    the parts, its values are the labels.
     """
     if isinstance(parts, str):
-        return [getattr(cell, parts)]
-    return [part.label for part in parts if _belongs_to(part, cell)]
+        return cells.assign(**{axis: cells[parts]})
+    # Parts name settings without a statistic over seeds.
+    settings = cells.setting.str.split(SETTING_SEPARATOR, n=1).str[0]
+    names = cells[list(SELECTORS)].assign(setting=settings)
+    members = []
+    for part in parts:
+        is_member = _belongs_to(part, names)
+        members.append(cells[is_member].assign(**{axis: part.label}))
+    return pd.concat(members)
 
 
-def _belongs_to(part: Part, cell: Cell) -> bool:
-    """Return whether a cell belongs to a part: each field for which the part has values has one of
-    them.
+def _belongs_to(part: ChartPart, names: pd.DataFrame) -> "pd.Series[bool]":
+    """Return whether each cell belongs to a part: each field for which the part has values has one
+    of them.
 
-    In a setting with a statistic over seeds, only the setting itself is compared.
+    Args:
+        part: The part.
+        names: The fields `SELECTORS` of each cell.
     """
-    for name in SELECTORS:
-        value: str = getattr(cell, name)
-        if name == "setting":
-            value = value.partition(SETTING_SEPARATOR)[0]
-        values = getattr(part, name)
-        if values and value not in values:
-            return False
-    return True
+    is_member = pd.Series(True, index=names.index)
+    for field in SELECTORS:
+        values = getattr(part, field)
+        if values:
+            is_member &= names[field].isin(values)
+    return is_member
 
 
-def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -> Point:
-    """Return the point at one position: our first number, the first paper value, and the number of
-    each seed.
+def _build_points(chart: Chart, cells: pd.DataFrame) -> list[Point]:
+    """Return a point for each position that has a number: our first number, the first paper value,
+    and the number of each seed.
+
+    Args:
+        chart: The chart.
+        cells: Cells with their labels in the columns `AXES`, as categories in the chart's order.
     """
     # Cells of single seeds and deviations have a statistic behind the setting.
-    means = [cell for cell in cells if SETTING_SEPARATOR not in cell.setting]
-    # The tables of a chart are in order of preference; sort is stable, so cells of a table keep
-    # their order.
-    means.sort(key=lambda cell: chart.tables.index(cell.table))
-    paper_value = next(
-        (cell.paper_value for cell in means if cell.paper_value is not None), None
-    )
-    ours = next((cell for cell in means if cell.value is not None), None)
-    if ours is None or ours.value is None:
-        return Point(*position, None, None, None, None, paper_value)
-    if not chart.over_seeds:
-        return Point(
-            *position, ours.value, ours.ci_low, ours.ci_high, ours.n, paper_value
-        )
-
-    # One deviation over seeds to either side of the mean, in the place of an interval.
-    low = high = None
-    if ours.sd is not None:
+    has_statistic = cells.setting.str.contains(SETTING_SEPARATOR, regex=False)
+    means = cells[~has_statistic].sort_values("table", kind="stable")
+    # `first` skips missing values: the first table that has a number gives it.
+    paper_values = means.groupby(AXES, observed=True).paper_value.first()
+    ours = means[means.value.notna()].drop_duplicates(AXES).set_index(AXES)
+    low, high = ours.ci_low, ours.ci_high
+    if chart.over_seeds:
+        # One deviation over seeds to either side of the mean, in the place of an interval.
         low, high = ours.value - ours.sd, ours.value + ours.sd
-    seeds = _list_seeds(cells)
-    return Point(*position, ours.value, low, high, ours.n, paper_value, seeds)
+    numbers = pd.DataFrame({"value": ours.value, "low": low, "high": high, "n": ours.n})
+    numbers = numbers.reindex(paper_values.index).assign(paper_value=paper_values)
+    numbers = numbers.dropna(how="all", subset=["value", "paper_value"])
+    seeds_by_position = _list_seeds(cells)
+
+    # Whole numbers and None in place of floats and NaN.
+    typed = numbers.astype({"n": "Int64"}).astype(object).where(numbers.notna(), None)
+    rows: Any = typed.itertuples()
+    points = []
+    for row in rows:
+        position: ChartPosition = row.Index
+        seeds: tuple[float, ...] = ()
+        if chart.over_seeds and row.value is not None:
+            seeds = seeds_by_position.get(position, ())
+        point = Point(
+            *position, row.value, row.low, row.high, row.n, row.paper_value, seeds
+        )
+        points.append(point)
+    return points
 
 
-def _list_seeds(cells: Sequence[Cell]) -> tuple[float, ...]:
-    """Return the numbers of several seeds; the number of a single seed is the mean itself, and would
-    be drawn twice.
+def _list_seeds(cells: pd.DataFrame) -> dict[ChartPosition, tuple[float, ...]]:
+    """Return the numbers of several seeds by position; the number of a single seed is the mean
+    itself, and would be drawn twice.
     """
-    seeds = []
-    for cell in cells:
-        is_single_seed = f"{SETTING_SEPARATOR}seed " in cell.setting
-        if is_single_seed and cell.value is not None:
-            seeds.append(cell.value)
-    if len(seeds) == 1:
-        return ()
-    return tuple(seeds)
+    is_single_seed = cells.setting.str.contains(
+        f"{SETTING_SEPARATOR}seed ", regex=False
+    )
+    measured = cells[is_single_seed & cells.value.notna()]
+    seeds: dict[Any, tuple[float, ...]] = {}
+    for position, members in measured.groupby(AXES, observed=True):
+        if len(members) > 1:
+            seeds[position] = tuple(members.value)
+    return seeds
 
 
 # Cells that are computed from others, because no table has them
 
 
-def _average_single_texts(cells: Sequence[Cell]) -> list[Cell]:
+def _average_single_texts(cells: pd.DataFrame) -> pd.DataFrame:
     """Return acc, the mean of p_c and p_f, for tables that do not show it.
 
     This mean has no interval, because p_c and p_f are measured on the same images and so are not
     independent.
     """
-    cells_by_name: dict[tuple[str, ...], Cell] = {}
-    for cell in cells:
-        cells_by_name[
-            cell.table, cell.model, cell.dataset, cell.setting, cell.metric
-        ] = cell
-    averages = []
-    for (*names, metric), p_c in cells_by_name.items():
-        p_f = cells_by_name.get((*names, "p_f"))
-        has_acc = (*names, "acc") in cells_by_name
-        if metric == "p_c" and p_f is not None and not has_acc:
-            average = _average([p_c, p_f], 2, "acc", p_c.dataset)
-            averages.append(replace(average, n=p_c.n, ci_low=None, ci_high=None))
-    return averages
+    p_c = cells[cells.metric == "p_c"]
+    p_f = cells[cells.metric == "p_f"]
+    acc = cells.loc[cells.metric == "acc", NAMES]
+    # One row for each model, data set and setting that has both; p_f has the suffix.
+    both = p_c.merge(
+        p_f[[*NAMES, "value", "paper_value"]], on=NAMES, suffixes=("", "_f")
+    )
+    has_acc = both[NAMES].agg(tuple, axis=1).isin(acc.agg(tuple, axis=1))
+    averages = both[~has_acc]
+    return averages.assign(
+        **NO_INTERVAL,
+        metric="acc",
+        value=(averages.value + averages.value_f) / 2,
+        paper_value=(averages.paper_value + averages.paper_value_f) / 2,
+    )[COLUMNS]
 
 
-def _average_tasks(cells: Sequence[Cell]) -> list[Cell]:
+def _average_tasks(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracies of each model, averaged over data sets.
 
     A model gets no average if it has no accuracy on a data set of another model.
     """
-    cells_by_metric = group_cells(cells, "metric")
-    averages = []
+    averages = [cells.iloc[:0]]
     for metric in ("accuracy", "accuracy_cot"):
-        accuracies = cells_by_metric.get(metric, [])
+        accuracies = cells[cells.metric == metric]
         # Each mean is over the data sets of all models, so that means can be compared.
-        n_datasets = len(group_cells(accuracies, "dataset"))
-        for members in group_cells(accuracies, "model").values():
-            averages.append(_average(members, n_datasets, metric, AVERAGE))
-    return averages
+        n_datasets = accuracies.dataset.nunique()
+        for _, members in accuracies.groupby("model", sort=False):
+            means = _average_datasets(members, n_datasets)
+            averages.append(members.iloc[[0]].assign(dataset=AVERAGE, **means))
+    return pd.concat(averages)
 
 
-def _average(cells: Sequence[Cell], expected: int, metric: str, dataset: str) -> Cell:
-    """Return a cell with the mean of our numbers and the mean of the paper values.
-
-    Its other fields are taken from the first cell.
-
-    Args:
-        cells: The cells to average.
-        expected: Number of cells that a mean is over; if fewer cells have a number, there is no
-            mean.
-        metric: Metric of the mean.
-        dataset: Data set of the mean.
+def _average_datasets(cells: pd.DataFrame, n_datasets: int) -> dict[str, float | None]:
+    """Return the mean of our numbers with its interval, and the mean of the paper values; NaN where
+    fewer data sets than `n_datasets` have a number.
     """
-    average = _clear(replace(cells[0], metric=metric, dataset=dataset))
-    paper_values = [cell.paper_value for cell in cells if cell.paper_value is not None]
+    means: dict[str, float | None] = {
+        **NO_INTERVAL,
+        "value": math.nan,
+        "n": math.nan,
+        "paper_value": math.nan,
+    }
     # Our mean and the paper's mean are independent: one may exist without the other.
-    if len(paper_values) == expected:
-        average = replace(average, paper_value=float(np.mean(paper_values)))
-
-    measures = [
-        Measure(cell.value, cell.n or 0, cell.ci_low, cell.ci_high, images=cell.images)
-        for cell in cells
-        if cell.value is not None
-    ]
-    if len(measures) != expected:
-        return average
-    # Data sets are independent, with equal weights.
-    ours = average_measures(measures)
-    return replace(
-        average,
-        value=ours.value,
-        n=ours.n,
-        ci_low=ours.ci_low,
-        ci_high=ours.ci_high,
-        images=ours.images,
-    )
+    if cells.paper_value.count() == n_datasets:
+        means["paper_value"] = cells.paper_value.mean()
+    if cells.value.count() == n_datasets:
+        # Data sets are independent, with equal weights.
+        average = average_measures(_list_measures(cells))
+        means |= {"value": average.value, "n": average.n}
+        means |= {"ci_low": average.ci_low, "ci_high": average.ci_high}
+    return means
 
 
-def _clear(cell: Cell) -> Cell:
-    """Return a copy of a cell without its numbers."""
-    return replace(
-        cell,
-        value=None,
-        n=None,
-        ci_low=None,
-        ci_high=None,
-        paper_value=None,
-        sd=None,
-        images=None,
-    )
+def _list_measures(cells: pd.DataFrame) -> list[Measure]:
+    """Return the measures of cells that have a number."""
+    measured = cells[cells.value.notna()].astype({"n": int})
+    rows: Any = measured.astype(object).where(measured.notna(), None).itertuples()
+    return [Measure(row.value, row.n, row.ci_low, row.ci_high) for row in rows]
 
 
-def _count_correlations(cells: Sequence[Cell]) -> list[Cell]:
+def _count_correlations(cells: pd.DataFrame) -> pd.DataFrame:
     """Return for each test how many of its correlations with CC-SHAP are high, and how many are
     low.
 
     The cells have the settings `high` and `low`; their n is the number of defined correlations.
     """
+    correlations = cells[["value", "paper_value"]]  # times 100
+    n_defined = correlations.groupby(cells.metric).count()
+    tests = cells.drop_duplicates("metric").set_index("metric", drop=False)
     counts = []
-    for members in group_cells(cells, "metric").values():
-        ours = [cell.value for cell in members if cell.value is not None]
-        papers = [cell.paper_value for cell in members if cell.paper_value is not None]
-        for setting, sign in (("high", 1.0), ("low", -1.0)):
-            cleared = _clear(replace(members[0], model="", dataset="", setting=setting))
-            count = replace(
-                cleared,
-                value=_count_strong(ours, sign),
-                n=len(ours) or None,
-                paper_value=_count_strong(papers, sign),
-            )
-            counts.append(count)
-    return counts
+    for setting, sign in (("high", 1), ("low", -1)):
+        is_strong = sign * correlations >= CORRELATED
+        n_strong = is_strong.groupby(cells.metric).sum()
+        # Nothing is counted where no correlation is defined.
+        n_strong = n_strong.where(n_defined > 0)
+        count = tests.assign(
+            **NO_INTERVAL,
+            model="",
+            dataset="",
+            setting=setting,
+            value=n_strong.value,
+            paper_value=n_strong.paper_value,
+            n=n_defined.value,
+        )
+        counts.append(count)
+    return pd.concat(counts)
 
 
-def _count_strong(correlations: Sequence[float], sign: float) -> float | None:
-    """Return the number of correlations of one sign that are at least `CORRELATED`; None without
-    correlations.
-
-    Args:
-        correlations: Correlations times 100.
-        sign: 1 to count positive correlations, -1 to count negative ones.
-    """
-    if not correlations:
-        return None
-    return float(sum(sign * correlation >= CORRELATED for correlation in correlations))
-
-
-DERIVED_CELLS: dict[DerivedCells, Callable[[Sequence[Cell]], list[Cell]]] = {
+DERIVED_CELLS: dict[DerivedCells, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "acc": _average_single_texts,
     "accuracy over tasks": _average_tasks,
     "counts of correlations": _count_correlations,

@@ -45,8 +45,8 @@ Values = Annotated[tuple[str, ...], BeforeValidator(_list_values)]
 
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
-class Part:
-    """Part of a chart: the cells of one panel, row or series.
+class ChartPart:
+    """ChartPart of a chart: the cells of one panel, row or series.
 
     A cell belongs to the part if each field has one of the part's values; a field without values
     selects nothing.
@@ -75,8 +75,8 @@ def _tag_parts(parts: object) -> str:
     return "field" if isinstance(parts, str) else "list"
 
 
-Parts = Annotated[
-    Annotated[tuple[Part, ...], Tag("list")] | Annotated[Selector, Tag("field")],
+ChartParts = Annotated[
+    Annotated[tuple[ChartPart, ...], Tag("list")] | Annotated[Selector, Tag("field")],
     Discriminator(_tag_parts),
 ]
 """Rows or series of a chart, or the field whose values name them."""
@@ -110,9 +110,9 @@ class Chart:
     id: str
     title: str
     tables: tuple[str, ...]
-    panels: tuple[Part, ...]
-    rows: Parts
-    series: Parts
+    panels: tuple[ChartPart, ...]
+    rows: ChartParts
+    series: ChartParts
     kind: Literal["points", "trends", "counts"] = "points"
     derived: tuple[DerivedCells, ...] = ()
     hidden_models: tuple[str, ...] = ()

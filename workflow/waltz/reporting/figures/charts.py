@@ -21,7 +21,7 @@ from waltz.reporting.figures.chart_cells import (
     list_labels,
     select_points,
 )
-from waltz.reporting.figures.chart_declarations import Chart, Part
+from waltz.reporting.figures.chart_declarations import Chart, ChartPart
 from waltz.reporting.figures.figure_files import use_style
 from waltz.reporting.tables.cells import Cell
 
@@ -160,7 +160,7 @@ def _draw_legend(figure: Figure, handles: list[Any], note: str) -> None:
 
 
 def _share_axes(
-    axes: Sequence[Any], panels: Sequence[Part], columns: int, numbers: str
+    axes: Sequence[Any], panels: Sequence[ChartPart], columns: int, numbers: str
 ) -> None:
     """Give all panels of one unit the same scale, and write the names of rows only at the left of
     the figure.
