@@ -8,7 +8,7 @@ from waltz.core.files import parquet
 from waltz.core.measure import Measure
 from waltz.core.schema import CONDITIONS, MEASURES, METRICS, SHARES
 from waltz.measures.rows import SINGLE
-from waltz.reporting.tables.build_table import build_cells, build_table
+from waltz.reporting.tables.build_table import build_cells, build_table_cells
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.derived_numbers import TEXT_TASKS, derive_numbers
@@ -162,7 +162,7 @@ def test_each_model_of_a_measurement_has_the_cells_of_its_numbers_alone(tmp_path
         },
     ]
     file = written(tmp_path, rows, MEASURES)
-    cells = build_table(
+    cells = build_table_cells(
         TABLES["measures-bias"],
         {"bias": [file]},
         [],
@@ -459,7 +459,7 @@ def test_ties_count_half_but_where_acc_r_is_compared_with_the_paper(tmp_path):
     values = {}
     for compared in (True, False):
         study = StudyFacts({"clip": ENCODER}, compared, 0.95, {}, ("existence",))
-        for cell in build_table(
+        for cell in build_table_cells(
             table, files, [paper_file], ["equations", "published"], study
         ):
             if (cell.metric, cell.model, cell.dataset) == (

@@ -2,7 +2,6 @@
 four formats.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -67,7 +66,7 @@ class TableFiles(Protocol):
     html: str
 
 
-def build_table(
+def build_table_cells(
     declaration: Declaration,
     files: Mapping[str, Sequence[str]],
     paper_tables: Sequence[str | Path],
@@ -84,15 +83,8 @@ def build_table(
         study: Facts about the study.
     """
     paper_values = read_paper_cells(declaration, paper_tables)
-    # Numbers that do not depend on the profile are shown in one profile, else they would be shown
-    # twice.
-    only_profile = declaration.only_profile
-    if only_profile is not None and only_profile in profiles:
-        profiles = [only_profile]
-    elif only_profile is not None:
-        profiles = profiles[:1]
     cells = []
-    for profile in profiles:
+    for profile in _select_profiles(declaration, profiles):
         # Read, count ties as the paper does, derive: each step may replace or add numbers.
         numbers = read_numbers(files, profile)
         if study.compared and profile == COMPARED_PROFILE:
@@ -100,6 +92,20 @@ def build_table(
         numbers = derive_numbers(declaration, numbers, paper_values, profile, study)
         cells += build_cells(declaration, profile, numbers, paper_values, study)
     return cells
+
+
+def _select_profiles(
+    declaration: Declaration, profiles: Sequence[str]
+) -> Sequence[str]:
+    """Return the profiles that a table shows; numbers that do not depend on the profile are shown
+    once.
+    """
+    only_profile = declaration.only_profile
+    if only_profile is None:
+        return profiles
+    if only_profile in profiles:
+        return [only_profile]
+    return profiles[:1]
 
 
 def read_paper_cells(
@@ -243,18 +249,22 @@ class _ProfileTable:
         has numbers on.
         """
         positions = _list_distinct_positions(self.shown_keys)
-        if not self.declaration.adds_own_datasets:
-            return positions
-        # Derived numbers count as well; files that derived numbers are made from do not.
-        sources = itertools.chain.from_iterable(self.declaration.sources.values())
-        kinds = {source.kind for source in sources}
-        measured = {key.dataset for key in self.numbers if key.kind in kinds}
-        for dataset in self.study.datasets:
-            if dataset in measured and dataset not in self.averaged_datasets:
-                # The paper's setting of a data set that it lacks is unknown, so it is empty.
-                for metric in self.declaration.sources:
-                    positions.append(Position(metric, dataset, ""))
+        if self.declaration.adds_own_datasets:
+            # The paper's setting of a data set that it lacks is unknown, so it is empty.
+            positions += [
+                Position(metric, dataset, "")
+                for dataset in self._list_further_datasets()
+                for metric in self.declaration.sources
+            ]
         return positions
+
+    def _list_further_datasets(self) -> list[str]:
+        """Return the data sets of the study that have numbers and that the paper lacks."""
+        # Derived numbers count as well; files that derived numbers are made from do not.
+        kinds = self.declaration.number_kinds
+        measured = {key.dataset for key in self.numbers if key.kind in kinds}
+        further = measured.difference(self.averaged_datasets)
+        return [dataset for dataset in self.study.datasets if dataset in further]
 
     def _list_positions(self, model: "_TableModel") -> list[Position]:
         """Return the positions of a model's cells, each once.
@@ -276,11 +286,13 @@ class _ProfileTable:
         the study has.
         """
         names = self._list_names()
-        models = [_TableModel(name, self._find_our_models(name)) for name in names]
-        # Compared tables also show models that were not run, with their paper values and the
-        # reason.
-        if not self.is_compared:
-            models = [model for model in models if model.our_models]
+        models = []
+        for name in names:
+            model = _TableModel(name, self._find_our_models(name))
+            # Compared tables also show models that were not run, with their paper values and the
+            # reason.
+            if self.is_compared or model.our_models:
+                models.append(model)
         if self.declaration.adds_other_models:
             models += self._list_other_models(models, names)
         return models
@@ -334,9 +346,10 @@ class _ProfileTable:
         """
         if not name:
             return ("",)
-        aliases = list(self.declaration.model_aliases.get(name, (name,)))
+        aliases = self.declaration.model_aliases.get(name, (name,))
         if self.declaration.model_kinds:
-            aliases = [model for model in aliases if model in self.models_of_kind]
+            aliases = tuple(alias for alias in aliases if alias in self.models_of_kind)
+        run_aliases = list(filter(self._was_run, aliases))
         extra_models = [
             model
             for model in self.declaration.extra_models.get(name, ())
@@ -344,18 +357,14 @@ class _ProfileTable:
         ]
         # Aliases are alternatives, so the first one that was run is enough. Extra models fill cells
         # that it leaves open, so all of them are needed.
-        first_alias = itertools.islice(filter(self._was_run, aliases), 1)
-        return (*first_alias, *filter(self._was_run, extra_models))
+        return (*run_aliases[:1], *filter(self._was_run, extra_models))
 
     def _was_run(self, model: str) -> bool:
         """Return whether a model was run: one of its numbers has a value, a text, or items that it
         was measured on.
         """
-        for position in self.positions:
-            number = self._find_number(position, model)
-            if number is not None and number.is_measured:
-                return True
-        return False
+        numbers = (self._find_number(position, model) for position in self.positions)
+        return any(number is not None and number.is_measured for number in numbers)
 
     # Cells
 
@@ -474,26 +483,20 @@ class _ProfileTable:
         """Compare our number of a cell with the paper value; without a comparison, give the reason."""
         # Reasons in order: the whole table is not compared, the metric never is, or the comparison
         # has its own.
-        reason = number.measure.reason or ""
+        reason = number.measure.reason
         if not self.study.compared:
-            return Comparison(None, None, "", reason or SYNTHETIC_DATA)
+            return Comparison(reason or SYNTHETIC_DATA)
         if not self.is_compared:
-            return Comparison(None, None, "", reason or ONLY_PUBLISHED)
+            return Comparison(reason or ONLY_PUBLISHED)
         comparison = compare_with_paper(
             number.measure, paper, self.study.confidence, number.text
         )
         if metric in self.declaration.known_reasons:
-            return Comparison(
-                None,
-                None,
-                "",
-                self.declaration.known_reasons[metric],
-                comparison.paper_text,
-            )
-        notes = [comparison.reason]
+            known_reason = self.declaration.known_reasons[metric]
+            return Comparison(known_reason, paper_text=comparison.paper_text)
+        notes = [comparison.reason, number.note]
         if comparison.verdict:
-            notes.append(self.declaration.model_notes.get(model, ""))
-        notes.append(number.note)
+            notes.insert(1, self.declaration.model_notes.get(model, ""))
         return replace(comparison, reason="; ".join(filter(None, notes)))
 
     def _explain_absence(self, model: str, position: Position) -> str:
@@ -530,27 +533,28 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
         return None
     measures = [part.measure for part in present]
     average = average_measures(measures)
-    if average.value is None or len(present) < len(parts):
-        reason = _explain_no_average(measures, len(parts))
+    n_missing = len(parts) - len(present)
+    if n_missing:
+        reason = f"not averaged: {n_missing} of {len(parts)} data sets were not run"
+        return Number(Measure(None, average.n, reason=reason))
+    if average.value is None:
+        reason = _explain_no_average(measures)
         return Number(Measure(None, average.n, reason=reason))
 
     # The deviation is over data sets; the interval treats them as independent.
-    values = [measure.value for measure in measures if measure.value is not None]
+    sd = compute_sd(
+        [measure.value for measure in measures if measure.value is not None]
+    )
     note = next((part.note for part in present if part.note), "")
-    return Number(average, compute_sd(values), note=note)
+    return Number(average, sd, note=note)
 
 
-def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:
-    """Return the reason why numbers on data sets have no mean: some data sets were not run, or have
-    no value.
+def _explain_no_average(measures: Sequence[Measure]) -> str:
+    """Return the reason why numbers on data sets have no mean: the reason that all of them share, or
+    how many have no value.
     """
-    # The first reason that applies: data sets that were not run, one reason that all share, or the
-    # number of gaps.
-    n_missing = n_datasets - len(measures)
-    if n_missing:
-        return f"not averaged: {n_missing} of {n_datasets} data sets were not run"
     reasons = [measure.reason for measure in measures if measure.value is None]
     shared_reason = reasons[0]
-    if shared_reason and reasons == [shared_reason] * n_datasets:
+    if shared_reason and reasons == [shared_reason] * len(measures):
         return shared_reason
-    return f"not averaged: {len(reasons)} of {n_datasets} data sets have no value"
+    return f"not averaged: {len(reasons)} of {len(measures)} data sets have no value"

@@ -2,6 +2,7 @@
 of metrics.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -140,14 +141,16 @@ class Declaration:
     notes: tuple[str, ...] = ()
 
     @property
+    def number_kinds(self) -> tuple[str, ...]:
+        """Kinds of the numbers that the table shows; `DERIVED` is one of them."""
+        sources = itertools.chain.from_iterable(self.sources.values())
+        return tuple(dict.fromkeys(source.kind for source in sources))
+
+    @property
     def source_kinds(self) -> tuple[str, ...]:
         """Kinds of files that the table's numbers are read from."""
-        kinds: dict[str, None] = {}
-        for sources in self.sources.values():
-            for source in sources:
-                if source.kind != DERIVED:
-                    kinds[source.kind] = None
-        kinds |= dict.fromkeys(self.extra_sources)
+        kinds = dict.fromkeys((*self.number_kinds, *self.extra_sources))
+        kinds.pop(DERIVED, None)
         return tuple(kinds)
 
     @property
@@ -156,16 +159,17 @@ class Declaration:
         if self.paper_table_ids is not None:
             return self.paper_table_ids
         # A user's own table has no paper table, so it has no file of paper values.
-        return (self.id,) if (PUBLISHED / f"{self.id}.csv").is_file() else ()
+        if not (PUBLISHED / f"{self.id}.csv").is_file():
+            return ()
+        return (self.id,)
 
     @property
     def rule_name(self) -> str:
         """Name of the workflow rule that makes the table, such as `table_3_4` or
         `table_decoders_paper_1`.
         """
-        return "table_" + self.id.removeprefix("thesis-").replace("-", "_").replace(
-            ".", "_"
-        )
+        name = self.id.removeprefix("thesis-")
+        return f"table_{name.replace('-', '_').replace('.', '_')}"
 
     def find_dataset_aliases(self, dataset: str, setting: str) -> tuple[str, ...]:
         """Return our data sets whose numbers fill the cells of a data set of the paper in one

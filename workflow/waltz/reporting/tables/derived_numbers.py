@@ -1,6 +1,7 @@
 """Numbers of tables that are derived from other numbers: sums, averages, descriptions of the study."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from waltz.reporting.tables.declaration import (
     Declaration,
 )
 from waltz.reporting.tables.numbers import (
+    CV_PROBES,
     Number,
     NumberKey,
     Numbers,
@@ -108,7 +110,7 @@ TESTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Inputs:
+class _TableInputs:
     """Inputs from which the numbers of one table are derived, in one profile."""
 
     declaration: Declaration
@@ -124,7 +126,8 @@ class _Inputs:
     def list_paper_datasets(self, omitted: str) -> list[str]:
         """Return the data sets of the paper values in their order, without `omitted`."""
         datasets = dict.fromkeys(key.dataset for key in self.paper_values)
-        return [dataset for dataset in datasets if dataset != omitted]
+        datasets.pop(omitted, None)
+        return list(datasets)
 
 
 def derive_numbers(
@@ -148,12 +151,12 @@ def derive_numbers(
     # In the order of the declaration: a function may use numbers that an earlier one derived.
     for name in declaration.derived:
         derived |= DERIVED_NUMBERS[name](
-            _Inputs(declaration, derived, paper_values, profile, study)
+            _TableInputs(declaration, derived, paper_values, profile, study)
         )
     return derived
 
 
-def _sum_validation(inputs: _Inputs) -> Numbers:
+def _sum_validation(inputs: _TableInputs) -> Numbers:
     """Return the statistics of validation over all instruments of the paper: sums and percentages."""
     instruments = inputs.list_paper_datasets(omitted="overall")
 
@@ -208,7 +211,7 @@ def _divide_measures(part: Measure, total: Measure) -> Measure:
     return Measure(100 * part.value / total.value, int(total.value))
 
 
-def _describe_pieces(inputs: _Inputs) -> Numbers:
+def _describe_pieces(inputs: _TableInputs) -> Numbers:
     """Return the numbers and texts about each piece of the benchmark: its size, and how its foils
     are made.
     """
@@ -219,54 +222,60 @@ def _describe_pieces(inputs: _Inputs) -> Numbers:
     return derived
 
 
-def _describe_piece(inputs: _Inputs, instruments: Sequence[str]) -> dict[str, Number]:
+def _describe_piece(
+    inputs: _TableInputs, instruments: Sequence[str]
+) -> dict[str, Number]:
     """Return the numbers and texts about one piece, by metric."""
-    missing = Number(Measure(None, 0, reason=RELEASED))
-    valid = []
-    present = []
+    valid = {}
     for name in instruments:
-        number = inputs.numbers.get(NumberKey("validation", "valid", "", name, ""))
-        valid.append(number)
-        # An instrument is present if its items have been validated.
-        if number is not None:
-            present.append(name)
-    numbers = {"examples": Number(_sum_measures(valid)), "instruments": missing}
-    if present:
-        numbers["instruments"] = number_of_text(", ".join(present))
-    built = [
-        inputs.study.built[name] for name in instruments if name in inputs.study.built
-    ]
-    # How foils are made follows from the settings of the instruments that the study builds.
-    filters = {name for entry in built for name in entry["filters"]}
-    formats = {entry["format"] for entry in built}
-    # `mlm`: proposals of a masked language model, which instruments with a proposal key use.
-    has_proposals = any(INSTRUMENTS[name].proposal_key for name in instruments)
-    sources = sorted(SOURCES.get(name, name) for name in formats)
-    texts = {
-        "gruen": YES_OR_NO["grammaticality" in filters],
-        "nli": YES_OR_NO["contradiction" in filters],
-        "mlm": YES_OR_NO[has_proposals],
-        "source_dataset": ", ".join(sources),
-    }
+        key = NumberKey("validation", "valid", "", name, "")
+        valid[name] = inputs.numbers.get(key)
+    # An instrument is present if its items have been validated.
+    present = [name for name, number in valid.items() if number is not None]
+    texts = {"instruments": ", ".join(present), **_describe_foils(inputs, instruments)}
+    numbers = {"examples": Number(_sum_measures(list(valid.values())))}
     for metric, text in texts.items():
-        numbers[metric] = missing
-        if built:
+        numbers[metric] = Number(Measure(None, 0, reason=RELEASED))
+        if text:
             numbers[metric] = number_of_text(text)
     return numbers
 
 
-def _select_examples(inputs: _Inputs) -> Numbers:
+def _describe_foils(inputs: _TableInputs, instruments: Sequence[str]) -> dict[str, str]:
+    """Return texts about how the foils of some instruments are made, by metric; empty texts if the
+    study builds none of the instruments.
+    """
+    built = [
+        inputs.study.built[name] for name in instruments if name in inputs.study.built
+    ]
+    if not built:
+        return dict.fromkeys(("gruen", "nli", "mlm", "source_dataset"), "")
+    filters: set[str] = set()
+    sources = set()
+    for entry in built:
+        filters.update(entry["filters"])
+        sources.add(SOURCES.get(entry["format"], entry["format"]))
+    # `mlm`: proposals of a masked language model, which instruments with a proposal key use.
+    has_proposals = any(INSTRUMENTS[name].proposal_key for name in instruments)
+    return {
+        "gruen": YES_OR_NO["grammaticality" in filters],
+        "nli": YES_OR_NO["contradiction" in filters],
+        "mlm": YES_OR_NO[has_proposals],
+        "source_dataset": ", ".join(sorted(sources)),
+    }
+
+
+def _select_examples(inputs: _TableInputs) -> Numbers:
     """Return the examples of the instruments that the table shows."""
     derived: Numbers = {}
-    samples = [key for key in inputs.numbers if key.kind == "samples"]
     for dataset in inputs.declaration.example_datasets:
-        for key in samples:
-            if key.dataset == dataset:
-                derived[key._replace(kind=DERIVED)] = inputs.numbers[key]
+        for key, number in inputs.numbers.items():
+            if key.kind == "samples" and key.dataset == dataset:
+                derived[key._replace(kind=DERIVED)] = number
     return derived
 
 
-def _place_verbs(inputs: _Inputs) -> Numbers:
+def _place_verbs(inputs: _TableInputs) -> Numbers:
     """Return our verbs at their positions in the paper's list; in alphabetical order if the study
     is not compared.
     """
@@ -274,22 +283,23 @@ def _place_verbs(inputs: _Inputs) -> Numbers:
     for key, number in inputs.numbers.items():
         if key.kind == "probes" and key.metric == "verb":
             verbs[key.setting] = number
-    if inputs.study.compared:
-        # The setting of a paper value is the verb's number in the paper's list.
-        settings = {
-            key.setting: paper.value
-            for key, paper in inputs.paper_values.items()
-            if paper.value in verbs
-        }
-    else:
-        settings = {str(number): verb for number, verb in enumerate(sorted(verbs), 1)}
-    return {
-        NumberKey(DERIVED, "verb", "", "cv-probes", setting): verbs[verb]
-        for setting, verb in settings.items()
+    # The setting of a paper value is the verb's number in the paper's list.
+    verb_of_setting = {
+        key.setting: paper.value for key, paper in inputs.paper_values.items()
     }
+    if not inputs.study.compared:
+        verb_of_setting = {
+            str(number): verb for number, verb in enumerate(sorted(verbs), 1)
+        }
+    derived: Numbers = {}
+    for setting, verb in verb_of_setting.items():
+        if verb in verbs:
+            key = NumberKey(DERIVED, "verb", "", CV_PROBES, setting)
+            derived[key] = verbs[verb]
+    return derived
 
 
-def _describe_tests(_: _Inputs) -> Numbers:
+def _describe_tests(_: _TableInputs) -> Numbers:
     """Return the texts about each self-consistency test, which do not depend on the study."""
     derived: Numbers = {}
     for test, texts in TESTS.items():
@@ -299,7 +309,7 @@ def _describe_tests(_: _Inputs) -> Numbers:
     return derived
 
 
-def _describe_skew(inputs: _Inputs) -> Numbers:
+def _describe_skew(inputs: _TableInputs) -> Numbers:
     """Return the modality that each model's average T-SHAP leans to, for captions and for foils.
 
     A model that lacks T-SHAP on one of the paper's data sets gets the reason instead.
@@ -310,27 +320,34 @@ def _describe_skew(inputs: _Inputs) -> Numbers:
     for model, (metric, share) in itertools.product(
         inputs.study.models, metrics.items()
     ):
-        shares = []
-        for dataset in datasets:
-            key = NumberKey("shares", share, model, dataset, "alignment")
-            if key in inputs.numbers:
-                shares.append(inputs.numbers[key].measure.value)
-        values = [value for value in shares if value is not None]
-        skew = NumberKey(DERIVED, "mm_skew", model, AVERAGE, metric)
-        # T-SHAP is in percent; the class is of its share between 0 and 1.
-        if len(values) == len(datasets):
-            text = classify_skew(float(np.mean(values)) / 100)
-            derived[skew] = number_of_text(text, len(values))
-        elif shares:
-            n_missing = len(datasets) - len(values)
-            reason = (
-                f"not averaged: {n_missing} of {len(datasets)} data sets have no T-SHAP"
-            )
-            derived[skew] = Number(Measure(None, len(values), reason=reason))
+        keys = [
+            NumberKey("shares", share, model, dataset, "alignment")
+            for dataset in datasets
+        ]
+        measures = [
+            inputs.numbers[key].measure for key in keys if key in inputs.numbers
+        ]
+        if measures:
+            skew = NumberKey(DERIVED, "mm_skew", model, AVERAGE, metric)
+            derived[skew] = _classify_average(measures, len(datasets))
     return derived
 
 
-def _rescale_averages(inputs: _Inputs) -> Numbers:
+def _classify_average(measures: Sequence[Measure], n_datasets: int) -> Number:
+    """Return the modality that the average of T-SHAP over data sets leans to, or the reason why
+    there is no average.
+    """
+    shares = [measure.value for measure in measures if measure.value is not None]
+    n_missing = n_datasets - len(shares)
+    if n_missing:
+        reason = f"not averaged: {n_missing} of {n_datasets} data sets have no T-SHAP"
+        return Number(Measure(None, len(shares), reason=reason))
+    # T-SHAP is in percent; the class is of its share between 0 and 1.
+    text = classify_skew(float(np.mean(shares)) / 100)
+    return number_of_text(text, n_datasets)
+
+
+def _rescale_averages(inputs: _TableInputs) -> Numbers:
     """Return the averages of tests and CC-SHAP over the paper's data sets, or the study's if it is
     not compared (C.1).
 
@@ -338,11 +355,11 @@ def _rescale_averages(inputs: _Inputs) -> Numbers:
     different data sets cannot be compared.
     """
     averaged_metrics = (*SETTING_OF_TEST, *CC_SHAP_METRICS.values())
-    datasets_of_model: dict[str, set[str]] = {}
+    datasets_of_model: defaultdict[str, set[str]] = defaultdict(set)
     for key in inputs.numbers:
         is_averaged = key.kind == "consistency" and key.metric in averaged_metrics
         if is_averaged and inputs.has_kind_of_model(key.model):
-            datasets_of_model.setdefault(key.model, set()).add(key.dataset)
+            datasets_of_model[key.model].add(key.dataset)
     # The data sets that all averages have to be over.
     expected = set().union(*datasets_of_model.values())
     if inputs.study.compared:
@@ -356,7 +373,7 @@ def _rescale_averages(inputs: _Inputs) -> Numbers:
         )
         if average is None:
             continue
-        reason = _explain_missing_average(datasets_of_model.get(model, set()), expected)
+        reason = _explain_missing_average(datasets_of_model[model], expected)
         if reason:
             average = Number(Measure(None, average.measure.n, reason=reason))
         derived[NumberKey(DERIVED, metric, model, "", "")] = average
@@ -376,7 +393,7 @@ def _explain_missing_average(datasets: set[str], expected: set[str]) -> str:
     return ""
 
 
-def _spread_over_seeds(inputs: _Inputs) -> Numbers:
+def _spread_over_seeds(inputs: _TableInputs) -> Numbers:
     """Return means over seeds, their standard deviations, and the number of each seed, with these
     as settings.
     """
@@ -401,7 +418,7 @@ def _spread_over_seeds(inputs: _Inputs) -> Numbers:
     return derived
 
 
-def _average_spreads(inputs: _Inputs) -> Numbers:
+def _average_spreads(inputs: _TableInputs) -> Numbers:
     """Return means over all models of a kind: of the standard deviation of T-SHAP, and of its rank
     correlation.
     """
@@ -433,7 +450,7 @@ def _average_spreads(inputs: _Inputs) -> Numbers:
     return derived
 
 
-DERIVED_NUMBERS: dict[str, Callable[[_Inputs], Numbers]] = {
+DERIVED_NUMBERS: dict[str, Callable[[_TableInputs], Numbers]] = {
     "overall": _sum_validation,
     "pieces": _describe_pieces,
     "samples": _select_examples,

@@ -4,9 +4,9 @@ tables name them.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -32,6 +32,8 @@ TIES_NOTE = (
 )
 UNDEFINED = "nan"
 """Text of an undefined correlation, as in the papers."""
+CV_PROBES = "cv-probes"
+"""Data set of the numbers about the construction of CV-Probes."""
 EXAMPLES = 5
 """Number of items of an instrument in a table of examples."""
 
@@ -85,6 +87,15 @@ class Number:
 Numbers = dict[NumberKey, Number]
 
 
+class BuiltInstrument(TypedDict):
+    """Settings of an instrument that a study builds: the `format` of its source, and the names of
+    its `filters`.
+    """
+
+    format: str
+    filters: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class StudyFacts:
     """Facts about a study that all its tables need.
@@ -95,8 +106,7 @@ class StudyFacts:
         compared: Whether the study has the data of the papers, and is compared with them; synthetic
             scenes are not.
         confidence: Coverage of the intervals, between 0 and 1.
-        built: Instruments that the study builds, each with the `format` of its source and the names
-            of its `filters`.
+        built: Instruments that the study builds, by name.
         datasets: Data sets of captions and foils.
         skipped: Reason why the study could not run a model or data set that it names, by name.
     """
@@ -104,7 +114,7 @@ class StudyFacts:
     models: Mapping[str, str]
     compared: bool
     confidence: float
-    built: Mapping[str, Mapping[str, Any]]
+    built: Mapping[str, BuiltInstrument]
     datasets: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -140,56 +150,44 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
                 for record in read_records(path, record_type)
                 if getattr(record, "profile", profile) == profile
             ]
-            for name, number in read(records):
-                numbers[NumberKey(kind, *name)] = number
+            numbers |= read(kind, records)
     return numbers
 
 
-class NumberName(NamedTuple):
-    """Name of a number within its kind of file; the fields are as in `NumberKey`."""
-
-    metric: str
-    model: str
-    dataset: str
-    setting: str
-
-
-NamedNumber = tuple[NumberName, Number]
-
-
-def _read_metrics(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
-    """Yield the metrics of models.
+def _read_metrics(kind: str, records: Sequence[MetricRecord]) -> Numbers:
+    """Return the metrics of models.
 
     The record of a metric such as `paraphrasing:sd` holds the standard deviation of `paraphrasing`.
-    It is yielded as a number, and also becomes part of the number of `paraphrasing`.
+    It becomes a number, and also a part of the number of `paraphrasing`.
     """
-    numbers: dict[NumberName, Number] = {}
+    numbers: Numbers = {}
     for record in records:
-        name = NumberName(record.metric, record.model, record.dataset, record.setting)
-        numbers[name] = Number(record.measure)
-    for name, number in numbers.items():
-        deviation = numbers.get(name._replace(metric=f"{name.metric}{DEVIATION}"))
-        if deviation is not None:
-            number = replace(number, sd=deviation.measure.value)
-        yield name, number
-
-
-def _read_correlations(records: Sequence[MetricRecord]) -> Iterator[NamedNumber]:
-    """Yield correlations; undefined ones get the text `UNDEFINED`."""
-    for name, number in _read_metrics(records):
-        is_undefined = number.measure.value is None and number.measure.n > 1
-        if is_undefined:
-            number = replace(number, text=UNDEFINED)
-        yield name, number
-
-
-def _read_shares(records: Sequence[ShareRecord]) -> Iterator[NamedNumber]:
-    """Yield T-SHAP by role, and its rank correlation with correctness."""
-    for record in records:
-        name = NumberName(
-            f"t_shap:{record.role}", record.model, record.dataset, record.setting
+        key = NumberKey(
+            kind, record.metric, record.model, record.dataset, record.setting
         )
-        yield name, Number(record.measure, record.sd)
+        numbers[key] = Number(record.measure)
+    for key, number in numbers.items():
+        deviation = numbers.get(key._replace(metric=f"{key.metric}{DEVIATION}"))
+        if deviation is not None:
+            numbers[key] = replace(number, sd=deviation.measure.value)
+    return numbers
+
+
+def _read_correlations(kind: str, records: Sequence[MetricRecord]) -> Numbers:
+    """Return correlations; undefined ones get the text `UNDEFINED`."""
+    numbers = _read_metrics(kind, records)
+    for key, number in numbers.items():
+        # A correlation of several items without a value is undefined.
+        if number.measure.value is None and number.measure.n > 1:
+            numbers[key] = replace(number, text=UNDEFINED)
+    return numbers
+
+
+def _read_shares(kind: str, records: Sequence[ShareRecord]) -> Numbers:
+    """Return T-SHAP by role, and its rank correlation with correctness."""
+    numbers: Numbers = {}
+    for record in records:
+        share = Number(record.measure, record.sd)
         # Spearman correlation of T-SHAP with correctness, over the same items.
         rho = Measure(
             record.rho,
@@ -198,83 +196,98 @@ def _read_shares(records: Sequence[ShareRecord]) -> Iterator[NamedNumber]:
             record.rho_high,
             images=record.measure.images,
         )
-        yield name._replace(metric=f"rho:{record.role}"), Number(rho)
+        names = (record.model, record.dataset, record.setting)
+        numbers[NumberKey(kind, f"t_shap:{record.role}", *names)] = share
+        numbers[NumberKey(kind, f"rho:{record.role}", *names)] = Number(rho)
         # One prompt shows caption and foil, so its share has no role.
         if record.setting == "pairwise":
-            yield name._replace(metric="t_shap:"), Number(record.measure, record.sd)
+            numbers[NumberKey(kind, "t_shap:", *names)] = share
+    return numbers
 
 
-def _read_statistics(records: Sequence[StatisticRecord]) -> Iterator[NamedNumber]:
-    """Yield the statistics of validation."""
-    for record in records:
-        yield NumberName(record.metric, "", record.dataset, ""), Number(record.measure)
+def _read_statistics(kind: str, records: Sequence[StatisticRecord]) -> Numbers:
+    """Return the statistics of validation."""
+    return {
+        NumberKey(kind, record.metric, "", record.dataset, ""): Number(record.measure)
+        for record in records
+    }
 
 
-def _read_conditions(records: Sequence[ProbeRecord]) -> Iterator[NamedNumber]:
-    """Yield the verbs of CV-Probes with their numbers of items, and the number of image-caption
+def _read_conditions(kind: str, records: Sequence[ProbeRecord]) -> Numbers:
+    """Return the verbs of CV-Probes with their numbers of items, and the number of image-caption
     pairs of each kind.
     """
+    numbers: Numbers = {}
     verbs = Counter(record.verb for record in records)
     for verb, n_items in sorted(verbs.items()):
-        yield NumberName("verb", "", "cv-probes", verb), number_of_text(verb, n_items)
+        key = NumberKey(kind, "verb", "", CV_PROBES, verb)
+        numbers[key] = number_of_text(verb, n_items)
     # Images with their matching captions: contextual verb and image, or neither of them contextual.
     pairs = Counter(record.condition for record in records if record.form == "original")
-    for setting, n_pairs in (
-        ("context-dependent", pairs["+img+cap"]),
-        ("non-context-dependent", pairs["-img-cap"]),
+    for setting, condition in (
+        ("context-dependent", "+img+cap"),
+        ("non-context-dependent", "-img-cap"),
     ):
-        name = NumberName("image_caption_pairs", "", "cv-probes", setting)
-        yield name, Number(Measure(float(n_pairs), n_pairs))
+        n_pairs = pairs[condition]
+        key = NumberKey(kind, "image_caption_pairs", "", CV_PROBES, setting)
+        numbers[key] = Number(Measure(float(n_pairs), n_pairs))
+    return numbers
 
 
-def _read_captions(records: Sequence[ProbeCaptionRecord]) -> Iterator[NamedNumber]:
-    """Yield the mean grammaticality of all captions of CV-Probes, and of the captions that are
+def _read_captions(kind: str, records: Sequence[ProbeCaptionRecord]) -> Numbers:
+    """Return the mean grammaticality of all captions of CV-Probes, and of the captions that are
     used.
     """
-    selected = [record for record in records if not record.rejected]
-    for setting, captions in (("all", records), ("selected", selected)):
-        scores = [
-            record.grammaticality
-            for record in captions
-            if record.grammaticality is not None
-        ]
-        if not scores:
+    scores: dict[str, list[float]] = {"all": [], "selected": []}
+    for record in records:
+        if record.grammaticality is None:
             continue
-        mean = Measure(float(np.mean(scores)), len(scores))
-        name = NumberName("gruen_mean", "", "cv-probes", setting)
-        yield name, Number(mean, compute_sd(scores))
+        scores["all"].append(record.grammaticality)
+        if not record.rejected:
+            scores["selected"].append(record.grammaticality)
+    numbers: Numbers = {}
+    for setting, values in scores.items():
+        if values:
+            mean = Measure(float(np.mean(values)), len(values))
+            key = NumberKey(kind, "gruen_mean", "", CV_PROBES, setting)
+            numbers[key] = Number(mean, compute_sd(values))
+    return numbers
 
 
-def _read_examples(records: Sequence[ItemRecord]) -> Iterator[NamedNumber]:
-    """Yield caption, foil and image of the first valid items of an instrument."""
+def _read_examples(kind: str, records: Sequence[ItemRecord]) -> Numbers:
+    """Return caption, foil and image of the first valid items of an instrument."""
     # Items that nobody has judged (None) count as valid.
     valid_items = [record for record in records if record.valid is not False]
     # By id, so that the same study always shows the same examples.
     valid_items.sort(key=lambda record: record.item_id)
+    numbers: Numbers = {}
     for number, item in enumerate(valid_items[:EXAMPLES], 1):
         texts = {"caption": item.caption, "foil": item.foil, "image": item.image}
         for metric, text in texts.items():
-            name = NumberName(metric, "", item.instrument, str(number))
-            yield name, number_of_text(text, 1)
+            key = NumberKey(kind, metric, "", item.instrument, str(number))
+            numbers[key] = number_of_text(text, 1)
+    return numbers
 
 
-def _read_measurements(records: Sequence[MeasurementRecord]) -> Iterator[NamedNumber]:
-    """Yield the numbers of a measurement, without numbers of single combinations.
+def _read_measurements(kind: str, records: Sequence[MeasurementRecord]) -> Numbers:
+    """Return the numbers of a measurement, without numbers of single combinations.
 
     The setting of a number consists of the factor that was varied and its level.
     """
+    numbers: Numbers = {}
     for record in records:
         if record.factor == SINGLE:
             continue
         # A factor without levels has its name alone as setting.
         setting = ": ".join(filter(None, (record.factor, record.level)))
-        name = NumberName(record.quantity, record.model, record.dataset, setting)
-        yield name, Number(record.measure)
+        key = NumberKey(kind, record.quantity, record.model, record.dataset, setting)
+        numbers[key] = Number(record.measure)
+    return numbers
 
 
-Reader = tuple[type[Record], Callable[[Sequence[Any]], Iterable[NamedNumber]]]
-"""Type of the records in a kind of file, and function that yields the numbers of such records."""
-READERS: dict[str, Reader] = {
+Reader = Callable[[str, Sequence[Any]], Numbers]
+"""Function that returns the numbers of records of one kind of file."""
+READERS: dict[str, tuple[type[Record], Reader]] = {
     "evaluation": (MetricRecord, _read_metrics),
     "attribution": (MetricRecord, _read_metrics),
     "consistency": (MetricRecord, _read_metrics),
@@ -286,7 +299,7 @@ READERS: dict[str, Reader] = {
     "samples": (ItemRecord, _read_examples),
     **dict.fromkeys(MEASUREMENTS, (MeasurementRecord, _read_measurements)),
 }
-"""Reader of each kind of file."""
+"""Type of the records in each kind of file, and their reader."""
 
 
 def take_paper_ties(numbers: Numbers) -> Numbers:

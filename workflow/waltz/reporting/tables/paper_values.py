@@ -2,7 +2,7 @@
 
 import csv
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from statistics import NormalDist
@@ -122,17 +122,17 @@ class Comparison:
     """Result of the comparison of a number with its paper value.
 
     Attributes:
+        reason: Reason why there is no verdict, or a known error in the paper.
         paper_value: The paper value as a number; None if it is not a finite number.
         difference: Our number minus the paper value, in the metric's unit.
         verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty without a verdict.
-        reason: Reason why there is no verdict, or a known error in the paper.
         paper_text: The paper value, with the digits of the paper.
     """
 
-    paper_value: float | None
-    difference: float | None
-    verdict: str
     reason: str
+    paper_value: float | None = None
+    difference: float | None = None
+    verdict: str = ""
     paper_text: str = ""
 
 
@@ -160,20 +160,21 @@ def compare_with_paper(
         text: Text in the place of our number: a category, or nan where the number is undefined.
     """
     if paper is None:
-        return Comparison(None, None, "", measure.reason or NO_PAPER_VALUE)
+        return Comparison(measure.reason or NO_PAPER_VALUE)
     number = paper.parse_number()
     reason = _join_reasons(measure, paper)
+    comparison = Comparison(reason, paper_value=number, paper_text=paper.value)
 
     has_number_or_text = measure.value is not None or bool(text)
     if not paper.value or not has_number_or_text:
-        return Comparison(number, None, "", reason or NO_PAPER_VALUE, paper.value)
+        return replace(comparison, reason=reason or NO_PAPER_VALUE)
     if number is None or measure.value is None:
-        verdict = _judge_text(text, paper)
-        return Comparison(number, None, verdict, reason, paper.value)
+        return replace(comparison, verdict=_judge_text(text, paper))
     verdict = _judge_number(measure, measure.value, paper, number, confidence)
     if not verdict:
         reason = "; ".join(filter(None, (reason, NO_INTERVAL)))
-    return Comparison(number, measure.value - number, verdict, reason, paper.value)
+    difference = measure.value - number
+    return replace(comparison, reason=reason, difference=difference, verdict=verdict)
 
 
 def _judge_text(text: str, paper: PaperValue) -> str:
