@@ -313,7 +313,7 @@ def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_
         {"m": 1_000_000_000, "n": 10_000_000_000, "unknown": 0},
     )
     panel = list_panels(figure)["A"]
-    assert [(x / NUDGE, y, hollow) for x, y, hollow in list_markers(panel)] == [
+    assert list_markers(panel) == [
         (pytest.approx(size), value, hollow)
         for size, value, hollow in (
             (1, 10, False),
@@ -335,6 +335,13 @@ def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_
         .get_text()
         .endswith("Without a known size: unknown.")
     )
+
+
+def test_the_first_series_of_trends_is_at_the_sizes_and_each_further_one_beside_it():
+    cells = [cell("a", "m", dataset, 10.0) for dataset in ("x", "y", "z")]
+    figure = draw_chart(TREND, cells, "published", {"m": 2_000_000_000})
+    positions = [x for x, _, _ in list_markers(list_panels(figure)["A"])]
+    assert positions == pytest.approx([2, 2 * NUDGE, 2 * NUDGE**2])
 
 
 def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():

@@ -6,10 +6,12 @@ color, so that a reader needs no colors.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -44,7 +46,7 @@ TREND_HEIGHT = 2.4
 """Height of a panel over model sizes, in inches."""
 NUDGE = 1.03
 """Factor on sizes that moves the points of each series to the right of the previous series, so that
-all can be seen.
+all can be seen: the first series is at the sizes themselves.
 """
 COLUMNS = 4
 """Largest number of panels in a row."""
@@ -82,29 +84,12 @@ def draw_chart(
         sizes: Number of parameters of each model, for trends over sizes; a model without a size is
             not drawn in trends.
     """
-    points = select_points(chart, cells, profile)
-    unsized: list[str] = []
-    billions: dict[str, float] = {}
-    if chart.kind == "trends":
-        # The axis has billions of parameters. Models of unknown size have 0 and cannot be drawn.
-        billions = {name: size / 1e9 for name, size in (sizes or {}).items() if size}
-        unsized = sorted({point.row for point in points} - set(billions))
-        points = [point for point in points if point.row in billions]
-    present_panels = {point.panel for point in points}
-    panels = [part for part in chart.panels if part.label in present_panels]
-    rows = list_labels(chart.rows, [point.row for point in points])
-    series = list_labels(chart.series, [point.series for point in points])
-
+    content = _select_content(chart, cells, profile, sizes or {})
     # As few rows of panels as fit, filled evenly.
-    panel_rows = max(1, math.ceil(len(panels) / COLUMNS))
-    columns = max(1, math.ceil(len(panels) / panel_rows))
-    # Each row has a line for each series and one of space; a panel is at least four lines high.
-    panel_height = LINE * max(4, len(rows) * (len(series) + 1))
-    number_axis = "x"
-    if chart.kind == "trends":
-        panel_height = TREND_HEIGHT
-        number_axis = "y"
-    height = HEAD + panel_height
+    n_panels = len(content.panels)
+    panel_rows = max(1, math.ceil(n_panels / COLUMNS))
+    columns = max(1, math.ceil(n_panels / panel_rows))
+    height = HEAD + _compute_panel_height(chart, content)
     with use_style():
         figure = Figure(
             figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows),
@@ -113,44 +98,95 @@ def draw_chart(
         title = f"{chart.title} ({chart.figures}, profile {profile})"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         axes = list(figure.subplots(panel_rows, columns, squeeze=False).flat)
-        for axis, part in zip(axes, panels, strict=False):
-            panel_points = [point for point in points if point.panel == part.label]
-            axis.set_title(part.label)
-            if chart.kind == "trends":
-                _draw_trends(axis, panel_points, billions, series)
-                axis.set_ylabel(part.unit)
-            elif chart.kind == "counts":
-                _draw_counts(axis, panel_points, rows, series)
-                axis.set_xlabel(part.unit)
-            else:
-                _draw_points(axis, panel_points, rows, series)
-                axis.set_xlabel(part.unit)
+        for axis, part in zip(axes, content.panels, strict=False):
+            _draw_panel(axis, chart, part, content)
         # The last row of panels may be shorter; its empty axes are hidden.
-        for axis in axes[len(panels) :]:
+        for axis in axes[n_panels:]:
             axis.set_axis_off()
-        _share_axes(axes, panels, columns, number_axis)
-        if points:
+        _share_axes(axes[:n_panels], content.panels, columns, chart)
+        if content.points:
             _draw_legend(
-                figure,
-                _build_legend(points, chart, series),
-                _format_note(chart, points, unsized),
+                figure, _build_legend(chart, content), _format_note(chart, content)
             )
         else:
-            figure.text(
-                0.5,
-                0.4,
-                explain_empty(chart, cells, profile),
-                ha="center",
-                fontsize=8,
-                wrap=True,
-            )
+            reason = explain_empty(chart, cells, profile)
+            figure.text(0.5, 0.4, reason, ha="center", fontsize=8, wrap=True)
     return figure
 
 
-def _draw_legend(figure: Figure, handles: list[Any], note: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _ChartContent:
+    """Points of a chart, with the labels that have any point.
+
+    Attributes:
+        points: The points that are drawn.
+        panels: Panels that have a point.
+        rows: Labels of the rows.
+        series: Labels of the series.
+        billions: Size of each model in billions of parameters, for trends.
+        unsized: Models that are not drawn because their size is unknown.
+    """
+
+    points: Sequence[Point]
+    panels: Sequence[ChartPart]
+    rows: Sequence[str]
+    series: Sequence[str]
+    billions: Mapping[str, float]
+    unsized: Sequence[str]
+
+
+def _select_content(
+    chart: Chart, cells: Sequence[Cell], profile: str, sizes: Mapping[str, int]
+) -> _ChartContent:
+    """Return the points of a chart with their labels; arguments are as in `draw_chart`."""
+    points = select_points(chart, cells, profile)
+    unsized: list[str] = []
+    # Models of unknown size have 0.
+    billions = {name: size / 1e9 for name, size in sizes.items() if size}
+    if chart.kind == "trends":
+        unsized = sorted({point.row for point in points} - set(billions))
+        points = [point for point in points if point.row in billions]
+    present_panels = {point.panel for point in points}
+    return _ChartContent(
+        points=points,
+        panels=[part for part in chart.panels if part.label in present_panels],
+        rows=list_labels(chart.rows, [point.row for point in points]),
+        series=list_labels(chart.series, [point.series for point in points]),
+        billions=billions,
+        unsized=unsized,
+    )
+
+
+def _compute_panel_height(chart: Chart, content: _ChartContent) -> float:
+    """Return the height of a panel in inches, without headings and axis."""
+    if chart.kind == "trends":
+        return TREND_HEIGHT
+    # Each row has a line for each series and one of space; a panel is at least four lines high.
+    n_lines = len(content.rows) * (len(content.series) + 1)
+    return LINE * max(4, n_lines)
+
+
+def _draw_panel(
+    axis: Axes, chart: Chart, part: ChartPart, content: _ChartContent
+) -> None:
+    """Draw the points of one panel with the unit at the axis of the numbers."""
+    points = [point for point in content.points if point.panel == part.label]
+    axis.set_title(part.label)
+    if chart.kind == "trends":
+        _draw_trends(axis, points, content)
+        axis.set_ylabel(part.unit)
+    elif chart.kind == "counts":
+        _draw_counts(axis, points, content)
+        axis.set_xlabel(part.unit)
+    else:
+        _draw_points(axis, points, content)
+        axis.set_xlabel(part.unit)
+
+
+def _draw_legend(figure: Figure, handles: Sequence[Artist], note: str) -> None:
     """Draw the legend below all panels, with a note above it."""
     figure.legend(
-        handles=handles,
+        handles=list(handles),
         title=note or None,
         title_fontsize=8,
         loc="outside lower left",
@@ -160,29 +196,51 @@ def _draw_legend(figure: Figure, handles: list[Any], note: str) -> None:
 
 
 def _share_axes(
-    axes: Sequence[Any], panels: Sequence[ChartPart], columns: int, numbers: str
+    axes: Sequence[Axes], panels: Sequence[ChartPart], columns: int, chart: Chart
 ) -> None:
     """Give all panels of one unit the same scale, and write the names of rows only at the left of
     the figure.
 
     Args:
-        axes: Axes of the panels, row by row.
+        axes: Axes of each panel, row by row.
         panels: The panels.
         columns: Number of panels in a row.
-        numbers: Axis of the numbers, `x` or `y`. If it is `x`, the names of rows are at the y axis.
+        chart: The chart. The numbers of trends are at the y axis; elsewhere they are at the x axis,
+            and the names of rows at the y axis.
     """
-    first_by_unit: dict[str, Any] = {}
-    for position, (axis, part) in enumerate(zip(axes, panels, strict=False)):
+    first_by_unit: dict[str, Axes] = {}
+    for position, (axis, part) in enumerate(zip(axes, panels, strict=True)):
         first = first_by_unit.setdefault(part.unit, axis)
+        is_trend = chart.kind == "trends"
         # All panels of a unit share the scale of the first one, which is then fitted to all their
         # numbers.
-        if axis is not first:
-            share = {"x": axis.sharex, "y": axis.sharey}[numbers]
-            share(first)
-            first.autoscale(enable=True, axis=numbers)
+        if axis is not first and is_trend:
+            axis.sharey(first)
+            first.autoscale(enable=True, axis="y")
+        elif axis is not first:
+            axis.sharex(first)
+            first.autoscale(enable=True, axis="x")
         is_at_left = position % columns == 0
-        if numbers == "x" and not is_at_left:
+        if not is_trend and not is_at_left:
             axis.tick_params(labelleft=False)
+
+
+def _format_note(chart: Chart, content: _ChartContent) -> str:
+    """Return the lines above the legend: number of items, meaning of bars and lines, remarks."""
+    notes = []
+    measured = [point for point in content.points if point.value is not None]
+    if measured:
+        unit = "items per number"
+        if chart.kind == "counts":
+            unit = "correlations per test"
+        has_bars = any(point.low is not None for point in measured)
+        notes = [_format_n(measured, unit), MEANING_OF_BARS[chart.over_seeds, has_bars]]
+    if chart.kind == "trends":
+        notes.append(TREND_LINES)
+    lines = [" ".join(filter(None, notes)), chart.note]
+    if content.unsized:
+        lines.append(f"Without a known size: {', '.join(content.unsized)}.")
+    return "\n".join(filter(None, lines))
 
 
 def _format_n(points: Sequence[Point], unit: str) -> str:
@@ -190,10 +248,10 @@ def _format_n(points: Sequence[Point], unit: str) -> str:
     without items.
 
     Args:
-        points: Points that are drawn.
+        points: Points with a number of ours.
         unit: What is counted.
     """
-    numbers = [point.n for point in points if point.value is not None and point.n]
+    numbers = [point.n for point in points if point.n]
     if not numbers:
         return ""
     low, high = min(numbers), max(numbers)
@@ -203,36 +261,7 @@ def _format_n(points: Sequence[Point], unit: str) -> str:
     return f"{n} {unit}."
 
 
-def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) -> str:
-    """Return the lines above the legend: number of items, meaning of bars and lines, remarks.
-
-    Args:
-        chart: The chart.
-        points: Points that are drawn.
-        unsized: Models that are not drawn because their size is unknown.
-    """
-    unit = "items per number"
-    if chart.kind == "counts":
-        unit = "correlations per test"
-    notes = [_format_n(points, unit), _explain_bars(chart, points)]
-    if chart.kind == "trends":
-        notes.append(TREND_LINES)
-    lines = [" ".join(filter(None, notes)), chart.note]
-    if unsized:
-        lines.append(f"Without a known size: {', '.join(unsized)}.")
-    return "\n".join(filter(None, lines))
-
-
-def _explain_bars(chart: Chart, points: Sequence[Point]) -> str:
-    """Return the sentence that says what the bars through points mean; an empty text without bars."""
-    measured = [point for point in points if point.value is not None]
-    if not measured:
-        return ""
-    has_bars = any(point.low is not None for point in measured)
-    return MEANING_OF_BARS[chart.over_seeds, has_bars]
-
-
-def _draw_rows(axis: Any, rows: Sequence[str]) -> None:
+def _draw_rows(axis: Axes, rows: Sequence[str]) -> None:
     """Write the names of the rows of a panel, the first row on top, and draw a line between rows."""
     for row in range(1, len(rows)):
         axis.axhline(row - 0.5, color="#dddddd", linewidth=0.6, zorder=0)
@@ -241,18 +270,16 @@ def _draw_rows(axis: Any, rows: Sequence[str]) -> None:
     axis.set_ylim(len(rows) - 0.5, -0.5)
 
 
-def _draw_points(
-    axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]
-) -> None:
+def _draw_points(axis: Axes, points: Sequence[Point], content: _ChartContent) -> None:
     """Draw a point for each row and series; in a row, each series is a little below the previous
     one.
     """
     # A row is one unit high; its series share 0.8 of it.
-    step = 0.8 / (len(series) + 1)
+    step = 0.8 / (len(content.series) + 1)
     for point in points:
-        number = series.index(point.series)
+        number = content.series.index(point.series)
         marker, color = _select_marker(number)
-        y = rows.index(point.row) - 0.4 + step * (number + 1)
+        y = content.rows.index(point.row) - 0.4 + step * (number + 1)
         axis.plot(
             point.seeds,
             [y] * len(point.seeds),
@@ -282,44 +309,42 @@ def _draw_points(
                 clip_on=False,
                 zorder=4,
             )
-    _draw_rows(axis, rows)
+    _draw_rows(axis, content.rows)
 
 
-def _draw_trends(
-    axis: Any,
-    points: Sequence[Point],
-    billions: Mapping[str, float],
-    series: Sequence[str],
-) -> None:
+def _draw_trends(axis: Axes, points: Sequence[Point], content: _ChartContent) -> None:
     """Draw points over the sizes of models, in billions of parameters, with a regression line for
     each series.
     """
-    for number, name in enumerate(series):
+    for number, name in enumerate(content.series):
         marker, color = _select_marker(number)
-        # Each series moves all sizes once more, relative to the previous one.
-        billions = {model: size * NUDGE for model, size in billions.items()}
         ours = []
         papers = []
-        intervals = []
         for point in points:
             if point.series != name:
                 continue
-            x = billions[point.row]
+            # The first series is at the sizes themselves.
+            x = content.billions[point.row] * NUDGE**number
             if point.value is not None:
                 ours.append((x, point.value))
-                if point.low is not None and point.high is not None:
-                    intervals.append((x, point.low, point.high))
             if point.paper_value is not None:
                 papers.append((x, point.paper_value))
+            if point.low is not None and point.high is not None:
+                interval = (point.low, point.high)
+                axis.plot([x, x], interval, color=color, linewidth=0.8, zorder=1)
         # Ours are filled with a solid line, paper values hollow with a dashed one.
         for values, face, line in ((ours, color, "-"), (papers, "none", "--")):
-            look = {"color": color, "markerfacecolor": face, "markersize": 5}
-            axis.plot([x for x, _ in values], [y for _, y in values], marker, **look)
+            axis.plot(
+                [x for x, _ in values],
+                [y for _, y in values],
+                marker,
+                color=color,
+                markerfacecolor=face,
+                markersize=5,
+            )
             axis.plot(
                 *fit_trend(values), line, color=color, linewidth=1, alpha=0.6, zorder=1
             )
-        for x, low, high in intervals:
-            axis.plot([x, x], [low, high], color=color, linewidth=0.8, zorder=1)
     axis.set_xscale("log")
     # On a logarithmic axis, ticks at 1, 2 and 5 times a power of ten.
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -347,18 +372,16 @@ def fit_trend(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[
     return ends.tolist(), (intercept + slope * np.log(ends)).tolist()
 
 
-def _draw_counts(
-    axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]
-) -> None:
+def _draw_counts(axis: Axes, points: Sequence[Point], content: _ChartContent) -> None:
     """Draw bars with their numbers: a filled bar for our number, and below it an outline for the
     paper's.
     """
     # Each series has two bars in a row: ours and the paper's.
-    height = 0.8 / (2 * len(series))
+    height = 0.8 / (2 * len(content.series))
     for point in points:
-        number = series.index(point.series)
+        number = content.series.index(point.series)
         color = COLORS[number]
-        top = rows.index(point.row) - 0.4 + 2 * height * number
+        top = content.rows.index(point.row) - 0.4 + 2 * height * number
         for value, face, bar_top in (
             (point.value, color, top),
             (point.paper_value, "none", top + height),
@@ -374,25 +397,23 @@ def _draw_counts(
                 axis.text(
                     value, bar_top + height / 2, f" {value:g}", va="center", fontsize=7
                 )
-    _draw_rows(axis, rows)
+    _draw_rows(axis, content.rows)
 
 
-def _build_legend(
-    points: Sequence[Point], chart: Chart, series: Sequence[str]
-) -> list[Any]:
+def _build_legend(chart: Chart, content: _ChartContent) -> list[Artist]:
     """Return the entries of the legend: one for each series, and one for paper values if there are
     any.
     """
     # Bars have patches as entries, points have markers.
     draws_bars = chart.kind == "counts"
-    handles: list[Any] = []
-    for number, name in enumerate(series):
+    handles: list[Artist] = []
+    for number, name in enumerate(content.series):
         marker, color = _select_marker(number)
         if draws_bars:
             handles.append(Patch(color=color, label=name))
         else:
             handles.append(_make_marker(marker, color=color, label=name))
-    has_paper_values = any(point.paper_value is not None for point in points)
+    has_paper_values = any(point.paper_value is not None for point in content.points)
     if has_paper_values and draws_bars:
         handles.append(Patch(facecolor="none", edgecolor=GRAY, label=HOLLOW))
     elif has_paper_values:
@@ -476,7 +497,7 @@ def draw_frequencies(counts: pd.DataFrame, title: str) -> Figure:
 
 
 def _draw_bars(
-    panel: Any, counts: pd.DataFrame, totals: Mapping[str, int], heading: str
+    panel: Axes, counts: pd.DataFrame, totals: Mapping[str, int], heading: str
 ) -> None:
     """Draw the share of each word in the words of captions and in the words of foils, as bars in
     percent.
