@@ -66,22 +66,27 @@ def _format_value(cell: Cell) -> str:
     """Return our number or text without anything else; a dash if there is neither."""
     if cell.value is None:
         return cell.text or "–"
-    return f"{cell.value:.{get_style(cell.metric).decimals}f}"
+    return _format_number(cell, cell.value)
+
+
+def _format_number(cell: Cell, number: float) -> str:
+    """Return a number of a cell with the decimals of its metric."""
+    return f"{number:.{get_style(cell.metric).decimals}f}"
 
 
 def _format_sd(cell: Cell) -> str:
     """Return the standard deviation as it follows a number; an empty text if there is none."""
     if cell.value is None or cell.sd is None:
         return ""
-    return f" ± {cell.sd:.{get_style(cell.metric).decimals}f}"
+    return f" ± {_format_number(cell, cell.sd)}"
 
 
 def _format_interval(cell: Cell) -> str:
     """Return the interval as it follows a number; an empty text if there is none."""
     if cell.value is None or cell.ci_low is None or cell.ci_high is None:
         return ""
-    decimals = get_style(cell.metric).decimals
-    return f" [{cell.ci_low:.{decimals}f}, {cell.ci_high:.{decimals}f}]"
+    low, high = _format_number(cell, cell.ci_low), _format_number(cell, cell.ci_high)
+    return f" [{low}, {high}]"
 
 
 def _format_paper_value(cell: Cell) -> str:
@@ -394,8 +399,11 @@ def _find_common_n(grid: Grid) -> int | None:
     """Return the number of items that all numbers of a grid have; None if they have different
     numbers of items.
     """
-    entries = itertools.chain.from_iterable(entries for _, entries in grid.rows)
-    sizes = {marked.cell.n for marked in entries if marked and _is_number(marked.cell)}
+    sizes = set()
+    for _, entries in grid.rows:
+        sizes |= {
+            marked.cell.n for marked in filter(None, entries) if _is_number(marked.cell)
+        }
     if len(sizes) != 1:
         return None
     return sizes.pop()
@@ -459,26 +467,31 @@ def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
         shows_n: Whether each number is written with its number of items.
     """
     lines: list[str] = []
-    is_ruled = len(grid.corner) > 1
-    above: tuple[str, ...] = ()
+    above: Names = ()
     for names, entries in grid.rows:
-        is_new_group = names[:1] != above[:1]
-        if above and is_new_group:
-            if is_ruled:
-                lines.append(r"\midrule")
-            above = ()
-        # Rows with three names or more also get space where one of the first two names changes.
-        is_new_block = above and names[:FINE] != above[:FINE]
-        if len(names) > FINE and is_new_block:
-            lines.append(r"\addlinespace[2pt]")
-        titles = names
-        if is_ruled:
-            titles = _omit_repeated_names(names, above)
-        texts = [escape_latex(title) for title in titles]
+        lines += _separate_rows(above, names)
+        texts = [escape_latex(name) for name in _omit_repeated_names(names, above)]
         texts += [_latex_cell(marked, shows_n) for marked in entries]
         lines.append(" & ".join(texts) + r" \\")
         above = names
     return lines
+
+
+def _separate_rows(above: Names, names: Names) -> list[str]:
+    """Return the rule or space between two rows, as a list of at most one line.
+
+    Args:
+        above: Names of the upper row; empty above the first row.
+        names: Names of the lower row.
+    """
+    if not above or len(names) == 1:
+        return []
+    if names[0] != above[0]:
+        return [r"\midrule"]
+    # Rows with three names or more also get space where one of the first two names changes.
+    if len(names) > FINE and names[:FINE] != above[:FINE]:
+        return [r"\addlinespace[2pt]"]
+    return []
 
 
 def _omit_repeated_names(names: Names, above: Names) -> Names:
@@ -506,7 +519,7 @@ def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
         text = f"\\underline{{{text}}}"
     text += _latex_scripts(marked, shows_n)
     if cell.value is not None and cell.sd is not None:
-        text += f" {{\\scriptsize $\\pm${cell.sd:.{get_style(cell.metric).decimals}f}}}"
+        text += f" {{\\scriptsize $\\pm${_format_number(cell, cell.sd)}}}"
     paper_text = _format_paper_value(cell)
     if paper_text:
         text += f" {{\\scriptsize ({escape_latex(paper_text)})}}"
@@ -522,10 +535,11 @@ def _latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
     # go.
     verdict = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$")
     above = "{,}".join(filter(None, (verdict, str(marked.note or ""))))
+    has_n = bool(cell.n) and _is_number(cell)
     scripts = ""
     if above:
         scripts += f"^{{{above}}}"
-    if shows_n and cell.n and _is_number(cell):
+    if shows_n and has_n:
         scripts += f"_{{{cell.n}}}"
     if not scripts:
         return ""

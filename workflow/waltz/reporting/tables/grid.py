@@ -1,5 +1,6 @@
 """Layout of a table: its cells in rows and columns as in the paper, with their marks."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -127,23 +128,25 @@ def _mark_cells(
     best: set[Cell] = set()
     if declaration.marks_best:
         best = significance.find_best(declaration, cells)
-    counts: dict[str, int] = {}
-    numbers: dict[str, int] = {}
+    # A counter has its reasons in order of appearance.
+    counts = Counter(filter(None, map(_get_note, cells)))
+    numbers = {reason: number for number, reason in enumerate(counts, 1)}
     marked_cells = {}
     for cell in cells:
-        has_number = cell.value is not None or bool(cell.text)
-        is_common = cell.reason in COMMON_REASONS and has_number
-        note = 0
-        if cell.reason and not is_common:
-            counts[cell.reason] = counts.get(cell.reason, 0) + 1
-            # A new reason gets the next number, which is now the length of `counts`; a known reason
-            # keeps its number.
-            note = numbers.setdefault(cell.reason, len(counts))
         position = (name_row(declaration, cell), name_column(declaration, cell))
+        note = numbers.get(_get_note(cell), 0)
         marked_cells[position] = MarkedCell(
             cell, cell in best, _is_at_chance(cell), note
         )
     return marked_cells, counts
+
+
+def _get_note(cell: Cell) -> str:
+    """Return the reason that is a note of a cell; empty if it is written once for all cells."""
+    has_number = cell.value is not None or bool(cell.text)
+    if has_number and cell.reason in COMMON_REASONS:
+        return ""
+    return cell.reason
 
 
 def _is_at_chance(cell: Cell) -> bool:
@@ -167,16 +170,18 @@ def _list_general_reasons(
     cells: Sequence[Cell], notes: dict[str, int]
 ) -> tuple[str, ...]:
     """Return a sentence for each reason that is written once for all cells."""
-    reasons: dict[str, None] = {}
-    for cell in cells:
-        if cell.reason in COMMON_REASONS and cell.reason not in notes:
-            reasons[cell.reason] = None
-    return tuple(f"Numbers without a verdict: {reason}." for reason in reasons)
+    reasons = dict.fromkeys(cell.reason for cell in cells)
+    general = [reason for reason in reasons if reason in COMMON_REASONS]
+    return tuple(
+        f"Numbers without a verdict: {reason}."
+        for reason in general
+        if reason not in notes
+    )
 
 
 def _split_off_chances(
     declaration: Declaration, cells: Sequence[Cell]
-) -> tuple[list[Cell], dict[Names, float | None]]:
+) -> tuple[list[Cell], dict[Names, float]]:
     """Separate the chance levels from the cells of models.
 
     Returns:
@@ -188,16 +193,15 @@ def _split_off_chances(
     if _fills_row(declaration, chance_cells, model_cells):
         return list(cells), {}
 
-    levels_by_row: dict[Names, set[float | None]] = {}
+    levels_by_row: defaultdict[Names, set[float]] = defaultdict(set)
     for cell in model_cells:
-        row = name_row(declaration, cell)
-        levels_by_row.setdefault(row, set()).add(_get_chance(cell))
-    chances: dict[Names, float | None] = {}
-    for row, levels in levels_by_row.items():
-        levels.discard(None)
-        # A row whose cells have different chance levels has no common one.
-        if len(levels) == 1:
-            chances[row] = levels.pop()
+        chance = _get_chance(cell)
+        if chance is not None:
+            levels_by_row[name_row(declaration, cell)].add(chance)
+    # A row whose cells have different chance levels has no common one.
+    chances = {
+        row: levels.pop() for row, levels in levels_by_row.items() if len(levels) == 1
+    }
     return model_cells, chances
 
 
@@ -261,15 +265,17 @@ def _format_headings(
     """Return the headings of names: declared headings for metrics and tests, the names themselves
     for all others.
     """
-    headings = []
-    for field, name in zip(fields, names, strict=True):
-        # Tables of tests have the names of tests as data sets; their headings are those of metrics.
-        is_metric = field == "metric"
-        may_be_test = field == "dataset" and name != EVERY_METRIC
-        heading = name
-        if is_metric or may_be_test:
-            heading = get_style(name.removeprefix(PROBES)).heading
-        if is_metric and chance is not None:
-            heading += f" (chance {chance:g})"
-        headings.append(heading)
+    headings = list(map(_get_heading, fields, names))
+    if chance is not None and "metric" in fields:
+        headings[fields.index("metric")] += f" (chance {chance:g})"
     return tuple(headings)
+
+
+def _get_heading(field: str, name: str) -> str:
+    """Return the heading of one name: declared for a metric or test, else the name itself."""
+    if field not in ("metric", "dataset"):
+        return name
+    # Tables of tests have the names of tests as data sets; their headings are those of metrics.
+    if field == "dataset" and name == EVERY_METRIC:
+        return name
+    return get_style(name.removeprefix(PROBES)).heading
