@@ -203,12 +203,10 @@ def _print_averages(
         title=f"{name}: averages over data sets",
         title_justify="left",
     )
+    texts = {key: format_cell(cell, False) for key, cell in averages.items()}
     for model in dict.fromkeys(models):
-        texts = []
-        for metric in metrics:
-            cell = averages.get((model, metric))
-            texts.append("–" if cell is None else format_cell(cell, False))
-        headline.add_row(model, *texts)
+        row = [texts.get((model, metric), "–") for metric in metrics]
+        headline.add_row(model, *row)
     console.print(headline)
 
 
@@ -232,16 +230,16 @@ def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None
         cells: Its cells of one profile.
         why: Whether the reasons of cells are printed as well.
     """
+    from waltz.reporting.tables.cells import group_cells
     from waltz.reporting.tables.formats import list_reasons
 
     # Metrics side by side fit as they are; else each metric is a table with models as columns.
     if declaration.columns == "metric":
         _print_grid(declaration, cells, declaration.title)
     else:
+        cells_by_metric = group_cells(cells, "metric")
         for metric in declaration.sources:
-            _print_metric(
-                declaration, metric, [cell for cell in cells if cell.metric == metric]
-            )
+            _print_metric(declaration, metric, cells_by_metric.get(metric, []))
     if why:
         for line in list_reasons(declaration, cells):
             typer.echo(f"  {line}")
@@ -280,9 +278,11 @@ def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None
     # Intervals and n take much room; they are shown where a column is a model.
     is_full = declaration.columns == "model"
     for names, row in table_grid.rows:
-        texts = [
-            "" if marked is None else format_cell(marked.cell, is_full)
-            for marked in row
-        ]
+        texts = []
+        for marked in row:
+            text = ""
+            if marked is not None:
+                text = format_cell(marked.cell, is_full)
+            texts.append(text)
         table.add_row(" ".join(names), *texts)
     create_console().print(table)

@@ -2,8 +2,10 @@
 test shows.
 """
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -53,7 +55,7 @@ class SignificanceTests:
         confidence: Coverage of the cells' intervals, between 0 and 1; the tests have the level 1 -
             `confidence`.
         paired: Results of paired tests: the difference (first minus second model) on the items that
-            both models scored, and p after Holm's correction.
+            both models scored, and p after Holm's correction; each pair in both orders.
     """
 
     confidence: float = 0.95
@@ -73,21 +75,17 @@ class SignificanceTests:
             declaration: The table.
             cells: Cells of the table; those of metrics without a best model are ignored.
         """
-        groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+        groups: defaultdict[tuple[str, ...], list[Cell]] = defaultdict(list)
         for cell in cells:
             if get_style(cell.metric).best and cell.value is not None:
-                groups.setdefault(
-                    (cell.profile, cell.metric, cell.dataset, cell.setting), []
-                ).append(cell)
+                position = (cell.profile, cell.metric, cell.dataset, cell.setting)
+                groups[position].append(cell)
         best = set()
         for group in groups.values():
-            if len(group) < 2:
-                continue
+            group.sort(key=lambda cell: cell.value or 0.0, reverse=True)
+            first, *others = group
             # Only the lead over the second best is tested.
-            first, second = sorted(
-                group, key=lambda cell: cell.value or 0.0, reverse=True
-            )[:2]
-            if self._is_significant(declaration, first, second):
+            if others and self._is_significant(declaration, first, others[0]):
                 best.add(first)
         return best
 
@@ -107,31 +105,9 @@ class SignificanceTests:
         """Return the difference of two cells' models on common items, and its corrected p; None
         without a test.
         """
-        position = Position(first.metric, first.dataset, first.setting)
-        # A row may be filled by several models of ours, of which only some pairs were compared.
-        for model_a in _list_our_models(declaration, first.model):
-            for model_b in _list_our_models(declaration, second.model):
-                for number_key in list_number_keys(declaration, position, model_a):
-                    # Only scores of the evaluation have paired tests.
-                    if number_key.kind != "evaluation":
-                        continue
-                    setting = COMPARED_SETTING_OF.get(number_key.setting, "")
-                    key = PairKey(
-                        first.profile,
-                        number_key.dataset,
-                        setting,
-                        number_key.metric,
-                        model_a,
-                        model_b,
-                    )
-                    if key in self.paired:
-                        return self.paired[key]
-                    # A pair of models is tested once, in one of the two orders; the difference
-                    # changes its sign.
-                    swapped = key._replace(model_a=model_b, model_b=model_a)
-                    if swapped in self.paired:
-                        difference, p = self.paired[swapped]
-                        return -difference, p
+        for key in _list_pair_keys(declaration, first, second):
+            if key in self.paired:
+                return self.paired[key]
         return None
 
     def _has_detectable_lead(self, first: Cell, second: Cell) -> bool:
@@ -184,7 +160,34 @@ def read_significance_tests(
                 record.model_b,
             )
             paired[key] = (record.difference, record.p_holm)
+            # A pair of models is tested once; in the other order the difference changes its sign.
+            swapped = key._replace(model_a=record.model_b, model_b=record.model_a)
+            paired.setdefault(swapped, (-record.difference, record.p_holm))
     return SignificanceTests(confidence, paired)
+
+
+def _list_pair_keys(
+    declaration: Declaration, first: Cell, second: Cell
+) -> Iterator[PairKey]:
+    """Yield the keys of the paired tests that two cells of a table may have."""
+    position = Position(first.metric, first.dataset, first.setting)
+    # A row may be filled by several models of ours, of which only some pairs were compared.
+    pairs = itertools.product(
+        _list_our_models(declaration, first.model),
+        _list_our_models(declaration, second.model),
+    )
+    for model_a, model_b in pairs:
+        for number_key in list_number_keys(declaration, position, model_a):
+            # Only scores of the evaluation have paired tests.
+            if number_key.kind == "evaluation":
+                yield PairKey(
+                    profile=first.profile,
+                    dataset=number_key.dataset,
+                    setting=COMPARED_SETTING_OF.get(number_key.setting, ""),
+                    metric=number_key.metric,
+                    model_a=model_a,
+                    model_b=model_b,
+                )
 
 
 def _list_our_models(declaration: Declaration, model: str) -> tuple[str, ...]:

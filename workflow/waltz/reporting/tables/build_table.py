@@ -2,6 +2,7 @@
 four formats.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -421,15 +422,16 @@ class _ProfileTable:
         # Tried in order: the cell itself, the answer without a chain of thought, the row for all
         # metrics.
         plain_metric = metric.removesuffix("_cot")
-        for chance_metric, chance_setting in (
+        rules = (
             (metric, setting),
             (plain_metric, "post-hoc"),
             (EVERY_METRIC, setting),
-        ):
-            for chance_dataset in (dataset, AVERAGE):
-                key = Position(chance_metric, chance_dataset, chance_setting)
-                if key in self.chances:
-                    return self.chances[key]
+        )
+        for rule, chance_dataset in itertools.product(rules, (dataset, AVERAGE)):
+            chance_metric, chance_setting = rule
+            key = Position(chance_metric, chance_dataset, chance_setting)
+            if key in self.chances:
+                return self.chances[key]
         return None
 
     @cached_property

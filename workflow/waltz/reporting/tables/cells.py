@@ -115,9 +115,8 @@ def parse_csv(text: str) -> list[Cell]:
     """Return the cells in the CSV of a table."""
     cells = []
     for row in csv.DictReader(io.StringIO(text)):
-        cells.append(
-            Cell(**{name: _parse_value(name, value) for name, value in row.items()})
-        )
+        fields_of_cell = {name: _parse_value(name, row[name]) for name in row}
+        cells.append(Cell(**fields_of_cell))
     return cells
 
 
@@ -167,7 +166,9 @@ def _parse_value(name: str, value: str) -> Any:
         return value
     if not value:
         return None
-    return int(value) if name in COUNTS else float(value)
+    if name in COUNTS:
+        return int(value)
+    return float(value)
 
 
 # Counts of verdicts: how many paper values a study reproduces
@@ -202,7 +203,9 @@ class VerdictCounts:
 
     def share(self, kind: str) -> float:
         """Return the share of cells of a kind in all cells, between 0 and 1; 0 without cells."""
-        return self.kinds.get(kind, 0) / self.cells if self.cells else 0.0
+        if not self.cells:
+            return 0.0
+        return self.kinds.get(kind, 0) / self.cells
 
 
 def select_compared(cells: Sequence[Cell]) -> list[Cell]:
@@ -214,10 +217,12 @@ def classify_cell(cell: Cell) -> str:
     """Return the kind of a cell: its verdict if it has one, else `NO_VERDICT` or `NO_VALUE`."""
     if cell.verdict:
         return cell.verdict
+    if cell.value is not None or cell.text:
+        return NO_VERDICT
     # A chance level follows from the task, so it has a number without a measurement.
-    is_chance = cell.reason.startswith(CHANCE)
-    has_value = cell.value is not None or bool(cell.text)
-    return NO_VERDICT if has_value or is_chance else NO_VALUE
+    if cell.reason.startswith(CHANCE):
+        return NO_VERDICT
+    return NO_VALUE
 
 
 def count_cells(name: str, cells: Sequence[Cell]) -> VerdictCounts:
@@ -241,9 +246,8 @@ def count_reasons(cells: Sequence[Cell]) -> list[tuple[str, int]]:
     first.
     """
     without_value = [cell for cell in cells if classify_cell(cell) == NO_VALUE]
-    return Counter(
-        cell.reason or "no reason given" for cell in without_value
-    ).most_common()
+    reasons = Counter(cell.reason or "no reason given" for cell in without_value)
+    return reasons.most_common()
 
 
 def summarize_verdicts(cells: Sequence[Cell]) -> list[dict[str, str | int]]:
@@ -270,8 +274,7 @@ def summarize_verdicts(cells: Sequence[Cell]) -> list[dict[str, str | int]]:
                 "name": counts.name,
                 "printed": counts.cells,
             }
-            for kind in KINDS:
-                row[kind.replace(" ", "_")] = counts.kinds[kind]
+            row.update({kind.replace(" ", "_"): counts.kinds[kind] for kind in KINDS})
             rows.append(row)
     return rows
 

@@ -3,7 +3,6 @@ measurements, the page.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -42,15 +41,18 @@ def build_declaration(table: str, entries: Entries) -> Declaration:
     )
 
 
-def _list_sources(metric: str, entry: Any) -> list[Any]:
+def _list_sources(metric: str, entry: object) -> list[object]:
     """Return the sources of a metric as a list; a source without a metric gets the name of the
     table's metric.
     """
-    sources = entry if isinstance(entry, list) else [entry]
-    return [
-        {"metric": metric, **source} if isinstance(source, Mapping) else source
-        for source in sources
-    ]
+    if not isinstance(entry, list):
+        entry = [entry]
+    sources: list[object] = []
+    for source in entry:
+        if isinstance(source, Mapping):
+            source = {"metric": metric, **source}
+        sources.append(source)
+    return sources
 
 
 def _build_declarations(section: str) -> dict[str, Declaration]:
