@@ -44,7 +44,7 @@ from waltz import fidelity
 from waltz.attribution.mm_shap import attribute_texts, choose_outcome
 from waltz.attribution.shapley.estimate import AttributionSettings, estimate_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
-from waltz.attribution.shapley.late_fusion import compute_factorised
+from waltz.attribution.shapley.late_fusion import compute_factorized
 from waltz.core.devices import Device
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec
@@ -91,7 +91,7 @@ PUBLISHED = 10
 """Permutations of the reference."""
 LONG_TEXT = "There are two tractors and five rabbits outdoors at night."
 """Eleven tokens of the scenes' CLIP, so 16 patches: about the size of the published games."""
-COLOURS = {
+COLORS = {
     "permutation": "C3",
     "KernelSHAP": "C7",
     "regression": "C0",
@@ -213,7 +213,7 @@ def loaded(shape: str, device: str, dtype: str) -> tuple[Any, Any]:
 
 
 def picture() -> Image.Image:
-    """A picture of coloured noise, 640 by 480."""
+    """A picture of colored noise, 640 by 480."""
     coarse = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize((640, 480), Image.Resampling.BICUBIC)
 
@@ -414,7 +414,7 @@ def error(arguments: argparse.Namespace) -> None:
         game = build_published_players(encoder, encoder.tokenize(text), image)
         _, plain_wall, plain_cpu = timed(partial(plainly, network, encoder, text, 10))
         (estimate,), wall, cpu = timed(
-            partial(compute_factorised, encoder, image, [game], arguments.passes)
+            partial(compute_factorized, encoder, image, [game], arguments.passes)
         )
         print(
             f"CLIP's shape, {name}, {len(game)} players: {plain_wall:.1f} s wall {plain_cpu:.1f} s CPU one by one,"
@@ -432,7 +432,7 @@ def compare_late_fusion(
     image = encoder.prepare_image(shown)
     game = build_equations_players(encoder, encoder.tokenize(text), image)
     (exact,), _, exact_seconds = timed(
-        partial(compute_factorised, encoder, image, [game])
+        partial(compute_factorized, encoder, image, [game])
     )
     truth = exact.estimate.phi
     print(
@@ -579,13 +579,13 @@ def draw_curves(curves: Sequence[Curves]) -> Figure:
         for panel in panels[len(curves) :]:
             panel.set_visible(False)
         for panel, case in zip(panels, curves, strict=False):
-            for name, colour in COLOURS.items():
+            for name, color in COLORS.items():
                 own = [one for one in case.points if one.estimator == name]
                 seconds, errors = (
                     [one.seconds for one in own],
                     [one.error for one in own],
                 )
-                panel.plot(seconds, errors, marker=".", color=colour, label=name)
+                panel.plot(seconds, errors, marker=".", color=color, label=name)
             panel.axvline(
                 case.exact_seconds, color="0.6", linestyle=":", label="exact values"
             )

@@ -20,7 +20,7 @@ import waltz  # noqa: E402
 
 project = "waltz"
 author = "The waltz authors"
-copyright = "The waltz authors, MIT licence"
+copyright = "The waltz authors, MIT license"
 release = version = waltz.__version__
 
 root_doc = "README"

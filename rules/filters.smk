@@ -1,4 +1,4 @@
-"""Stage filters: judgements of models on candidates, and which candidates they keep."""
+"""Stage filters: judgments of models on candidates, and which candidates they keep."""
 
 # Models of the filters that an instrument names; none where it names none, and then its job needs no GPU.
 FILTER_MODELS = ask(BUILD.list_filter_models, "{instrument}")

@@ -62,7 +62,7 @@ def test_a_verb_at_the_borders_of_the_text():
     assert find_verb_pieces(spans, span(16, 20)) == [len(spans) - 2]
 
 
-def test_neighbours_that_touch_the_verb_are_not_its_pieces():
+def test_neighbors_that_touch_the_verb_are_not_its_pieces():
     spans = [span(0, 1), span(1, 4), span(4, 8), span(8, 9)]
     assert find_verb_pieces(spans, span(1, 8)) == [1, 2]
     # A piece that holds some of it.

@@ -41,7 +41,7 @@ def test_a_study_without_page_says_how_to_get_one(tmp_path, page):
 
 
 @pytest.mark.parametrize("folder", ["results/scenes/reporting", "config/scenes.yaml"])
-def test_a_misspelt_study_is_named_with_the_closest_that_exists(tmp_path, folder):
+def test_a_misspelled_study_is_named_with_the_closest_that_exists(tmp_path, folder):
     (tmp_path / folder).mkdir(parents=True)
     result = CliRunner().invoke(
         app, ["report", "scnes", "--results", str(tmp_path / "results")]

@@ -119,7 +119,7 @@ def test_generated_text_is_cached_with_its_seed(tmp_path):
     assert len(heard) == 6
 
 
-def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
+def test_a_failed_query_takes_nothing_from_its_neighbors(tmp_path):
     decoder = scripted(lambda text: {"A": float(len(text))}, window=30)
 
     def load(name):

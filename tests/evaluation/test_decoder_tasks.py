@@ -28,7 +28,7 @@ from waltz.evaluation.decoder_tasks import (
     build_template,
     choose_sampling,
     count_skipped,
-    evaluate_labelled_questions,
+    evaluate_labeled_questions,
     evaluate_open_questions,
     evaluate_pairs,
     evaluate_task,
@@ -427,7 +427,7 @@ def test_each_setting_has_a_row_for_each_item_or_text():
     assert parquet.build_table(list(map(to_row, rows)), LAYOUT).num_rows == len(rows)
     assert {
         row.setting
-        for row in evaluate_labelled_questions(
+        for row in evaluate_labeled_questions(
             session(decoder), [], template, GenerationSettings(0)
         )
     } == set()

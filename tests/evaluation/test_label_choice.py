@@ -266,7 +266,7 @@ def test_labels_that_begin_alike_are_refused():
     assert "A, B two begin with the same token" in output.error
 
 
-def test_a_decoders_single_answers_are_compared_with_an_encoders_judgements():
+def test_a_decoders_single_answers_are_compared_with_an_encoders_judgments():
     rows = rows_of(scripted(knows), "equations")
     encoder = [
         replace(row, setting="alignment") for row in rows if row.setting == "single"

@@ -106,7 +106,7 @@ def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read():
     assert "actant-swap" not in BUILDERS
 
 
-def test_a_misspelt_instrument_is_named_with_its_nearest():
+def test_a_misspelled_instrument_is_named_with_its_nearest():
     with pytest.raises(
         UserError,
         match=r"unknown instrument \(got 'pluralty', .*; did you mean 'plurality'\?",

@@ -275,7 +275,7 @@ def test_a_gated_model_names_the_page_to_accept_and_is_tried_once(cache, monkeyp
     monkeypatch.setattr(Hub, "do_GET", refuse)
     with pytest.raises(
         UserError,
-        match=r"accept its licence at http://127\.0\.0\.1:\d+/org/model and log in",
+        match=r"accept its license at http://127\.0\.0\.1:\d+/org/model and log in",
     ) as error:
         cache()
     assert "\n" not in str(error.value)

@@ -685,7 +685,7 @@ def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, 
     )
 
 
-def test_a_figure_shows_the_colours_of_the_image(encoder, image):
+def test_a_figure_shows_the_colors_of_the_image(encoder, image):
     flat = Image.new("RGB", (64, 48), (200, 100, 20))
     assert render_encoder_view(encoder(), flat)[10, 10] == pytest.approx(
         [200 / 255, 100 / 255, 20 / 255], abs=1e-3

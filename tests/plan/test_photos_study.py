@@ -35,7 +35,7 @@ def test_weights_come_from_three_packages_and_the_repository(plan):
     assert not {*plan.models.snapshots, *plan.models.cached, *plan.models.web_files}
 
 
-def test_every_photo_has_an_open_licence_and_an_attribution():
+def test_every_photo_has_an_open_license_and_an_attribution():
     with (CONFIG / "photos-images.tsv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert len(rows) == 76

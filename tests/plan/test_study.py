@@ -313,7 +313,7 @@ def test_a_study_that_extends_another_needs_its_own_name():
         find_study_files({"extends": "scenes"}, ["mine.yaml"], ROOT / "config")
 
 
-def test_a_misspelt_base_is_named_with_the_nearest():
+def test_a_misspelled_base_is_named_with_the_nearest():
     with pytest.raises(
         UserError, match=r"study 'scnes' .*did you mean 'scenes'.*; set extends: scenes"
     ):
@@ -441,7 +441,7 @@ def test_a_study_does_not_extend_itself(tmp_path):
         find_study_files({"study": "a"}, [], tmp_path)
 
 
-def test_a_misspelt_study_is_named_with_the_nearest():
+def test_a_misspelled_study_is_named_with_the_nearest():
     with pytest.raises(
         UserError,
         match=r"study 'vals' .*did you mean 'valse'\?\); run: .* --config study=valse$",

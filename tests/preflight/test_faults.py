@@ -192,7 +192,7 @@ def test_a_file_of_another_size_is_named(tmp_path):
     )
 
 
-def test_a_gated_repository_names_the_page_of_its_licence(world):
+def test_a_gated_repository_names_the_page_of_its_license(world):
     world.misbehave("/some/tiny/resolve", "gated")
     state, finding = check()[REPOSITORY]
     assert state == "failure"

@@ -80,7 +80,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: Any, text: bytes) -> No
 
 
 @given(cut=st.integers(0, 48))
-def test_a_truncated_file_is_recognised(tmp_path_factory: Any, cut: int) -> None:
+def test_a_truncated_file_is_recognized(tmp_path_factory: Any, cut: int) -> None:
     content = '{"rows": [{"id": 1, "text": "one"}, {"id": 22}]}\n'
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_text(content[:cut])

@@ -48,7 +48,7 @@ def test_esnli_pairs_become_rows(tmp_path: Path) -> None:
     assert write_records(tmp_path / "rows.parquet", rows, TextRecord) == (3, 2)
 
 
-def test_an_original_esnli_file_is_recognised_by_its_pair_ids(tmp_path: Path) -> None:
+def test_an_original_esnli_file_is_recognized_by_its_pair_ids(tmp_path: Path) -> None:
     text = "pairID,gold_label,Sentence1,Sentence2\n27.jpg#1r1n,neutral,A,B\n"
     (row,) = text_tasks.read_esnli(write_file(tmp_path, text), "esnli", "test")
     assert (row.source_id, row.reconstructed, row.explanations) == (

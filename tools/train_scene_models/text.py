@@ -145,7 +145,7 @@ def _initialize_attention(albert: Any) -> None:
     the same word.
 
     Source:
-        Mimetic initialisation (Trockman and Kolter, 2023, section 4).
+        Mimetic initialization (Trockman and Kolter, 2023, section 4).
     """
     attention = albert.encoder.albert_layer_groups[0].albert_layers[0].attention
     hidden, embedded = albert.config.hidden_size, albert.config.embedding_size

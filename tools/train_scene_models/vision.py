@@ -119,7 +119,7 @@ def train_clip(
 def normalize_pixels(
     pixels: torch.Tensor, mirror: torch.Generator | None = None
 ) -> tuple[torch.Tensor, list[bool]]:
-    """Normalise pixels as the image processors do; mirror half of the images where a generator is
+    """Normalize pixels as the image processors do; mirror half of the images where a generator is
     passed.
 
     Returns:

@@ -11,7 +11,7 @@ from stand_ins.games import play
 from waltz.attribution.shapley import late_fusion
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import begin_estimation
-from waltz.attribution.shapley.late_fusion import compute_factorised
+from waltz.attribution.shapley.late_fusion import compute_factorized
 from waltz.attribution.t_shap import TShap, compute_t_shap, measure_t_shap
 from waltz.fidelity import EQUATIONS
 
@@ -21,7 +21,7 @@ TOLERANCE = 0.03
 
 
 class Sides:
-    """What `compute_factorised` needs to know of a game."""
+    """What `compute_factorized` needs to know of a game."""
 
     n_text_players, n_image_players, grid, always_visible = (
         WORDS,
@@ -70,13 +70,13 @@ def estimate_by_sides(text, image, budget, seed, target, monkeypatch):
     monkeypatch.setattr(late_fusion, "build_text_vectors", lambda *_: look_up(text))
     monkeypatch.setattr(late_fusion, "build_image_vectors", lambda *_: look_up(image))
     encoder = SimpleNamespace(scale=10.0, bias=0.0)
-    (factorised,) = compute_factorised(
+    (factorized,) = compute_factorized(
         encoder, None, [game], budget, seed, standard_error=target
     )
-    value = float(compute_t_shap(factorised.estimate.phi, WORDS))
+    value = float(compute_t_shap(factorized.estimate.phi, WORDS))
     return TShap(
-        value, factorised.t_shap_se, None, factorised.parts
-    ), factorised.estimate.stopped_by
+        value, factorized.t_shap_se, None, factorized.parts
+    ), factorized.estimate.stopped_by
 
 
 def estimate_by_coalitions(name, text, image, budget, seed, target):

@@ -19,7 +19,7 @@ from waltz.attribution.shapley.late_fusion import (
     average_all_orders,
     average_some_orders,
     choose_estimator,
-    compute_factorised,
+    compute_factorized,
     compute_interleaving,
     compute_parts,
     compute_shapley_values,
@@ -57,7 +57,7 @@ def brute_force(encoder, image, players) -> np.ndarray:
 def test_exact_values_are_those_of_brute_force(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS, profile=profile)
-    (estimate,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorized(encoder, image, [players])
     expected = brute_force(encoder, image, players)
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(
@@ -77,7 +77,7 @@ def test_exact_values_are_those_of_brute_force(profile):
 def test_the_values_at_both_ends_are_those_of_the_encoder():
     encoder, image = Toy(scale=3.0, bias=-2.0), picture(1)
     players = game(encoder, image, *IDS)
-    (estimate,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorized(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
     expected = EncoderCoalitions(
         encoder, image, [players], choose_outcome(encoder)
@@ -98,13 +98,13 @@ def test_texts_with_one_grid_share_the_image_side():
         game(encoder, image, 2, 5, 4, 4, 8, 6, 3),
     ]
     assert [players.grid for players in games] == [3, 2, 3]
-    compute_factorised(encoder, image, games)
+    compute_factorized(encoder, image, games)
     assert sum(encoder.passes["see"]) == 2**9 + 2**4
     assert sum(encoder.passes["read"]) == 2**3 + 2**2 + 2**5
     for players, estimate in zip(
-        games, compute_factorised(encoder, image, games), strict=True
+        games, compute_factorized(encoder, image, games), strict=True
     ):
-        (alone,) = compute_factorised(encoder, image, [players])
+        (alone,) = compute_factorized(encoder, image, [players])
         np.testing.assert_array_equal(estimate.estimate.phi, alone.estimate.phi)
 
 
@@ -139,7 +139,7 @@ def random_vectors(seed, players, width=4):
 def test_regressions_are_efficient_and_near_the_truth_with_more_passes():
     encoder, image = Toy(width=6), picture()
     players = game(encoder, image, *range(2, 11))  # 7 free tokens and 9 patches
-    expected = compute_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
+    expected = compute_factorized(encoder, image, [players])[0].estimate.phi[:, 0]
     errors = []
     for budget in (36, 100, 300):
         estimates = [
@@ -170,14 +170,14 @@ def test_a_regression_on_all_subsets_is_exact():
 
 def sampled(encoder, image, players, passes, seeds):
     return [
-        compute_factorised(encoder, image, [players], passes, seed)[0] for seed in seeds
+        compute_factorized(encoder, image, [players], passes, seed)[0] for seed in seeds
     ]
 
 
 def test_regressions_beat_plain_permutations_at_equal_passes():
     encoder, image = Toy(width=6), picture()
     players = game(encoder, image, *range(2, 12))  # 8 free tokens and 16 patches
-    expected = compute_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
+    expected = compute_factorized(encoder, image, [players])[0].estimate.phi[:, 0]
     rows = 4 * (2 * len(players) + 1)
     ours, plain = [], []
     for seed in range(12):
@@ -191,12 +191,12 @@ def test_regressions_beat_plain_permutations_at_equal_passes():
             ],
             table.values,
         )
-        (factorised_estimate,) = compute_factorised(
+        (factorized_estimate,) = compute_factorized(
             encoder, image, [players], table.image_count + table.text_count, seed
         )
-        assert factorised_estimate.passes <= table.image_count + table.text_count
+        assert factorized_estimate.passes <= table.image_count + table.text_count
         plain.append(((estimate.phi[:, 0] - expected) ** 2).sum())
-        ours.append(((factorised_estimate.estimate.phi[:, 0] - expected) ** 2).sum())
+        ours.append(((factorized_estimate.estimate.phi[:, 0] - expected) ** 2).sum())
     assert np.mean(ours) < 0.5 * np.mean(plain)
 
 
@@ -207,7 +207,7 @@ def test_intervals_of_t_shap_cover_the_truth(ids):
         encoder, image = Toy(width=8, seed=number), picture(number)
         players = game(encoder, image, *ids)
         truth = compute_t_shap(
-            compute_factorised(encoder, image, [players])[0].estimate.phi,
+            compute_factorized(encoder, image, [players])[0].estimate.phi,
             players.n_text_players,
         )
         for one in sampled(encoder, image, players, 64, range(8)):
@@ -222,10 +222,10 @@ def test_intervals_of_t_shap_cover_the_truth(ids):
 def test_passes_end_at_the_standard_error():
     encoder, image = Toy(width=6), picture()
     games = [game(encoder, image, *range(2, 11)), game(encoder, image, *range(4, 13))]
-    free = compute_factorised(encoder, image, games, 300)
+    free = compute_factorized(encoder, image, games, 300)
     target = 1.5 * max(one.t_shap_se for one in free)
     encoder.passes.update(see=[], read=[])
-    stopped = compute_factorised(encoder, image, games, 300, standard_error=target)
+    stopped = compute_factorized(encoder, image, games, 300, standard_error=target)
     for one in stopped:
         assert one.t_shap_se <= target
         assert one.estimate.stopped_by == "standard error"
@@ -233,29 +233,29 @@ def test_passes_end_at_the_standard_error():
     assert sum(encoder.passes["see"] + encoder.passes["read"]) == sum(
         one.passes for one in stopped
     )
-    (never,) = compute_factorised(encoder, image, games[:1], 100, standard_error=1e-9)
+    (never,) = compute_factorized(encoder, image, games[:1], 100, standard_error=1e-9)
     assert never.estimate.stopped_by == "evaluations"
     np.testing.assert_array_equal(
         never.estimate.phi,
-        compute_factorised(encoder, image, games[:1], 100)[0].estimate.phi,
+        compute_factorized(encoder, image, games[:1], 100)[0].estimate.phi,
     )
 
 
 def test_parts_are_there_where_one_side_alone_is_sampled():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 9))  # 5 free tokens, 9 patches
-    (estimate,) = compute_factorised(encoder, image, [players], 200, 0)
+    (estimate,) = compute_factorized(encoder, image, [players], 200, 0)
     assert not estimate.estimate.exact
     assert estimate.estimate.parts.shape == ((200 - 32 - 20) // 2, len(players), 1)
-    (single,) = compute_factorised(encoder, image, [players], 64, 0)
+    (single,) = compute_factorized(encoder, image, [players], 64, 0)
     assert math.isfinite(single.t_shap_se)
-    (none,) = compute_factorised(encoder, image, [players], 32, 0)
+    (none,) = compute_factorized(encoder, image, [players], 32, 0)
     assert none.estimate.requested == 32
     assert math.isnan(none.t_shap_se)
     assert none.estimate.parts is None
     # 7 free tokens, whose regression needs 16 of 128 subsets.
     longer = game(encoder, image, *range(2, 11))
-    (both,) = compute_factorised(encoder, image, [longer], 60, 0)
+    (both,) = compute_factorized(encoder, image, [longer], 60, 0)
     assert (both.estimate.parts, both.parts) == (None, 6)
 
 
@@ -304,7 +304,7 @@ def test_a_budget_is_split_between_both_sides(words, grid, passes):
     players = build_published_players(encoder, text(*range(2, 4 + words)), image, grid)
     for budget, (for_words, for_patches) in passes.items():
         encoder.passes.update(see=[], read=[])
-        (estimate,) = compute_factorised(encoder, image, [players], budget, 0)
+        (estimate,) = compute_factorized(encoder, image, [players], budget, 0)
         assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (
             for_words,
             for_patches,
@@ -347,11 +347,11 @@ def test_rounds_grow_by_a_tenth_and_two_that_follow_each_other_must_meet_the_sta
     players = game(encoder, image, *range(2, 11))
     budgets = [76, 84, 93, 103, 114, 126, 139, 153, 169, 186, 200]
     free = [
-        compute_factorised(encoder, image, [players], budget)[0] for budget in budgets
+        compute_factorized(encoder, image, [players], budget)[0] for budget in budgets
     ]
     stops = set()
     for target in sorted(estimate.t_shap_se for estimate in free):
-        (stopped,) = compute_factorised(
+        (stopped,) = compute_factorized(
             encoder, image, [players], 200, standard_error=target
         )
         met = [
@@ -376,7 +376,7 @@ def test_no_side_has_more_subsets_than_a_regression_takes(monkeypatch):
     encoder, image = Toy(), picture()
     # 7 free tokens and 9 patches, which need 16 and 20.
     longer = game(encoder, image, *range(2, 11))
-    (both,) = compute_factorised(encoder, image, [longer], 100, 0)
+    (both,) = compute_factorized(encoder, image, [longer], 100, 0)
     assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (30, 30)
     assert both.parts == 5  # of the patches, fewer than the 7 of the tokens
     # All 32 subsets of 5 tokens, and 9 patches.
@@ -385,18 +385,18 @@ def test_no_side_has_more_subsets_than_a_regression_takes(monkeypatch):
     few_patches = build_published_players(encoder, text(*range(2, 12)), image, 2)
     for players, passes in ((few_tokens, (32, 30)), (few_patches, (30, 16))):
         encoder.passes.update(see=[], read=[])
-        compute_factorised(encoder, image, [players], 100, 0)
+        compute_factorized(encoder, image, [players], 100, 0)
         assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == passes
 
 
 def test_a_budget_for_all_subsets_gives_exact_values():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS)
-    (estimate,) = compute_factorised(encoder, image, [players], 2**3 + 2**9, 0)
+    (estimate,) = compute_factorized(encoder, image, [players], 2**3 + 2**9, 0)
     assert estimate.estimate.exact
     np.testing.assert_array_equal(
         estimate.estimate.phi,
-        compute_factorised(encoder, image, [players])[0].estimate.phi,
+        compute_factorized(encoder, image, [players])[0].estimate.phi,
     )
 
 
@@ -431,9 +431,9 @@ def test_the_estimator_follows_from_the_budget():
 def test_a_grid_of_sixteen_is_summed_as_it_comes():
     encoder, image = Toy(images_per_batch=256), picture()
     players = game(encoder, image, *range(2, 12))
-    compute_factorised(encoder, image, [game(encoder, image, *IDS)])
+    compute_factorized(encoder, image, [game(encoder, image, *IDS)])
     tracemalloc.start()
-    (estimate,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorized(encoder, image, [players])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(encoder.passes["see"]) == 2**9 + 2**16
@@ -445,7 +445,7 @@ def test_a_grid_of_sixteen_is_summed_as_it_comes():
 def test_a_text_without_players_leaves_the_patches():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3)
-    (estimate,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorized(encoder, image, [players])
     np.testing.assert_allclose(
         estimate.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14
     )

@@ -132,7 +132,7 @@ def _measured(tmp_path, page):
     )
 
 
-def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
+def test_a_filled_layout_shows_image_texts_and_five_labeled_answers(tmp_path):
     caption = "A \"cat\" sits <on> the <i>mat</i> &amp; ${first}, 'so' 🐈 é."
     foil = caption.replace("on", "under")
     page, record = _build_pages(tmp_path, _item(caption, foil, (14, 16), (14, 19)))

@@ -34,7 +34,7 @@ def by_hand(decoder, ids, most):
 @pytest.mark.parametrize(
     "kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"]
 )
-def test_each_token_is_the_likeliest_and_neighbours_change_nothing(kind):
+def test_each_token_is_the_likeliest_and_neighbors_change_nothing(kind):
     decoder = tiny_decoders.causal(kind)
     prompts = [decoder.build_prompt(text) for text in [*TEXTS, TEXTS[0]]]
     together = decoder.generate(prompts, [None] * 5, 9, None, [0] * 5)

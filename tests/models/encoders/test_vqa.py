@@ -74,7 +74,7 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
 
 
 @torch.no_grad()
-def test_a_biased_head_gives_its_favourite(load):
+def test_a_biased_head_gives_its_favorite(load):
     encoder = load(ANSWERS)
     last = encoder.network.answer_head.logit_fc[-1]
     last.weight.zero_()

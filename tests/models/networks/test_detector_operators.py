@@ -132,7 +132,7 @@ def test_corners_are_rounded_half_away_from_zero(edge, cell):
     )
 
 
-def test_neighbouring_cells_share_what_lies_between():
+def test_neighboring_cells_share_what_lies_between():
     # three columns in two cells: floor(0), ceil(1.5) and floor(1.5), ceil(3)
     states = torch.tensor([[[1.0, 9, 2, 7]]])
     assert roi_pool(states[None], [torch.tensor([[0.0, 0, 32, 0]])], 2, 1 / 16)[

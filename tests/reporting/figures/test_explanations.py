@@ -359,7 +359,7 @@ def numbers(figure):
 
 
 def boxes(figure):
-    """The faces of the tokens' boxes: the answer's as they are and renormalised, then the
+    """The faces of the tokens' boxes: the answer's as they are and renormalized, then the
     explanation's.
     """
     return [
@@ -380,7 +380,7 @@ def test_mean_ratios_worked_by_hand():
     assert len(figure.axes) == 1  # no image
 
 
-def test_each_modality_is_renormalised():
+def test_each_modality_is_renormalized():
     # text 1, 1 and image 0, 2, -6, 0
     phi = [[1], [1], [0], [2], [-6], [0]]
     shares = {"t_shap": 0.2, "t_shap_se": 0.013}
@@ -407,7 +407,7 @@ def test_sides_share_one_scale_as_they_are():
     )
     faces = boxes(draw_answer_and_explanation([spread, one], ""))
     assert faces[0][0] > faces[20][0] + 0.2  # a tenth is paler than all
-    assert faces[10] == faces[22]  # renormalised: the strongest of each side
+    assert faces[10] == faces[22]  # renormalized: the strongest of each side
 
 
 def test_weak_tokens_are_left_out_and_nothing_is_not_a_number():

@@ -101,7 +101,7 @@ def test_blue_speaks_for_red_against_with_hatching():
     assert boxes(figure)[0].get_xy() not in hatched
 
 
-def test_letters_can_be_read_on_every_colour():
+def test_letters_can_be_read_on_every_color():
     def luminance(colour):
         linear = [
             part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
@@ -125,7 +125,7 @@ def test_caption_and_foil_share_one_scale():
         patch.get_facecolor() for patch in (boxes(figure)[place] for place in range(4))
     )
     assert first[2] - first[0] < third[2] - third[0]  # as they are: a tenth
-    assert second == fourth  # renormalised: all of the text's
+    assert second == fourth  # renormalized: all of the text's
 
 
 def test_pixels_of_no_patch_keep_their_grey():
@@ -207,7 +207,7 @@ def test_every_text_has_a_figure(case, tmp_path, recwarn):
     labels = [
         box.label for box in lay_out_tokens(case.text, case.tokens, case.spans, WIDTH)
     ]
-    # As computed and renormalised.
+    # As computed and renormalized.
     assert [text for text in written(figure) if text in labels] == 2 * labels
     save_figure(figure, [tmp_path / "x.svg"])
     assert ElementTree.parse(tmp_path / "x.svg").getroot().tag.endswith("svg")

@@ -353,7 +353,7 @@ def test_a_fault_in_the_study_is_one_line_before_any_job(fresh, key, value, faul
     assert not (fresh.folder / "results").exists()
 
 
-def test_a_misspelt_study_is_one_line(fresh):
+def test_a_misspelled_study_is_one_line(fresh):
     output = fresh.snakemake("--config", "study=valze", study="", check=False)
     assert "study 'valze' is not in" in output
     assert "did you mean 'valse'?" in output

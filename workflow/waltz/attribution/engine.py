@@ -54,7 +54,7 @@ class GameEstimate:
     Attributes:
         estimator: Name of the estimator that was used; for `auto`, the estimator that was chosen.
         estimate: Shapley values of shape (players, outputs).
-        evaluated: Number of distinct inputs among the requested coalitions; for a factorised
+        evaluated: Number of distinct inputs among the requested coalitions; for a factorized
             estimator, number of encoder passes that were not computed before.
         t_shap: T-SHAP of the estimate.
         interactions: Shapley interaction indices, float64 of shape (text players, image players,
@@ -308,7 +308,7 @@ def build_attributions(
     ablated: list[np.ndarray] | None = None
     if additions.ablations:
         ablated = compute_ablated_values(coalitions)
-    # Factorised estimators give interactions themselves; other games need further coalitions.
+    # Factorized estimators give interactions themselves; other games need further coalitions.
     interactions = [result.interactions for result in estimates]
     if additions.interactions and any(pairs is None for pairs in interactions):
         interactions = list(

@@ -27,9 +27,9 @@ from waltz.attribution.published import (
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
 from waltz.attribution.shapley.late_fusion import (
-    FactorisedEstimate,
+    FactorizedEstimate,
     choose_estimator,
-    compute_factorised,
+    compute_factorized,
 )
 from waltz.attribution.t_shap import TShap, drop_share_without_contrast, measure_t_shap
 from waltz.core.errors import UserError
@@ -160,7 +160,7 @@ def _select_free_estimator(
 def _select_interactions_estimator(
     settings: AttributionSettings, encoder: Encoder, game: EncoderPlayers
 ) -> str:
-    """Return the name of the factorised estimator that computes the interactions of an encoder of
+    """Return the name of the factorized estimator that computes the interactions of an encoder of
     late fusion.
     """
     if settings.estimator not in ("auto", *FACTORISED_ESTIMATORS):
@@ -206,7 +206,7 @@ def _estimate_games(
         ]
         if estimator in FACTORISED_ESTIMATORS:
             late_encoder = cast(LateEncoder, encoder)
-            estimates |= _estimate_factorised(
+            estimates |= _estimate_factorized(
                 estimator, late_encoder, coalitions, positions, settings
             )
         else:
@@ -239,7 +239,7 @@ def _estimate_by_coalitions(
     return results
 
 
-def _estimate_factorised(
+def _estimate_factorized(
     estimator: str,
     encoder: LateEncoder,
     coalitions: EncoderCoalitions,
@@ -257,7 +257,7 @@ def _estimate_factorised(
         budget = settings.evaluations
         if budget is None:
             budget = count_published_evaluations(max(map(len, players)))
-    estimates = compute_factorised(
+    estimates = compute_factorized(
         encoder,
         coalitions.image,
         players,
@@ -270,38 +270,38 @@ def _estimate_factorised(
 
     # A regression takes the subsets that it needs even if the budget is smaller, so that the budget
     # is checked here.
-    required = max(factorised.estimate.requested for factorised in estimates)
+    required = max(factorized.estimate.requested for factorized in estimates)
     if budget is not None and required > budget:
         raise UserError(
             f"attribution.evaluations: too small for regressions on tokens and on patches (got {budget},"
             f" expected at least {required}); set at least {required}"
         )
     results = {}
-    for position, game, factorised in zip(positions, players, estimates, strict=True):
-        pairs = factorised.interactions
+    for position, game, factorized in zip(positions, players, estimates, strict=True):
+        pairs = factorized.interactions
         if pairs is not None:
             # Late fusion has one output: (tokens, patches) becomes (tokens, patches, 1).
             pairs = pairs[:, :, None]
-        t_shap = _measure_factorised(game, factorised)
+        t_shap = _measure_factorized(game, factorized)
         results[position] = GameEstimate(
-            estimator, factorised.estimate, factorised.passes, t_shap, pairs
+            estimator, factorized.estimate, factorized.passes, t_shap, pairs
         )
     return results
 
 
-def _measure_factorised(game: EncoderPlayers, factorised: FactorisedEstimate) -> TShap:
+def _measure_factorized(game: EncoderPlayers, factorized: FactorizedEstimate) -> TShap:
     """Return T-SHAP of a game with its standard error, which comes from the regressions of both
     modalities.
     """
-    t_shap = measure_t_shap(factorised.estimate, game.n_text_players)
+    t_shap = measure_t_shap(factorized.estimate, game.n_text_players)
     if math.isnan(t_shap.value):
         return t_shap
     reason = None
-    if math.isnan(factorised.t_shap_se):
+    if math.isnan(factorized.t_shap_se):
         reason = "fewer than two random pairs on one side; two give an error"
     return replace(
         t_shap,
-        standard_error=factorised.t_shap_se,
+        standard_error=factorized.t_shap_se,
         reason=reason,
-        parts=factorised.parts,
+        parts=factorized.parts,
     )

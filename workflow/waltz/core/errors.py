@@ -1,4 +1,4 @@
-"""Exceptions for mistakes that a user can correct, and suggestions for misspelt names."""
+"""Exceptions for mistakes that a user can correct, and suggestions for misspelled names."""
 
 import difflib
 import errno
@@ -19,7 +19,7 @@ SYSTEM_ERRORS = {
 
 
 class UserError(Exception):
-    """Mistake that the user can correct: a bad file, a misspelt key, a missing download.
+    """Mistake that the user can correct: a bad file, a misspelled key, a missing download.
 
     Its message is one line that says what is wrong, where (file, id, field) and what to do. A job
     shows it without a traceback; every other exception is a fault of the program. Characters of ids
@@ -81,7 +81,7 @@ LONGEST_LIST = 12
 
 
 def find_closest(name: str, names: Iterable[str]) -> str:
-    """Return the known name that is most like a misspelt name, or an empty text if no name is like
+    """Return the known name that is most like a misspelled name, or an empty text if no name is like
     it.
 
     Words that both names begin with do not count: `table_9_9` is not like `table_C_3`.

@@ -198,7 +198,7 @@ def evaluate_task(
                 session, block, task.dataset, template, settings
             )
         else:
-            records += evaluate_labelled_questions(session, block, template, settings)
+            records += evaluate_labeled_questions(session, block, template, settings)
     # Blocks group items by image, so that the records are brought into the order of the items again.
     positions = find_positions(records, task)
     order = sorted(range(len(records)), key=positions.__getitem__)
@@ -294,19 +294,19 @@ def evaluate_pairs(
     """
     single_questions = build_single_questions(items, dataset)
     return [
-        *evaluate_labelled_questions(
+        *evaluate_labeled_questions(
             session,
             build_pairwise_questions(items, dataset, orders),
             template,
             settings,
         ),
-        *evaluate_labelled_questions(session, single_questions, template, settings),
+        *evaluate_labeled_questions(session, single_questions, template, settings),
         *score_likelihood(session, single_questions, template),
         *score_vqascore(session, single_questions, template),
     ]
 
 
-def evaluate_labelled_questions(
+def evaluate_labeled_questions(
     session: DecoderSession,
     questions: Sequence[Question],
     template: PromptTemplate,

@@ -81,7 +81,7 @@ DECODERS = (
     ConstructedDecoder("spelling of the reasoning", "nothing", "wording", False),
 )
 """Two decoders whose explanations are true by construction, and four whose explanations are never
-true. The last one answers from how its reasoning is spelt.
+true. The last one answers from how its reasoning is spelled.
 """
 
 MIXED = (DECODERS[0], DECODERS[2])

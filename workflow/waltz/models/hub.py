@@ -201,9 +201,9 @@ def _advise(repository: str, error: Exception) -> str:
     if isinstance(error, GatedRepoError):
         page = f"{huggingface_hub.constants.ENDPOINT}/{repository}"
         return (
-            f"accept its licence at {page} and log in with `hf auth login` or HF_TOKEN"
+            f"accept its license at {page} and log in with `hf auth login` or HF_TOKEN"
         )
-    return "check the network, log in with `hf auth login` or HF_TOKEN where its licence has to be accepted"
+    return "check the network, log in with `hf auth login` or HF_TOKEN where its license has to be accepted"
 
 
 def _is_cached(repository: str, commit: str, file: str) -> bool:

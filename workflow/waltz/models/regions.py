@@ -425,7 +425,7 @@ def get_players_function(
     if encoder.spec.masks != "regions":
         raise UserError(
             f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
-            " only scores are possible, or set `masks: regions` for another, labelled measure"
+            " only scores are possible, or set `masks: regions` for another, labeled measure"
         )
     # The row of the complete image is no player.
     skipped_rows = int(provider.whole_image)

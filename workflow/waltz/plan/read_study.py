@@ -121,7 +121,7 @@ def read_study(config: StudyContent) -> Study:
 
     Raises:
         UserError: The content is not a valid study; the error has the path of the key and, for a
-            misspelt key, the most similar known key.
+            misspelled key, the most similar known key.
     """
     try:
         # In a study that extends another one, null removes a key: see
@@ -144,7 +144,7 @@ def find_missing_keys(error: ValidationError, config: StudyContent) -> dict[str,
     """Return all keys that a study lacks, including keys of absent sections, each with a reason or
     an empty text.
 
-    The result is empty if there is any other fault: a misspelt key, for example, is missing as
+    The result is empty if there is any other fault: a misspelled key, for example, is missing as
     well, but needs another message.
     """
     missing: dict[str, str] = {}

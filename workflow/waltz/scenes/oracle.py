@@ -188,7 +188,7 @@ class _Evaluator:
         asks for.
 
         Args:
-            phrase: Noun phrase, whose restrictions an individual must fulfil.
+            phrase: Noun phrase, whose restrictions an individual must fulfill.
             scope: Function that decides whether the sentence's claim is true of an individual.
         """
         # Whether an individual is meant by the phrase, and whether it is also in the scope.

@@ -128,7 +128,7 @@ def test_an_image_is_prepared_as_by_clips_processor_without_a_crop(size):
     )
 
 
-def test_zero_is_the_mean_colour():
+def test_zero_is_the_mean_color():
     grey = prepare_square_image(
         Image.new("RGB", (5, 4), tuple(round(255 * mean) for mean in OPENAI_CLIP_MEAN)),
         8,

@@ -29,7 +29,7 @@ from waltz.models.pretrained import fetch_packaged, get_user_folder
 CPU = Device("cpu", 1, "a test")
 
 
-def randomise_norms(network):
+def randomize_norms(network):
     """Give batch norms statistics that folding must respect."""
     generator = torch.Generator().manual_seed(0)
     for module in network.modules():
@@ -44,7 +44,7 @@ def randomise_norms(network):
 @pytest.fixture(scope="module")
 def classifier():
     torch.manual_seed(0)
-    return randomise_norms(EfficientNetLite0())
+    return randomize_norms(EfficientNetLite0())
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def compute_parts_error(
 
 
 @dataclass(frozen=True, eq=False)
-class FactorisedEstimate:
+class FactorizedEstimate:
     """Hold the Shapley values of a late-fusion game, with the error of T-SHAP.
 
     Attributes:
@@ -377,7 +377,7 @@ class _CachedVectors:
 
 
 @torch.inference_mode()
-def compute_factorised(
+def compute_factorized(
     encoder: LateEncoder,
     image: torch.Tensor,
     games: Sequence[EncoderPlayers],
@@ -386,7 +386,7 @@ def compute_factorised(
     interactions: bool = False,
     progress: ProgressCallback = ignore_progress,
     standard_error: float | None = None,
-) -> list[FactorisedEstimate]:
+) -> list[FactorizedEstimate]:
     """Return the Shapley values of each text: exact, or from regressions on subsets of tokens and
     of patches.
 
@@ -472,8 +472,8 @@ def _estimate_game(
     images: _SharedImages,
     interactions: bool,
     standard_error: float | None,
-) -> FactorisedEstimate:
-    """Return the Shapley values of one text; see `compute_factorised`."""
+) -> FactorizedEstimate:
+    """Return the Shapley values of one text; see `compute_factorized`."""
     free_tokens, free_patches = _find_free_players(game)
     tokens, patches = len(free_tokens), len(free_patches)
     text_vectors = build_text_vectors(encoder, game, images.progress)
@@ -515,7 +515,7 @@ def _estimate_game(
         )
     # Passes of an image that an earlier text made are not counted again.
     passes += text.passes + len(cached_images.known) - known_before
-    return FactorisedEstimate(estimate, passes, error, pairs, cross)
+    return FactorizedEstimate(estimate, passes, error, pairs, cross)
 
 
 def _list_rounds(
@@ -544,7 +544,7 @@ def _list_rounds(
 
 
 def _split_budget(tokens: int, patches: int, budget: int) -> tuple[int, int]:
-    """Split a budget of encoder passes between tokens and patches; see `compute_factorised`."""
+    """Split a budget of encoder passes between tokens and patches; see `compute_factorized`."""
     all_tokens, all_patches = 2**tokens, 2**patches
     if all_tokens + all_patches <= budget:
         return all_tokens, all_patches

@@ -199,7 +199,7 @@ def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
 
     A line without a label has the reason `NOT_ANSWERED`.
     """
-    for location, annotator, task, labels in read_labelled_lines(path):
+    for location, annotator, task, labels in read_labeled_lines(path):
         if len(labels) > 1:
             raise UserError(
                 f"{location}: more than one answer: {', '.join(labels)}; let the project allow a single label"
@@ -245,7 +245,7 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
     return path
 
 
-def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+def read_labeled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
     """Yield position, annotator, task and labels of each line of one annotator's file, or of a
     folder of such files.
     """

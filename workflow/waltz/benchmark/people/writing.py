@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waltz.benchmark.people.platforms import (
-    read_labelled_lines,
+    read_labeled_lines,
     write_labels,
     write_lines,
 )
@@ -199,7 +199,7 @@ def _read_labels(
     rows_by_task = _name_rows(rows, columns, seed)
     positions: dict[tuple[str, str], str] = {}
     lines = []
-    for location, annotator, task, labels in read_labelled_lines(Path(path)):
+    for location, annotator, task, labels in read_labeled_lines(Path(path)):
         if task not in rows_by_task:
             raise UserError(
                 f"{location}: unknown task {task!r}; give the seed and rows of the export"

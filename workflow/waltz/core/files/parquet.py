@@ -182,7 +182,7 @@ def check(table: pa.Table, layout: Layout) -> None:
 
 def _build_unchecked_table(rows: Sequence[Row], layout: Layout) -> pa.Table:
     """Return the table of rows, which need not satisfy the layout except for the names of columns."""
-    # Arrow would drop a misspelt key silently.
+    # Arrow would drop a misspelled key silently.
     unknown = set().union(*rows) - set(layout.schema.names)
     if unknown:
         raise ValueError(f"{layout.name}: undeclared columns {sorted(unknown)}")

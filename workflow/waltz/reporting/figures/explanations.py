@@ -164,7 +164,7 @@ LETTER, TEXT_LINE, LAYER, TITLE = 0.072, 0.16, 0.24, 0.5
 """Width of a letter of generated text, and heights of its lines, of a layer's heading and of the
 title, in inches.
 """
-HEADINGS = ("as they are, in %", "renormalised per modality, in %")
+HEADINGS = ("as they are, in %", "renormalized per modality, in %")
 MAX_LINES = 5
 """Largest number of lines of a generated text."""
 UNRECORDED_TEXT = "(not recorded)"

@@ -461,7 +461,7 @@ def _color_per_modality(panel: HeatmapPanel) -> Layer:
         strengths.append(phi / (magnitudes.max(initial=0) or 1))
         labels.append(_format_percents(100 * phi / (magnitudes.sum() or 1)))
     return Layer(
-        "renormalised per modality, in %",
+        "renormalized per modality, in %",
         True,
         strengths[0],
         strengths[1],

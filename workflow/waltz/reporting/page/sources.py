@@ -1,4 +1,4 @@
-"""Sources of a study on the page: licence, citation, numbers of rows, files with checksums."""
+"""Sources of a study on the page: license, citation, numbers of rows, files with checksums."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def describe_sources(
         files = name_files(entry.files, entry.images)
         licence = entry.licence
         if licence is None:
-            # Drawn scenes need no licence of others: the package draws them itself.
+            # Drawn scenes need no license of others: the package draws them itself.
             is_drawn = all(file.drawn for file in files.values())
             licence = SYNTHETIC_LICENCE if is_drawn else "not stated"
         described.append(
