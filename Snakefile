@@ -43,7 +43,7 @@ if workflow.is_main_process:
 
 onstart:
     if snakemake_compat.takes_locks(workflow):
-        run_lock.check_study(STUDY.study, has_own_targets=True)
+        run_lock.check_study_is_free(STUDY.study, has_other_targets=True)
     run_lock.hold_study(
         STUDY.study,
         files=list_study_files(),

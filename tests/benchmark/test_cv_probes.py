@@ -29,10 +29,9 @@ from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.records import from_row, to_row, write_records
+from waltz.core.records import from_row, get_layout, to_row, write_records
 from waltz.core.schema import (
     CONDITIONS,
-    PROBE_CAPTIONS,
     ProbeCaptionRecord,
     ProbeRecord,
 )
@@ -113,7 +112,9 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         "plain:a.jpg#1",
         "plain:a.jpg#2",
     ]
-    parquet.build_table(map(to_row, [*CONTEXTUAL, *plain_rows]), PROBE_CAPTIONS)
+    parquet.build_table(
+        map(to_row, [*CONTEXTUAL, *plain_rows]), get_layout(ProbeCaptionRecord)
+    )
     assert count_rejections(plain_rows[:2]) == {
         "plain": {"kept": 1, "uses the contextual verb": 1}
     }
@@ -249,7 +250,9 @@ class InputFiles(dict):
 def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files):
     run(scene_files, descriptions=scene_files / "descriptions.json")
     items = parquet.read_rows(scene_files / "items.parquet", CONDITIONS)
-    captions = parquet.read_rows(scene_files / "all.parquet", PROBE_CAPTIONS)
+    captions = parquet.read_rows(
+        scene_files / "all.parquet", get_layout(ProbeCaptionRecord)
+    )
     record = json.loads((scene_files / "run.json").read_text())
     assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(
         captions

@@ -15,8 +15,8 @@ from waltz.benchmark.cv_probes import (
 )
 from waltz.cli.app import app
 from waltz.core.files import parquet
-from waltz.core.records import read_records, write_records
-from waltz.core.schema import PROBE_CAPTIONS, ProbeCaptionRecord, ProbeRecord
+from waltz.core.records import get_layout, read_records, write_records
+from waltz.core.schema import ProbeCaptionRecord, ProbeRecord
 
 PREFIX = ("--image-prefix", "https://images.example/")
 
@@ -43,7 +43,9 @@ def captions(tmp_path):
             ("b.jpg", "buying", "A man buys a hat."),
         )
     ]
-    parquet.write_rows(tmp_path / "contextual.parquet", rows, PROBE_CAPTIONS)
+    parquet.write_rows(
+        tmp_path / "contextual.parquet", rows, get_layout(ProbeCaptionRecord)
+    )
     return tmp_path / "contextual.parquet"
 
 

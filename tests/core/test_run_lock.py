@@ -96,11 +96,11 @@ def test_a_second_run_takes_the_lock_when_the_first_has_ended(
 def test_a_run_whose_lock_files_are_gone_still_refuses_a_second_one(
     tmp_path, lock_file, other_run
 ):
-    run_lock.check_study("small", tmp_path, has_own_targets=True)
-    run_lock.check_study("large", tmp_path)
+    run_lock.check_study_is_free("small", tmp_path, has_other_targets=True)
+    run_lock.check_study_is_free("large", tmp_path)
     lock_file.unlink()
     with pytest.raises(UserError, match=f"process {other_run.pid} on"):
-        run_lock.check_study("small", tmp_path, has_own_targets=True)
+        run_lock.check_study_is_free("small", tmp_path, has_other_targets=True)
 
 
 def test_a_killed_run_is_unlocked(tmp_path, lock_file, other_run):
@@ -250,7 +250,7 @@ def test_a_damaged_record_is_that_of_no_run(tmp_path, content):
     run_lock.hold_study("small", tmp_path)
     (tmp_path / "waltz" / "small.json").write_text(content)
     assert run_lock.read_last_run("small", tmp_path) is None
-    assert run_lock.list_runs(tmp_path) == []
+    assert run_lock.list_study_runs(tmp_path) == []
 
 
 def test_a_run_whose_study_file_has_a_name_that_is_not_utf8_is_recorded(tmp_path):

@@ -9,7 +9,7 @@ from waltz.measures.calibration import (
     CC_SHAP,
     choose_thresholds,
     compute_cc_shap_of_items,
-    draw_questions,
+    draw_comve_questions,
     judge_by_threshold,
     measure_calibration,
     measure_mixtures,
@@ -154,7 +154,7 @@ def test_each_item_is_a_draw_of_its_own():
 
 @pytest.fixture(scope="module")
 def questions():
-    return draw_questions(14, 5)
+    return draw_comve_questions(14, 5)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,12 @@ from waltz.attribution.summary import (
 from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.records import build_frame, build_records, read_records, write_records
+from waltz.core.records import (
+    build_frame,
+    convert_to_records,
+    read_records,
+    write_records,
+)
 from waltz.core.schema import (
     ATTRIBUTION,
     EVALUATION,
@@ -40,8 +45,8 @@ with log_job(snakemake.log[0]):
     for (model, dataset), table in read_runs(
         snakemake.input.rows, ATTRIBUTION, params.runs
     ).items():
-        attributions = list(build_records(table, AttributionRecord))
-        scores = list(build_records(scored[model, dataset], EvaluationRecord))
+        attributions = list(convert_to_records(table, AttributionRecord))
+        scores = list(convert_to_records(scored[model, dataset], EvaluationRecord))
         frame = build_frame(table.select(SHARE_COLUMNS))
         shares += build_share_records(model, dataset, frame, scores, resampling)
         if dataset in probes:

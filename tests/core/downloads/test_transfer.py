@@ -26,7 +26,7 @@ from waltz.core.downloads.urls import (
     apply_mirror,
     get_archive_member,
     get_copy_path,
-    get_file_name,
+    get_url_file_name,
 )
 from waltz.core.errors import UserError
 
@@ -557,7 +557,7 @@ def test_concurrent_jobs_lose_no_entry(tmp_path):
     ],
 )
 def test_parts_of_a_url(url, file, member, copy):
-    assert (get_file_name(url), get_archive_member(url), get_copy_path(url)) == (
+    assert (get_url_file_name(url), get_archive_member(url), get_copy_path(url)) == (
         file,
         member,
         copy,

@@ -14,7 +14,6 @@ from waltz.core.files.group_files import (
     merge_shards,
     read_run_frames,
     read_run_records,
-    read_run_rows,
     read_runs,
     write_results,
 )
@@ -50,7 +49,7 @@ def test_rows_come_back_by_run_and_each_data_set_has_a_record(tmp_path):
     assert list(runs) == [("clip", "b"), ("clip", "a")]
     assert runs["clip", "b"].num_rows == 0
     assert runs["clip", "a"].schema.names == ["item_id", "n"]
-    assert list(read_run_rows([path], LAYOUT)) == [("clip", "a")]
+    assert list(read_runs([path], LAYOUT)) == [("clip", "a")]
     records = json.loads((tmp_path / "one.run.json").read_text())
     assert [
         (entry["dataset"], entry["rows_in"], entry["rows_out"], entry["ties"])
@@ -95,8 +94,8 @@ def test_shards_are_merged_in_order_and_keep_their_model(tmp_path):
         LAYOUT,
         ["item_id"],
     )
-    rows = read_run_rows([tmp_path / "m.parquet"], LAYOUT)["clip", "a"]
-    assert [row["n"] for row in rows] == [1, 2, 3]
+    table = read_runs([tmp_path / "m.parquet"], LAYOUT)["clip", "a"]
+    assert table["n"].to_pylist() == [1, 2, 3]
     assert len(json.loads((tmp_path / "m.run.json").read_text())) == 4
 
 
@@ -108,7 +107,8 @@ def test_shards_without_rows_are_merged_by_position(tmp_path):
         parquet.write(shard, table, LAYOUT.with_position().with_dataset(), **metadata)
     merged, record = str(tmp_path / "m.parquet"), str(tmp_path / "m.run.json")
     merge_shards(shards, [], merged, record, LAYOUT, [POSITION])
-    assert read_run_rows([merged], LAYOUT, [("clip", "a")]) == {("clip", "a"): []}
+    runs = read_runs([merged], LAYOUT, [("clip", "a")])
+    assert runs["clip", "a"].num_rows == 0
 
 
 def test_a_file_in_the_place_of_another_is_refused(tmp_path):

@@ -25,7 +25,7 @@ from waltz.consistency.cc_shap.rows import (
 )
 from waltz.core.devices import Device
 from waltz.core.files import parquet
-from waltz.core.records import build_records, to_row
+from waltz.core.records import convert_to_records, to_row
 from waltz.core.schema import (
     ATTRIBUTION,
     CC_SHAP,
@@ -306,7 +306,7 @@ def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     decoder, attribution = pictured
     see = make_image_renderer(decoder, photo)
     row = attribution.contributions.to_pylist()[0]
-    (record, *_) = build_records(attribution.contributions, AttributionRecord)
+    (record, *_) = convert_to_records(attribution.contributions, AttributionRecord)
     image, cells = see("own", record)
     assert image.shape == (24, 24, 3)
     assert sorted(set(cells.ravel())) == list(range(row["grid"] ** 2))

@@ -6,7 +6,8 @@ from stand_ins.paper_numbers import PUBLISHED, read_paper_table
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.files import parquet
 from waltz.core.measure import Measure
-from waltz.core.schema import CONDITIONS, MEASURES, METRICS, SHARES
+from waltz.core.records import get_layout
+from waltz.core.schema import CONDITIONS, METRICS, SHARES, MeasurementRecord
 from waltz.measures.rows import SINGLE
 from waltz.reporting.tables.build_table import build_cells, build_table_cells
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
@@ -161,7 +162,7 @@ def test_each_model_of_a_measurement_has_the_cells_of_its_numbers_alone(tmp_path
             "value": 1.0,
         },
     ]
-    file = written(tmp_path, rows, MEASURES)
+    file = written(tmp_path, rows, get_layout(MeasurementRecord))
     cells = build_table_cells(
         TABLES["measures-bias"],
         {"bias": [file]},

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from stand_ins import annotation_platforms as platforms
 from stand_ins.models import tiny_encoders
 from waltz.cli.people import app as people
-from waltz.core.files.group_files import read_run_rows
+from waltz.core.files.group_files import read_runs
 from waltz.core.schema import ATTRIBUTION
 from workflow_runs.checkout import Checkout, read_stored
 from workflow_runs.studies import INSTRUMENTS
@@ -337,9 +337,9 @@ def test_rulers_find_their_share_and_clip_has_no_threshold(results):
 
 
 def test_attributions_are_efficient_and_both_shards_are_there(results):
-    rows = read_run_rows(
-        [results / "attribution/scenes-clip/pairs.parquet"], ATTRIBUTION
-    )["scenes-clip", "existence"]
+    rows = read_runs([results / "attribution/scenes-clip/pairs.parquet"], ATTRIBUTION)[
+        "scenes-clip", "existence"
+    ].to_pylist()
     assert {row["estimator"] for row in rows if row["profile"] == "published"} == {
         "permutation"
     }

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from waltz.core.files import parquet
-from waltz.core.files.group_files import read_run_rows
+from waltz.core.files.group_files import read_runs
 from waltz.core.schema import BENCHMARK, EVALUATION
 from workflow_runs.checkout import ROOT, copied, read_stored
 
@@ -73,7 +73,7 @@ def test_a_run_gives_tables_figures_and_a_page(tiny_run):
         "equations", "acc_r", "tiny-gpt2", "relations"
     ]
     scores = tiny_run.folder / "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
-    rows = read_run_rows([scores], EVALUATION)["tiny-gpt2", "relations"]
+    rows = read_runs([scores], EVALUATION)["tiny-gpt2", "relations"].to_pylist()
     captions = [
         row
         for row in rows

@@ -384,9 +384,9 @@ def _check_lock(name: str, checkout: Path) -> None:
     """Refuse the name of a study whose lock another run holds, before the file of that study is
     overwritten.
     """
-    from waltz.core.run_lock import SNAKEMAKE_FOLDER, check_study
+    from waltz.core.run_lock import SNAKEMAKE_FOLDER, check_study_is_free
 
     try:
-        check_study(name, checkout / SNAKEMAKE_FOLDER)
+        check_study_is_free(name, checkout / SNAKEMAKE_FOLDER)
     except UserError as error:
         raise UserError(f"{error}; or give this one another name with --name") from None

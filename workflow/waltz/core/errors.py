@@ -32,12 +32,12 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         """Return the message with escapes for unprintable characters."""
-        return "".join(
-            letter
-            if letter.isprintable()
-            else letter.encode("unicode_escape").decode("ascii")
-            for letter in super().__str__()
-        )
+        escaped = ""
+        for letter in super().__str__():
+            if not letter.isprintable():
+                letter = letter.encode("unicode_escape").decode("ascii")
+            escaped += letter
+        return escaped
 
 
 class ItemError(UserError):
@@ -113,8 +113,9 @@ def list_names(names: Iterable[str], conjunction: str = "or") -> str:
     if len(listed) > LONGEST_LIST:
         rest = len(listed) - LONGEST_LIST
         return f"{', '.join(listed[:LONGEST_LIST])} {conjunction} {rest} more"
-    *others, last = listed
-    return f"{', '.join(others)} {conjunction} {last}" if others else last
+    if len(listed) < 2:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} {conjunction} {listed[-1]}"
 
 
 def build_name_error(

@@ -129,13 +129,17 @@ def write_record(
     path: str | Path, *, rows_in: int, rows_out: int, seconds: float, **facts: Any
 ) -> None:
     """Write one run record to a path of the form `<output>.run.json`; arguments as of
-    `build_record`.
+    `build_run_record`.
     """
-    record = build_record(rows_in=rows_in, rows_out=rows_out, seconds=seconds, **facts)
+    record = build_run_record(
+        rows_in=rows_in, rows_out=rows_out, seconds=seconds, **facts
+    )
     write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def build_record(*, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> Facts:
+def build_run_record(
+    *, rows_in: int, rows_out: int, seconds: float, **facts: Any
+) -> Facts:
     """Return one run record: rows read and written, wall time, facts of the stage, and the
     environment.
 

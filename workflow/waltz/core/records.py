@@ -186,10 +186,12 @@ def read_records(path: str | Path, record_type: type[AnyRecord]) -> Iterator[Any
         UserError: The file is missing, damaged or of another layout; raised before the first
             record.
     """
-    return build_records(parquet.read(path, get_layout(record_type)), record_type)
+    return convert_to_records(parquet.read(path, get_layout(record_type)), record_type)
 
 
-def build_records(table: pa.Table, record_type: type[AnyRecord]) -> Iterator[AnyRecord]:
+def convert_to_records(
+    table: pa.Table, record_type: type[AnyRecord]
+) -> Iterator[AnyRecord]:
     """Yield the rows of a checked table as records."""
     # Rows as dictionaries take seven times the memory of the table: convert a few at a time.
     for batch in table.to_batches(max_chunksize=BATCH):

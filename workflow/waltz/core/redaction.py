@@ -15,9 +15,8 @@ import logging
 import netrc
 import os
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 HIDDEN = "<hidden>"
@@ -155,16 +154,26 @@ def _redact_match(match: re.Match[str]) -> str:
     return redact_url(url[: closing.start()]) + closing[0]
 
 
-def hide_known_secrets(data: Any) -> Any:
+def hide_known_secrets(data: object) -> object:
     """Return nested mappings and lists whose texts hold no known secret; urls and other values stay
     as they are.
     """
+    secrets = list_secrets()
+    return _convert_texts(
+        data, lambda text: _replace_secrets(text, secrets, SHORTEST_IN_DATA)
+    )
+
+
+def _convert_texts(data: object, convert: Callable[[str], str]) -> object:
+    """Return nested mappings and lists with their texts converted; other values and keys stay as
+    they are.
+    """
     if isinstance(data, str):
-        return _replace_secrets(data, list_secrets(), SHORTEST_IN_DATA)
+        return convert(data)
     if isinstance(data, Mapping):
-        return {key: hide_known_secrets(value) for key, value in data.items()}
+        return {key: _convert_texts(value, convert) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [hide_known_secrets(value) for value in data]
+        return [_convert_texts(value, convert) for value in data]
     return data
 
 
@@ -187,18 +196,9 @@ def redact_urls(config: MutableMapping[str, object]) -> None:
     show no secret.
     """
     for key, value in config.items():
-        config[key] = _name_urls(value)
-
-
-def _name_urls(value: object) -> object:
-    """Return a value of a study with names in place of urls; mappings are changed in place."""
-    if isinstance(value, str):
-        return name_url(value) if "://" in value else value
-    if isinstance(value, list):
-        return [_name_urls(entry) for entry in value]
-    if isinstance(value, MutableMapping):
-        redact_urls(value)
-    return value
+        config[key] = _convert_texts(
+            value, lambda text: name_url(text) if "://" in text else text
+        )
 
 
 def _hide_named_values(value: object) -> object:
@@ -287,11 +287,9 @@ def list_url_secrets(url: str) -> list[str]:
     user = re.sub("(@|%40)$", "", user)
     password = user.partition(":")[2]
     values = [value for _, value in parse_qsl(query)]
-    secrets: dict[str, None] = {}
-    for part in (user, password, query, *values):
-        secrets |= dict.fromkeys(
-            (part, unquote(part))
-        )  # as they are, and without escapes
+    # Each part as it is, and without escapes.
+    parts = [user, password, query, *values]
+    secrets = dict.fromkeys([*parts, *map(unquote, parts)])
     return [secret for secret in secrets if len(secret) >= SHORTEST_SECRET]
 
 

@@ -40,7 +40,7 @@ POLL_SECONDS = 1.0
 """Seconds between two attempts of a waiting run to take the lock of a study."""
 
 
-class RunRecord(BaseModel):
+class RunLockRecord(BaseModel):
     """Record of a study's last run, as its JSON file holds it.
 
     Attributes:
@@ -135,7 +135,7 @@ def hold_study(
     record_file.parent.mkdir(parents=True, exist_ok=True)
     # The lock of the system ends with this process, however it ends; the record says whose it was.
     lock = _create_lock(study, folder)
-    record = RunRecord(
+    record = RunLockRecord(
         pid=os.getpid(),
         host=socket.gethostname(),
         since=f"{datetime.now():{TIME_FORMAT}}",
@@ -178,7 +178,7 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
     """
     try:
         content = json.loads(_get_record_file(study, folder).read_bytes())
-        record = RunRecord.model_validate(content)
+        record = RunLockRecord.model_validate(content)
         since = datetime.strptime(record.since, TIME_FORMAT)
         locks = tuple(_select_present(record.locks, folder))
     # A missing or damaged record says nothing about the run.
@@ -208,7 +208,7 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
     )
 
 
-def list_runs(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
+def list_study_runs(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
     """Return the last run of each study in a folder, ordered by the name of the study."""
     studies = sorted(file.stem for file in (folder / "waltz").glob("*.json"))
     runs = [read_last_run(study, folder) for study in studies]
@@ -217,18 +217,18 @@ def list_runs(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
 
 def list_going_on(folder: Path = SNAKEMAKE_FOLDER) -> list[StudyRun]:
     """Return the runs in a folder that go on, or may go on on another machine."""
-    return [run for run in list_runs(folder) if run.may_go_on]
+    return [run for run in list_study_runs(folder) if run.may_go_on]
 
 
-def check_study(
-    study: str, folder: Path = SNAKEMAKE_FOLDER, has_own_targets: bool = False
+def check_study_is_free(
+    study: str, folder: Path = SNAKEMAKE_FOLDER, has_other_targets: bool = False
 ) -> None:
     """Refuse to run a study while another run of it goes on.
 
     Args:
         study: Name of the study.
         folder: Folder of Snakemake's records.
-        has_own_targets: Whether Snakemake has found that the second run writes none of the locked
+        has_other_targets: Whether Snakemake has found that the second run writes none of the locked
             files; then only a first run that has lost its lock files is a reason to refuse.
     Raises:
         UserError: Another run of the study goes on, or may go on on another machine.
@@ -237,7 +237,7 @@ def check_study(
     if run is None or not run.may_go_on:
         return
     # Snakemake itself protects the files of a run that has its lock files.
-    is_apart = has_own_targets and bool(run.locks)
+    is_apart = has_other_targets and bool(run.locks)
     if not is_apart:
         raise UserError(run.describe())
 
@@ -304,7 +304,7 @@ def _find_owners(study: str, locks: set[Path], folder: Path) -> list[StudyRun]:
     """Return the runs that wrote any of the lock files; if there is no such run, return the last
     run of the study.
     """
-    runs = list_runs(folder)
+    runs = list_study_runs(folder)
     owners = [run for run in runs if locks & {*run.locks}]
     if owners:
         return owners

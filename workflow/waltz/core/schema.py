@@ -913,27 +913,16 @@ class EditedRecord(Record):
     error: str | None = None
 
 
-# The layouts, by the names that rules pass to scripts.
+# Layouts of files whose rows are written or merged without their records; rules pass some by name.
 
 CANDIDATES = get_layout(CandidateRecord)
 FILTERED = get_layout(FilteredRecord)
 BENCHMARK = get_layout(ItemRecord)
-ANNOTATIONS = get_layout(AnnotationRecord)
-STATISTICS = get_layout(StatisticRecord)
-FREQUENCIES = get_layout(FrequencyRecord)
-FUNNEL = get_layout(FunnelRecord)
-ORACLE = get_layout(OracleRecord)
-AUDIT = get_layout(AuditRecord)
-REPRODUCTION = get_layout(ReproductionRecord)
-MISSES = get_layout(MissRecord)
 IMAGE_FAULTS = get_layout(ImageFaultRecord)
-SCENE_SCORES = get_layout(SceneScoreRecord)
-PROBE_CAPTIONS = get_layout(ProbeCaptionRecord)
 CONDITIONS = get_layout(ProbeRecord)
 EVALUATION = get_layout(EvaluationRecord)
 METRICS = get_layout(MetricRecord)
 COMPARISONS = get_layout(ComparisonRecord)
-MEASURES = get_layout(MeasurementRecord)
 ATTRIBUTION = get_layout(AttributionRecord)
 SHARES = get_layout(ShareRecord)
 CONSISTENCY = get_layout(ConsistencyRecord)

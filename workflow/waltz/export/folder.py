@@ -13,7 +13,7 @@ import waltz
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.records import build_records, read_records
+from waltz.core.records import convert_to_records, read_records
 from waltz.core.schema import AuditRecord, FunnelRecord, ItemRecord
 from waltz.export.card import render_card
 from waltz.export.croissant import render_croissant
@@ -261,7 +261,7 @@ def write_valse_files(
     _create_empty(folder)
     item_counts: dict[str, int] = {}
     for name, part in parts_by_file.items():
-        items = build_records(part.items, ItemRecord)
+        items = convert_to_records(part.items, ItemRecord)
         if part.form == "valse-release":
             records = restore_records(items)
         elif part.form == "pairs":

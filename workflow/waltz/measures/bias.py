@@ -45,7 +45,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
-from waltz.measures.items import Item, read_items
+from waltz.measures.items import Item, read_item_sample
 from waltz.measures.masks import enumerate_masks, number_masks
 from waltz.measures.rows import average, pool_items
 from waltz.models.encoders.coalitions import build_equations_players
@@ -337,7 +337,7 @@ def _select_short(
 ) -> Iterator[Item]:
     """Yield items whose captions have few tokens, by seeded rank."""
     count = 0
-    for item in read_items(dataset, CANDIDATES_PER_ITEM * sample, seed):
+    for item in read_item_sample(dataset, CANDIDATES_PER_ITEM * sample, seed):
         if count == sample:
             return
         tokens = sum(

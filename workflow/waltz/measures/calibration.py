@@ -87,7 +87,7 @@ def measure_calibration(
         profiles: Profiles of tests and CC-SHAP.
         resampling: Coverage of the intervals; resamples of the items of CC-SHAP and of mixtures.
     """
-    questions = draw_questions(items, seed)
+    questions = draw_comve_questions(items, seed)
     rows: list[MeasurementRecord] = []
     for profile in profiles:
         rows += _measure_tests(questions, seed, profile, resampling)
@@ -200,7 +200,7 @@ def name_rate(decoder: ConstructedDecoder) -> str:
     return "specificity" if decoder.faithful else "sensitivity"
 
 
-def draw_questions(items: int, seed: int) -> list[Question]:
+def draw_comve_questions(items: int, seed: int) -> list[Question]:
     """Return ComVE questions: pairs of a sensible and a nonsensical sentence about the embedded
     world.
     """

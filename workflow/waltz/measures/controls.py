@@ -25,7 +25,7 @@ from waltz.core.measure import Measure
 from waltz.core.sampling import rank
 from waltz.core.schema import CcShapRecord, MeasurementRecord
 from waltz.fidelity import EQUATIONS
-from waltz.measures.items import Item, derive_seed, identify_scene, read_items
+from waltz.measures.items import Item, derive_seed, identify_scene, read_item_sample
 from waltz.measures.rows import SIGNED, average
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
@@ -106,7 +106,7 @@ def measure_encoder_controls(
     items: list[Item] = []
     random_positions: list[int] = []
     for dataset in datasets:
-        sample = read_items(dataset, settings.sample, seed)
+        sample = read_item_sample(dataset, settings.sample, seed)
         random_positions += range(
             len(items), len(items) + min(len(sample), settings.random_sample)
         )

@@ -17,7 +17,7 @@ from waltz.core.intervals import PERCENT, Resampling
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
-from waltz.measures.items import Item, derive_seed, read_items
+from waltz.measures.items import Item, derive_seed, read_item_sample
 from waltz.measures.masks import enumerate_masks
 from waltz.measures.rows import pool_items
 from waltz.models.encoders.encoder import Encoder
@@ -213,7 +213,7 @@ def measure_rulers(
     # Clusters and values of the items of all data sets, by ruler, estimator and quantity.
     pooled: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
     for dataset in datasets:
-        items = read_items(dataset, settings.sample, seed)
+        items = read_item_sample(dataset, settings.sample, seed)
         clusters = [item.scene for item in items]
         for estimator in settings.estimators:
             values_of = _compare_rulers(

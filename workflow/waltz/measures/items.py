@@ -64,7 +64,7 @@ def derive_seed(dataset: str, item_id: str, seed: int) -> int:
     return rank(f"{dataset}/{item_id}", seed) % 2**32
 
 
-def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
+def read_item_sample(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
     """Return a seeded sample of the valid items of a data set of captions and foils; all if there
     are fewer.
     """

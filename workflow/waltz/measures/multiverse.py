@@ -19,7 +19,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import get_fidelity
-from waltz.measures.items import Item, derive_seed, read_items
+from waltz.measures.items import Item, derive_seed, read_item_sample
 from waltz.measures.rows import SINGLE, average
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, EncoderPlayers
 from waltz.models.encoders.encoder import Encoder
@@ -253,7 +253,7 @@ def measure_multiverse(
     per_dataset = -(-settings.cross_items // len(datasets))  # rounded up
     items_read = {}
     for dataset in datasets:
-        items_read[dataset.name] = read_items(
+        items_read[dataset.name] = read_item_sample(
             dataset, max(settings.sample, per_dataset), seed
         )
     rows = _vary_one_factor(encoders, items_read, settings, seed, resampling)

@@ -36,7 +36,7 @@ from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Profile, get_fidelity
-from waltz.measures.items import Item, derive_seed, identify_scene, read_items
+from waltz.measures.items import Item, derive_seed, identify_scene, read_item_sample
 from waltz.measures.plausibility import ALL
 from waltz.measures.rows import average
 from waltz.models import games
@@ -245,7 +245,7 @@ def measure_released_faults(
     )
     items: list[Item] = []
     for dataset in datasets:
-        items += read_items(dataset, settings.sample, seed)
+        items += read_item_sample(dataset, settings.sample, seed)
     names = [dataset.name for dataset in datasets]
     # Faults with fields are about outputs and prompts, which encoders lack.
     encoder_faults = {name: fault for name, fault in FAULTS.items() if not fault.fields}

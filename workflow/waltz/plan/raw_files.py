@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from waltz.core.downloads.urls import get_archive_member, get_file_name
+from waltz.core.downloads.urls import get_archive_member, get_url_file_name
 from waltz.core.errors import UserError
 from waltz.core.files.resources import find_in_checkout
 from waltz.plan.study import File, Settings, Study
@@ -85,7 +85,7 @@ def get_stored_name(file: File) -> str:
     if file.path is not None:
         return file.path.rstrip("/").rsplit("/", 1)[-1]
     url = file.address
-    return Path(get_archive_member(url)).name or get_file_name(url)
+    return Path(get_archive_member(url)).name or get_url_file_name(url)
 
 
 @cache
@@ -186,9 +186,7 @@ class RawFiles:
             return []
         origin = url.partition("#")[0]
         source, name = self.owners[origin, "archive"]
-        return (
-            f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
-        )
+        return f"{self.results}/sources/archives/{source}/{name}/{get_url_file_name(origin)}"
 
     def describe_user_images(self) -> dict[str, str]:
         """Return a digest of each of the user's folders of images, by path.

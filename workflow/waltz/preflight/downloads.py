@@ -13,7 +13,7 @@ from waltz.core.downloads.lock_file import read_recorded
 from waltz.core.downloads.transfer import find_local_copy
 from waltz.core.downloads.urls import (
     get_archive_member,
-    get_file_name,
+    get_url_file_name,
     is_url,
 )
 from waltz.core.errors import UserError
@@ -351,9 +351,11 @@ def _find_files(repository: Repository, timeout: float) -> Files:
 
 def _judge_file(file: WebFile, answer: object) -> Check:
     """Return the check of a file from the web, by the answer of its server."""
-    location = f"{get_file_name(file.url)} ({redact_url(file.url)})"
+    location = f"{get_url_file_name(file.url)} ({redact_url(file.url)})"
     if file.local:
-        return Check("file", file.name, State.OK, f"{get_file_name(file.url)} is here")
+        return Check(
+            "file", file.name, State.OK, f"{get_url_file_name(file.url)} is here"
+        )
     if isinstance(answer, UserError):
         return Check("file", file.name, State.FAILURE, f"{location}: {answer}")
     assert isinstance(answer, RemoteFile)
@@ -367,7 +369,7 @@ def _judge_file(file: WebFile, answer: object) -> Check:
     if not answer.has_ranges:
         finding = f"{size}; the server sends no ranges, so that an interrupted download starts again; nothing to do"
         return Check("file", file.name, State.WARNING, f"{location}: {finding}")
-    return Check("file", file.name, State.OK, f"{get_file_name(file.url)}: {size}")
+    return Check("file", file.name, State.OK, f"{get_url_file_name(file.url)}: {size}")
 
 
 def _judge_repository(name: str, answer: object) -> Check:

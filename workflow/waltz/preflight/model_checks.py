@@ -8,7 +8,7 @@ from urllib.parse import urldefrag
 
 from waltz.core.downloads.urls import (
     apply_mirror,
-    get_file_name,
+    get_url_file_name,
     is_url,
 )
 from waltz.core.errors import UserError, get_first_line
@@ -210,7 +210,7 @@ def _write_file_skeleton(
 
     if file.target.is_file():
         return _write_local_skeleton(file.target, folder)
-    name = get_file_name(file.url)
+    name = get_url_file_name(file.url)
     target = folder / Path(name).with_suffix(".bin")
     if name.endswith(PICKLE) or remote is None or remote.size is None:
         return folder / name

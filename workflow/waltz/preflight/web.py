@@ -13,7 +13,7 @@ import httpx
 
 from waltz.core.downloads.content_checks import HEAD_BYTES, find_head_fault
 from waltz.core.downloads.http_limits import TimeLimit, build_client, find_login
-from waltz.core.downloads.urls import apply_mirror, get_file_name
+from waltz.core.downloads.urls import apply_mirror, get_url_file_name
 from waltz.core.errors import UserError
 from waltz.core.redaction import hide_secrets
 from waltz.preflight.checks import NoAnswerError
@@ -50,7 +50,7 @@ def probe_file(url: str, timeout: float) -> RemoteFile:
         UserError: The file does not exist, its content does not fit its name, or the server gives
             no answer.
     """
-    name = get_file_name(url)
+    name = get_url_file_name(url)
     try:
         start = _request_start(apply_mirror(url), timeout)
     except httpx.TimeoutException:
@@ -145,7 +145,7 @@ def _request(
         build_client(
             timeout=timeout, auth=find_login(), follow_redirects=True
         ) as client,
-        TimeLimit(timeout, lambda: f"{get_file_name(url)}: no answer yet") as limit,
+        TimeLimit(timeout, lambda: f"{get_url_file_name(url)}: no answer yet") as limit,
         client.stream(
             method, url, headers=headers, extensions=limit.extensions
         ) as response,

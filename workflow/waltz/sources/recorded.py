@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.records import build_records, get_layout
+from waltz.core.records import convert_to_records, get_layout
 from waltz.model_registry import ModelSpec
 from waltz.sources.records import RecordedRecord
 
@@ -53,7 +53,7 @@ def read_recorded_runs(
     table = parquet.read(file, get_layout(RecordedRecord))
     for dataset in datasets:
         of_dataset = table.filter(pc.equal(table.column("dataset"), dataset))
-        records = list(build_records(of_dataset, RecordedRecord))
+        records = list(convert_to_records(of_dataset, RecordedRecord))
         location = f"{model.name} on {dataset}"
         model_records = _select_model(file, records, model, location)
         _check_profiles(model_records, profiles, location)

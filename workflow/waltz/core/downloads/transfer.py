@@ -22,7 +22,7 @@ from waltz.core.downloads.http_limits import (
 )
 from waltz.core.downloads.lock_file import read_recorded, record_download, record_file
 from waltz.core.downloads.secret_url import SecretUrl
-from waltz.core.downloads.urls import MIRROR_VARIABLE, apply_mirror, get_file_name
+from waltz.core.downloads.urls import MIRROR_VARIABLE, apply_mirror, get_url_file_name
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.locks import hold_shared_lock
@@ -240,7 +240,7 @@ def _record_first_download(
         find_content_fault,
     )
 
-    fault = find_content_fault(received, get_file_name(file.origin))
+    fault = find_content_fault(received, get_url_file_name(file.origin))
     if fault:
         received.unlink()
         raise UserError(
@@ -439,7 +439,7 @@ def _receive(file: DownloadRequest, url: str, part: Path) -> None:
                 is_final=True,
             )
 
-    name = get_file_name(url)
+    name = get_url_file_name(url)
     received = part.stat().st_size if part.exists() else 0
     # A compressed reply would have another length and range than the file.
     headers = {"Accept-Encoding": "identity"}

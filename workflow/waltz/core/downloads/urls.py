@@ -49,7 +49,7 @@ def get_archive_member(url: str) -> str:
     return urldefrag(url).fragment if is_url(url) else ""
 
 
-def get_file_name(url: str) -> str:
+def get_url_file_name(url: str) -> str:
     """Return the name of the file that a url denotes; for a file in an archive, the name of the
     archive.
     """
@@ -60,7 +60,7 @@ def find_name_fault(url: str) -> str:
     """Return the reason why a url's file, or its member of an archive, has no usable name; empty if
     it has one.
     """
-    name = get_file_name(url)
+    name = get_url_file_name(url)
     if not is_safe_name(name):
         return f"no file can have the name that the url gives it (got {name[:80]!r}); name the url of a file"
     member = get_archive_member(url)

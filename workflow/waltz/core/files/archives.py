@@ -28,8 +28,6 @@ ARCHIVE_ERRORS = (
     lzma.LZMAError,
     zlib.error,
     RuntimeError,
-    NotImplementedError,
-    UnicodeError,
     ValueError,
     LookupError,
     OverflowError,

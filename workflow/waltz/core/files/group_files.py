@@ -17,13 +17,13 @@ from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_records import Facts, build_record
+from waltz.core.job_records import Facts, build_run_record
 from waltz.core.layout import POSITION, Layout, Row
 from waltz.core.records import (
     AnyRecord,
     Record,
     build_frame,
-    build_records,
+    convert_to_records,
     get_layout,
     to_row,
 )
@@ -163,7 +163,7 @@ def write_results(
             ]
             tables[name].append(parquet.build_table(rows, layout.with_dataset()))
         records.append(
-            build_record(
+            build_run_record(
                 rows_in=result.rows_in,
                 rows_out=len(result.tables[first_output]),
                 seconds=round(time.perf_counter() - start, 3),
@@ -259,17 +259,6 @@ def _list_runs(path: str | Path) -> list[Run]:
     ]
 
 
-def read_run_rows(
-    paths: Iterable[str | Path],
-    layout: Layout,
-    runs: Iterable[Sequence[str]] | None = None,
-) -> dict[Run, list[dict[str, Any]]]:
-    """Return the rows of each run as dictionaries; arguments as of `read_runs`."""
-    return {
-        run: table.to_pylist() for run, table in read_runs(paths, layout, runs).items()
-    }
-
-
 def read_run_records(
     paths: Iterable[str | Path],
     record_type: type[AnyRecord],
@@ -278,7 +267,8 @@ def read_run_records(
     """Return the rows of each run as records; arguments as of `read_runs`."""
     tables = read_runs(paths, get_layout(record_type), runs)
     return {
-        run: list(build_records(table, record_type)) for run, table in tables.items()
+        run: list(convert_to_records(table, record_type))
+        for run, table in tables.items()
     }
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.files.safe_names import is_safe_name
-from waltz.core.records import AnyRecord, build_records
+from waltz.core.records import AnyRecord, convert_to_records
 from waltz.core.sampling import sample
 from waltz.sources.images import load_image, open_images
 
@@ -117,7 +117,7 @@ def select_records(
 ) -> list[AnyRecord]:
     """Return the records of one item in one profile."""
     is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-    return list(build_records(table.filter(is_of_item), record_type))
+    return list(convert_to_records(table.filter(is_of_item), record_type))
 
 
 def select_items(

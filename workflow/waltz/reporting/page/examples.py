@@ -20,7 +20,7 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.records import Record, build_records, get_layout
+from waltz.core.records import Record, convert_to_records, get_layout
 from waltz.core.sampling import rank
 from waltz.core.schema import (
     AttributionRecord,
@@ -326,7 +326,7 @@ def _read_runs(
             is_of_dataset = pc.field("dataset") == dataset
             rows = parquet.read(file, layout, is_of_dataset & is_shown)
             records = results.setdefault((model, dataset), {})
-            records[kind] = list(build_records(rows, record_type))
+            records[kind] = list(convert_to_records(rows, record_type))
     return [
         ModelRun(model, dataset, **records)
         for (model, dataset), records in results.items()
