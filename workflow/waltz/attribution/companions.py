@@ -2,6 +2,7 @@
 every text.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from PIL import Image
 
@@ -178,11 +180,9 @@ def compute_companion_measures(
       emap_interaction: the share of the scores' variance that the projection misses, 0 to 1.
     - perceptual_text, perceptual_image: accuracy lost when that modality is permuted, in percentage points.
     """
-    is_readable = {
-        name: _can_read(load, name)
-        for name in dict.fromkeys(item.image for item in items)
-    }
-    items = [item for item in items if is_readable[item.image]]
+    image_names = dict.fromkeys(item.image for item in items)
+    readable = {name for name in image_names if _can_read(load, name)}
+    items = [item for item in items if item.image in readable]
     if not items:
         return _list_undefined("no image of its items can be had")
     items = [item for item in items if _can_read_texts(encoder, item)]
@@ -191,16 +191,16 @@ def compute_companion_measures(
 
     # Every distinct image is scored with every distinct text, as EMAP requires.
     item_images = [item.image for item in items]
-    pairs = [[text for _, text in list_texts(item)] for item in items]
-    names = list(dict.fromkeys(item_images))
-    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-    ranking = Ranking(
-        scores=compute_score_matrix(encoder, map(load, names), texts),
-        images=np.array([names.index(name) for name in item_images]),
-        captions=np.array([texts.index(pair[0]) for pair in pairs]),
-        foils=np.array([texts.index(pair[1]) for pair in pairs]),
-        dtype=encoder.spec.dtype,
-    )
+    item_texts: list[str] = []
+    for item in items:
+        item_texts += [item.caption, item.foil]
+    # Number of each item's image, (n,), and of its caption and foil, (n, 2), among the distinct
+    # ones.
+    images, names = pd.factorize(np.array(item_images, dtype=object))
+    text_numbers, texts = pd.factorize(np.array(item_texts, dtype=object))
+    captions, foils = text_numbers.reshape(-1, 2).T
+    scores = compute_score_matrix(encoder, map(load, names), texts.tolist())
+    ranking = Ranking(scores, images, captions, foils, encoder.spec.dtype)
     # EMAP: the accuracy that is left to the best sum of a function of the text and a function of
     # the image.
     emap = compute_ranking_emap(ranking, resampling)
@@ -282,9 +282,9 @@ def _encode_texts(
     for late fusion.
     """
     ids = [encoder.tokenize(text).ids for text in texts]
-    by_length: dict[int, list[int]] = {}
+    by_length: dict[int, list[int]] = defaultdict(list)
     for position, text_ids in enumerate(ids):
-        by_length.setdefault(len(text_ids), []).append(position)
+        by_length[len(text_ids)].append(position)
     encoded_texts = []
     for positions in by_length.values():
         states = []

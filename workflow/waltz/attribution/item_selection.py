@@ -1,5 +1,6 @@
 """Selection of the items to attribute."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,15 +97,14 @@ def select_probes(
         n: Number of groups; None, or a larger number than there are, takes all groups.
     """
     # The first caption of each condition, by group.
-    groups: dict[str, dict[str, ProbeRecord]] = {}
+    groups: dict[str, dict[str, ProbeRecord]] = defaultdict(dict)
     for item in items:
         if item.form == ATTRIBUTED_FORM:
-            captions = groups.setdefault(item.group, {})
-            captions.setdefault(item.condition, item)
+            groups[item.group].setdefault(item.condition, item)
     complete_groups = [
         group
         for group, captions in groups.items()
-        if captions.keys() >= set(PROBE_CONDITIONS)
+        if len(captions) == len(PROBE_CONDITIONS)
     ]
     selected = []
     for group in sample_at_most(complete_groups, n, seed):
@@ -132,14 +132,12 @@ def select_attributed_questions(
     """
     n, seed, choice = settings.sample, settings.seed, entry.get("choice")
     questions, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
-    takes_released = fidelity.sampling == "released"
-    if takes_released and choice:
+    if choice and fidelity.sampling == "released":
         # `choice` names a published draw, in whose order the questions are.
         return questions[:n]
-    sampled_ids = set(
-        sample_at_most([question.item_id for question in questions], n, seed)
-    )
-    return [question for question in questions if question.item_id in sampled_ids]
+    questions_by_id = {question.item_id: question for question in questions}
+    sampled_ids = sample_at_most(list(questions_by_id), n, seed)
+    return [questions_by_id[item_id] for item_id in sampled_ids]
 
 
 def select_decoder_items(

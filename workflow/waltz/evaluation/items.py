@@ -46,7 +46,7 @@ def select_items(
     items = list(benchmark)
     if scored == "valid":
         # An item without votes has None here, and counts as valid.
-        items = [item for item in benchmark if item.valid is not False]
+        items = [item for item in items if item.valid is not False]
     if not items:
         raise UserError(
             f"{len(benchmark)} items, none of them valid: set evaluation.items to `all`"

@@ -82,16 +82,14 @@ def select_vqa_items(
             usable[row["source_id"]] = row
 
     # A published draw includes rows that cannot be used; a sample is drawn from the usable rows.
-    if choice is not None:
-        ids = [
-            source_id
-            for source_id in select_published_ids(choice, rows, n)
-            if source_id in usable
-        ]
-    else:
+    if choice is None:
         ids = sample_at_most(list(usable), n, seed)
+    else:
+        ids = select_published_ids(choice, rows, n)
     items = []
     for source_id in ids:
+        if source_id not in usable:
+            continue
         row = usable[source_id]
         items.append(
             VqaItem(
@@ -114,7 +112,9 @@ def contains_gold_answer(predicted: str, gold: str, annotators: Sequence[str]) -
     """
     # The released code puts the answers of annotators (VQA) into lower case, but not the single
     # answer of GQA.
-    golds = [answer.lower() for answer in annotators] or [gold]
+    golds = [gold]
+    if annotators:
+        golds = [answer.lower() for answer in annotators]
     return any(answer in predicted.lower() for answer in golds)
 
 
@@ -131,11 +131,12 @@ def normalize_answer(answer: str) -> str:
     contractions is needed. A point, comma, colon or slash between digits stays, and so does an
     answer that consists of articles ("a").
     """
-    # \w counts an underscore as a letter.
-    words = [
-        word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))
-    ]
-    tokens = [DIGITS.get(word, word) for word in words if word]
+    without_apostrophes = re.sub("['’]", "", answer.casefold())
+    tokens: list[str] = []
+    for match in WORDS.findall(without_apostrophes):
+        word = match.strip("_")  # \w counts an underscore as a letter
+        if word:
+            tokens.append(DIGITS.get(word, word))
     without_articles = [token for token in tokens if token not in ARTICLES]
     return " ".join(without_articles or tokens)
 

@@ -178,10 +178,8 @@ def _count_suffixes(
         count_suffix_players(decoder, answer.query_suffix, rule),
         count_suffix_players(decoder, explanation.query_suffix, rule),
     )
-    answer_ids, explanation_ids = (
-        decoder.build_prompt(answer.text).ids,
-        decoder.build_prompt(explanation.text).ids,
-    )
+    answer_ids = decoder.build_prompt(answer.text).ids
+    explanation_ids = decoder.build_prompt(explanation.text).ids
     find_shared_players(answer_ids, explanation_ids, suffixes, settings.fidelity)
     return suffixes
 
@@ -220,8 +218,9 @@ def _set_players(
     pair: Pair, positions: tuple[int, ...] | None, grid: int | None
 ) -> Pair:
     answer, explanation = pair
-    return replace(answer, positions=positions, grid=grid), replace(
-        explanation, positions=positions, grid=grid
+    return (
+        replace(answer, positions=positions, grid=grid),
+        replace(explanation, positions=positions, grid=grid),
     )
 
 
@@ -239,16 +238,17 @@ def _find_shared_positions(
             )
     suffix_starts = [len(game.text) - len(game.query_suffix) for game in games]
 
-    # Compare the prompts position by position, where `ids` holds one token of each prompt.
+    # Compare the prompts position by position; each token of a position belongs to one prompt.
     positions: list[int] = []
-    for position, ids in enumerate(
-        zip(*(prompt.ids for prompt in prompts), strict=False)
-    ):
-        if len(set(ids)) > 1:
-            break
-        ends = [prompt.spans[position]["end"] for prompt in prompts]
-        if any(end > start for end, start in zip(ends, suffix_starts, strict=True)):
-            break  # a query suffix begins
+    shortest = min(len(prompt.ids) for prompt in prompts)
+    for position in range(shortest):
+        tokens = {prompt.ids[position] for prompt in prompts}
+        room = [
+            start - prompt.spans[position]["end"]
+            for prompt, start in zip(prompts, suffix_starts, strict=True)
+        ]
+        if len(tokens) > 1 or min(room) < 0:
+            break  # the prompts differ, or a query suffix begins
         if not prompts[0].special[position]:
             positions.append(position)
     if not positions:

@@ -382,11 +382,19 @@ def _build_exchange(exchange: Exchange) -> StoredExchange:
 
 def count_missing_verdicts(records: Iterable[ConsistencyRecord]) -> MissingVerdicts:
     """Count the records without a verdict, and list the most frequent reasons and errors."""
-    missing = [record for record in records if record.verdict is None]
-    reasons = Counter(record.reason for record in missing if record.reason is not None)
-    errors = Counter(record.error for record in missing if record.error is not None)
+    n_missing = 0
+    reasons: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for record in records:
+        if record.verdict is not None:
+            continue
+        n_missing += 1
+        if record.reason is not None:
+            reasons[record.reason] += 1
+        if record.error is not None:
+            errors[record.error] += 1
     return MissingVerdicts(
-        without_verdict=len(missing),
+        without_verdict=n_missing,
         reasons=dict(reasons.most_common(LISTED_REASONS)),
         errors=dict(errors.most_common(LISTED_REASONS)),
     )
