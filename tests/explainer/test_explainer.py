@@ -23,8 +23,8 @@ from tqdm import tqdm
 import waltz
 from stand_ins.models import tiny_clip, tiny_decoders, tiny_encoders, tiny_families
 from waltz import Explainer
+from waltz.attribution.custom_players import group_text_players
 from waltz.attribution.mm_shap import attribute_texts
-from waltz.attribution.own_players import group_text_players
 from waltz.attribution.prompt_attribution import (
     PromptGame,
     PromptSettings,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from waltz.attribution.own_players import number_encoder_pixels
+from waltz.attribution.custom_players import number_encoder_pixels
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling

@@ -174,7 +174,7 @@ def check_players(players: str) -> str:
     Raises:
         UserError: The kind is unknown.
     """
-    from waltz.attribution.own_players import TOKEN, WORDS
+    from waltz.attribution.custom_players import TOKEN, WORDS
 
     check_name("--players", "kind of text player", players, (TOKEN, WORDS))
     return players

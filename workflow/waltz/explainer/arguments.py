@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.attribution.own_players import TOKEN, WORDS, ImagePlayers, TextPlayers
+from waltz.attribution.custom_players import TOKEN, WORDS, ImagePlayers, TextPlayers
 from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError
 from waltz.core.text_diff import are_same_text, fold_text

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from waltz.attribution.own_players import TOKEN, TextPlayers
+from waltz.attribution.custom_players import TOKEN, TextPlayers
 from waltz.attribution.prompt_attribution import (
     PromptSettings,
     count_prompt_evaluations,

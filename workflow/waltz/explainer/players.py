@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from waltz.attribution import mm_shap, prompt_attribution
-from waltz.attribution.own_players import (
+from waltz.attribution.custom_players import (
     TOKEN,
     ImagePlayers,
     TextPlayers,

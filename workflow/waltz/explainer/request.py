@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from waltz.attribution.own_players import TOKEN, TextPlayers
+from waltz.attribution.custom_players import TOKEN, TextPlayers
 from waltz.attribution.prompt_attribution import PROBABILITY
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.errors import UserError, build_name_error

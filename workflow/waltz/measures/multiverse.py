@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from scipy.special import expit
 
+from waltz.attribution.custom_players import WORDS, group_text_players
 from waltz.attribution.mm_shap import attribute_texts
-from waltz.attribution.own_players import WORDS, group_text_players
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling

@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from PIL import Image
 
+from waltz.attribution.custom_players import (
+    number_decoder_pixels,
+    number_encoder_pixels,
+)
 from waltz.attribution.mm_shap import attribute_texts
-from waltz.attribution.own_players import number_decoder_pixels, number_encoder_pixels
 from waltz.attribution.prompt_attribution import Regroup
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.t_shap import (

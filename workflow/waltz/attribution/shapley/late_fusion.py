@@ -144,26 +144,26 @@ def average_orders_within(
     return average_some_orders(vectors, players, passes, seed)
 
 
-def compute_interleaving(players: int, others: int) -> np.ndarray:
+def compute_interleaving(n_players: int, n_opposite: int) -> np.ndarray:
     """Return P(s, u): the probability that u players of the other modality come before a player.
 
     The player comes after s players of its modality; all orders of all players are equally likely.
 
     Args:
-        players: Number of players of the modality.
-        others: Number of players of the other modality.
+        n_players: Number of players of the modality.
+        n_opposite: Number of players of the other modality.
     Returns:
-        float64 of shape (players, others + 1), whose rows sum to 1.
+        float64 of shape (n_players, n_opposite + 1), whose rows sum to 1.
     """
     # Number of ways to interleave both orders; the product below counts the ways before and after
     # the player.
-    ways = math.comb(players + others, others)
-    probabilities = np.zeros((players, others + 1))
-    for s in range(players):
-        for u in range(others + 1):
-            ways_before = math.comb(s + u, u)
-            ways_after = math.comb(players - s - 1 + others - u, others - u)
-            probabilities[s, u] = ways_before * ways_after / ways
+    ways = math.comb(n_players + n_opposite, n_opposite)
+    probabilities = np.zeros((n_players, n_opposite + 1))
+    for s in range(n_players):
+        for u in range(n_opposite + 1):
+            before = math.comb(s + u, u)
+            after = math.comb(n_players - s - 1 + n_opposite - u, n_opposite - u)
+            probabilities[s, u] = before * after / ways
     return probabilities
 
 
@@ -215,7 +215,7 @@ def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.
     tokens, patches = len(text.gains), len(image.gains)
     if not tokens or not patches:
         return np.zeros((tokens, patches))
-    others = tokens + patches - 2
+    n_others = tokens + patches - 2  # all players but the pair
     # P(s, u), times a and b: gains are means over positions, and so divided by the number of
     # players.
     weights = np.zeros((patches, tokens))
@@ -224,7 +224,7 @@ def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.
             ways = (
                 tokens * math.comb(tokens - 1, u) * patches * math.comb(patches - 1, s)
             )
-            weights[s, u] = ways / ((others + 1) * math.comb(others, s + u))
+            weights[s, u] = ways / ((n_others + 1) * math.comb(n_others, s + u))
     # s: positions of patches, u: positions of tokens, j: patches, d: width
     weighted_gains = np.einsum("su,jsd->jud", weights, image.gains)
     pairs: np.ndarray = np.tensordot(text.gains, weighted_gains, axes=([1, 2], [1, 2]))
@@ -252,7 +252,7 @@ def compute_parts(text: ModalityMeans, image: ModalityMeans) -> list[np.ndarray]
 
 
 def _compute_changes(
-    fit: Fit, modality: ModalityMeans, other: ModalityMeans
+    fit: Fit, modality: ModalityMeans, opposite: ModalityMeans
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how the Shapley values change if a random pair of one modality's regression is left
     out.
@@ -260,25 +260,27 @@ def _compute_changes(
     Args:
         fit: The regression of the modality.
         modality: The modality with this regression.
-        other: The other modality.
+        opposite: The other modality.
     Returns:
         Changes of the values of this modality, (pairs, players), and of the other modality, (pairs,
-        others).
+        opposite players).
     """
-    players, others = len(modality.gains), len(other.gains)
-    # p: pairs, h: halves of a pair, i: players, s: their positions, j: others, u: their positions,
-    # d: width The pair changes the gains of this modality, which are multiplied by the means of the
-    # other modality.
-    expected_means = compute_interleaving(players, others) @ other.means  # (s, d)
+    n_players, n_opposite = len(modality.gains), len(opposite.gains)
+    # Axes: p: pairs, h: halves of a pair, d: width; i: players of this modality and s: their
+    # positions, j: players of the other modality and u: their positions.
+    # The pair changes the gains of this modality, which are multiplied by the means of the other
+    # modality.
+    expected_means = compute_interleaving(n_players, n_opposite) @ opposite.means  # sd
     player_changes = np.einsum(
         "phis,phs->pi", fit.gain_changes, fit.residuals @ expected_means.T
     )
     # The pair changes the means of this modality, which are multiplied by the gains of the other
     # modality.
-    gains = np.einsum("jud,us->jsd", other.gains, compute_interleaving(others, players))
+    interleaving = compute_interleaving(n_opposite, n_players)
+    gains = np.einsum("jud,us->jsd", opposite.gains, interleaving)
     residual_gains = np.einsum("phd,jsd->phjs", fit.residuals, gains)
-    other_changes = np.einsum("phs,phjs->pj", fit.mean_changes, residual_gains)
-    return player_changes, other_changes
+    opposite_changes = np.einsum("phs,phjs->pj", fit.mean_changes, residual_gains)
+    return player_changes, opposite_changes
 
 
 def compute_parts_error(
@@ -351,10 +353,9 @@ def choose_estimator(
     required = count_fixed_subsets(tokens) + count_fixed_subsets(patches)
     # One permutation takes 2 n + 1 coalitions. A budget that suffices for neither permutation nor
     # regression takes the regression, which reports what it needs.
-    is_enough = required <= budget or budget < count_permutation_coalitions(
-        len(players)
-    )
-    if encoder.late and is_enough:
+    suffices_for_regression = required <= budget
+    is_too_small = budget < count_permutation_coalitions(len(players))
+    if encoder.late and (suffices_for_regression or is_too_small):
         return "factorised-regression"
     return choose_sampler(maskable, len(players), budget)
 

@@ -105,9 +105,9 @@ def draw_subsets(players: int, count: int, seed: Sequence[int]) -> np.ndarray:
     halves = list(itertools.islice(all_halves, n_pairs))
     if not halves:
         return fixed
-    drawn = np.array(halves)
+    coalitions = np.array(halves)  # (pairs, players)
     # (pairs, 2, players): each coalition with its complement, one after the other.
-    pairs = np.stack([drawn, ~drawn], axis=1)
+    pairs = np.stack([coalitions, ~coalitions], axis=1)
     return np.concatenate([fixed, pairs.reshape(-1, players)])
 
 

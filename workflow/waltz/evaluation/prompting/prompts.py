@@ -199,25 +199,35 @@ def render_prompt(
         raise ValueError(
             f"unknown kind of prompt {kind!r}; expected one of {', '.join(KINDS)}"
         )
-    if question is None and kind not in FREE_KINDS:
+    asks_question = kind not in FREE_KINDS
+    if question is None and asks_question:
         raise ValueError(f"a prompt of the kind {kind!r} needs a question")
-    form = None if question is None else template.prompt_file.forms.get(question.form)
-    # A form may write its labels as words, such as yes and no.
-    texts = _spell_labels(texts or {}, question, template.prompt_file)
-    words, field_spans = _render_words(kind, question, texts, template.prompt_file)
+    texts = dict(texts or {})
+    form: QuestionForm | None = None
+    words = ""
+    field_spans: dict[str, Span] = {}
+    shows_image = False
+    if question is not None:
+        form = template.prompt_file.forms.get(question.form)
+        shows_image = question.image is not None and kind in IMAGE_KINDS
+        texts = _spell_labels(texts, question, template.prompt_file)
+        if asks_question:
+            words, field_spans = render_question(question, template.prompt_file)
+    # Edited words replace the words of the form, so that the positions of its fields are unknown.
+    if "input" in texts:
+        words, field_spans = texts["input"], {}
     if template.tokenizer is not None:
         _check_texts(template.tokenizer, question, words, texts, kind)
 
     answer_type = "free"
-    if form is not None and kind not in FREE_KINDS:
+    if form is not None and asks_question:
         answer_type = form.answer_type
-    has_image = question is not None and question.image is not None
     parts = _Parts(
         kind=kind,
         answer_type=answer_type,
         words=words,
         values=_list_values(form, texts, template.prompt_file),
-        has_image=has_image and kind in IMAGE_KINDS,
+        has_image=shows_image,
     )
     render = _render_equations if template.family is None else _render_published
     prompt = render(parts, template)
@@ -253,33 +263,17 @@ class _Parts:
 
 
 def _spell_labels(
-    texts: Mapping[str, str], question: Question | None, prompt_file: PromptFile
+    texts: Mapping[str, str], question: Question, prompt_file: PromptFile
 ) -> dict[str, str]:
     """Return the texts that a prompt repeats, with labels in the wording of the question's form."""
     spelled = dict(texts)
-    if question is None or question.form not in prompt_file.forms:
+    if question.form not in prompt_file.forms:
         return spelled
+    # A form may write its labels as words, such as yes and no.
     for name in ("answer", "biased"):
         if name in spelled:
             spelled[name] = render_label(question, prompt_file, spelled[name])
     return spelled
-
-
-def _render_words(
-    kind: str,
-    question: Question | None,
-    texts: Mapping[str, str],
-    prompt_file: PromptFile,
-) -> tuple[str, dict[str, Span]]:
-    """Return the item's words and the spans of its fields; an edited item has no fields."""
-    words = ""
-    field_spans: dict[str, Span] = {}
-    if question is not None and kind not in FREE_KINDS:
-        words, field_spans = render_question(question, prompt_file)
-    # Edited words replace the words of the form, so that the positions of its fields are unknown.
-    if "input" in texts:
-        return texts["input"], {}
-    return words, field_spans
 
 
 def _list_values(
@@ -294,7 +288,9 @@ def _list_values(
         values |= {"opening": form.opening, "lead": form.lead}
     if "biased" in texts:
         values["remark"] = prompt_file.remark.format_map(texts)
-    return values | {name: text for name, text in texts.items() if name != "input"}
+    values |= texts
+    values.pop("input", None)
+    return values
 
 
 def _check_texts(

@@ -1,4 +1,4 @@
-"""Players of the user's own: words or spans in place of tokens, and a grid or regions in place of
+"""Players that a user chooses: words or spans instead of tokens, and a grid or regions instead of
 patches.
 """
 
