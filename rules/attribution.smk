@@ -11,7 +11,7 @@ localrules:
 
 # Attributions take longest: their jobs come first on a GPU, and are cut into shards by their estimated hours.
 rule attribute:
-    """MM-SHAP of one encoder's scores."""
+    """MM-SHAP of the scores or answers of one encoder."""
     input:
         rows=rows("{group}", PAIRS, PROBES),
         images=images("{group}", PAIRS, PROBES),
@@ -57,7 +57,6 @@ use rule attribute as attribute_questions with:
         **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        user_images=USER_IMAGES,
         model=model("{answerer}"),
         datasets=datasets("{group}", OPEN),
         explained="answers",

@@ -61,7 +61,7 @@ rule self_consistency_tests:
 
 
 rule cc_shap_shard:
-    """CC-SHAP of one decoder, with the attributions of its answers and explanations."""
+    """CC-SHAP of one decoder with the attributions of its answers and explanations, or their shift after edits."""
     input:
         rows=rows("{group}", prompted="{decoder}"),
         images=images("{group}", prompted="{decoder}"),

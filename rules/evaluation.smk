@@ -114,41 +114,9 @@ rule answer:
         "../workflow/scripts/answer.py"
 
 
-rule decode:
-    """Answers of one VL decoder to one shard of the questions of one group of data sets."""
-    input:
-        rows=rows("{group}", prompted="{vl_decoder}"),
-        images=images("{group}", prompted="{vl_decoder}"),
-        weights=weights("{vl_decoder}"),
-        prompts=prompts("{vl_decoder}"),
-    output:
-        scores="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.parquet",
-        run="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
-    log:
-        "<logs>/decode/{vl_decoder}/{group}.{shard}.log",
-    priority: ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads("{vl_decoder}"),
-        runtime=per_attempt(SCORING_MINUTES),
-    params:
-        user_images=USER_IMAGES,
-        model=model("{vl_decoder}"),
-        datasets=datasets("{group}", prompted="{vl_decoder}"),
-        settings=settings("decode"),
-        shards=shards("evaluation", "{vl_decoder}", "{group}"),
-        code=code("decode.py"),
-    message:
-        "Answers of {wildcards.vl_decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
-    script:
-        "../workflow/scripts/decode.py"
-
-
 # A language model scores the pairs of a group and answers its text tasks: two jobs, and two files.
 rule decode_tasks:
-    """Answers of one language model to one shard of the text tasks of one group."""
+    """Answers of one decoder to one shard of the questions of one group of data sets."""
     input:
         rows=rows("{group}", prompted="{language_model}"),
         weights=weights("{language_model}"),
@@ -175,6 +143,30 @@ rule decode_tasks:
         "Answers of {wildcards.language_model} to the text tasks of {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/decode.py"
+
+
+# A VL decoder also reads the images of its questions.
+use rule decode_tasks as decode with:
+    input:
+        rows=rows("{group}", prompted="{vl_decoder}"),
+        images=images("{group}", prompted="{vl_decoder}"),
+        weights=weights("{vl_decoder}"),
+        prompts=prompts("{vl_decoder}"),
+    output:
+        scores="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.parquet",
+        run="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/decode/{vl_decoder}/{group}.{shard}.log",
+    resources:
+        **loads("{vl_decoder}"),
+        runtime=per_attempt(SCORING_MINUTES),
+    params:
+        user_images=USER_IMAGES,
+        model=model("{vl_decoder}"),
+        datasets=datasets("{group}", prompted="{vl_decoder}"),
+        shards=shards("evaluation", "{vl_decoder}", "{group}"),
+    message:
+        "Answers of {wildcards.vl_decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
 
 
 rule merge_evaluation_shards:

@@ -15,29 +15,8 @@ localrules:
     take_answers,
 
 
-rule fetch:
-    """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
-    input:
-        user_path=ask(RAW.get_user_path, "{source}", "{part}"),
-        archive=ask(RAW.get_archive, "{source}", "{part}"),
-    output:
-        raw="<results>/sources/raw/{source}/{part}/{file}",
-    log:
-        "<logs>/fetch/{source}/{part}/{file}.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        file=ask(RAW.get_entry, "{source}", "{part}"),
-        lock=STUDY.lock_file,
-        cache="results/.downloads",
-        largest=STUDY.largest_download,
-    script:
-        "../workflow/scripts/fetch.py"
-
-
-# A file of an archive waits for the archive, which several raw files share.
 rule fetch_archive:
-    """One archive that raw files are taken from."""
+    """One raw file, or one archive that raw files are taken from."""
     output:
         raw="<results>/sources/archives/{source}/{part}/{file}",
     log:
@@ -51,6 +30,18 @@ rule fetch_archive:
         largest=STUDY.largest_download,
     script:
         "../workflow/scripts/fetch.py"
+
+
+# One raw file: the user's file, a local copy below WALTZ_DATA, a file of an archive, or from the network. A file of an
+# archive waits for the archive, which several raw files share.
+use rule fetch_archive as fetch with:
+    input:
+        user_path=ask(RAW.get_user_path, "{source}", "{part}"),
+        archive=ask(RAW.get_archive, "{source}", "{part}"),
+    output:
+        raw="<results>/sources/raw/{source}/{part}/{file}",
+    log:
+        "<logs>/fetch/{source}/{part}/{file}.log",
 
 
 rule list_images:

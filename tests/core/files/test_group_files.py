@@ -10,6 +10,7 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import (
     DatasetFiles,
     DatasetResult,
+    Shard,
     list_dataset_files,
     merge_shards,
     read_run_frames,
@@ -41,6 +42,13 @@ def written(folder, name, ids, model="clip"):
         {"rows": (path, LAYOUT)}, record, results, model={"name": model}, seed=3
     )
     return path, record
+
+
+def test_shards_share_all_items():
+    items = list(range(7))
+    shards = [Shard(index, 3) for index in range(3)]
+    assert [items[shard.items] for shard in shards] == [[0, 3, 6], [1, 4], [2, 5]]
+    assert str(shards[2]) == "3 of 3"
 
 
 def test_rows_come_back_by_run_and_each_data_set_has_a_record(tmp_path):
