@@ -25,7 +25,7 @@ About the study:
     entry(STUDY.instruments, "{instrument}", "size")    keys of one of its entries, for params
 About code:
     code("align.py")                    digest of a script and of all that it imports
-    code_of("align.py", "{encoder}")    the same, and of the module of an encoder's kind
+    code_of("align.py", "{encoder}")    the same, and of the modules of encoders' kinds
 Anything else:
     ask(PLAN.list_source_rows, "{source}")          what a function of the plan answers
 """
@@ -312,9 +312,14 @@ def code(script, *modules):
     return digest(HERE / "workflow/scripts" / script, *modules)
 
 
-def code_of(script, encoder):
-    """Return the digest of a script and of the module of an encoder's kind, which it imports by name."""
-    return ask(code, script, ask(MODELS.get_module, encoder))
+def code_of(script, *encoders):
+    """Return the digest of a script and of the modules of encoders' kinds, which it imports by name."""
+
+    def digest_code(wildcards):
+        modules = map(MODELS.get_module, list_names(encoders, wildcards))
+        return code(fill_in(script, wildcards), *modules)
+
+    return digest_code
 
 
 def per_attempt(minutes):

@@ -1,172 +1,66 @@
-"""Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth, one rule a measurement."""
+"""Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth, one file a measurement."""
 
-# All measurements read the same items; each takes its sample of them.
+# All measurements with models read the same items; each takes its sample of them.
 SHOWN_DATASETS = STUDY.measures.datasets if STUDY.measures.models else []
-MEASURED_ITEMS = {
-    "rows": rows_of(SHOWN_DATASETS),
-    "images": images_of(SHOWN_DATASETS),
-}
-MEASURED_DATASETS = PLAN.get_settings(SHOWN_DATASETS)
 # Rulers are synthetic encoders with a known share of text; only ground truth is about them.
 RULERS = PLAN.select_measured_models("ruler")
 MEASURED_ENCODERS = [
     name for name in PLAN.select_measured_models("encoder") if name not in RULERS
 ]
 MEASURED_DECODERS = PLAN.select_measured_models("vision")
+ENCODERS_OF = {
+    "bias": MEASURED_ENCODERS,
+    "multiverse": MEASURED_ENCODERS,
+    "controls": MEASURED_ENCODERS,
+    "released_faults": MEASURED_ENCODERS,
+    "ground_truth": RULERS,
+    "ceiling": [],
+}
+DECODERS_OF = {
+    "bias": [],
+    "multiverse": [],
+    "controls": MEASURED_DECODERS,
+    "released_faults": MEASURED_DECODERS,
+    "ground_truth": [],
+    "ceiling": MEASURED_DECODERS,
+}
+ENCODERS = ask(ENCODERS_OF.get, "{measurement}")
+DECODERS = ask(DECODERS_OF.get, "{measurement}")
 
 
-rule measure_bias:
-    """Bias and error of T-SHAP from few evaluations, of encoders of late fusion."""
+rule measure:
+    """One measurement with models: bias, multiverse, controls, released_faults, ground_truth or ceiling."""
     input:
-        **MEASURED_ITEMS,
-        weights=weights(*MEASURED_ENCODERS),
+        rows=rows_of(SHOWN_DATASETS),
+        images=images_of(SHOWN_DATASETS),
+        weights=weights(ENCODERS, DECODERS),
+        prompts=prompts(DECODERS),
     output:
-        rows="<results>/measures/bias.parquet",
+        rows="<results>/measures/{measurement}.parquet",
     log:
-        "<logs>/measures/bias.log",
+        "<logs>/measures/{measurement}.log",
+    wildcard_constraints:
+        measurement=PLAN.build_pattern(ENCODERS_OF),
     priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **loads(*MEASURED_ENCODERS),
+        **loads(ENCODERS, DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         resampling=settings("resampling"),
         user_images=USER_IMAGES,
-        settings=settings("bias"),
+        settings=ask(settings, "{measurement}"),
         seed=STUDY.seed,
-        models=models(*MEASURED_ENCODERS),
-        datasets=MEASURED_DATASETS,
-        code=code("measure_bias.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+        encoders=models(ENCODERS),
+        decoders=models(DECODERS),
+        datasets=PLAN.get_settings(SHOWN_DATASETS),
+        code=code_of("measure_{measurement}.py", ENCODERS),
     message:
-        "Bias and error of T-SHAP from few evaluations"
+        "Measurement {wildcards.measurement}: how far the measures can be trusted"
     script:
-        "../workflow/scripts/measure_bias.py"
-
-
-rule measure_multiverse:
-    """Choices that papers leave open, and whether rankings by T-SHAP survive them."""
-    input:
-        **MEASURED_ITEMS,
-        weights=weights(*MEASURED_ENCODERS),
-    output:
-        rows="<results>/measures/multiverse.parquet",
-    log:
-        "<logs>/measures/multiverse.log",
-    priority: ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads(*MEASURED_ENCODERS),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        resampling=settings("resampling"),
-        user_images=USER_IMAGES,
-        settings=settings("multiverse"),
-        seed=STUDY.seed,
-        models=models(*MEASURED_ENCODERS),
-        datasets=MEASURED_DATASETS,
-        code=code("measure_multiverse.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
-    message:
-        "T-SHAP under choices that papers leave open"
-    script:
-        "../workflow/scripts/measure_multiverse.py"
-
-
-rule measure_controls:
-    """T-SHAP of other images and random weights, CC-SHAP of other explanations."""
-    input:
-        **MEASURED_ITEMS,
-        weights=weights(*MEASURED_ENCODERS, *MEASURED_DECODERS),
-        prompts=prompts(*MEASURED_DECODERS),
-    output:
-        rows="<results>/measures/controls.parquet",
-    log:
-        "<logs>/measures/controls.log",
-    priority: ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads(*MEASURED_ENCODERS, *MEASURED_DECODERS),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        resampling=settings("resampling"),
-        user_images=USER_IMAGES,
-        settings=settings("controls"),
-        seed=STUDY.seed,
-        encoders=models(*MEASURED_ENCODERS),
-        decoders=models(*MEASURED_DECODERS),
-        datasets=MEASURED_DATASETS,
-        code=code("measure_controls.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
-    message:
-        "T-SHAP and CC-SHAP where there is nothing to find"
-    script:
-        "../workflow/scripts/measure_controls.py"
-
-
-rule measure_released_faults:
-    """Deviations of the released code from the definitions, switched on one by one."""
-    input:
-        **MEASURED_ITEMS,
-        weights=weights(*MEASURED_ENCODERS, *MEASURED_DECODERS),
-        prompts=prompts(*MEASURED_DECODERS),
-    output:
-        rows="<results>/measures/released_faults.parquet",
-    log:
-        "<logs>/measures/released_faults.log",
-    priority: ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads(*MEASURED_ENCODERS, *MEASURED_DECODERS),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        resampling=settings("resampling"),
-        user_images=USER_IMAGES,
-        settings=settings("released_faults"),
-        seed=STUDY.seed,
-        encoders=models(*MEASURED_ENCODERS),
-        decoders=models(*MEASURED_DECODERS),
-        datasets=MEASURED_DATASETS,
-        code=code(
-            "measure_released_faults.py", *map(MODELS.get_module, MEASURED_ENCODERS)
-        ),
-    message:
-        "Deviations of the released code, one by one"
-    script:
-        "../workflow/scripts/measure_released_faults.py"
-
-
-rule measure_ground_truth:
-    """T-SHAP of rulers and of built games, whose share of text is known."""
-    input:
-        **MEASURED_ITEMS,
-    output:
-        rows="<results>/measures/ground_truth.parquet",
-    log:
-        "<logs>/measures/ground_truth.log",
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads(*RULERS),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        resampling=settings("resampling"),
-        user_images=USER_IMAGES,
-        settings=settings("ground_truth"),
-        seed=STUDY.seed,
-        models=models(*RULERS),
-        datasets=MEASURED_DATASETS,
-        code=code("measure_ground_truth.py"),
-    message:
-        "T-SHAP where the share of text is known"
-    script:
-        "../workflow/scripts/measure_ground_truth.py"
+        "../workflow/scripts/measure_{wildcards.measurement}.py"
 
 
 rule measure_calibration:
@@ -193,37 +87,6 @@ rule measure_calibration:
         "Tests and CC-SHAP of constructed decoders"
     script:
         "../workflow/scripts/measure_calibration.py"
-
-
-rule measure_ceiling:
-    """Agreement of attributions of one output that are drawn twice, which bounds CC-SHAP."""
-    input:
-        **MEASURED_ITEMS,
-        weights=weights(*MEASURED_DECODERS),
-        prompts=prompts(*MEASURED_DECODERS),
-    output:
-        rows="<results>/measures/ceiling.parquet",
-    log:
-        "<logs>/measures/ceiling.log",
-    priority: ON_GPUS
-    conda:
-        "../envs/environment.yaml"
-    threads: MODEL_THREADS
-    resources:
-        **loads(*MEASURED_DECODERS),
-        runtime=per_attempt(EXPLAINING_MINUTES),
-    params:
-        resampling=settings("resampling"),
-        user_images=USER_IMAGES,
-        settings=settings("ceiling"),
-        seed=STUDY.seed,
-        models=models(*MEASURED_DECODERS),
-        datasets=MEASURED_DATASETS,
-        code=code("measure_ceiling.py"),
-    message:
-        "Agreement of attributions that are drawn twice"
-    script:
-        "../workflow/scripts/measure_ceiling.py"
 
 
 SCORED = [run for run in PLAN.scored if run.dataset in STUDY.measures.datasets]

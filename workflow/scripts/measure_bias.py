@@ -13,7 +13,7 @@ params, inputs = snakemake.params, snakemake.input
 
 with open_model_job(snakemake) as device:
     rows = measure_bias(
-        [load_encoder(ModelSpec(**model), device) for model in params.models],
+        [load_encoder(ModelSpec(**model), device) for model in params.encoders],
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         BiasSettings(**params.settings),
         params.seed,

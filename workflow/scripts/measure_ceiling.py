@@ -18,7 +18,7 @@ with open_model_job(snakemake) as device:
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.images)
     settings = CeilingSettings(**params.settings)
     rows = []
-    for model in params.models:
+    for model in params.decoders:
         decoder = load_decoder(ModelSpec(**model), device)
         rows += measure_ceiling(decoder, datasets, settings, params.seed, resampling)
     write_records(snakemake.output.rows, rows, MeasurementRecord)

@@ -18,7 +18,7 @@ params, inputs = snakemake.params, snakemake.input
 with open_model_job(snakemake) as device:
     rows = measure_games([(4, 4), (4, 8), (8, 4), (3, 8), (5, 7)])
     rows += measure_rulers(
-        [load_ruler(ModelSpec(**model), device) for model in params.models],
+        [load_ruler(ModelSpec(**model), device) for model in params.encoders],
         list_dataset_files(params.datasets, inputs.rows, inputs.images),
         GroundTruthSettings(**params.settings),
         params.seed,

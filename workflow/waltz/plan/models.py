@@ -291,6 +291,8 @@ class Models:
         """Return the prompt files of some decoders: of the profiles, then of the decoders, then
         chat templates.
         """
+        if not names:
+            return []
         prompts = [f"{profile}.yaml" for profile in self.profiles]
         templates = []
         for name in names:
