@@ -86,7 +86,7 @@ rule reproduce:
     conda:
         "../envs/environment.yaml"
     params:
-        released=PLAN.released,
+        released=list(PLAN.released_files),
         code=code("reproduce.py"),
     script:
         "../workflow/scripts/reproduce.py"

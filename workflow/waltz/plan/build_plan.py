@@ -124,7 +124,7 @@ def _check_filters(plan: Plan) -> None:
     if filters is None:
         return
     for key, name in filters.models.items():
-        if name in plan.served_models:
+        if plan.models[name].server:
             raise UserError(
                 f"study file: filters.{key}: {name!r} is behind a server; name a model with weights"
             )
@@ -136,7 +136,7 @@ def _check_perplexities(plan: Plan) -> None:
     # A server answers prompts, but scores no given text.
     prompted = set(plan.decoded)
     for run in plan.scored:
-        if run.model in plan.served_models and run not in prompted:
+        if plan.models[run.model].server and run not in prompted:
             raise UserError(
                 f"study file: evaluation.models: perplexities of {run.dataset} cannot be computed by the server of"
                 f" {run.model}; name its other groups under evaluation.only.{run.model}, or its weights"
@@ -168,7 +168,7 @@ def _check_logits(
     """
     stage = section.partition(".")[0]
     for name in names:
-        if name not in plan.served_models:
+        if not plan.models[name].server:
             continue
         # Profile `equations` attributes the value that the study chooses.
         if value == "logit":

@@ -34,13 +34,12 @@ class Dataset:
         return {"form": self.form, **self.entry}
 
     def select_profiles(self, profiles: Sequence[str]) -> list[str]:
-        """Return those of some profiles in which the data set exists: all of them, unless its entry
-        names profiles.
+        """Return the profiles in which the data set exists: all of them, unless its entry names
+        profiles.
         """
         # Draws of the published runs exist in profile `published` only.
-        return [
-            name for name in profiles if name in self.entry.get("profiles", profiles)
-        ]
+        allowed = self.entry.get("profiles", profiles)
+        return [name for name in profiles if name in allowed]
 
 
 def build_datasets(study: Study) -> dict[str, Dataset]:

@@ -264,8 +264,8 @@ class Models:
         return [self.borrowed_tokenizer]
 
     def _list_named_files(self, spec: ModelSpec) -> list[str]:
-        """Return those of the regions, answers and configuration in a model's entry that exist or
-        are fetched.
+        """Return the regions, answers and configuration that a model's entry names and that exist
+        or are fetched.
         """
         paths = filter(None, (spec.regions, spec.answers, spec.config))
         return list(filter(self._exists, paths))

@@ -174,23 +174,14 @@ class Plan:
         datasets = [name for name, origin in self.item_sets.items() if origin == source]
         return [f"{self.results}/benchmark/{name}.parquet" for name in datasets]
 
-    @cached_property
-    def released(self) -> list[str]:
-        """Return the data sets of the released benchmark."""
-        sources = self.study.sources
-        return [
-            name
-            for name, source in self.item_sets.items()
-            if sources[source].format == "valse-release"
-        ]
-
     @property
     def released_files(self) -> dict[str, str]:
         """Return the raw files of the released benchmark by data set."""
-        return {
-            name: self.raw.get_path(self.item_sets[name], name)
-            for name in self.released
-        }
+        files = {}
+        for name, source in self.item_sets.items():
+            if self.get_item_format(name) == "valse-release":
+                files[name] = self.raw.get_path(source, name)
+        return files
 
     @property
     def caption_sources(self) -> list[str]:
@@ -328,11 +319,6 @@ class Plan:
     def recorded_models(self) -> list[str]:
         """Return the decoders whose results come from a source of recorded runs and not from jobs."""
         return [name for name, entry in self.study.models.items() if entry.recorded]
-
-    @cached_property
-    def served_models(self) -> list[str]:
-        """Return the decoders that a server runs."""
-        return [name for name, entry in self.study.models.items() if entry.server]
 
     def get_recorded_rows(self, model: str) -> str:
         """Return the file with the source rows of a recorded model."""
@@ -573,11 +559,11 @@ class Plan:
         return self._cross(consistency.models, consistency.groups, self.select_prompted)
 
     def select_explained(self, runs: Iterable[Run]) -> list[Run]:
-        """Return those runs of the tests whose answers and explanations are attributed (CC-SHAP)."""
+        """Return the runs of the tests whose answers and explanations are attributed (CC-SHAP)."""
         return [run for run in runs if self._is_explained(run)]
 
     def select_edited(self, runs: Iterable[Run]) -> list[Run]:
-        """Return those runs whose contributions are also compared before and after counterfactual
+        """Return the runs whose contributions are also compared before and after counterfactual
         edits.
         """
         return [run for run in runs if run.model in self.edited_models]
