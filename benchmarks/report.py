@@ -35,7 +35,7 @@ from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_heatmaps
 from waltz.reporting.page.example_items import describe_pair
 from waltz.reporting.page.examples import (
     ResultFiles,
-    compute_side,
+    compute_max_side,
     make_browser_data,
     open_thumbnails,
     read_examples,
@@ -379,8 +379,8 @@ def main() -> None:
             image.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row.image)
         start = read_clocks()
         folders = dict.fromkeys(benchmark, str(folder))
-        side = compute_side(sum(map(len, examples.values())))
-        with open_thumbnails(folders, side) as load_thumbnail:
+        max_side = compute_max_side(sum(map(len, examples.values())))
+        with open_thumbnails(folders, max_side) as load_thumbnail:
             browser = make_browser_data(
                 examples,
                 runs,

@@ -19,7 +19,11 @@ from waltz.core.schema import (
     ConsistencyRecord,
 )
 from waltz.reporting.page.example_items import ExampleItem
-from waltz.reporting.page.examples import compute_side, open_thumbnails, read_examples
+from waltz.reporting.page.examples import (
+    compute_max_side,
+    open_thumbnails,
+    read_examples,
+)
 
 IDS = [f"existence:{number}" for number in range(40)]
 ITEMS = [ExampleItem(item, "1.png", {"caption": "A cat."}, {}, []) for item in IDS]
@@ -135,7 +139,7 @@ def test_images_are_small_and_a_missing_one_says_so(tmp_path):
 
 def test_few_images_are_large_and_many_are_small():
     # 1.5 million bytes for 100 images of a tenth of a byte per pixel: 150,000 pixels each, 387 squared
-    assert [compute_side(images) for images in (0, 10, 100, 10_000)] == [
+    assert [compute_max_side(images) for images in (0, 10, 100, 10_000)] == [
         640,
         640,
         387,

@@ -208,11 +208,6 @@ class RunSummary:
     stages: Sequence[StageRuns]
     settings: Mapping[str, Sequence[str]]
 
-    @property
-    def longest(self) -> float:
-        """Time of the longest stage in seconds; 1 if no stage takes time."""
-        return max((stage.seconds for stage in self.stages), default=0) or 1
-
 
 def read_study_records(
     files: Iterable[str | Path], results: str | Path

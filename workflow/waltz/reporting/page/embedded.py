@@ -249,10 +249,9 @@ def inline_figures(files: Sequence[str | Path]) -> list[str]:
     """
     sources = [_select_format(Path(file)) for file in files]
     # SVGs are embedded as they are; raster images share the bytes that are left.
-    drawings = [file for file in sources if file.suffix == ".svg"]
-    n_images = len(sources) - len(drawings)
-    bytes_left = PICTURES_BYTES - sum(file.stat().st_size for file in drawings)
-    bytes_per_image = bytes_left // max(1, n_images)
+    svg_sizes = [file.stat().st_size for file in sources if file.suffix == ".svg"]
+    n_images = len(sources) - len(svg_sizes)
+    bytes_per_image = (PICTURES_BYTES - sum(svg_sizes)) // max(1, n_images)
     uris = []
     for file in sources:
         if file.suffix == ".svg":
@@ -283,12 +282,10 @@ def read_figure_size(file: str | Path) -> tuple[int, int] | None:
 
 def _select_format(file: Path) -> Path:
     """Return the PNG next to a large SVG if there is one, else the file."""
-    if (
-        file.suffix == ".svg"
-        and file.stat().st_size > SVG_BYTES
-        and file.with_suffix(".png").is_file()
-    ):
-        return file.with_suffix(".png")
+    raster = file.with_suffix(".png")
+    is_large_svg = file.suffix == ".svg" and file.stat().st_size > SVG_BYTES
+    if is_large_svg and raster.is_file():
+        return raster
     return file
 
 
@@ -299,11 +296,10 @@ def _fit_figure(file: Path, max_bytes: int) -> str:
         # A first encoding of the smallest size tells how many bytes this image needs.
         content = _encode_webp(image, MIN_SIDE, FIGURE_QUALITY)
         # Bytes grow with the number of pixels, the square of the side.
-        side = min(
-            MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * max_bytes / len(content)))
-        )
-        if side > MIN_SIDE and max(image.size) > MIN_SIDE:
-            larger = _encode_webp(image, side, FIGURE_QUALITY)
+        growth = math.sqrt(MARGIN * max_bytes / len(content))
+        max_side = min(MAX_SIDE, int(MIN_SIDE * growth))
+        if max_side > MIN_SIDE and max(image.size) > MIN_SIDE:
+            larger = _encode_webp(image, max_side, FIGURE_QUALITY)
             if len(larger) <= max_bytes:
                 content = larger
         # Below the smallest size, only the quality is reduced.
@@ -312,22 +308,18 @@ def _fit_figure(file: Path, max_bytes: int) -> str:
     return _make_uri("image/webp", content)
 
 
-def inline_image(image: Image.Image, side: int) -> str:
-    """Return an image as a data URI of a WebP with at most `side` pixels a side; its proportions
-    stay the same.
-    """
-    return _make_uri("image/webp", _encode_webp(image, side, EXAMPLE_QUALITY))
+def inline_image(image: Image.Image, max_side: int) -> str:
+    """Return an image as a data URI of a WebP whose longer side has at most `max_side` pixels."""
+    return _make_uri("image/webp", _encode_webp(image, max_side, EXAMPLE_QUALITY))
 
 
-def _encode_webp(image: Image.Image, side: int, quality: int) -> bytes:
+def _encode_webp(image: Image.Image, max_side: int, quality: int) -> bytes:
     # Images are never enlarged.
-    scale = min(1.0, side / max(image.size))
-    size = (
-        max(1, math.floor(image.width * scale)),
-        max(1, math.floor(image.height * scale)),
-    )
+    scale = min(1.0, max_side / max(image.size))
+    width = max(1, math.floor(image.width * scale))
+    height = max(1, math.floor(image.height * scale))
     small = image.convert("RGB").resize(
-        size, Image.Resampling.LANCZOS, reducing_gap=3.0
+        (width, height), Image.Resampling.LANCZOS, reducing_gap=3.0
     )
     content = io.BytesIO()
     small.save(content, "WEBP", quality=quality, method=2)

@@ -270,8 +270,8 @@ def read_browser_data(
     sizes = {name: len(members) for name, members in items.items()}
     # Images are as large as their number allows, so they are counted before one is loaded.
     shown = chain.from_iterable(examples.values())
-    side = compute_side(sum(bool(item.image) for item in shown))
-    with open_thumbnails(images, side) as load_thumbnail:
+    max_side = compute_max_side(sum(bool(item.image) for item in shown))
+    with open_thumbnails(images, max_side) as load_thumbnail:
         return make_browser_data(examples, runs, load_thumbnail, sizes, middle_square)
 
 
@@ -333,20 +333,22 @@ def _read_runs(
     ]
 
 
-def compute_side(images: int) -> int:
+def compute_max_side(n_images: int) -> int:
     """Return the longer side of images in pixels: the fewer images there are, the larger they are."""
     # A square of this side has as many pixels as the bytes of one image pay for.
-    side = math.isqrt(int(IMAGES_BYTES / BYTES_PER_PIXEL) // max(1, images))
-    return min(max(side, SMALLEST_SIDE), LARGEST_SIDE)
+    pixels = int(IMAGES_BYTES / BYTES_PER_PIXEL) // max(1, n_images)
+    return min(max(math.isqrt(pixels), SMALLEST_SIDE), LARGEST_SIDE)
 
 
 @contextmanager
-def open_thumbnails(folders: Mapping[str, str], side: int) -> Iterator[LoadThumbnail]:
+def open_thumbnails(
+    folders: Mapping[str, str], max_side: int
+) -> Iterator[LoadThumbnail]:
     """Yield a function that loads the thumbnail of an image by data set and name.
 
     Args:
         folders: Folder or archive of images by data set; other data sets have no images.
-        side: Largest number of pixels of a side.
+        max_side: Largest number of pixels of a side.
     """
     with open_dataset_images(folders, folders.values()) as load_image:
 
@@ -354,7 +356,7 @@ def open_thumbnails(folders: Mapping[str, str], side: int) -> Iterator[LoadThumb
             if dataset not in folders:
                 return None, "this study has no images of the data set"
             try:
-                return inline_image(load_image(dataset, name), side), ""
+                return inline_image(load_image(dataset, name), max_side), ""
             except UserError as error:
                 return None, str(error)
 

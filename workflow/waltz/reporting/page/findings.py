@@ -88,7 +88,9 @@ class ModelFinding:
             return "unknown"
         if low > EVEN:
             return "text"
-        return "image" if high < EVEN else "both"
+        if high < EVEN:
+            return "image"
+        return "both"
 
 
 def is_small_measure(measure: Measure) -> bool:
@@ -341,17 +343,18 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     """Return sentences that describe the findings; the first sentence is the main finding."""
     rulers = [finding for finding in findings if finding.kind == RULER]
     models = [finding for finding in findings if finding.kind != RULER]
+    kinds = {model.kind for model in models}
     reliances = _describe_reliances(select_measured(models, "t_shap"))
     accurate = select_measured(models, "accuracy")
-    # What models rely on is said first where there is something to say; accuracies then need no
-    # subject of their own.
+    # The sentence about what models rely on comes first if it says so of any model; the sentence
+    # about accuracies then refers to the same models.
     if any(model.reliance in RELIANCES for model in models):
         sentences = [*reliances, *_describe_accuracy(accurate, "They")]
-    else:
-        subject = "The models"
-        if {model.kind for model in models} <= {TEXT_ONLY}:
-            subject = "Models that do not see the image"
+    elif kinds <= {TEXT_ONLY}:
+        subject = "Models that do not see the image"
         sentences = [*_describe_accuracy(accurate, subject), *reliances]
+    else:
+        sentences = [*_describe_accuracy(accurate, "The models"), *reliances]
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
     sentences += _describe_cc_shap(select_measured(models, "cc_shap"))
     return sentences or ["This study has no results of models."]
@@ -361,31 +364,29 @@ def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
     """Return the sentence about the modality that models rely on; none without models."""
     if not models:
         return []
-    members_of: dict[str, list[ModelFinding]] = {}
+    models_by_reliance: dict[str, list[ModelFinding]] = {}
     for model in models:
-        members_of.setdefault(model.reliance, []).append(model)
+        models_by_reliance.setdefault(model.reliance, []).append(model)
+    undecided = models_by_reliance.pop("unknown", [])
     clauses = []
     for reliance, phrase in RELIANCES.items():
-        if members := members_of.get(reliance):
+        if reliance in models_by_reliance:
+            members = models_by_reliance[reliance]
             names = _name_models(members, _format_t_shap)
             clauses.append(f"{names} {_inflect('relies', members)} {phrase}")
 
     # Models with too few items come last, or get a separate sentence if no other model has a
     # clause.
-    undecided = members_of.get("unknown", [])
     names = _name_models(undecided, _format_t_shap)
     if not clauses:
         sentence = f"Too few items to say whether {names} {_inflect('relies', undecided)} on text or on images."
         return [_label_first_bracket(sentence)]
     if undecided:
         clauses.append(f"there are too few items to say for {names}")
-    are_apart = len(group_by_datasets(models, "t_shap")) > 1
-    remark = ", each on its own data sets" if are_apart else ""
-    return [
-        _label_first_bracket(
-            f"Among models that match images with texts, {'; '.join(clauses)}{remark}."
-        )
-    ]
+    sentence = f"Among models that match images with texts, {'; '.join(clauses)}"
+    if len(group_by_datasets(models, "t_shap")) > 1:
+        sentence += ", each on its own data sets"
+    return [_label_first_bracket(f"{sentence}.")]
 
 
 def _label_first_bracket(sentence: str) -> str:
@@ -426,17 +427,22 @@ def _split_by_size(
     models: Sequence[ModelFinding], mean: str
 ) -> tuple[list[ModelFinding], list[ModelFinding]]:
     """Return the models whose mean is over enough items, and the models whose mean is not."""
-    groups: dict[bool, list[ModelFinding]] = {False: [], True: []}
+    large, small = [], []
     for model in models:
-        groups[is_small_measure(getattr(model, mean))].append(model)
-    return groups[False], groups[True]
+        if is_small_measure(getattr(model, mean)):
+            small.append(model)
+        else:
+            large.append(model)
+    return large, small
 
 
 def _name_location(models: Sequence[ModelFinding], mean: str, n_groups: int) -> str:
     """Return the data sets that the models' mean is over; an empty text if all models have the same
     data sets.
     """
-    return f" on {name_datasets(models[0], mean)}" if n_groups > 1 else ""
+    if n_groups == 1:
+        return ""
+    return f" on {name_datasets(models[0], mean)}"
 
 
 def _compare_accuracies(
@@ -470,13 +476,17 @@ def _describe_rulers(rulers: Sequence[ModelFinding]) -> list[str]:
     """Return the sentence about the largest error of T-SHAP on rulers; none without rulers."""
     if not rulers:
         return []
-    errors = []
-    for ruler in rulers:
-        errors.append(abs((ruler.t_shap.value or 0.0) - (ruler.known_share or 0.0)))
-    largest = max(errors)
+    largest = max(map(_compute_share_error, rulers))
     return [
         f"Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most {largest:.1f} points."
     ]
+
+
+def _compute_share_error(ruler: ModelFinding) -> float:
+    """Return by how many points a ruler's T-SHAP differs from the known share of text."""
+    if ruler.t_shap.value is None or ruler.known_share is None:
+        return 0.0
+    return abs(ruler.t_shap.value - ruler.known_share)
 
 
 def _describe_cc_shap(models: Sequence[ModelFinding]) -> list[str]:
