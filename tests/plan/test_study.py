@@ -14,12 +14,10 @@ from snakemake.utils import update_config
 
 from waltz.core.downloads.transfer import find_local_copy
 from waltz.core.errors import UserError
-from waltz.core.files.resources import RESOURCES
 from waltz.core.redaction import name_url, redact_urls
 from waltz.plan.build_plan import build_plan
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
 from waltz.plan.read_study import (
-    build_schema,
     find_study_files,
     load_yaml,
     read_study,
@@ -27,9 +25,9 @@ from waltz.plan.read_study import (
 )
 from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import File
+from waltz.plan.write_schema import SCHEMA, build_schema
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = RESOURCES / "study.schema.yaml"
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 
 
