@@ -20,32 +20,9 @@ from waltz.sources.records import TurnRecord
 ROUNDS = 1
 """Number of rounds of a dialogue that give items, from the first."""
 PRONOUNS = (
-    *(
-        "he",
-        "him",
-        "his",
-        "himself",
-        "she",
-        "her",
-        "hers",
-        "herself",
-        "it",
-        "its",
-        "itself",
-    ),
-    *(
-        "they",
-        "them",
-        "their",
-        "theirs",
-        "themselves",
-        "this",
-        "that",
-        "these",
-        "those",
-        "both",
-    ),
-)
+    "he", "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself", "they", "them", "their",
+    "theirs", "themselves", "this", "that", "these", "those", "both",
+)  # fmt: skip
 """Pronouns; every released question has at least one of these words ("this picture" and "they're"
 count).
 """

@@ -60,20 +60,8 @@ FINITE_VERB = TokenPattern(tags=("VBP", "VBZ", "MD"))
 SUBJECT_PRONOUN = TokenPattern(tags=("PRP",))
 
 PRONOUNS = {
-    "he",
-    "she",
-    "it",
-    "they",
-    "him",
-    "her",
-    "them",
-    "his",
-    "its",
-    "their",
-    "himself",
-    "herself",
-    "itself",
-}
+    "he", "her", "herself", "him", "himself", "his", "it", "its", "itself", "she", "their", "them", "they",
+}  # fmt: skip
 NO_PHRASE = "our parse has no such noun phrase"
 OTHER_ANAPHORS = "other pronouns change with the noun"
 OTHER_NOUNS = "another form of the noun"
@@ -239,25 +227,20 @@ def _build_statement(caption: Doc, start: int, end: int, number: int) -> Stateme
 
     # Where nothing precedes the quantity, the counted things are the subject of a verb.
     verb_index = None if before else _find_verb(after, noun_end)
-    if verb_index is None:
-        return Statement(
-            join_tokens(before),
-            be,
-            modifiers,
-            noun,
-            join_tokens(after[noun_end:]),
-            NO_FORMS,
-            "",
-        )
-    verb = after[verb_index]
+    verb_forms = NO_FORMS
+    rest: list[Token] = []
+    if verb_index is not None:
+        verb = after[verb_index]
+        verb_forms = get_verb_forms(verb.text, verb.tag_, verb.lemma_)
+        rest = after[verb_index + 1 :]
     return Statement(
         opening=join_tokens(before),
         be=be,
         modifiers=modifiers,
         noun=noun,
         complement=join_tokens(after[noun_end:verb_index]),
-        verb=get_verb_forms(verb.text, verb.tag_, verb.lemma_),
-        rest=join_tokens(after[verb_index + 1 :]),
+        verb=verb_forms,
+        rest=join_tokens(rest),
     )
 
 
@@ -294,18 +277,17 @@ def explain_plurality(item: ReleasedItem, candidates: Sequence[Candidate]) -> st
     """Return the reason why a released plurality item is not among its candidates."""
     caption = _find_words(item.caption)
     foil = set(_find_words(item.foil))
-    foils = [
-        set(_find_words(candidate.foil))
+    differences = [
+        foil.symmetric_difference(_find_words(candidate.foil))
         for candidate in candidates
         if _find_words(candidate.caption) == caption
     ]
-    if not foils:
+    if not differences:
         return _explain_absent_phrase(item)
 
     # The words that differ between the released foil and our most similar foil show which words
     # change otherwise.
-    nearest_foil = min(foils, key=lambda words: len(words ^ foil))
-    words = nearest_foil ^ foil
+    words = min(differences, key=len)
     if words & PRONOUNS:
         return OTHER_ANAPHORS
     if item.classes_foil.lower() in words:

@@ -204,6 +204,11 @@ class RolePosition:
     words: str
     owned: bool
 
+    @property
+    def belongs_to_agent(self) -> bool:
+        """Return True for a role whose noun takes the possessive of the agent ("his back")."""
+        return self.owned or self.role in BODY_ROLES
+
 
 @dataclass(frozen=True)
 class Abstract:
@@ -327,14 +332,13 @@ def render_complement(
     """Return the noun phrase of a role after the verb, without preposition: "a ball", "his back",
     "another man".
     """
-    belongs_to_agent = position.owned or position.role in BODY_ROLES
-    if belongs_to_agent and agent.possessive is None:
-        return filler.definite
-    if belongs_to_agent:
-        return f"{agent.possessive} {filler.noun}"
+    possessive = agent.possessive
+    if position.belongs_to_agent:
+        return f"{possessive} {filler.noun}" if possessive else filler.definite
     # Two fillers with one noun are two individuals: "a man hugs another man".
-    is_second_individual = filler.noun == agent.noun and filler.is_countable
-    return f"another {filler.noun}" if is_second_individual else filler.subject
+    if filler.noun == agent.noun and filler.is_countable:
+        return f"another {filler.noun}"
+    return filler.subject
 
 
 def parse_abstract(text: str) -> Abstract | None:
@@ -422,8 +426,8 @@ class ActionCaption:
         text: The sentence, with capital and full stop.
         verb: Name of the verb in SWiG, an -ing form.
         verb_span: Characters of the verb in the text.
-        agent: FillerNoun before the verb.
-        complement: FillerNoun after the verb.
+        agent: Noun of the filler before the verb.
+        complement: Noun of the filler after the verb.
         preposition: Words between verb and complement, without the article; may be empty.
     """
 

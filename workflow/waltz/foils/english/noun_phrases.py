@@ -545,9 +545,8 @@ def find_anaphors(
     """Yield the pronouns that refer to a noun, each with its form in a number; pronouns of that
     number are skipped.
     """
-    for pronoun in CHANGING_PRONOUNS[number].select(antecedents):
-        if antecedents[pronoun] != noun:
-            continue
+    anaphors = [token for token in antecedents if antecedents[token] == noun]
+    for pronoun in CHANGING_PRONOUNS[number].select(anaphors):
         if number == "pl":
             yield pronoun, _pluralize(pronoun)
         else:
@@ -570,9 +569,7 @@ def _singularize(pronoun: Token, noun: Token) -> str:
     word = singularize(noun.lower_)
     if word in MALE:
         return male
-    if word in FEMALE:
-        return female
-    return neuter
+    return female if word in FEMALE else neuter
 
 
 def _can_refer(pronoun: Token, noun: Token) -> bool:
