@@ -421,10 +421,8 @@ def _list_content_words(text: str, verb: SwigVerb) -> set[str]:
 
 def list_forms(verb: SwigVerb) -> frozenset[str]:
     """Return all forms of a verb, such as admire, admires, admired and admiring."""
-    forms = {verb.base, verb.name}
-    for inflections in getAllInflections(verb.base, upos="VERB").values():
-        forms.update(inflections)
-    return frozenset(forms)
+    inflections = getAllInflections(verb.base, upos="VERB").values()
+    return frozenset({verb.base, verb.name}.union(*inflections))
 
 
 def read_scene_captions(path: str | Path) -> list[WrittenCaption]:
@@ -454,9 +452,12 @@ def review_captions(
     verb of its image, or uses another contextual verb of the study as a verb (section 3.2:
     "annotations that used context-dependent verbs were removed").
     """
-    forms = map(_get_form_pattern, contextual)
-    # Nouns that look like a verb ("a race") are no action.
-    patterns = [replace(form, parts_of_speech={"VERB"}) for form in forms]
+    verbs = read_swig_verbs()
+    contextual_forms = frozenset().union(
+        *(list_forms(verbs[verb]) for verb in contextual)
+    )
+    # Nouns that look like a verb ("a race") do not name an action.
+    contextual_verb = TokenPattern(words=contextual_forms, parts_of_speech={"VERB"})
     lines = [replace(row, caption=join_lines(row.caption)) for row in captions]
     docs = parse(row.caption for row in lines)
     reviewed: list[WrittenCaption] = []
@@ -464,7 +465,7 @@ def review_captions(
     for row, doc in zip(lines, docs, strict=True):
         # Case, spaces and the full stop do not make another caption.
         text = " ".join(row.caption.lower().rstrip(". ").split())
-        reason = _explain_rejection(doc, row.verb, patterns)
+        reason = _explain_rejection(doc, verbs[row.verb], contextual_verb)
         if (row.image, text) in earlier:
             reason = "written before for this image"
         earlier.add((row.image, text))
@@ -473,27 +474,22 @@ def review_captions(
 
 
 def _explain_rejection(
-    doc: Doc, verb: str, contextual: Sequence[TokenPattern]
+    doc: Doc, verb: SwigVerb, contextual_verb: TokenPattern
 ) -> str | None:
     """Return the reason why a caption is not plain for an image with a verb; None where it is
     plain.
 
     Args:
-        contextual: Patterns of the contextual verbs of the study.
+        contextual_verb: Pattern of all contextual verbs of the study.
     """
     if not any(token.is_alpha for token in doc):
         return "empty"
     # The verb of the image is excluded in any part of speech ("a race" for racing).
-    if _get_form_pattern(verb).matches_any(doc):
+    if TokenPattern(words=list_forms(verb)).matches_any(doc):
         return "uses the contextual verb"
-    if any(pattern.matches_any(doc) for pattern in contextual):
+    if contextual_verb.matches_any(doc):
         return "uses another contextual verb"
     return None
-
-
-def _get_form_pattern(verb: str) -> TokenPattern:
-    """Return the pattern of all forms of a verb of SWiG."""
-    return TokenPattern(words=list_forms(read_swig_verbs()[verb]))
 
 
 def simplify_caption(doc: Doc) -> str | Refusal:
