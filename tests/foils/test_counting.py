@@ -92,7 +92,9 @@ def test_the_foil_of_the_foil_is_the_caption(
     numbers: list[int], noun: Forms, form: tuple[str, Forms, Forms]
 ) -> None:
     opening, be, verb = form
-    statement = Statement(opening, be, "", noun, "of them", verb, "hats")
+    statement = Statement(
+        opening=opening, be=be, noun=noun, complement="of them", verb=verb, rest="hats"
+    )
     there, back = (
         replace_number(statement, *numbers),
         replace_number(statement, *reversed(numbers)),

@@ -191,7 +191,9 @@ def test_negating_twice_gives_the_caption_back(
     )
     opening, be = ("there", IS_ARE) if there else ("you see", NO_FORMS)
     candidate = build_negation(
-        Statement(opening, be, modifiers, forms, "", NO_FORMS, rest), number, exists
+        Statement(opening=opening, be=be, modifiers=modifiers, noun=forms, rest=rest),
+        number,
+        exists,
     )
     assert candidate.caption != candidate.foil
     assert slice_span(candidate.caption, candidate.caption_span) != slice_span(

@@ -31,7 +31,6 @@ from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.statements import (
     IS_ARE,
-    NO_FORMS,
     TIME_UNITS,
     Forms,
     Statement,
@@ -109,10 +108,9 @@ def build_category_statement(noun: str, number: int, exists: bool) -> Candidate:
         number: 1 for the singular in both texts, 2 for the plural.
         exists: True where the statement is the caption, False where its negation is.
     """
-    statement = Statement(
-        "there", IS_ARE, "", Forms(noun, pluralize(noun)), "", NO_FORMS, ""
-    )
-    noun_form = statement.noun.select(number)
+    forms = Forms(noun, pluralize(noun))
+    statement = Statement(opening="there", be=IS_ARE, noun=forms)
+    noun_form = forms.select(number)
     quantified = noun_form
     if number == 1:
         quantified = f"{statement.choose_article()} {noun_form}"

@@ -123,7 +123,7 @@ def reproduce_existence(item: ReleasedItem) -> list[Candidate]:
     # The released words stay as they are: both numbers of a word are the released form.
     be = Forms(match["be"], match["be"]) if match["be"] else NO_FORMS
     things = Forms(match["rest"], match["rest"])
-    statement = Statement(match["opening"], be, "", things, "", NO_FORMS, "")
+    statement = Statement(opening=match["opening"], be=be, noun=things)
     number = 1 if is_singular else 2
     return [build_negation(statement, number, exists=quantity != "no")]
 
@@ -155,9 +155,7 @@ def reproduce_counting(item: ReleasedItem) -> list[Candidate]:
         (caption,) = parse([item.caption])
         statement = _build_statement(caption, match.start(), match.end(), number)
     else:
-        before = text[: match.start()]
-        after = text[match.end() :]
-        statement = Statement(before, NO_FORMS, "", NO_FORMS, "", NO_FORMS, after)
+        statement = Statement(opening=text[: match.start()], rest=text[match.end() :])
     return [replace_number(statement, number, foil_number, adverb)]
 
 

@@ -7,7 +7,7 @@ dog(s) shown`. Source: thesis 3.3 and A.1, existence and counting.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import dropwhile, groupby, takewhile
 from operator import itemgetter
 
@@ -132,7 +132,7 @@ IRREGULAR_FORMS = {
 """Irregular verbs by each of their forms."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Statement:
     """A sentence with a slot for a quantity: `opening be _ modifiers noun complement verb rest.`
 
@@ -147,13 +147,13 @@ class Statement:
         rest: All words that follow.
     """
 
-    opening: str
-    be: Forms
-    modifiers: str
-    noun: Forms
-    complement: str
-    verb: Forms
-    rest: str
+    opening: str = ""
+    be: Forms = NO_FORMS
+    modifiers: str = ""
+    noun: Forms = NO_FORMS
+    complement: str = ""
+    verb: Forms = NO_FORMS
+    rest: str = ""
 
     def write_count(self, number: int, adverb: str = "exactly") -> str:
         """Return `There are exactly 3 dogs shown.` or, for 1, `There is exactly 1 dog shown.`"""
@@ -511,9 +511,8 @@ def _state_existence(
     counted: list[Token], noun: Token | None, be: Forms, tail: list[Token]
 ) -> Statement:
     """Return the statement "There are _ dogs", with the tail after the noun."""
-    return Statement(
-        "there", be, *_split_phrase(counted, noun), NO_FORMS, join_tokens(tail)
-    )
+    phrase = _split_phrase(counted, noun)
+    return replace(phrase, opening="there", be=be, rest=join_tokens(tail))
 
 
 def _state_subject(question: CountingQuestion) -> Statement:
@@ -522,7 +521,7 @@ def _state_subject(question: CountingQuestion) -> Statement:
     forms = get_verb_forms(verb.text, verb.tag_, verb.lemma_)
     rest = re.sub("^n't", "not", join_tokens(question.tail))
     phrase = _split_phrase(question.counted, question.noun)
-    return Statement("", NO_FORMS, *phrase, forms, rest)
+    return replace(phrase, verb=forms, rest=rest)
 
 
 def _invert(question: CountingQuestion, main: int) -> Statement | Refusal:
@@ -537,6 +536,7 @@ def _invert(question: CountingQuestion, main: int) -> Statement | Refusal:
     """
     full_verb = question.tail[main]
     rest = question.tail[main + 1 :]
+    noun = question.noun
     # "How many dogs do you think are shown?" asks for a belief about the image.
     if full_verb.lemma_ in BELIEF_VERBS and FINITE_VERB.matches_any(rest):
         return Refusal("the question asks for a belief")
@@ -548,12 +548,11 @@ def _invert(question: CountingQuestion, main: int) -> Statement | Refusal:
     if has_preposition and full_verb.lemma_ != "have":
         words.append(rest.pop(0).text)
     # "They have been open exactly 60 years.": measures of time stand at the end.
-    noun = question.noun
     if noun is not None and noun.lower_ in TIME_UNITS:
         words.append(join_tokens(rest))
         rest = []
     phrase = _split_phrase(question.counted, noun)
-    return Statement(" ".join(words), NO_FORMS, *phrase, NO_FORMS, join_tokens(rest))
+    return replace(phrase, opening=" ".join(words), rest=join_tokens(rest))
 
 
 def _is_preposition_alone(word: Token) -> bool:
@@ -570,14 +569,18 @@ def _inflect_after(auxiliary: str, verb: Token) -> str:
     return inflect_verb(verb.lower_, DO_TAGS[auxiliary])
 
 
-def _split_phrase(counted: list[Token], noun: Token | None) -> tuple[str, Forms, str]:
-    """Split the counted words into modifiers, the noun in both numbers, and its complement."""
+def _split_phrase(counted: list[Token], noun: Token | None) -> Statement:
+    """Return a statement that has only the counted words: modifiers, the noun in both numbers, and
+    its complement.
+    """
     if noun is None:
-        return "", NO_FORMS, join_tokens(counted)
+        return Statement(complement=join_tokens(counted))
     index = counted.index(noun)
-    modifiers = join_tokens(counted[:index])
-    complement = join_tokens(counted[index + 1 :])
-    return modifiers, get_noun_forms(noun.text, noun.tag_), complement
+    return Statement(
+        modifiers=join_tokens(counted[:index]),
+        noun=get_noun_forms(noun.text, noun.tag_),
+        complement=join_tokens(counted[index + 1 :]),
+    )
 
 
 def join_tokens(words: list[Token]) -> str:
