@@ -23,6 +23,7 @@ from waltz.foils.english.nouns import (
 )
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
 
+# Words of a noun phrase.
 DETERMINER = TokenPattern(tags={"CD", "DT", "PDT", "PRP$", "POS"})
 REPLACED_WORDS = (
     TokenPattern(words=QUANTITIES),
@@ -38,6 +39,8 @@ MODIFIER = TokenPattern(
         "det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod",
     }
 )  # fmt: skip
+
+# Phrases that get no quantifier.
 NEGATED = "the caption says that there is none"
 EACH_ONE = "the caption speaks of each one"
 IN_PREPOSITION = "the noun is part of a preposition"
@@ -48,6 +51,8 @@ REJECTED_DETERMINERS = (
 )
 """Determiners that no quantifier can replace, each with the reason."""
 PLACE_PREPOSITION = re.compile("(in|on) (back|front|side|top) of")
+
+# Heads of noun phrases, and what separates phrases.
 PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "nearby"}
 """Adverbs that the parser tags as nouns."""
 COMMON_NOUN = TokenPattern(parts_of_speech={"NOUN"})
@@ -62,26 +67,7 @@ ADVERB_AFTER_NOUN = TokenPattern(
 QUOTATION_MARK = TokenPattern(words={'"'})
 AND = TokenPattern(words={"and"})
 HYPHENS = {"-", "/", "–"}
-
-SUBJECTS = {"nsubj", "nsubjpass"}
-VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
 FULL_VERB = TokenPattern(parts_of_speech={"VERB"})
-SUBJECT_PATTERNS = (
-    TokenPattern(relations=SUBJECTS),
-    # The parser takes some subjects for a part of a compound with the verb.
-    TokenPattern(relations={"compound"}, head=FULL_VERB),
-)
-VERB_AFTER_THERE = TokenPattern(
-    parts_of_speech={"VERB", "AUX"}, before=TokenPattern(words={"there"})
-)
-# "is" in "a dog is running", "has" and "been" in "has been seen".
-AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
-CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
-# "who" in "a man who surfs": the verb of the clause agrees with "man".
-RELATIVE_SUBJECT = TokenPattern(words={"who", "that", "which"}, relations=SUBJECTS)
-CONJUNCTION = TokenPattern(words={"and"}, parts_of_speech={"CCONJ"})
-CONJUNCT = TokenPattern(relations={"conj"})
-
 FREE_NOUNS = (
     # A noun of a list or an apposition: "a cat" in "dogs, a cat".
     TokenPattern(
@@ -114,6 +100,35 @@ VERB_OF_PLURAL = TokenPattern(
 # "bathtub" in "a bathtub, window and a sink"; the parser takes some such nouns for adjectives.
 NOUN_BEFORE_BREAK = TokenPattern(parts_of_speech={"NOUN", "PROPN", "ADJ"})
 
+# Number of nouns.
+ALIKE = TokenPattern(
+    words={"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
+)
+"""Countable nouns with one form for singular and plural."""
+PLURAL_TAGS = {"NNS", "NNPS", "JJ"}
+"""Tags of plural nouns; the parser takes some of them for adjectives."""
+SENTENCE_PLURAL_TAGS = {*PLURAL_TAGS, "NNP"}
+"""Tags of plural nouns at the start of a sentence."""
+
+# Verbs that agree with a noun.
+SUBJECTS = {"nsubj", "nsubjpass"}
+VERB = TokenPattern(parts_of_speech={"VERB", "AUX"})
+SUBJECT_PATTERNS = (
+    TokenPattern(relations=SUBJECTS),
+    # The parser takes some subjects for a part of a compound with the verb.
+    TokenPattern(relations={"compound"}, head=FULL_VERB),
+)
+VERB_AFTER_THERE = TokenPattern(
+    parts_of_speech={"VERB", "AUX"}, before=TokenPattern(words={"there"})
+)
+# "is" in "a dog is running", "has" and "been" in "has been seen".
+AUXILIARY = TokenPattern(relations={"aux", "auxpass"})
+CLAUSE_SUBJECT = TokenPattern(relations={*SUBJECTS, "expl"})
+# "who" in "a man who surfs": the verb of the clause agrees with "man".
+RELATIVE_SUBJECT = TokenPattern(words={"who", "that", "which"}, relations=SUBJECTS)
+CONJUNCTION = TokenPattern(words={"and"}, parts_of_speech={"CCONJ"})
+CONJUNCT = TokenPattern(relations={"conj"})
+
 PRESENT_TAGS: dict[Number, str] = {"sg": "VBZ", "pl": "VBP"}
 SINGULAR_VERB = TokenPattern(tags={"VBZ", "NNS"})
 """Verb in -s; the parser may take it for a plural noun."""
@@ -135,6 +150,7 @@ TO_SINGULAR = {"are": "is", "were": "was", "'re": " is", "have": "has", "do": "d
 IRREGULAR_FORMS: dict[Number, dict[str, str]] = {"pl": TO_PLURAL, "sg": TO_SINGULAR}
 """Forms of irregular verbs in a number, by their form in the other number."""
 
+# Pronouns that refer to a noun.
 MALE = {
     "boy", "brother", "businessman", "dad", "father", "fireman", "gentleman", "grandfather", "groom", "guy", "husband",
     "male", "man", "policeman", "son",
@@ -181,14 +197,6 @@ EXCLUDED_NOUNS = {
     **dict.fromkeys(("he", "him", "his", "himself"), FEMALE),
 }
 """Nouns to which a pronoun does not refer because of its gender; plurals show no gender."""
-ALIKE = TokenPattern(
-    words={"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
-)
-"""Countable nouns with one form for singular and plural."""
-PLURAL_TAGS = {"NNS", "NNPS", "JJ"}
-"""Tags of plural nouns; the parser takes some of them for adjectives."""
-SENTENCE_PLURAL_TAGS = {*PLURAL_TAGS, "NNP"}
-"""Tags of plural nouns at the start of a sentence."""
 
 
 @dataclass(frozen=True)
