@@ -9,9 +9,10 @@ from waltz.core.errors import UserError
 from waltz.reporting.figures import figure_files
 from waltz.reporting.figures.figure_files import (
     FONT,
+    ExampleItem,
     list_example_files,
+    sample_items,
     save_examples,
-    select_items,
     use_style,
 )
 
@@ -30,15 +31,21 @@ def test_items_are_drawn_over_all_data_sets_but_for_those_with_an_error():
         "one": pa.Table.from_pylist(first),
         "other": pa.Table.from_pylist(table("a", "e")),
     }
-    every = select_items(tables, "equations", 9, 0)
+
+    def sample_ids(n, seed=0):
+        items = list(sample_items(tables, ["equations"], n, seed))
+        assert [item.number for item in items] == list(range(1, len(items) + 1))
+        return [(item.dataset, item.item_id) for item in items]
+
+    every = sample_ids(9)
     assert every == [("one", "a"), ("one", "b"), ("other", "a"), ("other", "e")]
-    few = select_items(tables, "equations", 2, 0)
+    few = sample_ids(2)
     assert len(few) == 2
-    assert set(few) <= set(select_items(tables, "equations", 3, 0)) <= set(every)
-    assert {tuple(select_items(tables, "equations", 2, seed)) for seed in range(9)} != {
-        tuple(few)
-    }
-    assert select_items(tables, "published", 2, 0) == [("one", "d")]
+    assert set(few) <= set(sample_ids(3)) <= set(every)
+    assert {tuple(sample_ids(2, seed)) for seed in range(9)} != {tuple(few)}
+    assert list(sample_items(tables, ["published"], 2, 0)) == [
+        ExampleItem("one", "published", 1, "d")
+    ]
 
 
 def test_a_folder_says_what_its_figures_show_in_their_order(tmp_path):

@@ -71,7 +71,7 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
         is_of_chart = cell.profile == profile and cell.table in chart.tables
         if is_of_chart and cell.model not in hidden_models:
             shown.append(cell)
-    frame = _build_frame(chart, shown)
+    frame = _build_cell_frame(chart, shown)
     # Derived cells are added to the others, so that panels and series select them in the same way.
     for name in chart.derived:
         frame = pd.concat([frame, DERIVED_CELLS[name](frame)], ignore_index=True)
@@ -86,7 +86,7 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
     return _build_points(chart, frame)
 
 
-def _build_frame(chart: Chart, cells: Sequence[Cell]) -> pd.DataFrame:
+def _build_cell_frame(chart: Chart, cells: Sequence[Cell]) -> pd.DataFrame:
     """Return cells as a frame, a column for each field; numbers are floats, missing ones NaN."""
     types = {**dict.fromkeys((*NUMBERS, "n", "images"), float), "setting": str}
     rows = map(attrgetter(*COLUMNS), cells)

@@ -34,12 +34,12 @@ DerivedCells = Literal["acc", "accuracy over tasks", "counts of correlations"]
 """Names of the cells that are computed from other cells, see `chart_cells.DERIVED_CELLS`."""
 
 
-def _list_values(value: object) -> object:
+def _wrap_single_value(value: object) -> object:
     """Return a single text as a tuple, and anything else unchanged."""
     return (value,) if isinstance(value, str) else value
 
 
-Values = Annotated[tuple[str, ...], BeforeValidator(_list_values)]
+Values = Annotated[tuple[str, ...], BeforeValidator(_wrap_single_value)]
 """Values of a field that are alternatives; an entry may give one value as a text."""
 
 

@@ -43,11 +43,11 @@ from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.visible_image import render_decoder_view, render_encoder_view
 from waltz.reporting.figures.figure_files import (
+    ExampleItem,
     LoadImage,
     NamedFigure,
     list_drawable_items,
-    select_items_of_profiles,
-    select_records,
+    sample_items,
     use_style,
 )
 from waltz.reporting.figures.heatmaps import (
@@ -94,13 +94,14 @@ def draw_encoder_examples(
         item_ids = list_drawable_items(table, profile)
         shown_ids = sample(item_ids, min(n, len(item_ids)), seed)
         for number, item_id in enumerate(shown_ids, 1):
+            item = ExampleItem(dataset, profile, number, item_id)
             # All texts of an item are drawn in one figure: caption and foil.
-            texts = select_records(table, item_id, profile, AttributionRecord)
+            texts = item.select_records(table, AttributionRecord)
             assert texts[0].image is not None  # an encoder reads an image
             image = load_image(dataset, texts[0].image)
-            title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
+            title = f"{encoder.spec.name}, {item.title}"
             figure = draw_encoder_example(encoder, texts, image, title)
-            yield f"{dataset}-{profile}-{number}", title, figure
+            yield item.file_name, title, figure
 
 
 def draw_encoder_example(
@@ -472,19 +473,19 @@ def draw_explanations(
         render_image: Function that returns the image as the decoder sees it.
     """
     contributions = {dataset: entry.contributions for dataset, entry in tables.items()}
-    for profile, number, dataset, item_id in select_items_of_profiles(
-        contributions, profiles, n, seed
-    ):
-        attributions = _read_attributions(contributions[dataset], item_id, profile)
+    for item in sample_items(contributions, profiles, n, seed):
+        attributions = _read_attributions(contributions[item.dataset], item)
         # Settings are named KIND:TEXT, such as `post-hoc:answer`.
         kinds = dict.fromkeys(setting.partition(":")[0] for setting in attributions)
         for kind in kinds:
-            answer = attributions[f"{kind}:answer"]
-            cc_shap = _find_cc_shap(tables[dataset].cc_shap, answer, kind)
+            seed_of_item = attributions[f"{kind}:answer"].seed
+            cc_shap = _find_cc_shap(
+                tables[item.dataset].cc_shap, item, kind, seed_of_item
+            )
             texts = _pair_texts(attributions, kind, cc_shap.answer, cc_shap.explanation)
-            title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(cc_shap)}"
-            figure = _draw_texts(dataset, title, texts, render_image)
-            yield f"{dataset}-{profile}-{number}-{kind}", title, figure
+            title = f"{model}, {item.title}, {kind}, {_format_cc_shap(cc_shap)}"
+            figure = _draw_texts(item.dataset, title, texts, render_image)
+            yield f"{item.file_name}-{kind}", title, figure
 
 
 def draw_edited_explanations(
@@ -502,23 +503,18 @@ def draw_edited_explanations(
     for dataset, entry in tables.items():
         if entry.edited_contributions is not None:
             edited_contributions[dataset] = entry.edited_contributions
-    for profile, number, dataset, item_id in select_items_of_profiles(
-        edited_contributions, profiles, n, seed
-    ):
-        after = _read_attributions(edited_contributions[dataset], item_id, profile)
-        before = _read_attributions(tables[dataset].contributions, item_id, profile)
-        edited = tables[dataset].edited
+    for item in sample_items(edited_contributions, profiles, n, seed):
+        item_tables = tables[item.dataset]
+        after = _read_attributions(edited_contributions[item.dataset], item)
+        before = _read_attributions(item_tables.contributions, item)
         # An edit without a recorded answer before it cannot be compared.
-        if f"{POST_HOC}:answer" not in before or edited is None:
+        if f"{POST_HOC}:answer" not in before or item_tables.edited is None:
             continue
-        answer_after = after[f"{AFTER_EDIT}:answer"]
-        (edit,) = (
-            record
-            for record in select_records(edited, item_id, profile, EditedRecord)
-            if record.seed == answer_after.seed
-        )
+        seed_of_item = after[f"{AFTER_EDIT}:answer"].seed
+        edits = item.select_records(item_tables.edited, EditedRecord)
+        (edit,) = (record for record in edits if record.seed == seed_of_item)
+        cc_shap = _find_cc_shap(item_tables.cc_shap, item, POST_HOC, seed_of_item)
         # The record of CC-SHAP has the texts before the edit, the record of the edit those after it.
-        cc_shap = _find_cc_shap(tables[dataset].cc_shap, answer_after, POST_HOC)
         insertion = f"“{edit.inserted}”"
         texts = [
             *_pair_texts(before, POST_HOC, cc_shap.answer, cc_shap.explanation),
@@ -531,12 +527,12 @@ def draw_edited_explanations(
             ),
         ]
         title = (
-            f"{model}, {dataset}, {profile}: {item_id}, {insertion} inserted,"
-            f" CC-SHAP {_format_number(cc_shap.value)} → {_format_number(edit.cc_shap)};"
-            f" moved: answer {_format_number(edit.answer)}, explanation {_format_number(edit.explanation)}"
+            f"{model}, {item.title}, {insertion} inserted,"
+            f" CC-SHAP {_format_measure(cc_shap.value)} → {_format_measure(edit.cc_shap)};"
+            f" moved: answer {_format_measure(edit.answer)}, explanation {_format_measure(edit.explanation)}"
         )
-        figure = _draw_texts(dataset, title, texts, render_image)
-        yield f"{dataset}-{profile}-{number}-edit", title, figure
+        figure = _draw_texts(item.dataset, title, texts, render_image)
+        yield f"{item.file_name}-edit", title, figure
 
 
 def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> RenderImage:
@@ -645,27 +641,20 @@ def _draw_texts(
 
 
 def _read_attributions(
-    table: pa.Table, item_id: str, profile: str
+    table: pa.Table, item: ExampleItem
 ) -> dict[str, AttributionRecord]:
     """Return the attributions of one item by setting."""
-    records = select_records(table, item_id, profile, AttributionRecord)
+    records = item.select_records(table, AttributionRecord)
     return {record.setting: record for record in records}
 
 
 def _find_cc_shap(
-    table: pa.Table, attribution: AttributionRecord, kind: str
+    table: pa.Table, item: ExampleItem, kind: str, seed: int | None
 ) -> CcShapRecord:
-    """Return the CC-SHAP of one kind of explanation for the item and seed of an attribution, of
-    which there is exactly one.
-    """
-    records = select_records(
-        table, attribution.item_id, attribution.profile, CcShapRecord
-    )
-    (cc_shap,) = (
-        record
-        for record in records
-        if record.kind == kind and record.seed == attribution.seed
-    )
+    """Return the CC-SHAP of one kind of explanation and one seed, of which there is exactly one."""
+    records = item.select_records(table, CcShapRecord)
+    of_kind = [record for record in records if record.kind == kind]
+    (cc_shap,) = (record for record in of_kind if record.seed == seed)
     return cc_shap
 
 
@@ -673,13 +662,13 @@ def _format_cc_shap(cc_shap: CcShapRecord) -> str:
     """Return CC-SHAP with its standard error, or the reason why it is not defined."""
     if cc_shap.value is None:
         return f"CC-SHAP not defined ({cc_shap.reason})"
-    text = f"CC-SHAP {_format_number(cc_shap.value)}"
+    text = f"CC-SHAP {_format_measure(cc_shap.value)}"
     if cc_shap.standard_error is not None:
         text += f" ± {cc_shap.standard_error:.3f}"
     return text
 
 
-def _format_number(value: float | None) -> str:
+def _format_measure(value: float | None) -> str:
     """Return a number with three decimals, or a text if it is not defined."""
     if value is None or math.isnan(value):
         return "not defined"

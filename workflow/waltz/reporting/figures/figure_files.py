@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,45 +113,64 @@ def list_drawable_items(table: pa.Table, profile: str) -> list[str]:
     return sorted({row["item_id"] for row in rows} - failed)
 
 
-def select_records(
-    table: pa.Table, item_id: str, profile: str, record_type: type[AnyRecord]
-) -> list[AnyRecord]:
-    """Return the records of one item in one profile."""
-    is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-    return list(convert_to_records(table.filter(is_of_item), record_type))
+@dataclass(frozen=True, slots=True)
+class ExampleItem:
+    """Item that a figure shows as an example, in one fidelity profile.
+
+    Attributes:
+        dataset: Name of the data set.
+        profile: Fidelity profile.
+        number: Number of the example in its sample, from 1.
+        item_id: Id of the item.
+    """
+
+    dataset: str
+    profile: str
+    number: int
+    item_id: str
+
+    @property
+    def file_name(self) -> str:
+        """Name of the figure's file without its suffix."""
+        return f"{self.dataset}-{self.profile}-{self.number}"
+
+    @property
+    def title(self) -> str:
+        """Data set, profile and id, as in the title of the figure."""
+        return f"{self.dataset}, {self.profile}: {self.item_id}"
+
+    def select_records(
+        self, table: pa.Table, record_type: type[AnyRecord]
+    ) -> list[AnyRecord]:
+        """Return the records of the item in a table of its data set."""
+        is_of_item = pc.field("item_id") == self.item_id
+        is_of_profile = pc.field("profile") == self.profile
+        return list(
+            convert_to_records(table.filter(is_of_item & is_of_profile), record_type)
+        )
 
 
-def select_items(
-    tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
-) -> list[tuple[str, str]]:
-    """Return the data set and id of each item to show: a seeded sample over all data sets.
+def sample_items(
+    tables: Mapping[str, pa.Table], profiles: Iterable[str], n: int, seed: int
+) -> Iterator[ExampleItem]:
+    """Yield the items to show in each profile: a seeded sample over all data sets.
 
     Args:
         tables: By data set, a table with the columns `item_id`, `profile` and `error`; items with
             an error are skipped.
-        profile: Fidelity profile of the rows.
-        n: Largest number of items.
+        profiles: Fidelity profiles of the rows.
+        n: Largest number of items of a profile.
         seed: Seed of the sample.
     """
-    items: dict[str, tuple[str, str]] = {}
-    for dataset, table in tables.items():
-        for item_id in list_drawable_items(table, profile):
-            items[f"{dataset} {item_id}"] = (dataset, item_id)
-    keys = sample(list(items), min(n, len(items)), seed)
-    return [items[key] for key in keys]
-
-
-def select_items_of_profiles(
-    tables: Mapping[str, pa.Table], profiles: Iterable[str], n: int, seed: int
-) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the profile, number (from 1), data set and id of each item to show; arguments are as in
-    `select_items`.
-    """
     for profile in profiles:
-        for number, (dataset, item_id) in enumerate(
-            select_items(tables, profile, n, seed), 1
-        ):
-            yield profile, number, dataset, item_id
+        items: dict[str, tuple[str, str]] = {}
+        for dataset, table in tables.items():
+            for item_id in list_drawable_items(table, profile):
+                items[f"{dataset} {item_id}"] = (dataset, item_id)
+        keys = sample(list(items), min(n, len(items)), seed)
+        for number, key in enumerate(keys, 1):
+            dataset, item_id = items[key]
+            yield ExampleItem(dataset, profile, number, item_id)
 
 
 @contextmanager

@@ -19,8 +19,7 @@ from waltz.core.schema import ConsistencyRecord
 from waltz.reporting.figures.figure_files import (
     LoadImage,
     NamedFigure,
-    select_items_of_profiles,
-    select_records,
+    sample_items,
     use_style,
 )
 from waltz.reporting.figures.heatmaps import fit_title
@@ -69,7 +68,7 @@ def list_entries(records: Sequence[ConsistencyRecord]) -> list[TraceEntry]:
     for record in records:
         verdict = VERDICTS[record.verdict]
         entries.append(TraceEntry(record.test.replace("_", " "), "", verdict))
-        for heading, text in _list_texts(record):
+        for heading, text in _list_trace_texts(record):
             # Several tests start from the same explanation, which is shown once.
             if (heading, text) in explanations:
                 continue
@@ -79,7 +78,7 @@ def list_entries(records: Sequence[ConsistencyRecord]) -> list[TraceEntry]:
     return entries
 
 
-def _list_texts(record: ConsistencyRecord) -> Iterator[tuple[str, str]]:
+def _list_trace_texts(record: ConsistencyRecord) -> Iterator[tuple[str, str]]:
     """Yield each text of one test with its heading, without the texts that the test does not have."""
     explanation = "explanation"
     if SETTING_OF_TEST[record.test] == COT:
@@ -218,24 +217,18 @@ def draw_traces(
         load_image: Function that loads an image of a data set; None if the study has no images.
     """
     order = list(SETTING_OF_TEST)
-    for profile, number, dataset, item_id in select_items_of_profiles(
-        tables, profiles, n, seed
-    ):
-        records = select_records(tables[dataset], item_id, profile, ConsistencyRecord)
+    for item in sample_items(tables, profiles, n, seed):
+        records = item.select_records(tables[item.dataset], ConsistencyRecord)
         # A trace shows one run of the tests.
         shown = [record for record in records if record.seed == records[0].seed]
         shown.sort(key=lambda record: order.index(record.test))
         image = None
         image_name = shown[0].image
         if image_name is not None and load_image is not None:
-            image = np.asarray(load_image(dataset, image_name))
-        title = f"{model}, {dataset}, {profile}: {item_id}"
-        name = f"{dataset}-{profile}-{number}"
-        yield (
-            name,
-            f"{title}, tests of self-consistency",
-            draw_trace(shown, title, image),
-        )
+            image = np.asarray(load_image(item.dataset, image_name))
+        title = f"{model}, {item.title}"
+        figure = draw_trace(shown, title, image)
+        yield item.file_name, f"{title}, tests of self-consistency", figure
 
 
 def _wrap_text(text: str) -> list[str]:

@@ -115,7 +115,7 @@ def parse_csv(text: str) -> list[Cell]:
     """Return the cells in the CSV of a table."""
     cells = []
     for row in csv.DictReader(io.StringIO(text)):
-        fields_of_cell = {name: _parse_value(name, row[name]) for name in row}
+        fields_of_cell = {name: _parse_field(name, row[name]) for name in row}
         cells.append(Cell(**fields_of_cell))
     return cells
 
@@ -160,7 +160,7 @@ def _write_csv(
     return text.getvalue()
 
 
-def _parse_value(name: str, value: str) -> Any:
+def _parse_field(name: str, value: str) -> Any:
     """Return the value of a field of `Cell` from its text in a CSV; None for an empty number."""
     if name in TEXTS:
         return value

@@ -34,14 +34,15 @@ def build_declaration(table: str, entries: Entries) -> Declaration:
     sources = fields.get("sources")
     if isinstance(sources, Mapping):
         fields["sources"] = {
-            metric: _list_sources(metric, entry) for metric, entry in sources.items()
+            metric: _complete_sources(metric, entry)
+            for metric, entry in sources.items()
         }
     return validate_entry(
         _DECLARATION, fields, location, manual="docs/reference/tables.md"
     )
 
 
-def _list_sources(metric: str, entry: object) -> list[object]:
+def _complete_sources(metric: str, entry: object) -> list[object]:
     """Return the sources of a metric as a list; a source without a metric gets the name of the
     table's metric.
     """

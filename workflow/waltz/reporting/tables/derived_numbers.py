@@ -373,14 +373,14 @@ def _rescale_averages(inputs: _TableInputs) -> Numbers:
         )
         if average is None:
             continue
-        reason = _explain_missing_average(datasets_of_model[model], expected)
+        reason = _explain_other_datasets(datasets_of_model[model], expected)
         if reason:
             average = Number(Measure(None, average.measure.n, reason=reason))
         derived[NumberKey(DERIVED, metric, model, "", "")] = average
     return derived
 
 
-def _explain_missing_average(datasets: set[str], expected: set[str]) -> str:
+def _explain_other_datasets(datasets: set[str], expected: set[str]) -> str:
     """Return the reason why an average over data sets is not shown; an empty text if the data sets
     are as expected.
     """

@@ -66,10 +66,10 @@ def _format_value(cell: Cell) -> str:
     """Return our number or text without anything else; a dash if there is neither."""
     if cell.value is None:
         return cell.text or "–"
-    return _format_number(cell, cell.value)
+    return _format_decimals(cell, cell.value)
 
 
-def _format_number(cell: Cell, number: float) -> str:
+def _format_decimals(cell: Cell, number: float) -> str:
     """Return a number of a cell with the decimals of its metric."""
     return f"{number:.{get_style(cell.metric).decimals}f}"
 
@@ -78,14 +78,17 @@ def _format_sd(cell: Cell) -> str:
     """Return the standard deviation as it follows a number; an empty text if there is none."""
     if cell.value is None or cell.sd is None:
         return ""
-    return f" ± {_format_number(cell, cell.sd)}"
+    return f" ± {_format_decimals(cell, cell.sd)}"
 
 
 def _format_interval(cell: Cell) -> str:
     """Return the interval as it follows a number; an empty text if there is none."""
     if cell.value is None or cell.ci_low is None or cell.ci_high is None:
         return ""
-    low, high = _format_number(cell, cell.ci_low), _format_number(cell, cell.ci_high)
+    low, high = (
+        _format_decimals(cell, cell.ci_low),
+        _format_decimals(cell, cell.ci_high),
+    )
     return f" [{low}, {high}]"
 
 
@@ -121,7 +124,7 @@ def _number_notes(grid: Grid, form: str) -> list[str]:
     return [form.format(*entry) for entry in enumerate(format_notes(grid), 1)]
 
 
-def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
+def _compute_heading_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
     """Return the headings of one level, each with the number of columns that it spans.
 
     A heading spans adjacent columns that have the same headings down to this level. A heading of
@@ -251,7 +254,7 @@ def _html_head(grid: Grid) -> str:
     rows = []
     for level in range(levels):
         headings = []
-        for name, width in _compute_spans(grid, level):
+        for name, width in _compute_heading_spans(grid, level):
             scope = "col"
             if width > 1:
                 scope = "colgroup"
@@ -402,14 +405,16 @@ def _find_common_n(grid: Grid) -> int | None:
     sizes = set()
     for _, entries in grid.rows:
         sizes |= {
-            marked.cell.n for marked in filter(None, entries) if _is_number(marked.cell)
+            marked.cell.n
+            for marked in filter(None, entries)
+            if _shows_number(marked.cell)
         }
     if len(sizes) != 1:
         return None
     return sizes.pop()
 
 
-def _is_number(cell: Cell) -> bool:
+def _shows_number(cell: Cell) -> bool:
     """Return whether a cell shows a number; an undefined number counts."""
     return cell.value is not None or cell.text == UNDEFINED
 
@@ -437,7 +442,7 @@ def _latex_head(grid: Grid) -> list[str]:
         headings = [""] * len(grid.corner)
         rules = []
         first_column = len(grid.corner) + 1
-        for name, width in _compute_spans(grid, level):
+        for name, width in _compute_heading_spans(grid, level):
             headings.append(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
             rules.append(f"\\cmidrule(lr){{{first_column}-{first_column + width - 1}}}")
             first_column += width
@@ -445,7 +450,9 @@ def _latex_head(grid: Grid) -> list[str]:
         lines.append("".join(rules))
     # Lowest level: a heading for each column, those of the names of rows included.
     headings = [escape_latex(name) for name in grid.corner]
-    headings += [_stack_heading(name) for name, _ in _compute_spans(grid, lowest)]
+    headings += [
+        _stack_heading(name) for name, _ in _compute_heading_spans(grid, lowest)
+    ]
     lines.append(" & ".join(headings) + r" \\")
     lines.append(r"\midrule")
     return lines
@@ -519,7 +526,7 @@ def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
         text = f"\\underline{{{text}}}"
     text += _latex_scripts(marked, shows_n)
     if cell.value is not None and cell.sd is not None:
-        text += f" {{\\scriptsize $\\pm${_format_number(cell, cell.sd)}}}"
+        text += f" {{\\scriptsize $\\pm${_format_decimals(cell, cell.sd)}}}"
     paper_text = _format_paper_value(cell)
     if paper_text:
         text += f" {{\\scriptsize ({escape_latex(paper_text)})}}"
@@ -535,7 +542,7 @@ def _latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
     # go.
     verdict = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$")
     above = "{,}".join(filter(None, (verdict, str(marked.note or ""))))
-    has_n = bool(cell.n) and _is_number(cell)
+    has_n = bool(cell.n) and _shows_number(cell)
     scripts = ""
     if above:
         scripts += f"^{{{above}}}"

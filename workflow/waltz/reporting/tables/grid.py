@@ -93,10 +93,10 @@ def lay_out_grid(
     # The paper gives chance levels as rows of a model `random`.
     cells, chances = _split_off_chances(declaration, cells)
     column_fields = (*declaration.column_groups, declaration.columns)
-    columns = _sort_names(
+    columns = _order_names(
         declaration, [name_column(declaration, cell) for cell in cells], column_fields
     )
-    rows = _sort_names(
+    rows = _order_names(
         declaration, [name_row(declaration, cell) for cell in cells], declaration.rows
     )
     marked_cells, notes = _mark_cells(declaration, cells, significance)
@@ -239,7 +239,7 @@ def name_column(declaration: Declaration, cell: Cell) -> Names:
     return (*groups, getattr(cell, declaration.columns))
 
 
-def _sort_names(
+def _order_names(
     declaration: Declaration, names: Sequence[Names], fields: Sequence[str]
 ) -> list[Names]:
     """Return distinct names of rows or columns in the order of the table.

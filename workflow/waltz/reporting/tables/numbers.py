@@ -183,7 +183,7 @@ def _read_correlations(kind: str, records: Sequence[MetricRecord]) -> Numbers:
     return numbers
 
 
-def _read_shares(kind: str, records: Sequence[ShareRecord]) -> Numbers:
+def _read_t_shap(kind: str, records: Sequence[ShareRecord]) -> Numbers:
     """Return T-SHAP by role, and its rank correlation with correctness."""
     numbers: Numbers = {}
     for record in records:
@@ -292,7 +292,7 @@ READERS: dict[str, tuple[type[Record], Reader]] = {
     "attribution": (MetricRecord, _read_metrics),
     "consistency": (MetricRecord, _read_metrics),
     "correlations": (MetricRecord, _read_correlations),
-    "shares": (ShareRecord, _read_shares),
+    "shares": (ShareRecord, _read_t_shap),
     "validation": (StatisticRecord, _read_statistics),
     "probes": (ProbeRecord, _read_conditions),
     "captions": (ProbeCaptionRecord, _read_captions),
