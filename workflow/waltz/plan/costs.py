@@ -395,11 +395,12 @@ def count_jobs(plan: Plan, step: Step, run: Run) -> int:
 
 def _select_runs(plan: Plan, step: Step, model: str, group: str) -> list[Run]:
     """Return the runs of one model on one group that jobs of a step compute."""
-    return [
-        run
-        for run in list_computed_runs(plan, step)
-        if run.model == model and plan.group_of[run.dataset] == group
-    ]
+    runs = []
+    for row in plan.runs.select(step):
+        is_computed = row.model not in plan.recorded_models
+        if is_computed and (row.model, row.group) == (model, group):
+            runs.append(row.run)
+    return runs
 
 
 def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:

@@ -138,7 +138,8 @@ def judge_answers(
     described: list[Check] = []
     for file in files:
         if file.local:
-            described.append(_judge_file(file, None))
+            finding = f"{get_url_file_name(file.url)} is here"
+            described.append(Check("file", file.name, State.OK, finding))
         else:
             missing.append(_judge_file(file, answers[file.url]))
     for name in repositories:
@@ -155,12 +156,13 @@ def judge_answers(
 
 def take_inventory(files: list[WebFile], answers: Answers) -> Inventory:
     """Return the files and repositories with the answers that are not errors."""
-    remote = {
-        url: answer for url, answer in answers.items() if isinstance(answer, RemoteFile)
-    }
-    repositories = {
-        name: answer for name, answer in answers.items() if isinstance(answer, Files)
-    }
+    remote: dict[str, RemoteFile] = {}
+    repositories: dict[str, Files] = {}
+    for name, answer in answers.items():
+        if isinstance(answer, RemoteFile):
+            remote[name] = answer
+        elif isinstance(answer, Files):
+            repositories[name] = answer
     return Inventory({file.url: file for file in files}, remote, repositories)
 
 
@@ -352,10 +354,6 @@ def _find_files(repository: Repository, timeout: float) -> Files:
 def _judge_file(file: WebFile, answer: object) -> Check:
     """Return the check of a file from the web, by the answer of its server."""
     location = f"{get_url_file_name(file.url)} ({redact_url(file.url)})"
-    if file.local:
-        return Check(
-            "file", file.name, State.OK, f"{get_url_file_name(file.url)} is here"
-        )
     if isinstance(answer, UserError):
         return Check("file", file.name, State.FAILURE, f"{location}: {answer}")
     assert isinstance(answer, RemoteFile)
