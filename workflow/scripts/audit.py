@@ -24,8 +24,12 @@ with open_model_job(snakemake) as device:
         )
     records = []
     for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):
-        settings = {"threshold": params.threshold, "resampling": resampling}
         records += audit_blind_judges(
-            instrument, benchmark, scores, contradictions, **settings
+            instrument,
+            benchmark,
+            scores,
+            contradictions,
+            threshold=params.threshold,
+            resampling=resampling,
         )
     write_records(snakemake.output.audit, records, AuditRecord)

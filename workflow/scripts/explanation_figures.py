@@ -17,11 +17,10 @@ with (
     open_model_job(snakemake) as device,
     open_dataset_images(params.datasets, inputs.get("images") or []) as load_image,
 ):
-    decoder = (
-        load_decoder(ModelSpec(**params.model), device)
-        if inputs.get("images")
-        else None
-    )
+    # The decoder draws images as it reads them; a language model reads none.
+    decoder = None
+    if inputs.get("images"):
+        decoder = load_decoder(ModelSpec(**params.model), device)
     tables = read_explanation_tables(inputs, params.model["name"], params.datasets)
     draw = draw_edited_explanations if inputs.get("edited") else draw_explanations
     render_image = make_image_renderer(decoder, load_image)

@@ -12,10 +12,11 @@ inputs, params = snakemake.input, snakemake.params
 with log_job(snakemake.log[0]):
     declaration = TABLES[snakemake.wildcards.table]
     check_compatible(read_run_facts(inputs.runs), params.profiles)
-    files = {
-        kind: inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]]
-        for kind in params.kinds
-    }
+    files = {}
+    for kind in params.kinds:
+        # An input of a single file has no list.
+        is_single = isinstance(inputs[kind], str)
+        files[kind] = [inputs[kind]] if is_single else list(inputs[kind])
     cells = build_table_cells(
         declaration, files, inputs.printed, params.profiles, StudyFacts(**params.study)
     )

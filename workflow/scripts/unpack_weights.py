@@ -8,10 +8,8 @@ from waltz.core.job_records import log_job
 from waltz.models.text.masked import convert_spanbert
 
 with log_job(snakemake.log[0]):
-    archives, folder = (
-        [Path(file) for file in snakemake.input.weights],
-        Path(snakemake.output.folder),
-    )
+    archives = list(map(Path, snakemake.input.weights))
+    folder = Path(snakemake.output.folder)
     # SpanBERT has two archives: the first has the prediction head, the second has the
     # configuration.
     if snakemake.params.unpack == "spanbert":
