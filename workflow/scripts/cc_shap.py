@@ -14,12 +14,12 @@ from waltz.core.devices import describe_device
 from waltz.core.files.group_files import (
     Shard,
     list_dataset_files,
-    read_run_records,
+    read_runs,
     write_results,
 )
 from waltz.core.files.result_cache import get_cache_file
 from waltz.core.model_jobs import open_model_job
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED, ConsistencyRecord
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, EDITED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
@@ -36,8 +36,8 @@ with open_model_job(snakemake) as device:
     tests = {}
     if inputs.get("tests"):
         runs = [(params.model["name"], dataset) for dataset in params.datasets]
-        records = read_run_records([inputs.tests], ConsistencyRecord, runs)
-        tests = {dataset: records[model, dataset] for model, dataset in runs}
+        tables = read_runs([inputs.tests], CONSISTENCY, runs)
+        tests = {dataset: tables[model, dataset] for model, dataset in runs}
     decoder = load_decoder(ModelSpec(**params.model), device)
     datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
     if tests:

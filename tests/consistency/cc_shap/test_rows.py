@@ -34,6 +34,7 @@ from waltz.core.schema import (
     ATTRIBUTION,
     BENCHMARK,
     CC_SHAP,
+    CONSISTENCY,
     EDITED,
     CcShapRecord,
     ConsistencyRecord,
@@ -535,7 +536,8 @@ def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_tho
         ),
         an_edit(dataclasses.replace(PAIR, item_id="i1"), seed=4),
     ]
-    edited = [explain(shard, {"d": tests}) for shard in (0, 1)]
+    table = parquet.build_table(list(map(to_row, tests)), CONSISTENCY)
+    edited = [explain(shard, {"d": table}) for shard in (0, 1)]
     outcomes = {
         (row.item_id, row.seed): row for shard in edited for row in shard.tables["rows"]
     }

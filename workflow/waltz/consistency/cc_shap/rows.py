@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from waltz.attribution.prompt_attribution import (
@@ -46,7 +48,7 @@ from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.layout import Row
-from waltz.core.records import AnyRecord
+from waltz.core.records import AnyRecord, convert_to_records
 from waltz.core.schema import (
     AttributionRecord,
     CcShapRecord,
@@ -440,10 +442,10 @@ def compute_edit_records(
     """
     settings = setup.settings
     # The test of counterfactual edits, in the same run, states the edit of each item.
+    run = (COUNTERFACTUAL_EDITS, settings.profile, settings.seed)
     edits = {}
     for test in tests:
-        is_of_run = (test.profile, test.seed) == (settings.profile, settings.seed)
-        if is_of_run and test.test == COUNTERFACTUAL_EDITS:
+        if (test.test, test.profile, test.seed) == run:
             edits[test.item_id] = test
     records: list[EditedRecord] = []
     attributions: list[AttributionRecord] = []
@@ -666,14 +668,14 @@ def explain_edits(
     decoder: Decoder,
     datasets: Iterable[DatasetFiles],
     run: CCShapRun,
-    tests: Mapping[str, Sequence[ConsistencyRecord]],
+    tests: Mapping[str, pa.Table],
 ) -> Iterator[DatasetResult]:
     """Compute how counterfactual edits shift the attributions of one decoder, on one shard of the
     items of each data set.
 
     Args:
         datasets: Files of the data sets, with their form.
-        tests: For each data set, the results of the tests, which contain the edits.
+        tests: For each data set, the table of the results of the tests, which contain the edits.
     Yields:
         For each data set, `EditedRecord`s under the name `rows`, and `AttributionRecord`s of the
         edited items under the name `contributions`.
@@ -681,14 +683,21 @@ def explain_edits(
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         selected = _select_questions(source, dataset, run)
-        compute = partial(compute_edit_records, tests=tests[dataset.name])
+        # Records hold all exchanges of a test, so that only those of one data set's edits are
+        # made.
+        table = tests[dataset.name]
+        edits = table.filter(pc.equal(table.column("test"), COUNTERFACTUAL_EDITS))
+        compute = partial(
+            compute_edit_records,
+            tests=list(convert_to_records(edits, ConsistencyRecord)),
+        )
         records, attributions = _explain_dataset(
             decoder, dataset, run, selected, compute
         )
         yield DatasetResult(
             dataset,
             {"rows": records, "contributions": attributions},
-            len(tests[dataset.name]),
+            table.num_rows,
             {"rows_with_error": sum(record.error is not None for record in records)},
         )
 
