@@ -3,6 +3,7 @@
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
@@ -78,13 +79,15 @@ def attribute_texts(
     # Each text has one game, played by its tokens and the patches (or regions) of the shared image.
     prepared = encoder.prepare_image(cast(Image.Image, image))
     build_players = get_players_function(encoder, settings.fidelity, settings.grid)
-    players = [
-        build_players(encoder, encoder.tokenize(text), prepared) for text in texts
-    ]
-    if regroup is not None:
-        players = [
-            regroup(game, text) for game, text in zip(players, texts, strict=True)
-        ]
+    players: list[EncoderPlayers] = []
+    instances: list[Instance] = []
+    for text in texts:
+        game = build_players(encoder, encoder.tokenize(text), prepared)
+        if regroup is not None:
+            game = regroup(game, text)
+        players.append(game)
+        tokens = game.text_input
+        instances.append(Instance(text, tokens.ids, tokens.tokens, tokens.spans))
 
     # Masked images are shared by all texts; `known_values` brings in the values that earlier runs
     # stored.
@@ -103,12 +106,6 @@ def attribute_texts(
         )
 
     estimates = _estimate_games(encoder, coalitions, settings)
-    instances = [
-        Instance(
-            text, game.text_input.ids, game.text_input.tokens, game.text_input.spans
-        )
-        for text, game in zip(texts, players, strict=True)
-    ]
     additions = Additions(
         settings.seed,
         settings.evaluations,
@@ -195,15 +192,15 @@ def _estimate_games(
     encoder: Encoder, coalitions: EncoderCoalitions, settings: AttributionSettings
 ) -> list[GameEstimate]:
     """Return the estimate of each game; games with the same estimator are estimated together."""
-    players = coalitions.players
-    estimators = [select_estimator(settings, encoder, game) for game in players]
-    estimates: dict[int, GameEstimate] = {}
     # Games of one image can have different estimators: a short caption may have exact values while
     # its long foil needs a regression.
-    for estimator in dict.fromkeys(estimators):
-        positions = [
-            position for position, name in enumerate(estimators) if name == estimator
-        ]
+    positions_of_estimator: dict[str, list[int]] = defaultdict(list)
+    for position, game in enumerate(coalitions.players):
+        positions_of_estimator[select_estimator(settings, encoder, game)].append(
+            position
+        )
+    estimates: dict[int, GameEstimate] = {}
+    for estimator, positions in positions_of_estimator.items():
         if estimator in FACTORISED_ESTIMATORS:
             late_encoder = cast(LateEncoder, encoder)
             estimates |= _estimate_factorized(
@@ -213,7 +210,7 @@ def _estimate_games(
             estimates |= _estimate_by_coalitions(
                 estimator, coalitions, positions, settings
             )
-    return [estimates[position] for position in range(len(players))]
+    return [estimates[position] for position in sorted(estimates)]
 
 
 def _estimate_by_coalitions(

@@ -220,22 +220,26 @@ def attribute_prompts(
         return [_attribute_pieces(decoder, game, settings) for game in games]
 
     # Each prompt has one game, played by its tokens and the patches of the shared image.
-    prompts = [decoder.build_prompt(game.text) for game in games]
-    players = [
-        build_players(decoder, game, prompt, picture, settings)
-        for game, prompt in zip(games, prompts, strict=True)
-    ]
-    if regroup is not None:
-        players = [regroup(game_players) for game_players in players]
     value = settings.explained_value(decoder.reads_images)
-    coalitions = DecoderCoalitions(
-        decoder,
-        picture,
-        [
-            Game(game_players, game.targets, value)
-            for game_players, game in zip(players, games, strict=True)
-        ],
-    )
+    played_games: list[Game] = []
+    instances: list[Instance] = []
+    for game in games:
+        prompt = decoder.build_prompt(game.text)
+        players = build_players(decoder, game, prompt, picture, settings)
+        if regroup is not None:
+            players = regroup(players)
+        played_games.append(Game(players, game.targets, value))
+        instances.append(
+            Instance(
+                game.text,
+                prompt.ids,
+                prompt.tokens,
+                prompt.spans,
+                game.targets,
+                game.query_suffix,
+            )
+        )
+    coalitions = DecoderCoalitions(decoder, picture, played_games)
     coalitions.progress = progress
     # Values that earlier runs stored are not computed again.
     if known_values is not None:
@@ -251,17 +255,6 @@ def attribute_prompts(
         )
 
     estimates = _estimate_games(coalitions, settings)
-    instances = [
-        Instance(
-            game.text,
-            prompt.ids,
-            prompt.tokens,
-            prompt.spans,
-            game.targets,
-            game.query_suffix,
-        )
-        for game, prompt in zip(games, prompts, strict=True)
-    ]
     additions = Additions(
         settings.seed, settings.evaluations, ablate, settings.interactions
     )
@@ -316,12 +309,10 @@ def build_players(
     # The id that the caller names comes first, then the entry's, then the underscore of the
     # released scripts.
     masked_id = settings.masked_id
-    if masked_id is None:
-        masked_id = (
-            decoder.masked_id
-            if decoder.spec.masked_token
-            else decoder.published_masked_id
-        )
+    if masked_id is None and decoder.spec.masked_token:
+        masked_id = decoder.masked_id
+    elif masked_id is None:
+        masked_id = decoder.published_masked_id
     # The released scripts list such ids for each model: its special tokens and the token of a
     # single space.
     unmasked_ids = settings.unmasked_ids
@@ -331,9 +322,9 @@ def build_players(
             token_id for token_id, token, special in tokens if special or token == SPACE
         )
     # The released code masks the raw image of models that cut images into tiles.
-    in_tiles = picture is not None and (
-        picture.pixels.ndim != 4 or len(picture.pixels) != 1
-    )
+    in_tiles = False
+    if picture is not None:
+        in_tiles = picture.pixels.ndim != 4 or len(picture.pixels) != 1
     return build_published_players(
         decoder,
         prompt,
