@@ -205,12 +205,12 @@ def _compare(
     metric = comparison.metric
     if not comparison.n:
         return replace(comparison, reason="no item could be scored by both models")
-    lacking = []
-    for model, model_draws in zip(
-        (comparison.model_a, comparison.model_b), draws, strict=True
-    ):
-        if metric not in model_draws:
-            lacking.append(model)
+    models = (comparison.model_a, comparison.model_b)
+    lacking = [
+        model
+        for model, model_draws in zip(models, draws, strict=True)
+        if metric not in model_draws
+    ]
     if lacking:
         reason = f"{NOT_APPLICABLE} ({', '.join(lacking)})"
         return replace(comparison, reason=reason)
@@ -223,10 +223,8 @@ def _compare(
     images = scored[0].images
     n_images = len(set(images))
     if comparison.test == MCNEMAR:
-        hits_a, hits_b = (
-            compute_hits(scored[0], metric),
-            compute_hits(scored[1], metric),
-        )
+        hits_a = compute_hits(scored[0], metric)
+        hits_b = compute_hits(scored[1], metric)
         p = compute_mcnemar_p(hits_a, hits_b, images)
     else:
         p = compute_bootstrap_p(difference, difference_draws, n_images)

@@ -11,6 +11,7 @@ image the plain caption should score higher than the contextual caption. The con
 should score higher on the image with the action than on the plain image. A tie counts half.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -127,9 +128,9 @@ def compute_probe_metrics(
         if record.profile == profile:
             refuse_nan_score(record)
             scores[record.item_id] = record
-    items_by_form: dict[str, list[ProbeRecord]] = {}
+    items_by_form: dict[str, list[ProbeRecord]] = defaultdict(list)
     for item in items:
-        items_by_form.setdefault(item.form, []).append(item)
+        items_by_form[item.form].append(item)
 
     metrics = []
     for form, form_items in items_by_form.items():
@@ -142,10 +143,8 @@ def compute_probe_metrics(
         )
         form_records = [scores[item.item_id] for item in form_items]
         scored = ScoredForm(form_items, form_records, resamples, resampling)
-        for dataset, metric, measure in (
-            *_compute_accuracies(scored),
-            *_compare_scores(scored),
-        ):
+        measures = [*_compute_accuracies(scored), *_compare_scores(scored)]
+        for dataset, metric, measure in measures:
             metrics.append(
                 MetricRecord(
                     model=model,
@@ -167,44 +166,52 @@ def _compute_accuracies(scored: ScoredForm) -> list[tuple[str, str, Measure]]:
     has_verdict = np.array([record.correct is not None for record in scored.records])
     right = np.array([100.0 * bool(record.correct) for record in scored.records])
 
-    measures: list[Measure] = []
-    # Of shape (resamples,) for each condition with a value.
-    draws: list[np.ndarray] = []
+    measures: dict[str, Measure] = {}
+    draws: list[np.ndarray] = []  # (resamples,) for each condition with a value
     for condition in PROBE_CONDITIONS:
         in_condition = conditions == condition
         is_judged = in_condition & has_verdict
         if is_judged.any():
-            measure, condition_draws = scored.measure_share(right, is_judged)
+            measures[condition], condition_draws = scored.measure_share(
+                right, is_judged
+            )
             draws.append(condition_draws)
-        else:
-            n = int(in_condition.sum())
-            reason = f"none of {n} items could be scored"
-            if (in_condition & is_scored).any():
-                reason = NOT_APPLICABLE
-            measure = Measure(None, n, reason=reason)
-        measures.append(measure)
+            continue
+        n = int(in_condition.sum())
+        reason = f"none of {n} items could be scored"
+        if (in_condition & is_scored).any():
+            reason = NOT_APPLICABLE
+        measures[condition] = Measure(None, n, reason=reason)
+    measures[HARMONIC_MEAN] = _average_conditions(
+        list(measures.values()), draws, scored
+    )
+    return [(name, "accuracy", measure) for name, measure in measures.items()]
 
+
+def _average_conditions(
+    measures: Sequence[Measure], draws: Sequence[np.ndarray], scored: ScoredForm
+) -> Measure:
+    """Compute the harmonic mean of the accuracies of all conditions.
+
+    Args:
+        measures: The accuracy of each condition.
+        draws: The accuracy in each resample, (resamples,), of each condition with a value.
+    """
     total = sum(measure.n for measure in measures)
     # The harmonic mean needs the accuracy of every condition.
-    if len(draws) < len(PROBE_CONDITIONS):
-        reason = next(str(measure.reason) for measure in measures if measure.reason)
-        mean = Measure(None, total, reason=reason)
-    else:
-        values = np.array([measure.value for measure in measures])
-        # In each resample, the harmonic mean of its four accuracies: over the first axis.
-        mean = build_measure(
-            float(compute_harmonic_mean(values)),
-            total,
-            compute_harmonic_mean(np.array(draws)),
-            scored.resampling,
-            scored.resamples.clusters,
-            PERCENT,
-        )
-    names = (*PROBE_CONDITIONS, HARMONIC_MEAN)
-    return [
-        (name, "accuracy", measure)
-        for name, measure in zip(names, [*measures, mean], strict=True)
-    ]
+    for measure in measures:
+        if measure.value is None:
+            return Measure(None, total, reason=measure.reason)
+    values = np.array([measure.value for measure in measures])
+    # In each resample, the harmonic mean of its four accuracies: over the first axis.
+    return build_measure(
+        float(compute_harmonic_mean(values)),
+        total,
+        compute_harmonic_mean(np.array(draws)),
+        scored.resampling,
+        scored.resamples.clusters,
+        PERCENT,
+    )
 
 
 def _compare_scores(scored: ScoredForm) -> list[tuple[str, str, Measure]]:

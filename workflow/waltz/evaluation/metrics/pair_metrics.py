@@ -406,11 +406,15 @@ def compute_accuracy(
         label: Name of the data set, which separates its bootstrap draws from the draws of other
             data sets.
     """
-    judged = [record for record in records if record.correct is not None]
-    if not judged:
+    right: list[float] = []
+    clusters: list[str] = []
+    for record in records:
+        if record.correct is not None:
+            right.append(100.0 * record.correct)
+            clusters.append(get_cluster(record))
+    if not right:
         return Measure(None, 0, reason=f"none of {len(records)} items could be scored")
-    right = [100.0 * bool(record.correct) for record in judged]
-    return compute_mean(right, list(map(get_cluster, judged)), label, resampling)
+    return compute_mean(right, clusters, label, resampling)
 
 
 def compute_choice_metrics(
@@ -447,14 +451,10 @@ def average_measures(parts: Sequence[Measure]) -> Measure:
     n = sum(part.n for part in parts)
     values = [part.value for part in parts if part.value is not None]
     missing = len(parts) - len(values)
-    if parts and not missing:
-        return Measure(
-            float(np.mean(values)),
-            n,
-            *compute_interval_of_mean(parts),
-            images=count_images(parts),
-        )
-    reason = f"{missing} of {len(parts)} data sets have no value"
-    if {part.reason for part in parts} == {NOT_APPLICABLE}:
-        reason = NOT_APPLICABLE
-    return Measure(None, n, reason=reason)
+    if missing or not parts:
+        reason = f"{missing} of {len(parts)} data sets have no value"
+        if {part.reason for part in parts} == {NOT_APPLICABLE}:
+            reason = NOT_APPLICABLE
+        return Measure(None, n, reason=reason)
+    interval = compute_interval_of_mean(parts)
+    return Measure(float(np.mean(values)), n, *interval, images=count_images(parts))

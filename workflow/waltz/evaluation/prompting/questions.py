@@ -162,13 +162,12 @@ def build_pairwise_questions(
     questions = []
     for item in items:
         if orders[item.item_id]:
-            order, fields = (
-                "caption-first",
-                {"first": item.caption, "second": item.foil},
-            )
+            order = "caption-first"
+            fields = {"first": item.caption, "second": item.foil}
             gold, wrong = labels
         else:
-            order, fields = "foil-first", {"first": item.foil, "second": item.caption}
+            order = "foil-first"
+            fields = {"first": item.foil, "second": item.caption}
             wrong, gold = labels
         questions.append(
             Question(
@@ -375,7 +374,9 @@ def _get_fields(row: Row, task: str) -> dict[str, str]:
         f"({letter}) {choice}" for letter, choice in zip(letters, choices, strict=True)
     )
     text = row["text"]
-    heading = CHOICES_HEADER if CHOICES_HEADER in text else OPTIONS_HEADER
+    heading = OPTIONS_HEADER
+    if CHOICES_HEADER in text:
+        heading = CHOICES_HEADER
     question = text
     if heading in text:
         question, _, _ = text.rpartition(heading)
