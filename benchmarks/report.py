@@ -15,7 +15,6 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,14 +91,20 @@ def make_cells(generator: np.random.Generator) -> list[Cell]:
         for profile in PROFILES:
             for key, paper in paper_values.items():
                 ours = make_number(paper, generator)
-                numbers = (ours.value, ours.n, ours.ci_low, ours.ci_high)
+                comparison = compare_with_paper(ours, paper, 0.95)
                 cells.append(
                     Cell(
                         file.stem,
                         profile,
                         *key,
-                        *numbers,
-                        *astuple(compare_with_paper(ours, paper, 0.95))[:4],
+                        ours.value,
+                        ours.n,
+                        ours.ci_low,
+                        ours.ci_high,
+                        comparison.paper_value,
+                        comparison.difference,
+                        comparison.verdict,
+                        comparison.reason,
                     )
                 )
     return cells
