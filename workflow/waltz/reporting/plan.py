@@ -126,8 +126,8 @@ class ReportingPlan:
 
     @property
     def tables(self) -> list[str]:
-        """Ids of the tables that the study asks for; `all` means the papers' tables and those of
-        its measurements.
+        """Ids of the tables that the study asks for; `all` means the papers' tables and the
+        tables of its measurements.
         """
         ids = self.plan.study.reporting.tables
         if ids != "all":

@@ -75,8 +75,8 @@ class TableLayout(TypedDict):
 class TableJson(TypedDict):
     """One table for the page's script.
 
-    `layouts` are those of each profile, `decimals` the numbers of decimals by metric. `names` holds
-    each text once. Each row of `cells` has an index in `names` for each field of `NAMES`, then the
+    `layouts` has a layout for each profile, `decimals` the number of decimals of each metric. `names`
+    holds each text once. Each row of `cells` has an index in `names` for each field of `NAMES`, then the
     numbers `NUMBERS`, then its row and column in the layout of its profile, and its mark.
     """
 

@@ -8,7 +8,7 @@ from waltz.core.files import parquet
 from waltz.core.records import read_records
 from waltz.core.schema import CONDITIONS, ItemRecord, ProbeRecord
 from waltz.evaluation.settings import ALIGNMENT, MISMATCHED
-from waltz.evaluation.vqa import select_vqa_items
+from waltz.evaluation.vqa import VqaItem, select_vqa_items
 
 VALIDITIES = {True: ("valid",), False: ("not valid",), None: ()}
 """Words for the field `valid` of an item."""
@@ -67,18 +67,13 @@ def read_example_items(
         selected, _ = select_vqa_items(
             name, rows, entry["size"], seed, entry.get("choice")
         )
-        items[name] = []
-        for item in selected:
-            texts = {"question": item.question, "gold answer": item.answer}
-            items[name].append(
-                ExampleItem(item.item_id, item.image, _drop_empty(texts), {}, [])
-            )
+        items[name] = list(map(describe_question, selected))
     return items
 
 
 def describe_pair(item: ItemRecord) -> ExampleItem:
     """Return a pair of a caption and a foil as the page shows it."""
-    # An item of alignment has the caption of another image in the place of a foil.
+    # An item of alignment has the caption of another image instead of a foil.
     foil_role = MISMATCHED if item.instrument == ALIGNMENT else "foil"
     spans = {}
     for role, span in (("caption", item.caption_span), ("foil", item.foil_span)):
@@ -100,6 +95,12 @@ def describe_pair(item: ItemRecord) -> ExampleItem:
         )
     texts = {"caption": item.caption, foil_role: item.foil}
     return ExampleItem(item.item_id, item.image, _drop_empty(texts), spans, facts)
+
+
+def describe_question(item: VqaItem) -> ExampleItem:
+    """Return an open question as the page shows it."""
+    texts = _drop_empty({"question": item.question, "gold answer": item.answer})
+    return ExampleItem(item.item_id, item.image, texts, {}, [])
 
 
 def describe_probe(item: ProbeRecord) -> ExampleItem:

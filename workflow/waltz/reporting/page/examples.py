@@ -722,8 +722,8 @@ def _drop_largest(items: Sequence[Example]) -> None:
     """
     details_left, characters_left = MAX_DETAILS, MAX_CHARACTERS
     for contribution in _list_contributions(items):
-        # First the details of single output tokens go, then, over its own limit, the first column
-        # as well.
+        # The values of single output tokens are dropped first, and beyond a second limit also the
+        # first column.
         first, *details = contribution["columns"]
         details_left -= sum(len(str(column)) for column in details)
         characters_left -= len(str(first)) + len(str(contribution["is"]))

@@ -25,8 +25,7 @@ from waltz.reporting.tables.declarations import PAGE_TABLES
 
 SIGNIFICANCE_LEVEL = 0.05
 SCORE_SETTINGS = ("", ALIGNMENT, PERPLEXITY)
-"""Settings of models that score texts without a prompt; all other settings are those of decoders.
-"""
+"""Settings of models that score texts without a prompt; all other settings belong to decoders."""
 EDIT_SETTINGS = {
     "edits": "all",
     "edits:flipping": "that change the answer",
@@ -206,7 +205,7 @@ def make_companion_tables(rows: pd.DataFrame) -> list[PageTable]:
     without numbers.
     """
     declaration = PAGE_TABLES["companions"]
-    # Encoders have companion measures in this profile alone, whatever profiles the study has.
+    # Companion measures of encoders exist in this profile only, even if the study has others.
     of_profile = rows[rows["profile"] == "equations"]
     return _make_unless_empty(declaration, select_cells(declaration, of_profile))
 

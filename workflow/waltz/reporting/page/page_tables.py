@@ -90,8 +90,8 @@ class PageTable:
 
     @cached_property
     def header(self) -> tuple[str, ...]:
-        """Headings of the table: those of the names of rows, without the group's name, then those
-        of the columns.
+        """Headings of the table: of the names of rows, without the group's name, then of the
+        columns.
         """
         labels: dict[str, str] = {}
         if self.declaration.columns == "dataset":
@@ -130,7 +130,7 @@ def build_page_cells(declaration: Declaration, rows: pd.DataFrame) -> list[Cell]
         declaration: The table.
         rows: Columns are fields of `Cell`: `metric` (its name in the table), other names, and the
             columns of a `Measure`. Columns that the frame lacks are empty in all cells; columns
-            that are no fields of `Cell` are ignored.
+            that are not fields of `Cell` are ignored.
     """
     texts = rows.reindex(columns=TEXTS)
     names = _list_rows(texts.astype(object).where(texts.notna(), ""))
@@ -163,13 +163,13 @@ def _list_rows(rows: pd.DataFrame) -> Rows:
 def build_text_cells(
     declaration: Declaration, names: pd.DataFrame, metric: str, texts: "pd.Series[str]"
 ) -> list[Cell]:
-    """Return one cell with a text in the place of a number for each row of a frame.
+    """Return one cell with a text instead of a number for each row of a frame.
 
     Args:
         declaration: The table.
         names: Names of the cells; other columns are ignored.
         metric: Metric in the table.
-        texts: Text of each row; those of other rows are ignored.
+        texts: Text of each row; texts of other rows are ignored.
     """
     # A frame without rows would take the rows of a column that is assigned to it.
     texts = texts.reindex(names.index)
@@ -207,8 +207,9 @@ def _label_datasets(cells: Sequence[Cell]) -> dict[str, str]:
     labels = {}
     for dataset, numbers in counts.items():
         low, high = min(numbers, default=0), max(numbers, default=0)
-        upper = f"–{high:,}" if high > low else ""
-        labels[dataset] = f"{dataset}, n\u00a0=\u00a0{low:,}{upper}"
+        labels[dataset] = f"{dataset}, n\u00a0=\u00a0{low:,}"
+        if high > low:
+            labels[dataset] += f"–{high:,}"
     return labels
 
 

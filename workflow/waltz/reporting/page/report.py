@@ -253,7 +253,7 @@ def read_report(
     """Return the contents of a study's report, read from its result files.
 
     Args:
-        inputs: Files of rule `report` by name: those of `ReportingPlan.summaries`, records, CSVs of
+        inputs: Files of rule `report` by name: `ReportingPlan.summaries`, records, CSVs of
             tables (`cells`), figures, folders of examples, items, questions and images.
         settings: Facts about the study and its plan that the rule passes.
         results: Folder of the study's results.
