@@ -130,9 +130,9 @@ def _read_each_dataset(read: Callable[[str, str, str], Rows]) -> ReadFiles:
     return read_datasets
 
 
-def _read_single_file(read: Callable[[str, str, str], Rows]) -> ReadFiles:
-    """Turn a reader of path, name and source into a reader of exactly one file; its ids are
-    positions, so two files would share ids.
+def _require_single_file(read: ReadFiles) -> ReadFiles:
+    """Turn a reader of files into a reader of exactly one file; its ids are positions, so two files
+    would share ids.
     """
 
     def read_file(files: Files, source: str) -> Rows:
@@ -141,10 +141,24 @@ def _read_single_file(read: Callable[[str, str, str], Rows]) -> ReadFiles:
                 f"study file: sources.{source}.files: too many files (got {len(files)}, expected 1);"
                 " make another source of each further file"
             )
-        ((name, path),) = files.items()
-        return read(path, name, source)
+        return read(files, source)
 
     return read_file
+
+
+def _build_named_format(
+    record_type: type[SourceRecord], read: Callable[..., Rows], *names: str
+) -> Format:
+    """Return a format of files with fixed names, without splits.
+
+    Args:
+        read: Takes the paths of the files in the order of their names, and the name of the source.
+    """
+
+    def read_named(files: Files, source: str) -> Rows:
+        return read(*[files[name] for name in names], source)
+
+    return Format(record_type, read_named, names, splits=False)
 
 
 def _read_frames(files: Files, source: str) -> Rows:
@@ -180,62 +194,30 @@ def _read_runs(files: Files, source: str) -> Rows:
 
 FORMATS = {
     "coco-captions": Format(CaptionRecord, _read_each_split(coco.read_captions)),
-    "visual7w": Format(
-        QuestionRecord,
-        lambda files, source: questions.read_visual7w(files["telling"], source),
-        ("telling",),
-        splits=False,
-    ),
+    "visual7w": _build_named_format(QuestionRecord, questions.read_visual7w, "telling"),
     "swig": Format(FrameRecord, _read_frames, ("space",)),
     "imsitu": Format(FrameRecord, _read_frames, ("space",)),
     "visdial": Format(TurnRecord, _read_turns),
     "foil-it": Format(FoilPairRecord, _read_foil_pairs),
-    "vqa": Format(
-        QuestionRecord,
-        lambda files, source: questions.read_vqa(
-            files["questions"], files["annotations"], source
-        ),
-        ("questions", "annotations"),
-        splits=False,
+    "vqa": _build_named_format(
+        QuestionRecord, questions.read_vqa, "questions", "annotations"
     ),
     "gqa": Format(QuestionRecord, _read_each_split(questions.read_gqa)),
     "e-snli": Format(
-        TextRecord,
-        _read_single_file(
-            lambda path, split, source: text_tasks.read_esnli(path, source, split)
-        ),
+        TextRecord, _require_single_file(_read_each_split(text_tasks.read_esnli))
     ),
-    "e-snli-lines": Format(
-        TextRecord,
-        lambda files, source: text_tasks.read_esnli_lines(
-            files["premises"], files["hypotheses"], files["labels"], source, "test"
-        ),
-        ("premises", "hypotheses", "labels"),
-        splits=False,
+    "e-snli-lines": _build_named_format(
+        TextRecord, text_tasks.read_esnli_lines, "premises", "hypotheses", "labels"
     ),
-    "comve": Format(
-        TextRecord,
-        lambda files, source: text_tasks.read_comve(
-            files["sentences"], files["answers"], source, "test"
-        ),
-        ("sentences", "answers"),
-        splits=False,
+    "comve": _build_named_format(
+        TextRecord, text_tasks.read_comve, "sentences", "answers"
     ),
     "bbh": Format(
-        TextRecord,
-        _read_single_file(
-            lambda path, task, source: text_tasks.read_bbh_data(
-                path, task, source, "val"
-            )
-        ),
+        TextRecord, _require_single_file(_read_each_dataset(text_tasks.read_bbh_data))
     ),
     "bbh-examples": Format(
         TextRecord,
-        _read_single_file(
-            lambda path, task, source: text_tasks.read_bbh_examples(
-                path, task, source, "test"
-            )
-        ),
+        _require_single_file(_read_each_dataset(text_tasks.read_bbh_examples)),
     ),
     "cc-shap-results": Format(
         RecordedRecord, _read_each_dataset(cc_shap_results.read_recorded_results)

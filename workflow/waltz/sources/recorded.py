@@ -13,6 +13,9 @@ from waltz.core.records import convert_to_records, get_layout
 from waltz.model_registry import ModelSpec
 from waltz.sources.records import RecordedRecord
 
+COUNTED = ("source", "model", "profile", "record", "rejected", "commit", "seed")
+"""Columns by which rows are selected and counted."""
+
 
 @dataclass(frozen=True)
 class RecordedRows:
@@ -51,65 +54,48 @@ def read_recorded_runs(
             the study lacks.
     """
     table = parquet.read(file, get_layout(RecordedRecord))
+    names = [name for name in (model.name, model.weights) if name]
     for dataset in datasets:
         of_dataset = table.filter(pc.equal(table.column("dataset"), dataset))
-        records = list(convert_to_records(of_dataset, RecordedRecord))
-        location = f"{model.name} on {dataset}"
-        model_records = _select_model(file, records, model, location)
-        _check_profiles(model_records, profiles, location)
+        frame = of_dataset.select(COUNTED).to_pandas()
+        # Some formats name no model: their rows belong to the model of the study's entry.
+        is_of_model = frame["model"].isna() | frame["model"].isin(names)
+        of_model = frame[is_of_model]
+        other_models = frame.loc[~is_of_model, "model"]
+        if of_model.empty:
+            raise UserError(
+                f"no records of {model.name} on {dataset}: {file}"
+                f" (got {', '.join(sorted(set(other_models))) or 'nothing'}, expected {' or '.join(names)});"
+                " correct the field model, or the study"
+            )
+        # The study must name the profile of every record.
+        unknown = sorted(set(of_model["profile"]) - set(profiles))
+        if unknown:
+            raise UserError(
+                f"study file: profiles: records of {model.name} on {dataset} are of profile {unknown[0]}"
+                f" (got {', '.join(profiles)}, expected {unknown[0]} too); add it"
+            )
 
-        # The records of the stage, and counts for its run record.
-        selected = [record for record in model_records if record.record in kinds]
-        usable = [record for record in selected if record.rejected is None]
-        reasons = Counter(record.rejected for record in selected if record.rejected)
-        names = {record.model for record in model_records}
-        other_models = Counter(
-            record.model for record in records if record.model not in names
-        )
-        seeds = sorted({record.seed for record in selected})
-        commits = {record.commit for record in model_records if record.commit}
+        # The rows of the stage, and counts for its run record.
+        selected = of_model[of_model["record"].isin(kinds)]
+        is_usable = selected["rejected"].isna()
+        usable = of_dataset.take(selected.index[is_usable].to_numpy())
+        reasons = Counter(selected.loc[~is_usable, "rejected"])
+        seeds = sorted(set(selected["seed"].tolist()))
         facts = {
-            "source": model_records[0].source,
+            "source": of_model["source"].iloc[0],
             "unusable": dict(reasons.most_common(10)),
-            "other_models": dict(other_models),
-            "commits": sorted(commits),
+            "other_models": dict(Counter(other_models)),
+            "commits": sorted(set(of_model["commit"].dropna())),
             "seeds": seeds,
             "device": "recorded",
         }
-        first_seed = min(seeds, default=0)
-        yield dataset, RecordedRows(usable, facts, first_seed, len(selected))
-
-
-def _select_model(
-    file: str | Path,
-    records: Sequence[RecordedRecord],
-    model: ModelSpec,
-    location: str,
-) -> list[RecordedRecord]:
-    """Return the records of a model; without any, raise an error that names the models there are."""
-    # Some formats name no model: their records belong to the model of the study's entry.
-    names = {None, model.name, model.weights or None}
-    model_records = [record for record in records if record.model in names]
-    if model_records:
-        return model_records
-    recorded_models = sorted({str(record.model) for record in records})
-    got = ", ".join(recorded_models) or "nothing"
-    expected = model.name
-    if model.weights:
-        expected = f"{model.name} or {model.weights}"
-    raise UserError(
-        f"no records of {location}: {file} (got {got}, expected {expected}); correct the field model, or the study"
-    )
-
-
-def _check_profiles(
-    records: Sequence[RecordedRecord], profiles: Sequence[str], location: str
-) -> None:
-    """Refuse records of a profile that the study does not name."""
-    recorded_profiles = {record.profile for record in records}
-    unknown = sorted(recorded_profiles - set(profiles))
-    if unknown:
-        raise UserError(
-            f"study file: profiles: records of {location} are of profile {unknown[0]}"
-            f" (got {', '.join(profiles)}, expected {unknown[0]} too); add it"
+        yield (
+            dataset,
+            RecordedRows(
+                rows=list(convert_to_records(usable, RecordedRecord)),
+                facts=facts,
+                first_seed=min(seeds, default=0),
+                read=len(selected),
+            ),
         )

@@ -72,7 +72,7 @@ def read_esnli_lines(
     hypotheses: str | Path,
     labels: str | Path,
     source: str,
-    split: str | None,
+    split: str | None = "test",
 ) -> Iterator[TextRecord]:
     """Yield pairs of the line-by-line release (s1.test, s2.test, labels.test) like those of
     `read_esnli`.
@@ -121,7 +121,10 @@ def _build_esnli_pair(
 
 
 def read_comve(
-    sentences: str | Path, answers: str | Path, source: str, split: str | None
+    sentences: str | Path,
+    answers: str | Path,
+    source: str,
+    split: str | None = "test",
 ) -> Iterator[TextRecord]:
     """Yield pairs in the order of the sentences file.
 
@@ -179,7 +182,7 @@ def _find_comve_fault(choices: list[str], answer: str | None) -> str | None:
 
 
 def read_bbh_data(
-    path: str | Path, task: str, source: str, split: str | None
+    path: str | Path, task: str, source: str, split: str | None = "val"
 ) -> Iterator[TextRecord]:
     """Yield the items of a val_data.json, the layout of the published runs.
 
@@ -215,7 +218,7 @@ def read_bbh_data(
 
 
 def read_bbh_examples(
-    path: str | Path, task: str, source: str, split: str | None
+    path: str | Path, task: str, source: str, split: str | None = "test"
 ) -> Iterator[TextRecord]:
     """Yield the items of a file of the benchmark's own release.
 
