@@ -201,7 +201,10 @@ def test_wrong_options_are_one_line(data, arguments, fault):
             "image,caption\na.png,a dog\n",
             "column 'foil' is missing (got image, caption, expected image, caption, foil)",
         ),
-        (f"{HEADER}a.png,,a cat\n", "item 1: 'caption' is no text (got '')"),
+        (
+            f"{HEADER}a.png,,a cat\n",
+            "item 1: 'caption' is not a text with content (got '')",
+        ),
         (
             f"{HEADER}b.png,a dog,a cat\n",
             "image 'b.png': is missing; name images by their paths below --images",

@@ -402,12 +402,12 @@ ERRORS = {
     "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
     "no image in it": (
         ["--image", __file__],
-        f"{__file__}: is no image of a known format; name an image (BMP, GIF,",
+        f"{__file__}: is not an image of a known format; name an image (BMP, GIF,",
     ),
     "broken image": (["--image", "BROKEN"], "broken.png: cannot be decoded"),
     "a device": (
         ["--image", "/dev/zero"],
-        "/dev/zero: is no file but a folder or device; name an image",
+        "/dev/zero: is a folder or device, not a file; name an image",
     ),
     "empty model": (
         ["--model", ""],

@@ -139,7 +139,7 @@ def test_images_without_regions_are_named_and_the_others_written(
     )
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
-    assert "broken.png: is no image of a known format" in done.stderr
+    assert "broken.png: is not an image of a known format" in done.stderr
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
         "a.png.npz",
         "b.png.npz",

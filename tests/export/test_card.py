@@ -198,7 +198,7 @@ def test_faults_are_counted(tmp_path, images):
         "Not valid: 1 of 5 items. They are included, so that you can choose.",
         "A text has a double space, a line break or another control character in 1 of 5 items.",
         "In more than one item, at most in 2: 2 images of 3.",
-        "Null because they could not be opened: 1 image (broken.png is no image of a known format).",
+        "Null because they could not be opened: 1 image (broken.png is not an image of a known format).",
     ]
 
 

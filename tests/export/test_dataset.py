@@ -314,7 +314,9 @@ def test_the_benchmark_of_a_study_is_exported_in_both_layouts(tmp_path, images):
         "rows_in": 2,
         "rows_out": 2,
         "valse": {"relations.json": 2},
-        "images_skipped": ["relations: image broken.png is no image of a known format"],
+        "images_skipped": [
+            "relations: image broken.png is not an image of a known format"
+        ],
     }
     exported = pq.read_table(tmp_path / "dataset" / "relations" / VALID)
     assert exported.column("image").null_count == 1

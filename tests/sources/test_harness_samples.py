@@ -144,7 +144,7 @@ def test_the_first_of_several_filters_counts(read):
         ({"doc_id": 1}, "line 1: field 'filtered_resps' is missing"),
         (
             {**OPEN, "filtered_resps": []},
-            "line 1: is no sample of lm-eval or lmms-eval",
+            "line 1: is not a sample of lm-eval or lmms-eval",
         ),
         ({**CHOICE, "target": "7"}, "line 1: is no sample"),
         ({**CHOICE, "filtered_resps": [["-inf?", "True"]]}, "line 1: is no sample"),

@@ -136,7 +136,7 @@ def test_faulty_files_are_named(tmp_path: Path, container: Container) -> None:
     assert set(faults) == set(files) - {"whole.jpg"}
     assert "truncated" in faults["cut.jpg"]
     assert faults["empty.jpg"] == "is empty"
-    assert faults["text.jpg"] == "is no image of a known format"
+    assert faults["text.jpg"] == "is not an image of a known format"
 
 
 def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_postscript_named_as_a_photo_does_not_reach_its_decoder(tmp_path: Path) 
     assert Image.open(file).format == "EPS"
     with open_images(as_folder(tmp_path, {"photo.png": file.getvalue()})) as source:
         assert check_images(source, ["photo.png"]) == [
-            ImageFault("photo.png", "is no image of a known format")
+            ImageFault("photo.png", "is not an image of a known format")
         ]
 
 

@@ -91,7 +91,7 @@ def test_rows_about_other_images_are_rejected_and_need_no_image(tmp_path):
         ("file\turl\tbytes\n1.jpg\thttp://a/1.jpg\t5\n", "line 1: no column sha256"),
         (
             f"{HEADER}1.jpg\thttp://a/1.jpg\tfive\t{'0' * 64}\tCC\n",
-            "line 2: bytes or sha256 is no number",
+            "line 2: bytes is not a number, or sha256",
         ),
         (
             HEADER + f"1.jpg\thttp://a/1.jpg\t5\t{'0' * 64}\tCC\n" * 2,
@@ -123,7 +123,7 @@ GOOD = ("a.jpg", "http://nowhere.invalid/a", "3", "0" * 64)
         ([("file", *COLUMNS), ("a", *GOOD)], "line 1: no column file, or two"),
         ([COLUMNS, GOOD[:3]], "line 2: sha256 is missing"),
         *(
-            ([COLUMNS, (name, *GOOD[1:])], "line 2: file is no path in a folder")
+            ([COLUMNS, (name, *GOOD[1:])], "line 2: file is not a path in a folder")
             for name in NO_FILES
         ),
         *(
@@ -134,7 +134,7 @@ GOOD = ("a.jpg", "http://nowhere.invalid/a", "3", "0" * 64)
             for url in NO_URLS
         ),
         *(
-            ([COLUMNS, (*GOOD[:2], size, GOOD[3])], "line 2: bytes or sha256 is no")
+            ([COLUMNS, (*GOOD[:2], size, GOOD[3])], "line 2: bytes is not a number")
             for size in ("-3", "\u0663", "9" * 5000)
         ),
         (

@@ -260,11 +260,11 @@ def test_ids_of_a_user_are_unchanged(tmp_path):
         ),
         (
             [{"image": "a", "caption": " ", "foil": "c"}],
-            "item 1: 'caption' is no text \\(got ' '\\)",
+            "item 1: 'caption' is not a text with content \\(got ' '\\)",
         ),
         (
             [{"image": "a", "caption": 3, "foil": "c"}],
-            "item 1: 'caption' is no text \\(got 3\\)",
+            "item 1: 'caption' is not a text with content \\(got 3\\)",
         ),
         (
             [{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2,
@@ -336,7 +336,7 @@ def test_a_caption_that_equals_its_foil_is_no_item(tmp_path, form, caption, foil
 @pytest.mark.parametrize("text", ["\u200b", "\u00ad \ufeff"])
 def test_a_text_of_invisible_characters_is_no_text(tmp_path, text):
     rows = [{"image": "a.png", "caption": "A dog.", "foil": text}]
-    with pytest.raises(UserError, match="item 1: 'foil' is no text"):
+    with pytest.raises(UserError, match="item 1: 'foil' is not a text with content"):
         read_pairs(_write(tmp_path, "json", rows), "mine", "own")
 
 

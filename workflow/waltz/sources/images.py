@@ -281,7 +281,7 @@ def load_image_file(path: Path) -> Image.Image:
         UserError: The file is missing, or it cannot be read as an image.
     """
     if not path.is_file():
-        fault = "is no file but a folder or device" if path.exists() else "no such file"
+        fault = "is a folder or device, not a file" if path.exists() else "no such file"
         raise UserError(f"{path}: {fault}; name an image")
     # A source of one file, so that the same checks apply.
     members = {path.stem: (path.name,)}
@@ -406,7 +406,7 @@ def _decode(content: bytes) -> Image.Image | str:
             image.load()
             return _convert_to_rgb(ImageOps.exif_transpose(image))
         except UnidentifiedImageError:
-            return "is no image of a known format"
+            return "is not an image of a known format"
         except Image.DecompressionBombError:
             return f"has more than {MAX_PIXELS} pixels"
         except Exception as error:  # decoders raise errors of many types
@@ -485,7 +485,7 @@ def _open_archive(path: Path, read: Callable[[], T]) -> T:
 def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(entry)
     if file is None:
-        raise OSError("is no file")
+        raise OSError("is not a regular file")
     with file:
         content = file.read()
     # A truncated tar gives fewer bytes without an error.

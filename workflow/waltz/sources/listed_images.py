@@ -85,7 +85,9 @@ def _find_fault(row: Mapping[str, str]) -> str | None:
         return f"{missing[0]} is missing; expected {', '.join(COLUMNS)}"
     for name, pattern in PATTERNS.items():
         if not re.fullmatch(pattern, row[name]):
-            return "bytes or sha256 is no number of its kind; correct the line"
+            return (
+                "bytes is not a number, or sha256 is not a checksum; correct the line"
+            )
     if not is_url(row["url"]):
         return f"url is none of http or https (got {describe_value(row['url'])}); correct the line"
     try:
@@ -96,7 +98,7 @@ def _find_fault(row: Mapping[str, str]) -> str | None:
     file = row["file"]
     has_empty_part = not {"", "."}.isdisjoint(file.split("/"))
     if has_empty_part or not file.isprintable() or not is_safe_name(file):
-        return f"file is no path in a folder (got {file[:80]!r}); correct the line"
+        return f"file is not a path in a folder (got {file[:80]!r}); correct the line"
     return None
 
 

@@ -152,7 +152,7 @@ def read_image(file: Path, is_upright: bool) -> Image.Image:
                 return convert_to_rgb(image)
     except UnidentifiedImageError:
         raise UserError(
-            f"{file}: is no image of a known format; name an image"
+            f"{file}: is not an image of a known format; name an image"
         ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UserError(

@@ -34,7 +34,7 @@ def read_samples(path: str, dataset: str, source: str) -> Iterator[RecordedRecor
         dataset: Name of the data set.
         source: Name of the source.
     Raises:
-        UserError: A line is no sample; the message names file, line and field.
+        UserError: A line is not a sample; the message names file, line and field.
     """
     first_lines: dict[str, int] = {}
     for number, sample in read_json_lines(path):
@@ -54,7 +54,7 @@ def read_samples(path: str, dataset: str, source: str) -> Iterator[RecordedRecor
             ValueError,
         ):
             raise UserError(
-                f"{path}: line {number}: is no sample of lm-eval or lmms-eval; name a file samples_….jsonl of a task"
+                f"{path}: line {number}: is not a sample of lm-eval or lmms-eval; name a file samples_….jsonl of a task"
                 " with output_type multiple_choice or generate_until"
             ) from None
         rejected = find_answer_fault(row) or _find_pair_fault(sample["doc"])

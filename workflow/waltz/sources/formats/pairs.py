@@ -222,7 +222,7 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[ItemRecord]:
 
 
 def _find_fault(record: JsonObject) -> str | None:
-    """Return why a record is no pair: a field is missing, or is no text with content."""
+    """Return why a record is not a pair: a field is missing, or is not a text with content."""
     optional = [name for name in OPTIONAL if name in record]
     for name in (*REQUIRED, *optional):
         if name not in record:
@@ -234,7 +234,7 @@ def _find_fault(record: JsonObject) -> str | None:
             shown = repr(value)
             if isinstance(value, dict | list):
                 shown = describe_type(value)
-            return f"{name!r} is no text (got {shown}); write one"
+            return f"{name!r} is not a text with content (got {shown}); write one"
     return None
 
 

@@ -62,7 +62,7 @@ class Line(BaseModel):
     image, of one text that fits an image or not, or an open question.
     """
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
-    """Seed of the run; each seed is a run of its own."""
+    """Seed of the run; each seed is a separate run."""
     image: Text | None = None
     """Name of the image; intervals resample images."""
     input: str | None = None
@@ -156,7 +156,7 @@ class AttributionLine(Line):
     t_shap: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the text, between 0 and 1, over all players."""
     cc_shap: Annotated[float, Field(ge=-1, le=1)] | None = None
-    """CC-SHAP as the run computed it; ours is computed anew, and the difference is recorded."""
+    """CC-SHAP as the run computed it; waltz computes it again and records the difference."""
 
 
 RecordedLine = AnswerLine | TestLine | AttributionLine
@@ -177,7 +177,7 @@ def read_recorded_lines(
         datasets: Names of the data sets that the other files of the source are read for; a file may
             be named for several data sets, so lines about these are left to them.
     Raises:
-        UserError: A line is no record; the message names file, line and field.
+        UserError: A line is not a record; the message names file, line and field.
     """
     first_lines: dict[object, int] = {}
     for number, entry in read_json_lines(path):
