@@ -83,8 +83,8 @@ def list_study_files():
 
 
 def check_command_line():
-    """Refuse options that Snakemake would take for something else."""
-    # Snakemake takes the start of an option for it
+    """Refuse options that Snakemake would read as others, and values that it would lose."""
+    # Snakemake accepts the first letters of an option: --unl means --unlock.
     if any(word.startswith("--unl") for word in sys.argv):
         run_lock.check_unlocking()
     for key, value in snakemake_compat.get_command_line_config(workflow).items():
@@ -95,7 +95,7 @@ def check_command_line():
 
 
 def check_folders():
-    """Refuse files where folders are written."""
+    """Refuse files that have the name of a folder to which the run writes."""
     for folder in ("results", "logs"):
         if Path(folder).is_file():
             raise UserError(
@@ -104,7 +104,7 @@ def check_folders():
 
 
 def check_prompt_files(plan):
-    """Refuse prompts that lack what a decoder of the run is asked."""
+    """Refuse prompt files that lack a prompt which a decoder of the run needs."""
     prompted = [*plan.decoded, *plan.tested]
     for name in dict.fromkeys(run.model for run in prompted):
         if name in plan.run_decoders:
@@ -112,21 +112,21 @@ def check_prompt_files(plan):
 
 
 def build_plans():
-    """Return the plan of the named or default study, or of the one that --configfile gave, and the part that `only` names."""
+    """Return the plan of the study (named, default, or of --configfile), and the part of it that `only` names."""
     try:
         check_command_line()
         check_address_space()
         check_folders()
         content = merge_study_files(list_loaded_files(), config)
-        whole = build_plan(read_study(content))
-        plan = select_only(whole)
+        complete_plan = build_plan(read_study(content))
+        plan = select_only(complete_plan)
         check_prompt_files(plan)
-        return whole, plan
+        return complete_plan, plan
     except UserError as error:
         sys.exit(f"waltz: {error}")
 
 
-WHOLE_PLAN, PLAN = build_plans()
+COMPLETE_PLAN, PLAN = build_plans()
 redact_urls(config)  # Snakemake writes it into the script of each job
 REPORT = ReportingPlan(PLAN)
 EXPORT = ExportPlan(PLAN)
@@ -143,18 +143,19 @@ if workflow.local_exec:
         STUDY.threads, snakemake_compat.get_cores(workflow), GPUS
     )
 if workflow.is_main_process:
-    for NAME, REASON in WHOLE_PLAN.skipped.items():
+    for NAME, REASON in COMPLETE_PLAN.skipped.items():
         print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
-    # Environments of `--sdm conda` contain the package.
-    if (GPUS or not workflow.local_exec) and not snakemake_compat.runs_in_environments(
-        workflow
-    ):
-        if LINE := PLAN.describe_missing_quantizer():
-            if job_server.has_gpu_driver():
-                sys.exit(f"waltz: {LINE}")
-            print(f"waltz: {LINE}", file=sys.stderr)
+    # Only runs on GPUs use 4 bits, and environments of `--sdm conda` contain the package for it.
+    RUNS_ON_GPUS = GPUS or not workflow.local_exec
+    FAULT = ""
+    if RUNS_ON_GPUS and not snakemake_compat.runs_in_environments(workflow):
+        FAULT = PLAN.describe_missing_quantizer()
+    if FAULT and job_server.has_gpu_driver():
+        sys.exit(f"waltz: {FAULT}")
+    if FAULT:
+        print(f"waltz: {FAULT}", file=sys.stderr)
     if STUDY.only:
-        LEFT_OUT = len(PLAN.skipped) - len(WHOLE_PLAN.skipped)
+        LEFT_OUT = len(PLAN.skipped) - len(COMPLETE_PLAN.skipped)
         print(
             f"waltz: only {', '.join(STUDY.only)}: {LEFT_OUT} models and data sets are left out",
             file=sys.stderr,

@@ -11,8 +11,8 @@ rule draw_scenes:
     input:
         world=WORLD,
     output:
-        files=WHOLE_PLAN.raw.drawn_files,
-        images=[directory(path) for path in WHOLE_PLAN.raw.drawn_images],
+        files=COMPLETE_PLAN.raw.drawn_files,
+        images=[directory(path) for path in COMPLETE_PLAN.raw.drawn_images],
         sheet=report(
             "<results>/reporting/figures/scenes.png",
             caption="../workflow/report/scenes.rst",

@@ -64,15 +64,15 @@ rule list_images:
 rule fetch_weights:
     """One file of weights, shared by all studies."""
     output:
-        file=f"{STUDY.weights}/web/{{place}}",
+        file=f"{STUDY.weights}/web/{{path}}",
     log:
-        "<logs>/fetch_weights/{place}.log",
+        "<logs>/fetch_weights/{path}.log",
     wildcard_constraints:
-        place=".+",
+        path=".+",
     conda:
         "../envs/environment.yaml"
     params:
-        origin=ask(MODELS.web_files.get, f"{STUDY.weights}/web/{{place}}"),
+        origin=ask(MODELS.web_files.get, f"{STUDY.weights}/web/{{path}}"),
         lock=STUDY.lock_file,
         cache=f"{STUDY.weights}/.downloads",
         largest=STUDY.largest_download,
