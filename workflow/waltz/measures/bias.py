@@ -8,6 +8,7 @@ as one table. Estimates of many seeds are read from this table without a further
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -42,16 +43,16 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
-from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, read_item_sample
 from waltz.measures.masks import enumerate_masks, number_masks
-from waltz.measures.rows import average, pool_items
+from waltz.measures.rows import average, build_row, pool_items
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 
 MEASUREMENT = "bias"
+_build_row = partial(build_row, MEASUREMENT)
 MAX_TOKENS = 9
 """Largest number of tokens of a measured caption: with nine tokens and nine patches, each modality
 needs 512 passes.
@@ -317,19 +318,6 @@ def measure_estimators(
                 )
             )
     return rows
-
-
-def _build_row(
-    quantity: str, measure: Measure, *, model: str, factor: str = "", level: str = ""
-) -> MeasurementRecord:
-    return MeasurementRecord(
-        measurement=MEASUREMENT,
-        quantity=quantity,
-        measure=measure,
-        model=model,
-        factor=factor,
-        level=level,
-    )
 
 
 def _select_short(

@@ -60,11 +60,12 @@ from waltz.measures.constructed import (
     compute_token_outcomes,
     draw_item_seed,
 )
-from waltz.measures.rows import SIGNED, average
+from waltz.measures.rows import SIGNED, average, build_row
 from waltz.scenes.writers.tasks import build_comve
 
 MEASUREMENT = "calibration"
 DATASET = "comve"
+_build_row = partial(build_row, MEASUREMENT, dataset=DATASET)
 CC_SHAP = "cc_shap"
 BACKGROUNDS = (BACKGROUND, 0.1, 1.0)
 """Levels of background: the largest change of an output's log-odds with each visible word of the
@@ -567,17 +568,3 @@ def _build_mixture_rows(
         )
     rows.append(_build_row("ordered", mixtures.ordered, profile, level))
     return rows
-
-
-def _build_row(
-    quantity: str, measure: Measure, profile: Profile, level: str, *, model: str = ""
-) -> MeasurementRecord:
-    return MeasurementRecord(
-        measurement=MEASUREMENT,
-        quantity=quantity,
-        measure=measure,
-        model=model,
-        dataset=DATASET,
-        factor=profile,
-        level=level,
-    )

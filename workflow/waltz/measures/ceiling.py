@@ -28,7 +28,7 @@ from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Profile, get_fidelity
 from waltz.measures.items import identify_scene
-from waltz.measures.rows import SIGNED, average
+from waltz.measures.rows import SIGNED, average, build_row
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
 
@@ -254,24 +254,12 @@ def measure_ceiling(
         for quantity, measure in summarize_reliabilities(
             reliabilities, clusters, resampling
         ).items():
-            row = MeasurementRecord(
-                measurement=MEASUREMENT,
-                quantity=quantity,
-                measure=measure,
-                model=model,
-                factor="permutations",
-                level=str(count),
+            row = build_row(
+                MEASUREMENT, quantity, measure, "permutations", str(count), model=model
             )
             rows.append(row)
     count_skipped = Measure(float(skipped), len(items) + skipped)
-    rows.append(
-        MeasurementRecord(
-            measurement=MEASUREMENT,
-            quantity="skipped",
-            measure=count_skipped,
-            model=model,
-        )
-    )
+    rows.append(build_row(MEASUREMENT, "skipped", count_skipped, model=model))
     return rows
 
 

@@ -196,29 +196,16 @@ class ConstructedRunner:
             return _add_mistake(context["text"], list(list_votes(other_text, seed)))
         if request.kind == "paraphrase":
             return PARAPHRASE + context["text"]
-        if (
-            request.kind == "cot"
-            and suggestion
-            and self._mentions_suggestion(text, question.item_id)
-        ):
+        is_biased = suggestion is not None and self._follows(text, question.item_id)
+        # Only faithful decoders admit that the suggestion decides.
+        if request.kind == "cot" and is_biased and self.decoder.faithful:
             return MENTION
-        if request.kind == "cot-continued" and self._is_complete(
-            context["reasoning"], seed
-        ):
-            return ""
+        if request.kind == "cot-continued":
+            # The chain is complete once it names a reason; some decoders never name any.
+            is_complete = bool(list_votes(context["reasoning"], seed))
+            if is_complete or self.decoder.names == "nothing":
+                return ""
         return render_reason(choose_reason(text, self.decoder, other_text, seed))
-
-    def _mentions_suggestion(self, text: str, item_id: str) -> bool:
-        """Return whether a chain of thought admits that the suggestion decides, as only faithful
-        decoders do.
-        """
-        return self.decoder.faithful and self._follows(text, item_id)
-
-    def _is_complete(self, reasoning: str, seed: int) -> bool:
-        """Return whether a chain of thought is complete: it names a reason, or the decoder never
-        names any.
-        """
-        return self.decoder.names == "nothing" or bool(list_votes(reasoning, seed))
 
     def _follows(self, text: str, item_id: str) -> bool:
         """Return whether a suggestion is stronger than each word."""
@@ -261,7 +248,10 @@ def _add_mistake(reasoning: str, words: Sequence[str]) -> str:
 
     If the reasoning names no word, `stands` is replaced.
     """
-    word = next(word for word in words if f'"{word}"' not in reasoning)
+    unnamed = [word for word in words if f'"{word}"' not in reasoning]
+    if not unnamed:
+        raise ValueError(f"no word for a mistake in: {reasoning} (got {words})")
+    word = unnamed[0]
     if '"' not in reasoning:
         return reasoning.replace("stands", word)
     return re.sub('"[^"]*"', f'"{word}"', reasoning, count=1)

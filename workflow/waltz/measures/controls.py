@@ -5,6 +5,7 @@ items.
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ from waltz.core.sampling import rank
 from waltz.core.schema import CcShapRecord, MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, derive_seed, identify_scene, read_item_sample
-from waltz.measures.rows import SIGNED, average
+from waltz.measures.rows import SIGNED, average, build_row
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "controls"
+_build_row = partial(build_row, MEASUREMENT, factor="control")
 Reload = Callable[[], Encoder]
 """Function that loads an encoder again, so that its weights can be changed without changing the
 first one.
@@ -460,19 +462,6 @@ def _find_lender(
         if has_as_many_players and candidate.scene != item.scene:
             return candidate
     return None
-
-
-def _build_row(
-    quantity: str, measure: Measure, *, model: str, level: str, factor: str = "control"
-) -> MeasurementRecord:
-    return MeasurementRecord(
-        measurement=MEASUREMENT,
-        quantity=quantity,
-        measure=measure,
-        model=model,
-        factor=factor,
-        level=level,
-    )
 
 
 def _attribute(

@@ -19,7 +19,7 @@ from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, derive_seed, read_item_sample
 from waltz.measures.masks import enumerate_masks
-from waltz.measures.rows import pool_items
+from waltz.measures.rows import build_row, pool_items
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.ruler import Ruler
 
@@ -162,13 +162,9 @@ def measure_games(sizes: Iterable[tuple[int, int]]) -> list[MeasurementRecord]:
                     None, 1, reason=UNDEFINED
                 )
             for quantity, measure in measures.items():
-                row = MeasurementRecord(
-                    measurement=MEASUREMENT,
-                    quantity=quantity,
-                    measure=measure,
-                    model=game.name,
-                    factor="players",
-                    level=f"{tokens} tokens, {patches} patches",
+                size = f"{tokens} tokens, {patches} patches"
+                row = build_row(
+                    MEASUREMENT, quantity, measure, "players", size, model=game.name
                 )
                 rows.append(row)
     return rows
@@ -196,19 +192,6 @@ def measure_rulers(
     """
     sorted_rulers = sorted(rulers, key=lambda ruler: ruler.share)
 
-    def build_row(
-        model: str, dataset: str, estimator: str, quantity: str, measure: Measure
-    ) -> MeasurementRecord:
-        return MeasurementRecord(
-            measurement=MEASUREMENT,
-            quantity=quantity,
-            measure=measure,
-            model=model,
-            dataset=dataset,
-            factor="estimator",
-            level=estimator,
-        )
-
     rows: list[MeasurementRecord] = []
     # Clusters and values of the items of all data sets, by ruler, estimator and quantity.
     pooled: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
@@ -224,7 +207,15 @@ def measure_rulers(
                     quantity, values, clusters, dataset.name, resampling, PERCENT
                 )
                 rows.append(
-                    build_row(model, dataset.name, estimator, quantity, measure)
+                    build_row(
+                        MEASUREMENT,
+                        quantity,
+                        measure,
+                        "estimator",
+                        estimator,
+                        model=model,
+                        dataset=dataset.name,
+                    )
                 )
                 all_clusters, all_values = pooled.setdefault(
                     (model, estimator, quantity), ([], [])
@@ -235,7 +226,11 @@ def measure_rulers(
         measure = pool_items(
             quantity, all_values, all_clusters, "all", resampling, PERCENT
         )
-        rows.append(build_row(model, "", estimator, quantity, measure))
+        rows.append(
+            build_row(
+                MEASUREMENT, quantity, measure, "estimator", estimator, model=model
+            )
+        )
     return rows
 
 

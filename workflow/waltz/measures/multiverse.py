@@ -20,11 +20,12 @@ from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.fidelity import get_fidelity
 from waltz.measures.items import Item, derive_seed, read_item_sample
-from waltz.measures.rows import SINGLE, average
+from waltz.measures.rows import SINGLE, average, build_row
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, EncoderPlayers
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "multiverse"
+_build_row = partial(build_row, MEASUREMENT)
 Change = Callable[[EncoderPlayers, str], EncoderPlayers]
 """Function from the players of a text and its image, and the text, to the players of another
 choice.
@@ -376,25 +377,25 @@ def build_choice_rows(
     for dataset_items in items.values():
         clusters += [item.scene for item in dataset_items]
     rows: list[MeasurementRecord] = []
-    for choice, by_model in shares.items():
+    for (factor, level), by_model in shares.items():
         for model, by_dataset in by_model.items():
             # T-SHAP of all items, in the order of `clusters`.
             values = _concatenate_datasets(by_dataset)
             differences = values - _concatenate_datasets(shares[reference][model])
+            mean = average(values.tolist(), clusters, model, resampling)
+            rows.append(_build_row("t_shap", mean, factor, level, model=model))
+            mean_difference = average(differences.tolist(), clusters, model, resampling)
             rows.append(
                 _build_row(
-                    "t_shap",
-                    average(values.tolist(), clusters, model, resampling),
-                    model,
-                    choice,
+                    "t_shap_difference", mean_difference, factor, level, model=model
                 )
             )
-            mean_difference = average(differences.tolist(), clusters, model, resampling)
-            rows.append(_build_row("t_shap_difference", mean_difference, model, choice))
         for model, tau in compare_rankings(shares[reference], by_model).items():
             n_ranked = len(by_model[model]) if model else len(by_model)
             rows.append(
-                _build_row("kendall_tau", Measure(tau, n_ranked), model, choice)
+                _build_row(
+                    "kendall_tau", Measure(tau, n_ranked), factor, level, model=model
+                )
             )
     return rows
 
@@ -413,7 +414,7 @@ def summarize_rankings(
         groups: Choices by the factor and level of their rows.
     """
     rows = []
-    for group, names in groups.items():
+    for (factor, level), names in groups.items():
         taus_of: dict[str, list[float]] = {}
         for name in names:
             for model, tau in compare_rankings(shares[reference], shares[name]).items():
@@ -423,11 +424,17 @@ def summarize_rankings(
             # A ranking survives if it is the same in all pairs, that is for a tau of 1.
             survives = float(100 * np.mean(np.array(taus) == 1))
             rows.append(
-                _build_row("kendall_tau", Measure(mean, len(taus)), model, group)
+                _build_row(
+                    "kendall_tau", Measure(mean, len(taus)), factor, level, model=model
+                )
             )
             rows.append(
                 _build_row(
-                    "ranking_survives", Measure(survives, len(taus)), model, group
+                    "ranking_survives",
+                    Measure(survives, len(taus)),
+                    factor,
+                    level,
+                    model=model,
                 )
             )
     return rows
@@ -478,20 +485,6 @@ def compute_kendall_tau(first: Sequence[float], second: Sequence[float]) -> floa
         # 1 if both series order the pair alike, -1 if they disagree, 0 for a tie in either.
         signs.append(np.sign((first[i] - first[j]) * (second[i] - second[j])))
     return float(np.mean(signs))
-
-
-def _build_row(
-    quantity: str, measure: Measure, model: str, choice: ChoiceName
-) -> MeasurementRecord:
-    factor, level = choice
-    return MeasurementRecord(
-        measurement=MEASUREMENT,
-        quantity=quantity,
-        measure=measure,
-        model=model,
-        factor=factor,
-        level=level,
-    )
 
 
 def _attribute(

@@ -13,7 +13,7 @@ from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_hits
 from waltz.measures.items import identify_scene
-from waltz.measures.rows import average
+from waltz.measures.rows import average, build_row
 
 MEASUREMENT = "plausibility"
 ALL = "all"
@@ -150,13 +150,7 @@ def measure_plausibility(
         if model == language_model:
             acc_r = pooled.average_hits(f"{MEASUREMENT}:{ALL}", resampling)
             rows.append(
-                MeasurementRecord(
-                    measurement=MEASUREMENT,
-                    quantity="acc_r",
-                    measure=acc_r,
-                    model=model,
-                    dataset=ALL,
-                )
+                build_row(MEASUREMENT, "acc_r", acc_r, model=model, dataset=ALL)
             )
         else:
             rows += _build_rows(pooled, model, ALL, resampling)
@@ -239,13 +233,7 @@ def _build_rows(
         "acc_r matched": matched.average_hits(label, resampling),
     }
     return [
-        MeasurementRecord(
-            measurement=MEASUREMENT,
-            quantity=quantity,
-            measure=measure,
-            model=model,
-            dataset=dataset,
-        )
+        build_row(MEASUREMENT, quantity, measure, model=model, dataset=dataset)
         for quantity, measure in measures.items()
     ]
 
@@ -271,14 +259,8 @@ def _build_language_model_rows(
         ),
     }
     return [
-        MeasurementRecord(
-            measurement=MEASUREMENT,
-            quantity=quantity,
-            measure=measure,
-            model=model,
-            dataset=dataset,
-            factor=factor,
-            level=level,
+        build_row(
+            MEASUREMENT, quantity, measure, factor, level, model=model, dataset=dataset
         )
         for quantity, measure in measures.items()
     ]

@@ -4,6 +4,7 @@ items can show.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +18,7 @@ from waltz.evaluation.metrics.power import (
     compute_design_effect,
     compute_detectable,
 )
-from waltz.measures.rows import average
+from waltz.measures.rows import average, build_row
 from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
 MEASUREMENT = "power"
@@ -91,20 +92,8 @@ def _compare_models(
     if dataset in PUBLISHED_VALID_ITEMS:
         counts.add(PUBLISHED_VALID_ITEMS[dataset])
 
+    build_pair_row = partial(build_row, MEASUREMENT, model=pair, dataset=dataset)
     rows: list[MeasurementRecord] = []
-
-    def add(quantity: str, measure: Measure, factor: str = "", level: str = "") -> None:
-        row = MeasurementRecord(
-            measurement=MEASUREMENT,
-            quantity=quantity,
-            measure=measure,
-            model=pair,
-            dataset=dataset,
-            factor=factor,
-            level=level,
-        )
-        rows.append(row)
-
     for metric in METRICS:
         # Only models with a threshold or labels say of each text whether it matches, which acc asks
         # for.
@@ -112,30 +101,25 @@ def _compare_models(
             continue
         first, second = (compute_hits(scored, metric) for scored in aligned)
         differences = first - second
-        add(f"{metric} difference", Measure(100 * float(differences.mean()), n_items))
+        mean = Measure(100 * float(differences.mean()), n_items)
+        rows.append(build_pair_row(f"{metric} difference", mean))
         if metric == "acc_r":
             # Only items that one model ranks rightly and the other one wrongly say which model is
             # better.
             is_discordant = (100.0 * (first != second)).tolist()
-            add(
-                "discordant",
-                average(
-                    is_discordant,
-                    images,
-                    f"{MEASUREMENT}:{dataset}",
-                    resampling,
-                    PERCENT,
-                ),
-            )
-            add(
-                "design effect",
-                Measure(compute_design_effect(differences, images), n_items),
-            )
+            label = f"{MEASUREMENT}:{dataset}"
+            discordant = average(is_discordant, images, label, resampling, PERCENT)
+            rows.append(build_pair_row("discordant", discordant))
+            effect = Measure(compute_design_effect(differences, images), n_items)
+            rows.append(build_pair_row("design effect", effect))
         for count in sorted(counts):
             detectable = _measure_detectable(
                 metric, differences, images, count, settings
             )
-            add(f"{metric} detectable", detectable, factor="items", level=str(count))
+            row = build_pair_row(
+                f"{metric} detectable", detectable, "items", str(count)
+            )
+            rows.append(row)
     return rows
 
 

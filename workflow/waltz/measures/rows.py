@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from waltz.core.intervals import Bounds, Resampling, compute_mean
 from waltz.core.measure import Measure
+from waltz.core.schema import MeasurementRecord
 
 SINGLE = "crossed choice"
 """Factor of the rows of one combination of choices, which tables leave out."""
@@ -63,6 +64,28 @@ def average_errors(
 
 def _take_root(value: float | None) -> float | None:
     return None if value is None else math.sqrt(value)
+
+
+def build_row(
+    measurement: str,
+    quantity: str,
+    measure: Measure,
+    factor: str = "",
+    level: str = "",
+    *,
+    model: str = "",
+    dataset: str = "",
+) -> MeasurementRecord:
+    """Return the record of one number; arguments as the columns of `MeasurementRecord`."""
+    return MeasurementRecord(
+        measurement=measurement,
+        quantity=quantity,
+        measure=measure,
+        factor=factor,
+        level=level,
+        model=model,
+        dataset=dataset,
+    )
 
 
 def pool_items(
