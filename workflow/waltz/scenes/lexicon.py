@@ -1,5 +1,6 @@
 """Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import cache
@@ -332,10 +333,11 @@ def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
 def read_scene_verbs() -> dict[str, SceneVerb]:
     """Return every verb by its -ing form."""
     entries = _read_document("verbs.yaml")
-    vague_verbs = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
     # If the picture of one verb may show another, the picture of the other one may show the first.
+    vague_verbs: dict[str, set[str]] = defaultdict(set)
     for name, entry in entries.items():
         for vague_verb in entry.get("vague", ()):
+            vague_verbs[name].add(vague_verb)
             vague_verbs[vague_verb].add(name)
     return {
         name: _build_verb(name, entry, frozenset(vague_verbs[name]))

@@ -113,13 +113,12 @@ def _parse_sentence(sentence: str) -> list[tuple[list[Reading], str | None]]:
             readings = read_sentence(words)
         else:
             readings = read_answered_question(words, answer)
-        with_phrases = [_add_noun_phrases(reading) for reading in readings]
+        with_phrases = []
+        for clauses in readings:
+            reading = tuple((clause, list_noun_phrases(clause)) for clause in clauses)
+            with_phrases.append(reading)
         statements.append((with_phrases, answer))
     return statements
-
-
-def _add_noun_phrases(clauses: tuple[Clause, ...]) -> Reading:
-    return tuple((clause, list_noun_phrases(clause)) for clause in clauses)
 
 
 def _decide_reading(
@@ -158,27 +157,46 @@ class _Evaluator:
         # `It is at night.`, `This is a beach.`: the pronoun stands for the place.
         if isinstance(clause.subject, Pronoun) and _is_about_place(clause.predicate):
             return self.decide_predicate(PLACE, clause.predicate, False)
-        value = self.decide_subject(clause.subject, clause.predicate)
+
+        def decide_subject(subject: QuantifiedPhrase) -> TruthValue:
+            return self.decide_quantified(
+                subject,
+                lambda individual: self.decide_predicate(
+                    individual, clause.predicate, subject.plural
+                ),
+            )
+
+        value = self.decide_referents(clause.subject, decide_subject)
         if clause.negated:
             return negate(value)
         return value
 
-    def decide_subject(self, subject: Phrase, predicate: Predicate) -> TruthValue:
-        if isinstance(subject, Coordination):
+    def decide_referents(
+        self,
+        phrase: Phrase,
+        decide: Callable[[QuantifiedPhrase], TruthValue],
+        other_kind: str = "",
+    ) -> TruthValue:
+        """Decide a claim about a phrase: about all its conjuncts, or the antecedents of a pronoun.
+
+        Args:
+            phrase: The phrase.
+            decide: Function that decides the claim about one noun phrase.
+            other_kind: Kind to which a pronoun cannot refer, as it would then be `itself`.
+        """
+        if isinstance(phrase, Coordination):
             return conjoin(
-                self.decide_subject(phrase, predicate) for phrase in subject.phrases
+                self.decide_referents(part, decide, other_kind)
+                for part in phrase.phrases
             )
+        if isinstance(phrase, QuantifiedPhrase):
+            return decide(phrase)
         # A pronoun with several antecedents is decided if they all agree.
-        if isinstance(subject, Pronoun):
-            antecedents = self.find_antecedents(subject)
-            return require_agreement(
-                self.decide_subject(phrase, predicate) for phrase in antecedents
-            )
-        return self.decide_quantified(
-            subject,
-            lambda individual: self.decide_predicate(
-                individual, predicate, subject.plural
-            ),
+        antecedents = self.find_antecedents(phrase)
+        return require_agreement(
+            decide(antecedent)
+            for antecedent in antecedents
+            if other_kind not in antecedent.kinds
         )
 
     def decide_quantified(
@@ -379,21 +397,19 @@ class _Evaluator:
         Two plurals are read cumulatively: two men ride two horses if each man rides one. With a
         plural subject and a singular object, the readings must agree.
         """
-        if isinstance(phrase, Coordination):
-            return conjoin(
-                self.decide_relation(individual, part, holds, plural)
-                for part in phrase.phrases
-            )
-        if isinstance(phrase, Pronoun):
-            values = []
-            for antecedent in self.find_antecedents(phrase):
-                # Else it would be `itself`.
-                if self.get_kind(individual) not in antecedent.kinds:
-                    values.append(
-                        self.decide_relation(individual, antecedent, holds, plural)
-                    )
-            return require_agreement(values)
 
+        def decide_partner(partners: QuantifiedPhrase) -> TruthValue:
+            return self.decide_partners(individual, partners, holds, plural)
+
+        return self.decide_referents(phrase, decide_partner, self.get_kind(individual))
+
+    def decide_partners(
+        self,
+        individual: Individual,
+        phrase: QuantifiedPhrase,
+        holds: Callable[[Individual, Individual], TruthValue],
+        plural: bool,
+    ) -> TruthValue:
         # Distributive: each individual of the subject stands in the relation.
         distributive = self.decide_quantified(
             phrase, lambda partner: holds(individual, partner)

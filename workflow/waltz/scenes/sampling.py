@@ -228,7 +228,8 @@ def _draw_relation(
         subject, landmark = rng.choice(kinds), rng.choice(kinds)
         # Most subjects are single; there is no room for three in a thing, and for two landmarks but
         # side by side.
-        if subject == landmark or not _can_relate(preposition, subject, landmark):
+        can_relate = _RELATION_CHECKS[preposition](subject, landmark)
+        if subject == landmark or not can_relate:
             continue
         weight_of_three = 0.15
         if preposition == "in":
@@ -245,11 +246,6 @@ def _draw_relation(
             _draw_object(landmark, cells[1], rng),
         ]
         return objects, (Relation(0, preposition, 1),)
-
-
-def _can_relate(preposition: str, subject: Kind, landmark: Kind) -> bool:
-    """Return True if scenes can have this relation between objects of two kinds."""
-    return _RELATION_CHECKS[preposition](subject, landmark)
 
 
 def _is_small(kind: Kind) -> bool:
@@ -302,6 +298,7 @@ _RELATION_CHECKS: dict[str, Callable[[Kind, Kind], bool]] = {
     "next to": _can_be_next_to,
     "over": _can_be_over,
 }
+"""Check by preposition whether scenes can have this relation between a subject and a landmark."""
 
 
 def draw_zones(clusters: int, rng: Random) -> list[Zone]:
