@@ -106,7 +106,7 @@ def test_every_combination_is_crossed_once_and_the_reference_is_first():
     # 2^7 with equations and published; published fixes two factors, of which three of four combinations go
     assert len(crossed) == 2**6 + 2**4
     first = next(iter(crossed.values()))
-    assert (first.changes, first.profile, first.estimator, first.outcome) == (
+    assert (first.changes, first.fidelity.name, first.estimator, first.outcome) == (
         (),
         "equations",
         "auto",
@@ -114,12 +114,12 @@ def test_every_combination_is_crossed_once_and_the_reference_is_first():
     )
     assert len(
         {
-            (own.changes, own.profile, own.estimator, own.outcome)
+            (own.changes, own.fidelity.name, own.estimator, own.outcome)
             for own in crossed.values()
         }
     ) == len(crossed)
     assert {
-        levels[1] for levels, own in crossed.items() if own.profile == "published"
+        levels[1] for levels, own in crossed.items() if own.fidelity.name == "published"
     } == {NO_MEANING}
 
 

@@ -13,19 +13,19 @@ from waltz.attribution.custom_players import number_encoder_pixels
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
-from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.measures.items import Item
 from waltz.measures.released_faults import (
     FAULTS,
     NONE,
     Fault,
     ItemKey,
+    build_faulty_fidelity,
     compare_faults,
     compute_encoder_quantities,
     compute_old_t_shap,
     cut_corner,
     mask_with_fault,
-    switch_on,
 )
 from waltz.model_registry import resolve_model
 from waltz.models.encoders import load_encoder
@@ -33,25 +33,15 @@ from waltz.models.encoders.coalitions import build_equations_players
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_switch_changes_its_fields_alone_and_ends_with_the_block(name):
-    with switch_on(FAULTS[name].fields):
-        switched = get_fidelity("equations")
+def test_a_fault_changes_its_fields_alone(name):
+    faulty = build_faulty_fidelity(FAULTS[name].fields)
     changed = {
         field
         for field in vars(EQUATIONS)
-        if getattr(switched, field) != getattr(EQUATIONS, field)
+        if getattr(faulty, field) != getattr(EQUATIONS, field)
     }
     assert changed == set(FAULTS[name].fields)
-    assert all(
-        getattr(switched, field) == getattr(PUBLISHED, field) for field in changed
-    )
-    assert get_fidelity("equations") is EQUATIONS
-
-
-def test_a_switch_ends_when_the_block_fails():
-    with pytest.raises(ZeroDivisionError), switch_on(["first_step_only"]):
-        raise ZeroDivisionError
-    assert get_fidelity("equations") is EQUATIONS
+    assert all(getattr(faulty, field) == getattr(PUBLISHED, field) for field in changed)
 
 
 def mask(fault, size):

@@ -26,14 +26,13 @@ from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import Profile, get_fidelity
+from waltz.fidelity import EQUATIONS
 from waltz.measures.items import identify_scene
 from waltz.measures.rows import SIGNED, average, build_row
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
 
 MEASUREMENT = "ceiling"
-PROFILE: Profile = "equations"
 QUANTITIES = (
     "cc_shap",
     "cc_shap crossed",
@@ -149,7 +148,7 @@ def compare_draws(draws: Sequence[AttributedPair], permutations: int) -> Reliabi
 
 def _average_ratios(shared: SharedEstimate, parts: slice) -> np.ndarray:
     """Return the mean contribution ratios from only some of the permutations."""
-    return compute_mean_ratios(take_parts(shared, parts), get_fidelity(PROFILE))
+    return compute_mean_ratios(take_parts(shared, parts), EQUATIONS)
 
 
 def _step_up_halves(shared: SharedEstimate, half: int) -> float:
@@ -186,7 +185,7 @@ def attribute_twice(
     draws = []
     for seed in seeds:
         settings = PromptSettings(
-            get_fidelity(PROFILE), seed, "permutation", permutations=permutations
+            EQUATIONS, seed, "permutation", permutations=permutations
         )
         (attributed,) = attribute_pairs(dialogue.decoder, picture, [pair], settings)
         draws.append(
@@ -214,7 +213,7 @@ def measure_ceiling(
     """
     model = decoder.spec.name
     dialogue = Dialogue(
-        decoder, build_template(decoder, get_fidelity(PROFILE)), seed, settings.tokens
+        decoder, build_template(decoder, EQUATIONS), seed, settings.tokens
     )
     items: list[tuple[str, list[AttributedPair]]] = []
     skipped = 0
@@ -224,7 +223,7 @@ def measure_ceiling(
             source,
             dataset.name,
             dataset.settings,
-            get_fidelity(PROFILE),
+            EQUATIONS,
             settings.sample,
             seed,
         ).questions

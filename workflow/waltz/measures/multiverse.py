@@ -18,7 +18,7 @@ from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
 from waltz.core.measure import Measure
 from waltz.core.schema import MeasurementRecord
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Fidelity
 from waltz.measures.items import Item, derive_seed, read_item_sample
 from waltz.measures.rows import SINGLE, average, build_row
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, EncoderPlayers
@@ -56,14 +56,14 @@ class Choice:
         changes: Changes of the players, in order.
         outcome: Explained output, `logit` or `probability`; empty for the output that the encoder
             explains by default.
-        profile: Profile that the players and the estimator come from.
+        fidelity: Profile that the players and the estimator come from.
         estimator: Name of an estimator.
         seed_step: Number that is added to the seed of the estimator.
     """
 
     changes: tuple[Change, ...] = ()
     outcome: str = ""
-    profile: str = "equations"
+    fidelity: Fidelity = EQUATIONS
     estimator: str = "auto"
     seed_step: int = 0
 
@@ -188,7 +188,7 @@ FACTORS: dict[str, dict[str, Choice]] = {
         "special tokens": Choice((add_special_tokens,)),
         "words": Choice((group_words,)),
     },
-    "profile": {"published": Choice(profile="published")},
+    "profile": {"published": Choice(fidelity=PUBLISHED)},
     "estimator": {
         "permutation": Choice(estimator="permutation"),
         "KernelSHAP": Choice(estimator="KernelSHAP"),
@@ -225,8 +225,8 @@ ChoiceName = tuple[str, str]
 Shares = Mapping[str, Mapping[str, Sequence[float]]]
 """T-SHAP in percent of each item, by model and data set."""
 SharesByChoice = Mapping[ChoiceName, Shares]
-KnownLogits = dict[tuple[tuple[Change, ...], str], dict[bytes, np.ndarray]]
-"""Logits of one item by changes and profile, then by coalition; probabilities are computed from
+KnownLogits = dict[tuple[tuple[Change, ...], Fidelity], dict[bytes, np.ndarray]]
+"""Logits of one item by changes and fidelity, then by coalition; probabilities are computed from
 them.
 """
 
@@ -359,7 +359,7 @@ def cross_choices() -> dict[Levels, Choice]:
             if choice is not None:
                 changes += choice.changes
         crossed[tuple(levels.values())] = Choice(
-            tuple(changes), levels["value"], levels["profile"], estimator
+            tuple(changes), levels["value"], PROFILES[levels["profile"]], estimator
         )
     return crossed
 
@@ -529,12 +529,10 @@ def compute_choice_t_shap(
     budget: int | None = evaluations
     if choice.outcome == "probability" and estimator == "auto" and encoder.late:
         estimator = "permutation"  # the shortcut of late fusion needs a dot product; a probability is not one
-    if choice.profile == "published":
+    if choice.fidelity is PUBLISHED:
         estimator, budget = "auto", None  # the profile fixes both
     item_seed = derive_seed(item.dataset, item.item_id, seed + choice.seed_step)
-    settings = AttributionSettings(
-        get_fidelity(choice.profile), estimator, budget, item_seed
-    )
+    settings = AttributionSettings(choice.fidelity, estimator, budget, item_seed)
 
     def change(players: EncoderPlayers, text: str) -> EncoderPlayers:
         for change_players in choice.changes:
@@ -543,7 +541,7 @@ def compute_choice_t_shap(
 
     outcomes = {"": None, "logit": lambda logits: logits, "probability": torch.sigmoid}
     # Coalitions that an earlier choice evaluated with the same players are not evaluated again.
-    known = logits.setdefault((choice.changes, choice.profile), {})
+    known = logits.setdefault((choice.changes, choice.fidelity), {})
     if choice.outcome == "":
         known = {}  # what the encoder explains by default may be no logit
     elif choice.outcome == "probability":

@@ -1,7 +1,6 @@
 """Measure how each deviation of the released code from the definitions changes T-SHAP and CC-SHAP."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Profile, get_fidelity
+from waltz.fidelity import EQUATIONS, PUBLISHED, Fidelity
 from waltz.measures.items import Item, derive_seed, identify_scene, read_item_sample
 from waltz.measures.plausibility import ALL
 from waltz.measures.rows import average
@@ -49,7 +48,6 @@ from waltz.models.encoders.encoder import Encoder
 from waltz.sources.images import load_image, open_images
 
 MEASUREMENT = "released_faults"
-PROFILE: Profile = "equations"
 AnyPlayers = TypeVar("AnyPlayers", bound=games.Players)
 TracePatches = Callable[[np.ndarray], torch.Tensor]
 """Function from regions of the raw image, bool (regions, height, width), to the region of each
@@ -134,15 +132,10 @@ Quantities = Mapping[str, float]
 ItemQuantities = Mapping[ItemKey, Quantities]
 
 
-@contextmanager
-def switch_on(fields: Sequence[str]) -> Iterator[None]:
-    """Make profile `equations` follow the released code in some fields, inside the `with` block."""
+def build_faulty_fidelity(fields: Sequence[str]) -> Fidelity:
+    """Return profile `equations` with some fields as in the released code."""
     changes: dict[str, Any] = {field: getattr(PUBLISHED, field) for field in fields}
-    PROFILES[PROFILE] = replace(EQUATIONS, **changes)
-    try:
-        yield
-    finally:
-        PROFILES[PROFILE] = EQUATIONS
+    return replace(EQUATIONS, **changes)
 
 
 def mask_with_fault(
@@ -217,7 +210,7 @@ def compute_old_t_shap(phi: np.ndarray, text: slice, image: slice) -> float:
         compute_t_shap_of_outputs(
             patches_first,
             taken_as_text,
-            get_fidelity(PROFILE),
+            EQUATIONS,
             find_contributing_outputs(phi),
         )
     )
@@ -244,7 +237,7 @@ def measure_released_faults(
     """
     rows: list[MeasurementRecord] = []
     attribution_settings = AttributionSettings(
-        get_fidelity(PROFILE), "auto", settings.evaluations, seed
+        EQUATIONS, "auto", settings.evaluations, seed
     )
     items: list[Item] = []
     for dataset in datasets:
@@ -259,14 +252,12 @@ def measure_released_faults(
                 encoder, items, fault, attribution_settings
             )
         rows += compare_faults(encoder.spec.name, encoder_quantities, names, resampling)
-    # Decoders are explained with each fault's fields switched on, one fault after the other.
     for decoder in decoders:
         decoder_quantities = {}
         for name, fault in FAULTS.items():
-            with switch_on(fault.fields):
-                decoder_quantities[name] = compute_decoder_quantities(
-                    decoder, datasets, fault, settings, seed
-                )
+            decoder_quantities[name] = compute_decoder_quantities(
+                decoder, datasets, fault, settings, seed
+            )
         rows += compare_faults(decoder.spec.name, decoder_quantities, names, resampling)
     return rows
 
@@ -327,11 +318,9 @@ def compute_decoder_quantities(
     settings: FaultSettings,
     seed: int,
 ) -> ItemQuantities:
-    """Return CC-SHAP, and T-SHAP of answers and explanations in percent, with a fault.
-
-    The caller switches on the fields of the fault.
-    """
-    template = build_template(decoder, get_fidelity(PROFILE))
+    """Return CC-SHAP, and T-SHAP of answers and explanations in percent, with a fault."""
+    fidelity = build_faulty_fidelity(fault.fields)
+    template = build_template(decoder, fidelity)
     cc_shap = CCShapSettings(permutations=settings.permutations)
     tokens = {"explanation": settings.tokens}
     setup = build_setup(decoder, template, seed, cc_shap, tokens, Path())
@@ -342,7 +331,7 @@ def compute_decoder_quantities(
             rows,
             dataset.name,
             dataset.settings,
-            get_fidelity(PROFILE),
+            fidelity,
             settings.sample,
             seed,
         ).questions
