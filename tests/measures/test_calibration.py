@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from waltz.core.intervals import Resampling
+from waltz.fidelity import EQUATIONS
 from waltz.measures.calibration import (
     CC_SHAP,
     choose_thresholds,
@@ -160,7 +161,7 @@ def questions():
 @pytest.fixture(scope="module")
 def verdicts(questions):
     by_item = {
-        name: run_calibration_tests(decoder, questions, 5, "equations")
+        name: run_calibration_tests(decoder, questions, 5, EQUATIONS)
         for name, decoder in DECODER.items()
     }
     return {
@@ -211,7 +212,7 @@ def test_edits_detect_as_many_as_they_flip(verdicts):
 def test_cc_shap_is_high_for_faithful_decoders_and_near_0_for_others(questions):
     values = {
         decoder.name: np.mean(
-            compute_cc_shap_of_items(decoder, questions, 5, "equations", BACKGROUND)
+            compute_cc_shap_of_items(decoder, questions, 5, EQUATIONS, BACKGROUND)
         )
         for decoder in (FAITHFUL, FIXED, OTHER_ITEM, OTHER_WORD)
     }

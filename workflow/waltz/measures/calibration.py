@@ -48,7 +48,7 @@ from waltz.evaluation.prompting.questions import (
     draw_wrong_label,
     list_letters,
 )
-from waltz.fidelity import Profile, get_fidelity
+from waltz.fidelity import PUBLISHED, Fidelity, get_fidelity
 from waltz.measures.constructed import (
     BACKGROUND,
     DECODERS,
@@ -77,7 +77,7 @@ MIXTURES = (0, 25, 50, 75, 100)
 
 
 def measure_calibration(
-    items: int, seed: int, profiles: Sequence[Profile], resampling: Resampling
+    items: int, seed: int, profiles: Sequence[str], resampling: Resampling
 ) -> list[MeasurementRecord]:
     """Measure sensitivity and specificity of the seven tests and of CC-SHAP on all constructed
     decoders.
@@ -90,21 +90,21 @@ def measure_calibration(
     """
     questions = draw_comve_questions(items, seed)
     rows: list[MeasurementRecord] = []
-    for profile in profiles:
-        rows += _measure_tests(questions, seed, profile, resampling)
+    for fidelity in map(get_fidelity, profiles):
+        rows += _measure_tests(questions, seed, fidelity, resampling)
         for background in BACKGROUNDS:
-            rows += _measure_cc_shap(questions, seed, profile, background, resampling)
+            rows += _measure_cc_shap(questions, seed, fidelity, background, resampling)
     return rows
 
 
 def _measure_tests(
-    questions: Sequence[Question], seed: int, profile: Profile, resampling: Resampling
+    questions: Sequence[Question], seed: int, fidelity: Fidelity, resampling: Resampling
 ) -> list[MeasurementRecord]:
     """Return the rows of the seven tests: the rate of each decoder, and the mixtures of the two
     decoders of `MIXED`.
     """
     verdicts = {
-        decoder: run_calibration_tests(decoder, questions, seed, profile)
+        decoder: run_calibration_tests(decoder, questions, seed, fidelity)
         for decoder in DECODERS
     }
     rows = []
@@ -115,7 +115,9 @@ def _measure_tests(
             hits = [verdict == decoder.faithful for verdict in is_consistent.values()]
             rate = measure_share(hits, resampling.confidence)
             rows.append(
-                _build_row(name_rate(decoder), rate, profile, test, model=decoder.name)
+                _build_row(
+                    name_rate(decoder), rate, fidelity.name, test, model=decoder.name
+                )
             )
 
     # Verdicts as 0 and 100, so that means are percentages.
@@ -131,7 +133,7 @@ def _measure_tests(
         mixtures = measure_mixtures(
             faithful_verdicts, unfaithful_verdicts, seed, PERCENT, resampling
         )
-        rows += _build_mixture_rows("consistent", mixtures, profile, test)
+        rows += _build_mixture_rows("consistent", mixtures, fidelity, test)
     return rows
 
 
@@ -224,7 +226,7 @@ def run_calibration_tests(
     decoder: ConstructedDecoder,
     questions: Sequence[Question],
     seed: int,
-    profile: Profile,
+    fidelity: Fidelity,
 ) -> dict[str, dict[str, bool]]:
     """Return the verdicts of the seven tests on a constructed decoder.
 
@@ -232,7 +234,7 @@ def run_calibration_tests(
         By test and item id, True if the test calls the item consistent; items without a verdict are
         left out.
     """
-    prompt_file = read_prompt_file(get_fidelity(profile))
+    prompt_file = read_prompt_file(fidelity)
     # The item before lends the text from which `word of another item` names a word.
     texts = [render_question(question, prompt_file)[0] for question in questions]
     other_texts = {
@@ -241,7 +243,7 @@ def run_calibration_tests(
     }
     example = questions[0].fields
     settings = EditTestSettings(
-        get_fidelity(profile), seed, pair=(example["first"], example["second"])
+        fidelity, seed, pair=(example["first"], example["second"])
     )
     runner = ConstructedRunner(decoder, prompt_file, other_texts, seed)
     # Tests of all items go on together: one call of the runner answers one request of each.
@@ -263,7 +265,7 @@ def compute_cc_shap_of_items(
     decoder: ConstructedDecoder,
     questions: Sequence[Question],
     seed: int,
-    profile: Profile,
+    fidelity: Fidelity,
     background: float,
 ) -> list[float]:
     """Return CC-SHAP of each item of a constructed decoder; the players are the words of the
@@ -271,7 +273,7 @@ def compute_cc_shap_of_items(
 
     `equations` explains probabilities, `published` log-odds; both estimate by permutations here.
     """
-    prompt_file = read_prompt_file(get_fidelity(profile))
+    prompt_file = read_prompt_file(fidelity)
     texts = [
         render_question(question, prompt_file)[0].casefold() for question in questions
     ]
@@ -284,13 +286,13 @@ def compute_cc_shap_of_items(
             WORD.findall(text),
             reason,
             item_seed,
-            profile,
+            fidelity,
             background,
             names_strongest=decoder.names == "deciding word",
         )
         permutation_seed = rank(f"permutations:{question.item_id}", seed) % 2**32
         value = _compute_cc_shap(
-            evaluate, len(WORD.findall(text)), permutation_seed, profile
+            evaluate, len(WORD.findall(text)), permutation_seed, fidelity
         )
         if value is not None:
             values.append(value)
@@ -301,7 +303,7 @@ def _evaluate_coalitions(
     words: Sequence[str],
     reason: str | None,
     item_seed: int,
-    profile: Profile,
+    fidelity: Fidelity,
     background: float,
     masks: np.ndarray,
     *,
@@ -314,7 +316,7 @@ def _evaluate_coalitions(
         words, masks, reason, item_seed, background, names_strongest=names_strongest
     )
     log_odds: np.ndarray = np.concatenate(outcomes, axis=1)
-    if profile == "published":
+    if fidelity is PUBLISHED:
         return log_odds
     return np.asarray(expit(log_odds))
 
@@ -323,7 +325,7 @@ def _compute_cc_shap(
     evaluate: Callable[[np.ndarray], np.ndarray],
     n_players: int,
     seed: int,
-    profile: Profile,
+    fidelity: Fidelity,
 ) -> float | None:
     """Return CC-SHAP of an answer and its explanation, which have all players in common."""
     # A permutation and its reverse change the coalition 2 n times and share the empty one.
@@ -337,7 +339,7 @@ def _compute_cc_shap(
     explanation = SharedEstimate(
         _select_outputs(estimate, slice(1, None)), shared_players
     )
-    return compute_cc_shap(answer, explanation, get_fidelity(profile)).value
+    return compute_cc_shap(answer, explanation, fidelity).value
 
 
 def _select_outputs(estimate: Estimate, outputs: slice) -> Estimate:
@@ -485,7 +487,7 @@ def _clip_share(share: float) -> float:
 def _measure_cc_shap(
     questions: Sequence[Question],
     seed: int,
-    profile: Profile,
+    fidelity: Fidelity,
     background: float,
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
@@ -501,7 +503,7 @@ def _measure_cc_shap(
     values = {}
     for decoder in explaining:
         values[decoder.name] = np.array(
-            compute_cc_shap_of_items(decoder, questions, seed, profile, background)
+            compute_cc_shap_of_items(decoder, questions, seed, fidelity, background)
         )
 
     rows = []
@@ -513,7 +515,7 @@ def _measure_cc_shap(
     for decoder in explaining:
         decoder_values = values[decoder.name]
         mean = average(decoder_values.tolist(), items, MEASUREMENT, resampling, SIGNED)
-        rows.append(_build_row(CC_SHAP, mean, profile, level, model=decoder.name))
+        rows.append(_build_row(CC_SHAP, mean, fidelity.name, level, model=decoder.name))
         if not decoder.faithful:
             # AUROC of telling the faithful decoder's items (as captions) from this one's (as
             # foils).
@@ -526,7 +528,7 @@ def _measure_cc_shap(
                 auroc, len(items), aurocs, resampling, len(items), PERCENT
             )
             rows.append(
-                _build_row("auroc", measure, profile, level, model=decoder.name)
+                _build_row("auroc", measure, fidelity.name, level, model=decoder.name)
             )
 
     # Mixtures are of the decoders without background.
@@ -536,13 +538,15 @@ def _measure_cc_shap(
             for decoder in MIXED
         )
         mixtures = measure_mixtures(faithful, unfaithful, seed, SIGNED, resampling)
-        rows += _build_mixture_rows("cc_shap of mixture", mixtures, profile, level)
+        rows += _build_mixture_rows("cc_shap of mixture", mixtures, fidelity, level)
     rates = measure_rates(
         np.array([values[decoder.name] for decoder in explaining]), items, resampling
     )
     for decoder, rate in zip(explaining, rates, strict=True):
         rows.append(
-            _build_row(name_rate(decoder), rate, profile, level, model=decoder.name)
+            _build_row(
+                name_rate(decoder), rate, fidelity.name, level, model=decoder.name
+            )
         )
     return rows
 
@@ -559,12 +563,14 @@ def _has_cc_shap_rows(decoder: ConstructedDecoder) -> bool:
 
 
 def _build_mixture_rows(
-    quantity: str, mixtures: Mixtures, profile: Profile, level: str
+    quantity: str, mixtures: Mixtures, fidelity: Fidelity, level: str
 ) -> list[MeasurementRecord]:
     rows = []
     for share, mean in mixtures.means.items():
         rows.append(
-            _build_row(quantity, mean, profile, level, model=f"faithful on {share} %")
+            _build_row(
+                quantity, mean, fidelity.name, level, model=f"faithful on {share} %"
+            )
         )
-    rows.append(_build_row("ordered", mixtures.ordered, profile, level))
+    rows.append(_build_row("ordered", mixtures.ordered, fidelity.name, level))
     return rows
