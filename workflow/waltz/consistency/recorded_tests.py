@@ -272,8 +272,10 @@ def _compare_shapley_values(
         estimates.append(SharedEstimate(Estimate(phi, unknown, unknown, 0), players))
     cc_shap = compute_cc_shap(estimates[0], estimates[1], fidelity)
     record = add_cc_shap(record, cc_shap)
-    # CC-SHAP of a run has no standard error, whose reason is not of interest.
-    return replace(record, reason=cc_shap.reason if cc_shap.value is None else None)
+    if cc_shap.value is not None:
+        # CC-SHAP of a run has no standard error, whose reason is not of interest.
+        return replace(record, reason=None)
+    return replace(record, reason=cc_shap.reason)
 
 
 def build_attribution_record(output: RecordedRecord) -> AttributionRecord:
@@ -282,10 +284,14 @@ def build_attribution_record(output: RecordedRecord) -> AttributionRecord:
     Ratios are recorded for the players before the query suffix only, so that the tokens of the
     suffix are dropped.
     """
-    is_ratio = output.unit == RATIO
     tokens = list(output.tokens or [])
-    if is_ratio:
+    explained = "recorded"
+    if output.unit == RATIO:
         tokens = tokens[: len(tokens) - (output.suffix or 0)]
+        explained = CONTRIBUTION_RATIO
+    reason = None
+    if output.t_shap is None:
+        reason = "the run has no T-SHAP"
     text = output.prompt or output.input or ""
     return AttributionRecord(
         item_id=output.item_id,
@@ -294,13 +300,13 @@ def build_attribution_record(output: RecordedRecord) -> AttributionRecord:
         setting=f"{output.kind}:{output.output}",
         image=output.image,
         text=text,
-        explained=CONTRIBUTION_RATIO if is_ratio else "recorded",
+        explained=explained,
         tokens=tokens,
         spans=[StoredSpan(**span) for span in locate_tokens(text, tokens)],
         grid=output.grid or 0,
         phi=_list_values(output, len(tokens)).tolist(),
         t_shap=output.t_shap,
-        reason=None if output.t_shap is not None else "the run has no T-SHAP",
+        reason=reason,
         seed=output.seed,
     )
 
@@ -316,9 +322,9 @@ def locate_tokens(text: str, tokens: Sequence[str]) -> list[Span]:
     spans, end = [], 0
     for token in tokens:
         word = token.strip(" ▁Ġ")
-        start = text.find(word, end) if word else end
+        start = text.find(word, end)
         if start < 0:
-            return [Span(start=0, end=0) for _ in tokens]
+            return [Span(start=0, end=0)] * len(tokens)
         end = start + len(word)
         spans.append(Span(start=start, end=end))
     return spans

@@ -7,12 +7,12 @@ A data set has one of three forms: `pairs` of caption and foil, `open` questions
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult, DatasetSettings
@@ -32,7 +32,7 @@ from waltz.evaluation.decoder_rows import (
     score_vqascore,
 )
 from waltz.evaluation.items import select_items
-from waltz.evaluation.prompting.decoder_outputs import DecoderSession
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession, LoadImage
 from waltz.evaluation.prompting.prompt_files import get_prompt_family, read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
@@ -348,6 +348,22 @@ def evaluate_open_questions(
     return records
 
 
+@contextmanager
+def open_dataset_images(dataset: DatasetFiles) -> Iterator[LoadImage]:
+    """Yield the function that opens an image of a data set by its name; a data set of texts has no
+    images to open.
+    """
+    if not dataset.images:
+        yield _refuse_image
+        return
+    with open_images(dataset.images) as images:
+        yield partial(load_image, images)
+
+
+def _refuse_image(name: str) -> NoReturn:
+    raise ValueError(f"image {name!r} of a data set without images")
+
+
 def prompt_datasets(
     decoder: Decoder,
     datasets: Iterable[DatasetFiles],
@@ -391,14 +407,12 @@ def prompt_datasets(
             task.count_prompts(settings.cot_tokens, shard) for task in tasks
         )
         label = f"{decoder.spec.name} {dataset.name}"
-        images: AbstractContextManager[Any] = (
-            open_images(dataset.images) if dataset.images else nullcontext()
-        )
         # Results are stored by block, so that a killed job continues after its last finished block.
-        with images as source, show_progress(n_prompts, "prompt", label) as bar:
-            session = DecoderSession(
-                decoder, partial(load_image, source), cache, bar.update
-            )
+        with (
+            open_dataset_images(dataset) as load,
+            show_progress(n_prompts, "prompt", label) as bar,
+        ):
+            session = DecoderSession(decoder, load, cache, bar.update)
             records: list[EvaluationRecord] = []
             rows: list[dict[str, object]] = []
             for task_position, task in enumerate(tasks):

@@ -106,14 +106,18 @@ def _judge_pair(
     """Return the record of a choice between caption and foil; the gold label is the label of the
     caption.
     """
-    first, second = LABELS
-    caption_label, foil_label = (second, first) if gold == second else (first, second)
+    caption_label, foil_label = LABELS
+    order = "caption-first"
+    if gold == foil_label:
+        foil_label, caption_label = LABELS
+        order = "foil-first"
+    is_correct = label == gold
     record = replace(
         record,
         role="caption",
-        order="caption-first" if gold == first else "foil-first",
-        prediction="caption" if label == gold else "foil",
-        correct=label == gold,
+        order=order,
+        prediction="caption" if is_correct else "foil",
+        correct=is_correct,
     )
     return _add_margin(record, logits, caption_label, foil_label)
 

@@ -3,12 +3,10 @@ after edits.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +53,7 @@ from waltz.core.schema import (
     ConsistencyRecord,
     EditedRecord,
 )
-from waltz.evaluation.decoder_tasks import build_template
+from waltz.evaluation.decoder_tasks import build_template, open_dataset_images
 from waltz.evaluation.prompting.decoder_outputs import LoadImage
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
 from waltz.evaluation.prompting.questions import Question, SelectedQuestions
@@ -63,7 +61,6 @@ from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
-from waltz.sources.images import load_image, open_images
 
 KEY_PROMPTS = tuple(chain.from_iterable(PROMPT_KINDS.values()))
 """Kinds of prompt whose texts identify a stored item."""
@@ -736,14 +733,10 @@ def _explain_dataset(
     )
     records: list[AnyRecord] = []
     attributions: list[AttributionRecord] = []
-    images: AbstractContextManager[Any] = (
-        open_images(dataset.images) if dataset.images else nullcontext()
-    )
     with (
-        images as opened,
+        open_dataset_images(dataset) as load,
         show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar,
     ):
-        load = partial(load_image, opened)
         for fidelity, items in selected.items():
             template = build_template(decoder, fidelity)
             for seed in seeds[fidelity]:

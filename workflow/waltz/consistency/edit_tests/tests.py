@@ -5,11 +5,9 @@ shards.
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from waltz.consistency.edit_tests import chain_of_thought
 from waltz.consistency.edit_tests.edits import (
@@ -46,6 +44,7 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.schema import ConsistencyRecord, StoredExchange
 from waltz.evaluation.decoder_rows import is_right_answer
+from waltz.evaluation.decoder_tasks import open_dataset_images
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
@@ -54,7 +53,6 @@ from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
-from waltz.sources.images import load_image, open_images
 
 ReasoningTest = Callable[
     [Question, UneditedAnswers, EditTestSettings], TestSteps[EditTestResult]
@@ -179,18 +177,13 @@ def run_tests(
         records: list[ConsistencyRecord] = []
         item_count = 0
         skipped = {}
-        images: AbstractContextManager[Any] = (
-            open_images(dataset.images) if dataset.images else nullcontext()
-        )
         with (
-            images as opened,
+            open_dataset_images(dataset) as load,
             show_progress(
                 0, "generation", f"{decoder.spec.name}, {dataset.name}"
             ) as bar,
         ):
-            session = DecoderSession(
-                decoder, partial(load_image, opened), run.cache, bar.update
-            )
+            session = DecoderSession(decoder, load, run.cache, bar.update)
             for profile in dataset.select_profiles(run.profiles):
                 # Each profile has its own questions, prompts and seeds.
                 fidelity = get_fidelity(profile)
