@@ -1,6 +1,6 @@
 """Models and data sets that a study skips, with reasons, and the study without them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from waltz.plan.study import CV_PROBES, Study
@@ -30,9 +30,9 @@ def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
     empty.
     """
     changes: dict[str, object] = {}
-    groups = study.groups
+    models, groups = study.models.keys() - reasons.keys(), study.groups
     if CV_PROBES in reasons:
-        groups = remove_dataset(groups, CV_PROBES)
+        groups = _remove_dataset(groups, CV_PROBES)
         changes = {"cv_probes": None, "groups": groups}
     for stage in RUN_STAGES:
         # A stage that the study does not name keeps its empty default, and stays unnamed.
@@ -41,16 +41,19 @@ def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
         section = getattr(study, stage)
         # Each stage names models and groups; `only` of stage evaluation names both again.
         section_changes: dict[str, object] = {
-            "models": [name for name in section.models if name not in reasons],
-            "groups": [group for group in section.groups if group in groups],
+            "models": _select_names(section.models, models),
+            "groups": _select_names(section.groups, groups),
         }
         if stage == "evaluation" and section.only:
-            section_changes["only"] = _cut_only(section.only, reasons, groups)
+            only = {}
+            for model in _select_names(section.only, models):
+                only[model] = _select_names(section.only[model], groups)
+            section_changes["only"] = only
         changes[stage] = section.model_copy(update=section_changes)
     return study.model_copy(update=changes)
 
 
-def remove_dataset(
+def _remove_dataset(
     groups: Mapping[str, list[str]], dataset: str
 ) -> dict[str, list[str]]:
     """Return groups without a data set, and without the groups that contained only this data set."""
@@ -62,14 +65,6 @@ def remove_dataset(
     return remaining
 
 
-def _cut_only(
-    only: Mapping[str, list[str]], reasons: Collection[str], groups: Collection[str]
-) -> dict[str, list[str]]:
-    """Return the mapping `evaluation.only` without skipped models and without groups that no longer
-    exist.
-    """
-    remaining = {}
-    for model, model_groups in only.items():
-        if model not in reasons:
-            remaining[model] = [group for group in model_groups if group in groups]
-    return remaining
+def _select_names(names: Iterable[str], allowed: Collection[str]) -> list[str]:
+    """Return the names that are allowed, in their order."""
+    return [name for name in names if name in allowed]
