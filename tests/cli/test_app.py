@@ -137,7 +137,7 @@ def test_an_argument_that_is_no_utf_8_is_one_line(arguments, where):
     result = CliRunner().invoke(app, arguments, prog_name="waltz")
     assert (result.exit_code, result.output) == (
         2,
-        f"waltz: Invalid value for {where} is no UTF-8; write it in UTF-8; see: waltz {arguments[0]} --help\n",
+        f"waltz: Invalid value for {where} is not UTF-8; write it in UTF-8; see: waltz {arguments[0]} --help\n",
     )
 
 

@@ -442,7 +442,7 @@ ERRORS = {
         "gpt2: a language model sees no images; leave the image out",
     ),
     "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
-    "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
+    "another architecture": (["--model", "BERT"], "'bert' is not a kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
     "empty text": (
         ["--text", " "],

@@ -415,7 +415,10 @@ ERRORS = {
         [*READY, "--profile", "equations"],
         "--max-evals: belongs to --profile published (got equations); leave it out",
     ),
-    "no decoder": ([*READY, "--model", "ruler-50"], "--model: ruler-50 is no decoder"),
+    "no decoder": (
+        [*READY, "--model", "ruler-50"],
+        "--model: ruler-50 is not a decoder",
+    ),
     "a family of the other": (
         ["--question", "a", "--profile", "equations", "--family", "llama2-chat"],
         "--family: belongs to --profile published",

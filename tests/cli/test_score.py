@@ -90,7 +90,7 @@ def test_a_folder_with_settings_is_a_model(files):
         ({"config": "in.npz"}, "in.npz: cannot be read as JSON"),
         (
             {"config": None},
-            "ALBEF.pth: width 24 is no multiple of 64; set vision_heads in its JSON config",
+            "ALBEF.pth: width 24 is not a multiple of 64; set vision_heads in its JSON config",
         ),
         ({"inputs": "none.npz"}, "none.npz: cannot be read: No such file"),
         ({"inputs": "settings"}, "settings: not an .npz of arrays"),

@@ -162,7 +162,7 @@ def test_an_open_image_is_read_as_its_file(tmp_path):
 
 @pytest.mark.parametrize("content", [None, 5, ["text"], [None]])
 def test_messages_without_text_or_parts_are_refused(content):
-    with pytest.raises(TypeError, match="messages: 'content' is no text"):
+    with pytest.raises(TypeError, match="messages: 'content' is not a text"):
         split_messages([{"role": "user", "content": content}])
 
 

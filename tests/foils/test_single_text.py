@@ -159,7 +159,7 @@ def test_a_rejected_candidate_is_named_and_never_printed_as_a_pair():
         assert done.exit_code == 0
         assert "dogs" not in done.stdout
         assert (
-            f"waltz: {text!r}: 'There are some dogs in the room' is no foil: "
+            f"waltz: {text!r}: 'There are some dogs in the room' is not a foil: "
             in done.stderr
         )
 

@@ -123,7 +123,7 @@ def test_another_file_is_refused(tmp_path, content):
 def test_a_weight_that_is_no_dense_tensor_of_numbers_is_refused(tmp_path, tensor):
     torch.save({"model": WEIGHTS | {"a.weight": tensor}}, tmp_path / "a.pt")
     with pytest.raises(
-        UserError, match=r"a\.pt: a\.weight is no dense tensor of real numbers"
+        UserError, match=r"a\.pt: a\.weight is not a dense tensor of real numbers"
     ):
         checkpoint_file.read_checkpoint(tmp_path / "a.pt")
 
@@ -296,6 +296,6 @@ def test_settings_are_read_next_to_a_file(tmp_path):
     for content in ("[1]", "{", "\x00"):
         (tmp_path / "a.json").write_text(content)
         with pytest.raises(
-            UserError, match=r"a\.json: (is no JSON mapping|cannot be read as JSON)"
+            UserError, match=r"a\.json: (is not a JSON mapping|cannot be read as JSON)"
         ):
             checkpoint_file.read_adjacent_settings(file)

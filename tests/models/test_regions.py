@@ -211,7 +211,7 @@ def test_a_file_that_changes_is_read_anew(table):
     [
         (
             row()[:-7],
-            "line 2: features is no float32 in base64|line 2: .* of features do not fit 3 regions",
+            "line 2: features is not float32 in base64|line 2: .* of features do not fit 3 regions",
         ),
         (
             row()[:-8],
@@ -234,7 +234,7 @@ def test_a_file_that_changes_is_read_anew(table):
         ),
         (
             row().replace(packed(BOXES), b"!!!!"),
-            "line 2: boxes is no float32 in base64",
+            "line 2: boxes is not float32 in base64",
         ),
         (row(boxes=BOXES * 10), "in pixels of an image of height 480 and width 640"),
         (row(features=FEATURES * np.nan), "not finite"),
@@ -422,7 +422,7 @@ def test_features_that_are_no_real_numbers_are_refused(tmp_path, kind):
 def test_a_file_that_is_no_npz_is_not_advised_to_be_unpickled(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"\x80\x04N.")
     with pytest.raises(
-        UserError, match=r"no regions of a can be read \(it is no npz file\)"
+        UserError, match=r"no regions of a can be read \(it is not an npz file\)"
     ):
         StoredRegions(tmp_path, 3, "cpu").load_regions("a")
 

@@ -264,7 +264,7 @@ def test_models_load_from_folders(tmp_path):
     spec = ModelSpec("small", weights=str(tmp_path), revision="local")
     loaded = load_decoder(spec, Device("cpu", 1, "test"))
     prompt = loaded.build_prompt("a man rides a horse")
-    with pytest.raises(UserError, match="is no decoder"):
+    with pytest.raises(UserError, match="is not a decoder"):
         load_decoder(dataclasses.replace(spec, kind="clip"), Device("cpu", 1, "test"))
     assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate(
         [prompt], [None], 5, None, [0]

@@ -344,7 +344,7 @@ def test_what_a_server_lacks_is_one_line(local, file):
     with serve(local) as stand_in:
         served = connect(stand_in, file)
         with pytest.raises(
-            UserError, match="'logit' is no function of log-probabilities"
+            UserError, match="'logit' is not a function of log-probabilities"
         ):
             score_targets(served, [prompt], [None], [ids], "logit")
         with pytest.raises(
@@ -477,7 +477,7 @@ def test_facts_that_are_no_short_line_are_refused(local, file, owner):
     with serve(local) as stand_in:
         stand_in.replies["/v1/models"] = {"data": [{"id": MODEL, "owned_by": owner}]}
         with pytest.raises(
-            UserError, match="what the server says of itself is no short line"
+            UserError, match="what the server says of itself is not a short line"
         ) as caught:
             connect(stand_in, file)
     assert len(str(caught.value)) < 300

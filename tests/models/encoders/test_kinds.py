@@ -309,7 +309,7 @@ def test_a_checkpoint_of_another_sort_is_refused_with_the_kinds_there_are(tmp_pa
     transformers.BertConfig().save_pretrained(tmp_path)
     with pytest.raises(
         UserError,
-        match=r"'bert' is no kind of encoder; known are .*clip, .*lxmert, .*siglip",
+        match=r"'bert' is not a kind of encoder; known are .*clip, .*lxmert, .*siglip",
     ):
         detect_encoder_kind(str(tmp_path), "")
     with pytest.raises(UserError, match="no config"):

@@ -219,7 +219,7 @@ def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
     file = saved(tmp_path, random_weights("retrieval"))
     with pytest.raises(
         UserError,
-        match=r"a\.safetensors: width 24 is no multiple of 64; set vision_heads",
+        match=r"a\.safetensors: width 24 is not a multiple of 64; set vision_heads",
     ):
         load_matching_network(file)
     with pytest.raises(UserError, match="vision_heads 5 does not divide the width 24"):
@@ -249,12 +249,12 @@ def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
         ({"bert_hidden_act": "relu"}, r"hidden_act: unsupported \(got 'relu'"),
         (
             {"bert_num_attention_heads": "two"},
-            "num_attention_heads: 'two' is no positive whole number",
+            "num_attention_heads: 'two' is not a positive whole number",
         ),
-        ({"image_res": 25}, "image_res 25 is no multiple of patch_size 8"),
+        ({"image_res": 25}, "image_res 25 is not a multiple of patch_size 8"),
         (
             {"bert_config": "config_bert.json"},
-            "bert_config: 'config_bert.json' is no mapping",
+            "bert_config: 'config_bert.json' is not a mapping",
         ),
     ],
 )

@@ -115,9 +115,9 @@ def test_what_is_no_image_is_refused_by_its_name(tmp_path, monkeypatch):
     Image.new("RGB", (40, 40)).save(tmp_path / "cut.jpg")
     (tmp_path / "cut.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes()[:300])
     Image.new("RGB", (40, 40)).save(tmp_path / "large.png")
-    with pytest.raises(UserError, match=r"text\.jpg: is no image"):
+    with pytest.raises(UserError, match=r"text\.jpg: is not an image"):
         read_image(tmp_path / "text.jpg", is_upright=True)
-    with pytest.raises(UserError, match=r"cut\.jpg: (cannot be read|is no image)"):
+    with pytest.raises(UserError, match=r"cut\.jpg: (cannot be read|is not an image)"):
         read_image(tmp_path / "cut.jpg", is_upright=True)
     with pytest.raises(UserError, match=r"nowhere\.jpg: cannot be read"):
         read_image(tmp_path / "nowhere.jpg", is_upright=True)

@@ -212,19 +212,22 @@ def name(value, protocol=4):
         (name(Harm()), "holds an object of posix.mkdir, which is not loaded"),
         (
             name(np.array([Harm()], dtype=object)),
-            "an array of 'O8' is no array of numbers",
+            "an array of 'O8' is not an array of numbers",
         ),
         (
             name(np.array([None], dtype=object)),
-            "an array of 'O8' is no array of numbers",
+            "an array of 'O8' is not an array of numbers",
         ),
-        (name(np.array(["a"])), "an array of 'U1' is no array of numbers"),
+        (name(np.array(["a"])), "an array of 'U1' is not an array of numbers"),
         (
             name(np.zeros(1, dtype=[("a", "f4")])),
-            "an array of 'V4' is no array of numbers",
+            "an array of 'V4' is not an array of numbers",
         ),
-        (name(np.zeros(1, dtype="f16")), "an array of 'f16' is no array of numbers"),
-        (name(np.zeros(1, dtype=bool)), "a is no array of numbers"),
+        (
+            name(np.zeros(1, dtype="f16")),
+            "an array of 'f16' is not an array of numbers",
+        ),
+        (name(np.zeros(1, dtype=bool)), "a is not an array of numbers"),
         (name(np.zeros(1, dtype=">f4")), "an array of float32 in another byte order"),
         (name(3), "holds no arrays by name"),
         (pickle.dumps([1, 2]), "holds no arrays by name"),
@@ -267,13 +270,13 @@ def name(value, protocol=4):
         (name(forge_array(shape=(2**62, 4))), "an invalid shape"),
         (name(forge_array(shape=(2**10**6,) * 20)), "an invalid shape"),
         (name(forge_array(shape=[2])), "of another kind"),
-        (b"\x80\x04}" + NESTED + b"Ns.", "a key that is no text or number"),
-        (b"\x80\x04}(" + NESTED + b"Nu.", "a key that is no text or number"),
-        (b"\x80\x04(" + NESTED + b"Nd.", "a key that is no text or number"),
+        (b"\x80\x04}" + NESTED + b"Ns.", "a key that is not a text or number"),
+        (b"\x80\x04}(" + NESTED + b"Nu.", "a key that is not a text or number"),
+        (b"\x80\x04(" + NESTED + b"Nd.", "a key that is not a text or number"),
         (b"\x80\x04\x8f(" + NESTED + b"\x90.", "is not among those of arrays"),
         (
             b"\x80\x04ccollections\nOrderedDict\n](](" + NESTED + b"Nee\x85R.",
-            "a key that is no text or number",
+            "a key that is not a text or number",
         ),
         (name(Forged(dict, (), {"a": 1})), "holds an object of builtins.dict"),
         (name(Forged(OrderedDict, (), {"a": 1})), "an object with a state"),
@@ -425,7 +428,7 @@ def test_the_configuration_ignores_case_and_unread_keys_are_reported(
             "roi_heads: {num_classes: a}",
             "roi_heads.num_classes: 'a' is invalid; remove the key",
         ),
-        ("- a list", "is no mapping"),
+        ("- a list", "is not a mapping"),
         ("a: [", "cannot be read"),
         ("a: !!python/name:os.mkdir", "cannot be read"),
     ],
@@ -495,7 +498,7 @@ def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(detector_file):
     assert named(detector_file).name == named(detector_file.parent).name
     with pytest.raises(
         UserError,
-        match=r"models\.mine\.detector: 'unc-nlp/frcnn' is no file .* detector_revision",
+        match=r"models\.mine\.detector: 'unc-nlp/frcnn' is not a file .* detector_revision",
     ):
         named("unc-nlp/frcnn")
     with pytest.raises(

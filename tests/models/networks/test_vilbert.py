@@ -462,7 +462,7 @@ def test_a_12_in_1_is_no_vilbert(vilbert_file, inputs):
         ),
         (
             {"bi_num_attention_heads": 5},
-            "bi_hidden_size 32 is no multiple of bi_num_attention_heads 5",
+            "bi_hidden_size 32 is not a multiple of bi_num_attention_heads 5",
         ),
         ({"t_biattention_id": [3, 2]}, "ascending whole numbers"),
         ({"t_biattention_id": "6"}, "ascending whole numbers"),

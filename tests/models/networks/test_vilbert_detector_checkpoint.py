@@ -119,7 +119,7 @@ def test_pooled_cells_are_a_square(tmp_path):
     weights["roi_heads.box.feature_extractor.fc6.weight"] = torch.zeros(14, 80)
     with pytest.raises(
         UserError,
-        match=r"fc6\.weight has 80 inputs, which are no square of cells with 10 channels",
+        match=r"fc6\.weight has 80 inputs, which are not a square of cells with 10 channels",
     ):
         load_vilbert_detector(save_tiny_pyramid(tmp_path, weights))
 
@@ -232,7 +232,7 @@ def change_key(*path, value):
             change_key("INPUT", "PIXEL_MEAN", value=[1, 2]),
             "input.pixel_mean: 3 numbers are expected",
         ),
-        ([], "is no mapping"),
+        ([], "is not a mapping"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(tmp_path, sizes, config, message):

@@ -74,7 +74,7 @@ class LazyCommand(TyperCommand):
                         "utf-8", "backslashreplace"
                     )
                     raise typer.BadParameter(
-                        f"'{escaped}' is no UTF-8; write it in UTF-8",
+                        f"'{escaped}' is not UTF-8; write it in UTF-8",
                         context,
                         parameter,
                     )

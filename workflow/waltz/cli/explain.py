@@ -137,7 +137,7 @@ def explain_command(
         resolve_encoder,
     )
 
-    # A name that is no decoder's is an encoder's, or unknown.
+    # A name that no decoder has belongs to an encoder, or is unknown.
     decoder = resolve_decoder(model, tokenizer)
     spec = decoder or resolve_encoder(model)
     announce_packages(spec)

@@ -194,7 +194,7 @@ def explain_prompts_command(
     spec = resolve_decoder(model, tokenizer)
     if spec is None:
         raise UserError(
-            f"--model: {model} is no decoder (expected a model that generates text); name another"
+            f"--model: {model} is not a decoder (expected a model that generates text); name another"
         )
     announce_packages(spec)
     settings = _build_settings(profile, seed, interactions, options)

@@ -67,7 +67,7 @@ def _print_candidate(
         return
     if candidate.rejected:
         show_error(
-            f"{source_text!r}: {candidate.foil!r} is no foil: {candidate.rejected}"
+            f"{source_text!r}: {candidate.foil!r} is not a foil: {candidate.rejected}"
         )
         return
     if as_json:

@@ -304,7 +304,7 @@ def _split_parts(
     is_list = isinstance(content, Sequence)
     if not is_list or not all(isinstance(part, Mapping) for part in content):
         raise TypeError(
-            "messages: 'content' is no text (expected str, or a list of dictionaries with 'type')"
+            "messages: 'content' is not a text (expected str, or a list of dictionaries with 'type')"
         )
     parts: list[ChatMessage] = []
     images: list[ImageInput | None] = []

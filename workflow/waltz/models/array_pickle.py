@@ -43,10 +43,10 @@ class StoredType:
             pickle.UnpicklingError: It is none of `NUMBER_TYPES`.
         """
         if not isinstance(name, str):
-            raise pickle.UnpicklingError("an array is no array of numbers")
+            raise pickle.UnpicklingError("an array is not an array of numbers")
         if name not in NUMBER_TYPES:
             raise pickle.UnpicklingError(
-                f"an array of {name[:20]!r} is no array of numbers"
+                f"an array of {name[:20]!r} is not an array of numbers"
             )
         self.dtype = np.dtype(name)
 
@@ -54,7 +54,7 @@ class StoredType:
         """Check the state of a dtype, which numbers do not need.
 
         Raises:
-            pickle.UnpicklingError: The dtype is no type of numbers in this machine's byte order.
+            pickle.UnpicklingError: The dtype is not a type of numbers in this machine's byte order.
         """
         # The first entry is the version of the state.
         _, order, *rest = state
@@ -115,7 +115,7 @@ class StoredArray:
 
         Raises:
             pickle.UnpicklingError: The file states none.
-            UnicodeEncodeError: The values are no bytes.
+            UnicodeEncodeError: The values are not bytes.
         """
         if self.data is None:
             raise pickle.UnpicklingError("an array without values")
@@ -177,7 +177,7 @@ def _build_mapping(pairs: Iterable[Any] = ()) -> dict[Any, Any]:
     mapping = {}
     for key, value in pairs:
         if not isinstance(key, KEY_TYPES):
-            raise pickle.UnpicklingError("a key that is no text or number")
+            raise pickle.UnpicklingError("a key that is not a text or number")
         mapping[key] = value
     return mapping
 
@@ -333,7 +333,7 @@ class _ArrayUnpickler(pickle._Unpickler):
 def _update(mapping: Any, values: list[Any]) -> None:
     """Add keys and values, in turn, to a mapping."""
     if type(mapping) is not dict:
-        raise pickle.UnpicklingError("items of something that is no mapping")
+        raise pickle.UnpicklingError("items of something that is not a mapping")
     mapping.update(_build_mapping(zip(values[::2], values[1::2], strict=True)))
 
 
@@ -347,7 +347,7 @@ def read_array_pickle(file: Path) -> dict[str, np.ndarray]:
         Copies of the values. Arrays that the file holds once are one array here, too.
     Raises:
         OSError: The file cannot be read.
-        Exception: Any other, as a hostile file can raise any, if it is truncated, is no pickle, or
+        Exception: Any other, as a hostile file can raise any, if it is truncated, is not a pickle, or
             holds anything else.
     """
     content = _ArrayUnpickler(io.BytesIO(file.read_bytes()), encoding="latin1").load()
@@ -363,7 +363,7 @@ def read_array_pickle(file: Path) -> dict[str, np.ndarray]:
     }
     for key, array in stored.items():
         if array.dtype.kind == "b":
-            raise pickle.UnpicklingError(f"{key} is no array of numbers")
+            raise pickle.UnpicklingError(f"{key} is not an array of numbers")
 
     # A file may hold an array once under several keys. Their sizes are bounded by the file before
     # any is created.

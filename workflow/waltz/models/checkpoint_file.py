@@ -74,7 +74,7 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
         file: A `.safetensors` file, or a file of `torch.save`, from which only tensors and plain
             values are read.
     Raises:
-        UserError: The file cannot be read, is truncated, is no checkpoint, holds Python objects, or
+        UserError: The file cannot be read, is truncated, is not a checkpoint, holds Python objects, or
             holds no tensor, or a tensor that is not dense.
     """
     content = _find_weights(_load_file(file))
@@ -90,7 +90,7 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
     for key, value in tensors.items():
         if not is_dense(value):
             raise UserError(
-                f"{file}: {key[:80]} is no dense tensor of real numbers; save the weights as safetensors"
+                f"{file}: {key[:80]} is not a dense tensor of real numbers; save the weights as safetensors"
             )
     # Only if all have it: a network may have a part of that name.
     if all(key.startswith(WRAPPER_PREFIX) for key in tensors):
@@ -101,7 +101,7 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
 
 
 def _find_weights(content: Any) -> Mapping[Any, Any]:
-    """Return the innermost mapping below `WEIGHT_LEVELS`; empty if the content is no mapping."""
+    """Return the innermost mapping below `WEIGHT_LEVELS`; empty if the content is not a mapping."""
     if not isinstance(content, Mapping):
         return {}
     weights: Mapping[Any, Any] = content
@@ -302,7 +302,7 @@ def read_settings(file: Path) -> Settings:
         ) from None
     if not isinstance(settings, dict):
         raise UserError(
-            f"{file}: is no JSON mapping; write the model's settings by name"
+            f"{file}: is not a JSON mapping; write the model's settings by name"
         )
     return settings
 
@@ -311,14 +311,14 @@ def read_shard_names(index: Path) -> set[str]:
     """Return the files that an index of weights names, which lie next to it.
 
     Raises:
-        UserError: The index cannot be read, is no index, or names a file outside its folder.
+        UserError: The index cannot be read, is not an index, or names a file outside its folder.
     """
     weight_map = read_settings(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(
         isinstance(name, str) for name in weight_map.values()
     ):
         raise UserError(
-            f"{index}: is no index of weights (expected files by key under weight_map); copy it again"
+            f"{index}: is not an index of weights (expected files by key under weight_map); copy it again"
         )
     names = set(weight_map.values())
     outside = [name for name in names if not is_safe_name(name)]

@@ -349,7 +349,7 @@ def sees_last_token(
     last_id = ids[0, -1]
     # Only the last token differs: a causal network gives the same logits before it.
     changed_ids = ids.clone()
-    # The nearest other token, which is no placeholder of an image.
+    # The nearest other token, which is not a placeholder of an image.
     changed_ids[0, -1] = ids[ids != last_id][-1]
     reference = compute_reference(model, lambda: read(ids)[:, :-1])
     return reference.is_changed(lambda: read(changed_ids)[:, :-1])

@@ -27,7 +27,7 @@ class Players:
             player.
         masked_id: Token id that stands for a masked token.
         grid: Patches in each direction; there are grid x grid image players, row by row; 0 without
-            an image, and for regions that are no square grid.
+            an image, and for regions that do not form a square grid.
         cells: For each pixel the number of the image player that it belongs to, or the number of
             image players if it belongs to none: int64.
         always_visible: Whether each player's input is visible in all coalitions: bool of shape

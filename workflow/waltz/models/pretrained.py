@@ -138,7 +138,7 @@ def load_pretrained(
     )
     if spec.trust_remote_code and not is_fixed:
         raise UserError(
-            f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
+            f"models.{spec.name}.trust_remote_code: {spec.revision!r} is not a full commit hash, so the code that runs"
             " could change; name one under revision"
         )
     # Without it, transformers asks on standard input.
@@ -292,7 +292,7 @@ def load_tokenizer(
         spec: The entry.
         reader_class: Loader of the tokenizer, or of the processor that holds it.
     Raises:
-        UserError: The name is no folder, GGUF file or hub id, or the tokenizer cannot be loaded.
+        UserError: The name is not a folder, GGUF file or hub id, or the tokenizer cannot be loaded.
     """
     origin = _find_tokenizer(spec)
     source, options = _resolve_source(origin)
@@ -334,7 +334,7 @@ def _find_tokenizer(spec: ModelSpec) -> ModelSpec:
     name, _, revision = (spec.tokenizer or spec.weights).partition("@")
     if not Path(name).exists() and not HUB_PATH.fullmatch(name):
         raise UserError(
-            f"models.{spec.name}.tokenizer: {name!r} is no folder, .gguf file or hub id; name its tokenizer"
+            f"models.{spec.name}.tokenizer: {name!r} is not a folder, .gguf file or hub id; name its tokenizer"
         )
     return ModelSpec(spec.name, weights=name, revision=revision or "main")
 

@@ -160,7 +160,7 @@ class StoredRegions:
         width: Number of features of a region.
         device: A torch device.
         expected_detector: Name of the detector that the encoder was trained with; empty for any.
-        whole_image: Whether a row for the whole image comes first, which is no player.
+        whole_image: Whether a row for the whole image comes first, which is not a player.
     """
 
     path: Path
@@ -203,7 +203,7 @@ class StoredRegions:
         try:
             # NumPy would advise to load such a file as a pickle.
             if file.is_file() and not zipfile.is_zipfile(file):
-                raise ValueError("it is no npz file")
+                raise ValueError("it is not an npz file")
             with np.load(file, allow_pickle=False) as stored:
                 arrays = RegionArrays(
                     *(stored[prefix + array] for array in RegionArrays._fields)
@@ -427,7 +427,7 @@ def get_players_function(
             f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
             " only scores are possible, or set `masks: regions` for another, labeled measure"
         )
-    # The row of the complete image is no player.
+    # The row of the complete image is not a player.
     skipped_rows = int(provider.whole_image)
 
     def build_players(
@@ -523,7 +523,7 @@ def read_regions(file: Path, name: str) -> RegionArrays:
     of a file reads all of it to index the rows.
 
     Raises:
-        UserError: The file is no such TSV, or has no row of the image, several that differ, or a
+        UserError: The file is not such a TSV, or has no row of the image, several that differ, or a
             broken one.
     """
     index = _index_lines(file, file.stat().st_mtime_ns)
@@ -601,7 +601,7 @@ def _decode_floats(cell: bytes, column: str, location: str) -> np.ndarray:
         )
     except ValueError as error:
         raise UserError(
-            f"{location}: {column} is no float32 in base64 ({error}); fetch the file again"
+            f"{location}: {column} is not float32 in base64 ({error}); fetch the file again"
         ) from None
 
 

@@ -230,7 +230,7 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         network: A transformers model in evaluation mode.
         processor: Its processor; for a language model, its tokenizer.
     Raises:
-        TypeError: The network is no transformers model, or the processor is missing or lacks a
+        TypeError: The network is not a transformers model, or the processor is missing or lacks a
             part.
         ValueError: The network is in training mode.
         UserError: There is no adapter for its class.
@@ -334,7 +334,7 @@ def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str
         kind = "lxmert-answering"
     if kind not in list_encoder_kinds():
         raise UserError(
-            f"{name}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())}, and decoders by"
+            f"{name}: {kind!r} is not a kind of encoder; known are {', '.join(list_encoder_kinds())}, and decoders by"
             f" their class (got {', '.join(sorted(architectures)) or 'none'} as architectures); see"
             " docs/how-to/adding-a-model.md"
         )

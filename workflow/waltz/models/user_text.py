@@ -153,7 +153,7 @@ def _strip_tag(token: str) -> str:
 
 def list_message_texts(messages: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield the texts of a conversation as transformers takes it: all but the types of parts, which
-    are no text.
+    are not texts.
     """
     for message in messages:
         yield from _list_texts(message)

@@ -35,11 +35,11 @@ def render_decoder_view(
         decoder: The decoder.
         picture: The image with its prepared pixels.
         players: The players of a prompt with that image.
-        regions: Region of each pixel of the complete image if image players are no square grid:
+        regions: Region of each pixel of the complete image if image players do not form a square grid:
             (height, width).
     """
     pixels, image = picture.pixels, picture.image
-    # Several tiles, or a grid of patches, are no picture that can be drawn.
+    # Several tiles, or a grid of patches, are not a picture that can be drawn.
     is_one_tile = pixels.ndim == 4 and len(pixels) == 1
     if players.raw or not is_one_tile:
         levels = np.asarray(image.convert("RGB"), dtype=np.float64) / WHITE

@@ -29,7 +29,7 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
     if spec.kind not in DECODER_KINDS:
         kinds = " or ".join(DECODER_KINDS)
         raise UserError(
-            f"models.{spec.name}: kind {spec.kind!r} is no decoder; name a model of the kind {kinds}"
+            f"models.{spec.name}: kind {spec.kind!r} is not a decoder; name a model of the kind {kinds}"
         )
     if spec.server:
         return served_model.connect_served_model(spec)

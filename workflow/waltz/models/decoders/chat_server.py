@@ -340,7 +340,7 @@ class ChatServer(Server):
         )
         if not (text.startswith(before) and has_all_replies):
             raise UserError(
-                f"{self.location}: the prompt {text[:40]!r}... is no chat of a user and an assistant as the chat"
+                f"{self.location}: the prompt {text[:40]!r}... is not a chat of a user and an assistant as the chat"
                 " template of the model renders it, and its own template is all that the server takes; start vLLM with"
                 " --trust-request-chat-template, or change the prompts"
             )

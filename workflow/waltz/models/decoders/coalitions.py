@@ -132,7 +132,7 @@ def build_equations_players(
         Thesis 4.3 and 5.2.
     """
     if positions is None:
-        # Special tokens and the placeholder of the image are no players.
+        # Special tokens and the placeholder of the image are not players.
         positions = [
             position for position, special in enumerate(prompt.special) if not special
         ]
@@ -179,7 +179,7 @@ def build_published_players(
             only.
 
     Raises:
-        UserError: The prepared image is no single tile, and `raw` is not set.
+        UserError: The prepared image is not a single tile, and `raw` is not set.
 
     Source:
         CC-SHAP-VLM's released scripts.
@@ -267,7 +267,7 @@ def _number_published_pixels(
         int64 of shape (height, width) of the raw image where `raw`, else (1, 1, height, width) of
         the one tile.
     Raises:
-        UserError: The prepared image is no single tile, and `raw` is not set.
+        UserError: The prepared image is not a single tile, and `raw` is not set.
     """
     height, width = picture.pixels.shape[-2:]
     if raw:
@@ -850,7 +850,7 @@ class DecoderCoalitions(CoalitionValues[DecoderPlayers]):
 
 
 def _encode_image_number(number: int) -> int:
-    """Return the symbol of a masked image in a row: negative, so that it is no token id."""
+    """Return the symbol of a masked image in a row: negative, so that it is not a token id."""
     return -1 - number
 
 

@@ -483,7 +483,7 @@ def _read_generations(
     Rows that are read together also have equally many positions of an image.
 
     Returns:
-        Logits of shape (rows, vocabulary), the states, and which positions are no padding.
+        Logits of shape (rows, vocabulary), the states, and which positions are not padding.
     """
     logits, parts = [], []
     for _, group in groupby(

@@ -229,7 +229,7 @@ class Decoder(ABC):
             if not token:
                 continue
             token_id: int | None = tokenizer.convert_tokens_to_ids(token)
-            # A tokenizer gives the unknown token's id to every text that is no token.
+            # A tokenizer gives the unknown token's id to every text that is not a token.
             is_unknown = (
                 token_id == tokenizer.unk_token_id and token != tokenizer.unk_token
             )
@@ -237,7 +237,7 @@ class Decoder(ABC):
                 continue
             return token_id
         raise UserError(
-            f"models.{self.spec.name}.masked_token: {masked_token!r} is no token that can stand for a masked one;"
+            f"models.{self.spec.name}.masked_token: {masked_token!r} is not a token that can stand for a masked one;"
             " name one"
         )
 

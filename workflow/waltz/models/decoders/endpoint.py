@@ -5,7 +5,7 @@ The client of OpenAI's package would take the place of the loop over attempts al
 reply of any size and in any encoding into memory, lets each attempt have its own timeout so that a
 slow server is never cut off, accepts replies whose fields have other types than declared, and
 neither refuses repeated keys nor hides keys that a server repeats. llama.cpp's own paths
-(`/completion`, `/props`, `/tokenize`) are no part of it either. So requests are sent by httpx.
+(`/completion`, `/props`, `/tokenize`) are not part of it either. So requests are sent by httpx.
 """
 
 import json

@@ -180,7 +180,7 @@ def _describe_server(server: Server, entry: ListedModel, properties: Properties)
     facts = " ".join(part for part in parts if part)
     if not facts.isprintable() or len(facts) > LONGEST_FACTS:
         raise UserError(
-            f"{server.location}: what the server says of itself is no short line (got {facts[:80]!r}); correct it there"
+            f"{server.location}: its description of itself is not a short line (got {facts[:80]!r}); correct it there"
         )
     return facts
 

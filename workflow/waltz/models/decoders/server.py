@@ -144,7 +144,7 @@ class Server(Endpoint):
         """
         if value not in OUTCOMES:
             raise UserError(
-                f"{self.location}: {value!r} is no function of log-probabilities, and a server returns no logits;"
+                f"{self.location}: {value!r} is not a function of log-probabilities, and a server returns no logits;"
                 f" choose {', '.join(OUTCOMES)} (profile equations)"
             )
         if not self.scoring:

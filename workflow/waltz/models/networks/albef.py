@@ -498,7 +498,7 @@ class AnswerDecoder(nn.Module):
         count = sum(len(trees.indices) for trees in answers)
         log_probabilities = torch.zeros(len(question), count, device=question.device)
         for trees in answers:
-            # All nodes pass the decoder at once: `bias` hides the nodes that are no ancestors.
+            # All nodes pass the decoder at once: `bias` hides the nodes that are not ancestors.
             ids = trees.tokens.expand(len(question), -1)
             states = self.bert.embed(ids, positions=trees.depths)
             states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
@@ -611,7 +611,7 @@ def _get_bert_settings(config: Settings, label: str) -> Settings:
     settings = config.get("bert_config", {})
     if not isinstance(settings, Mapping):
         raise UserError(
-            f"{label}: bert_config: {settings!r} is no mapping; write the content of that file instead"
+            f"{label}: bert_config: {settings!r} is not a mapping; write the content of that file instead"
         )
     return settings
 
@@ -638,7 +638,7 @@ def _read_vision_size(
     image_size = _read_number(config, "image_res", grid * patch, label)
     if image_size % patch:
         raise UserError(
-            f"{label}: image_res {image_size} is no multiple of patch_size {patch}; correct its JSON config"
+            f"{label}: image_res {image_size} is not a multiple of patch_size {patch}; correct its JSON config"
         )
     return VisionSize(
         width=width,
@@ -716,7 +716,7 @@ def _read_heads(config: Settings, key: str, width: int, label: str) -> int:
     """Return the number of attention heads from the settings, or for heads of the released width."""
     if key not in config and width % HEAD_WIDTH:
         raise UserError(
-            f"{label}: width {width} is no multiple of {HEAD_WIDTH}; set {key} in its JSON config"
+            f"{label}: width {width} is not a multiple of {HEAD_WIDTH}; set {key} in its JSON config"
         )
     heads = _read_number(config, key, width // HEAD_WIDTH, label)
     if width % heads:
@@ -735,6 +735,6 @@ def _read_number(config: Settings, key: str, default: int, label: str) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or value < minimum:
         raise UserError(
-            f"{label}: {key}: {value!r} is no positive whole number; correct its JSON config"
+            f"{label}: {key}: {value!r} is not a positive whole number; correct its JSON config"
         )
     return int(value)

@@ -300,7 +300,7 @@ class Detector(nn.Module):
         predictor = self.roi_heads.box_predictor
         # (proposals, classes + 1), background last
         logits = predictor.cls_score(features)
-        # The class of a proposal is its most probable one; the background is no class.
+        # The class of a proposal is its most probable one; the background is not a class.
         scores, classes = logits.softmax(dim=-1)[:, :-1].max(dim=-1)
         deltas = predictor.compute_deltas(features, classes)
         boxes = BoxCoder(self.settings.box_weights).decode_single(deltas, proposals)

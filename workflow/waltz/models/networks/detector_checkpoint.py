@@ -148,7 +148,7 @@ def load_configured_detector(
     is_local = Path(spec.detector).exists()
     if not is_local and not spec.detector_revision:
         raise UserError(
-            f"models.{spec.name}.detector: {spec.detector!r} is no file or folder, and a hub id needs a"
+            f"models.{spec.name}.detector: {spec.detector!r} is not a file or folder, and a hub id needs a"
             " detector_revision (a full commit hash)"
         )
     try:
@@ -241,7 +241,7 @@ def read_config_values(file: Path) -> Settings:
     in lower case.
 
     Raises:
-        UserError: The file cannot be read or is no mapping.
+        UserError: The file cannot be read or is not a mapping.
     """
     try:
         content = read_yaml(file)
@@ -251,7 +251,7 @@ def read_config_values(file: Path) -> Settings:
         ) from None
     if not isinstance(content, Mapping):
         raise UserError(
-            f"{file}: is no mapping of keys to values; name the detector's config.yaml"
+            f"{file}: is not a mapping of keys to values; name the detector's config.yaml"
         )
     return dict(_flatten(content))
 
@@ -444,7 +444,7 @@ def read_stage_sizes(
     outputs = get_shape(weights, f"{prefix}0.conv3.weight", 4, label)[0]
     if width % group_width:
         raise UserError(
-            f"{label}: {prefix}0.conv2.weight: {width} channels are no groups of {group_width}; name a checkpoint of"
+            f"{label}: {prefix}0.conv2.weight: {width} channels are not groups of {group_width}; name a checkpoint of"
             " this very network"
         )
     blocks = 1 + max(list_layers(weights, prefix))

@@ -288,7 +288,7 @@ class MplugOwl3(nn.Module):
             ids: int64 of shape (rows, positions).
             positions: Position in the text of each id, of the same shape.
             images: The images; None without any.
-            visible: Whether each position is no padding, the positions of the cache first: of shape
+            visible: Whether each position is not padding, the positions of the cache first: of shape
                 (rows, all positions).
             cache: Keys and values of earlier positions, by the text network's name for them; the
                 keys and values of these positions are appended.

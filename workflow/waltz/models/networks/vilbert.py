@@ -410,7 +410,7 @@ def load_two_streams(
         dtype: Precision of its weights.
         allow_missing: See `checkpoint_file.load_weights`.
     Raises:
-        UserError: The file is no such checkpoint, a key is missing or unexpected, or the JSON does
+        UserError: The file is not such a checkpoint, a key is missing or unexpected, or the JSON does
             not fit.
     """
     weights = _rename_old_norms(checkpoint_file.read_checkpoint(file))
@@ -530,7 +530,7 @@ def _read_heads(
         )
     if width % heads:
         raise UserError(
-            f"{label}: {stream}hidden_size {width} is no multiple of {key} {heads}; correct the JSON"
+            f"{label}: {stream}hidden_size {width} is not a multiple of {key} {heads}; correct the JSON"
         )
     return heads
 

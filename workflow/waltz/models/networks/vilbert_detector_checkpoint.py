@@ -149,7 +149,7 @@ def read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> PyramidSizes:
     resolution = math.isqrt(inputs // channels)
     if channels * resolution**2 != inputs:
         raise UserError(
-            f"{label}: {head}feature_extractor.fc6.weight has {inputs} inputs, which are no square of cells with"
+            f"{label}: {head}feature_extractor.fc6.weight has {inputs} inputs, which are not a square of cells with"
             f" {channels} channels; name a checkpoint of this very network"
         )
     return PyramidSizes(

@@ -96,7 +96,7 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     is a probability.
 
     It was trained on texts padded to its full length and pools at the last position, so texts are
-    padded; padding tokens are no players.
+    padded; padding tokens are not players.
     """
     # Read from tokenizer.json, because the SigLIP tokenizer of transformers gives no characters of
     # tokens.

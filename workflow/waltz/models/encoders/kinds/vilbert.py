@@ -34,7 +34,7 @@ class Vilbert(RegionEncoder):
 
     Its regions follow a row for the whole image with the mean of their features. If stored regions
     are players, a hidden region keeps its location and has the feature 0, as the model represents a
-    missing region. The first row keeps the mean of all regions, as in training: it is no player,
+    missing region. The first row keeps the mean of all regions, as in training: it is not a player,
     and its contribution is part of the base value.
 
     Texts are read up to the last position; the release cuts them at 30 to 36 tokens.
