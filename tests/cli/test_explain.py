@@ -340,21 +340,6 @@ def test_interactions_are_those_of_the_explainer(clip, picture, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--players", "words", "did you mean 'word'?"),
-        ("--grid", "3", "--grid: no rows and columns (got '3', expected such as 3x4)"),
-        ("--grid", "900x1", "--grid: got 900 x 1 patches, expected 1 to 47 rows"),
-    ],
-)
-def test_players_that_do_not_fit_are_one_line(option, value, message, clip, picture):
-    result = waltz("--model", clip, "--image", picture, "--text", SHORT, option, value)
-    assert result.exit_code == 1
-    assert message in result.output
-    assert "Traceback" not in result.output
-
-
 def test_a_text_that_fills_the_network(clip, picture, tmp_path):
     record = explained(
         clip,
@@ -469,6 +454,15 @@ ERRORS = {
         "--evaluations: too small for regressions",
     ),
     "a grid": (["--grid", "9" * 5000 + "x1"], "--grid: no rows and columns"),
+    "one number": (
+        ["--grid", "3"],
+        "--grid: no rows and columns (got '3', expected such as 3x4)",
+    ),
+    "too many rows": (
+        ["--grid", "900x1"],
+        "--grid: got 900 x 1 patches, expected 1 to 47 rows",
+    ),
+    "players": (["--players", "words"], "did you mean 'word'?"),
     "a folder to write to": (
         ["--json", "TAKEN", "--model", "nowhere"],
         "empty: is a folder; name a file in it",

@@ -505,21 +505,6 @@ def test_a_folder_of_an_unknown_class_is_named_before_its_options(folders, tmp_p
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("given", ERRORS)
-def test_wrong_options_are_one_line(given, folders):
-    options, expected = ERRORS[given]
-    result = waltz(
-        "--model",
-        folders / "lm",
-        *(folders / "photo.png" if one == "PHOTO" else one for one in options),
-    )
-    assert result.exit_code == 1, result.output
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith("waltz: ")
-    assert expected in line
-
-
 SEEING = {
     "no image": (["--question", "a"], "sees images, and none is named"),
     "no image for prompts": (READY, "sees images, and none is named"),
@@ -548,16 +533,21 @@ SEEING = {
 }
 
 
-@pytest.mark.parametrize("given", SEEING)
-def test_wrong_options_with_an_image_are_one_line(given, folders):
-    options, expected = SEEING[given]
-    result = waltz(
-        "--model",
-        folders / "llava",
-        *(folders / "photo.png" if one == "PHOTO" else one for one in options),
-    )
+@pytest.mark.parametrize(
+    ("model", "options", "expected"),
+    [
+        *(("lm", *case) for case in ERRORS.values()),
+        *(("llava", *case) for case in SEEING.values()),
+    ],
+    ids=[*ERRORS, *SEEING],
+)
+def test_wrong_options_are_one_line(model, options, expected, folders):
+    options = [folders / "photo.png" if one == "PHOTO" else one for one in options]
+    result = waltz("--model", folders / model, *options)
     assert result.exit_code == 1, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
     (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("waltz: ")
     assert expected in line
 
 

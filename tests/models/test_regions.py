@@ -215,7 +215,7 @@ def test_a_file_that_changes_is_read_anew(table):
         ),
         (
             row()[:-8],
-            r"line 2: 12 numbers of boxes and \d+ of features do not fit 3 regions|no float32",
+            r"line 2: 12 numbers of boxes and \d+ of features do not fit 3 regions|not float32",
         ),
         (
             row(count=b"4"),

@@ -140,7 +140,7 @@ def test_trusted_code_runs(tmp_path, marker):
 
 
 def test_code_is_trusted_at_one_commit():
-    with pytest.raises(UserError, match="no full commit hash"):
+    with pytest.raises(UserError, match="not a full commit hash"):
         load_masked_model(
             ModelSpec(
                 "mine", weights="some/model", revision="main", trust_remote_code=True

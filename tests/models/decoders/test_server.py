@@ -477,7 +477,7 @@ def test_facts_that_are_no_short_line_are_refused(local, file, owner):
     with serve(local) as stand_in:
         stand_in.replies["/v1/models"] = {"data": [{"id": MODEL, "owned_by": owner}]}
         with pytest.raises(
-            UserError, match="what the server says of itself is not a short line"
+            UserError, match="its description of itself is not a short line"
         ) as caught:
             connect(stand_in, file)
     assert len(str(caught.value)) < 300

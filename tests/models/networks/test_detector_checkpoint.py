@@ -233,7 +233,10 @@ def name(value, protocol=4):
         (pickle.dumps([1, 2]), "holds no arrays by name"),
         (name(np.zeros(99))[:200], "truncated or no pickle of arrays"),
         (b"", "truncated or no pickle of arrays"),
-        (name(Forged(SCALAR, (forge_type("O8"), b"ABCDEFGH"))), "no array of numbers"),
+        (
+            name(Forged(SCALAR, (forge_type("O8"), b"ABCDEFGH"))),
+            "not an array of numbers",
+        ),
         (
             name(forge_array(stored_type=forge_type("f4", (*PLAIN_STATE[:-1], 63)))),
             "a forged dtype",

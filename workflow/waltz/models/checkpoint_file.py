@@ -77,21 +77,19 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
         UserError: The file cannot be read, is truncated, is not a checkpoint, holds Python objects, or
             holds no tensor, or a tensor that is not dense.
     """
-    content = _find_weights(_load_file(file))
-    tensors = {
-        str(key): value
-        for key, value in content.items()
-        if isinstance(value, torch.Tensor)
-    }
+    tensors: dict[str, torch.Tensor] = {}
+    for key, value in _find_weights(_load_file(file)).items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not is_dense(value):
+            raise UserError(
+                f"{file}: {str(key)[:80]} is not a dense tensor of real numbers; save the weights as safetensors"
+            )
+        tensors[str(key)] = value
     if not tensors:
         raise UserError(
             f"{file}: holds no weights by name; name the checkpoint file of a model"
         )
-    for key, value in tensors.items():
-        if not is_dense(value):
-            raise UserError(
-                f"{file}: {key[:80]} is not a dense tensor of real numbers; save the weights as safetensors"
-            )
     # Only if all have it: a network may have a part of that name.
     if all(key.startswith(WRAPPER_PREFIX) for key in tensors):
         tensors = {
@@ -104,12 +102,10 @@ def _find_weights(content: Any) -> Mapping[Any, Any]:
     """Return the innermost mapping below `WEIGHT_LEVELS`; empty if the content is not a mapping."""
     if not isinstance(content, Mapping):
         return {}
-    weights: Mapping[Any, Any] = content
-    while True:
-        level = next((key for key in WEIGHT_LEVELS if key in weights), None)
-        if level is None or not isinstance(weights[level], Mapping):
-            return weights
-        weights = weights[level]
+    for level in WEIGHT_LEVELS:
+        if isinstance(content.get(level), Mapping):
+            return _find_weights(content[level])
+    return content
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

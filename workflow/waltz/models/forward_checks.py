@@ -259,12 +259,9 @@ def choose_probe_length(config: Any, short: int, window: int) -> int:
         short: Minimum number of tokens.
         window: Maximum number of positions.
     """
-    length = short
-    # `short` tokens beyond each length.
-    for changed_at in find_lengths(config):
-        if changed_at <= LONGEST_PROBE:
-            length = max(length, changed_at + short)
-    return min(window, length)
+    lengths = [length for length in find_lengths(config) if length <= LONGEST_PROBE]
+    # `short` tokens beyond the highest of these lengths.
+    return min(window, max(lengths, default=0) + short)
 
 
 def find_checked_length(config: Any) -> int | None:

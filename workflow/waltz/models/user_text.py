@@ -78,14 +78,16 @@ def find_control_tokens(tokenizer: Any, text: str) -> list[str]:
 
 
 def _refuse_tokens(tokens: Sequence[str], text: str, label: str) -> None:
-    for token in tokens:
-        # A prompt may begin with many words that are not the user's; a tokenizer may know a token
-        # in another form.
-        start = max(text.casefold().find(token.casefold()) - 30, 0)
-        raise ItemError(
-            f"{label}: control token in a text: {text[start : start + 60]!r} (got {token!r}, expected plain text);"
-            " remove it or spell it another way"
-        )
+    if not tokens:
+        return
+    token = tokens[0]
+    # A prompt may begin with many words that are not the user's; a tokenizer may know a token in
+    # another form.
+    start = max(text.casefold().find(token.casefold()) - 30, 0)
+    raise ItemError(
+        f"{label}: control token in a text: {text[start : start + 60]!r} (got {token!r}, expected plain text);"
+        " remove it or spell it another way"
+    )
 
 
 def _find_tokens(tokenizer: Any, text: str, control: Mapping[int, str]) -> list[str]:
