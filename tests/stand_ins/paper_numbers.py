@@ -10,8 +10,8 @@ from waltz.reporting.tables.numbers import (
     Number,
     Position,
     StudyFacts,
+    build_text_number,
     list_number_keys,
-    number_of_text,
 )
 from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
 
@@ -59,7 +59,7 @@ def copy_paper_values(declaration, paper, change=lambda key, value: value):
         try:
             numbers[number_key] = Number(Measure(change(key, float(cell.value)), 100))
         except ValueError:
-            numbers[number_key] = number_of_text(cell.value)
+            numbers[number_key] = build_text_number(cell.value)
         if cell.value == "nan":
             numbers[number_key] = Number(
                 Measure(

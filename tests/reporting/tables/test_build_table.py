@@ -38,7 +38,7 @@ from waltz.reporting.tables.numbers import (
     Number,
     NumberKey,
     StudyFacts,
-    number_of_text,
+    build_text_number,
 )
 from waltz.reporting.tables.paper_values import (
     COMPATIBLE,
@@ -548,7 +548,7 @@ def test_a_data_set_of_ones_own_is_shown_if_a_source_has_its_numbers():
     )
     numbers = {
         NumberKey(DERIVED, "valid", "", "mine", ""): Number(Measure(3.0, 3)),
-        NumberKey("samples", "caption", "", "sampled", "1"): number_of_text("a", 1),
+        NumberKey("samples", "caption", "", "sampled", "1"): build_text_number("a", 1),
     }
     key = PaperKey("valid", "", "existence", "")
     paper = {key: PaperValue(key, "505", "count", "")}
@@ -777,7 +777,7 @@ def test_a_category_is_compared_as_text():
         cells = build_cells(
             declaration,
             "published",
-            {place: number_of_text(text, 11)},
+            {place: build_text_number(text, 11)},
             paper,
             build_study(declaration, paper),
         )

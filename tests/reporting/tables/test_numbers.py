@@ -17,7 +17,7 @@ from waltz.reporting.tables.numbers import (
     Number,
     NumberKey,
     StudyFacts,
-    number_of_text,
+    build_text_number,
     read_numbers,
 )
 
@@ -403,7 +403,7 @@ def test_rescaled_averages_of_the_tests_and_of_cc_shap_alone_are_those_worked_by
 
 def test_verbs_are_next_to_the_paper_values():
     ours = {
-        NumberKey("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3)
+        NumberKey("probes", "verb", "", "cv-probes", verb): build_text_number(verb, 3)
         for verb in ("vote", "zigzag")
     }
     derived = derive("cv-probes-1", ours)

@@ -65,13 +65,9 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
     """Return the points of a chart in one profile that have a number, panel by panel, row by row,
     series by series.
     """
-    hidden_models = (RANDOM, *chart.hidden_models)
-    shown = []
-    for cell in cells:
-        is_of_chart = cell.profile == profile and cell.table in chart.tables
-        if is_of_chart and cell.model not in hidden_models:
-            shown.append(cell)
-    frame = _build_cell_frame(chart, shown)
+    frame = _build_cell_frame(chart, _select_cells(chart, cells, profile))
+    # Cells of the model `random` are chance levels.
+    frame = frame[~frame.model.isin((RANDOM, *chart.hidden_models))]
     # Derived cells are added to the others, so that panels and series select them in the same way.
     for name in chart.derived:
         frame = pd.concat([frame, DERIVED_CELLS[name](frame)], ignore_index=True)
@@ -84,6 +80,13 @@ def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Poi
     for axis, parts in axes.items():
         frame[axis] = pd.Categorical(frame[axis], list_labels(parts, frame[axis]))
     return _build_points(chart, frame)
+
+
+def _select_cells(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Cell]:
+    """Return the cells of a chart's tables in one profile."""
+    return [
+        cell for cell in cells if cell.profile == profile and cell.table in chart.tables
+    ]
 
 
 def _build_cell_frame(chart: Chart, cells: Sequence[Cell]) -> pd.DataFrame:
@@ -304,16 +307,11 @@ def explain_empty(chart: Chart, cells: Iterable[Cell], profile: str) -> str:
     """Return the reason why a chart has no points: the most frequent reason in the cells of its
     tables.
     """
-    reasons: Counter[str] = Counter()
-    for cell in cells:
-        is_of_chart = cell.profile == profile and cell.table in chart.tables
-        if not is_of_chart:
-            continue
+    chart_cells = _select_cells(chart, cells, profile)
+    if any(cell.value is not None for cell in chart_cells):
         # The tables have numbers, but no panel, row or series selects one.
-        if cell.value is not None:
-            return "the study has no number that this figure shows"
-        if cell.reason:
-            reasons[cell.reason] += 1
+        return "the study has no number that this figure shows"
+    reasons = Counter(cell.reason for cell in chart_cells if cell.reason)
     if not reasons:
         return "no cell of its tables has a number"
     most_common, _ = reasons.most_common(1)[0]

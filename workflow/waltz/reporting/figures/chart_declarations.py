@@ -36,7 +36,9 @@ DerivedCells = Literal["acc", "accuracy over tasks", "counts of correlations"]
 
 def _wrap_single_value(value: object) -> object:
     """Return a single text as a tuple, and anything else unchanged."""
-    return (value,) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return (value,)
+    return value
 
 
 Values = Annotated[tuple[str, ...], BeforeValidator(_wrap_single_value)]
@@ -46,7 +48,7 @@ Values = Annotated[tuple[str, ...], BeforeValidator(_wrap_single_value)]
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class ChartPart:
-    """ChartPart of a chart: the cells of one panel, row or series.
+    """Part of a chart: the cells of one panel, row or series.
 
     A cell belongs to the part if each field has one of the part's values; a field without values
     selects nothing.
@@ -72,7 +74,9 @@ class ChartPart:
 
 def _tag_parts(parts: object) -> str:
     """Return which of both forms parts have: a field whose values name them, or a list."""
-    return "field" if isinstance(parts, str) else "list"
+    if isinstance(parts, str):
+        return "field"
+    return "list"
 
 
 ChartParts = Annotated[
@@ -123,9 +127,8 @@ class Chart:
     @property
     def figures(self) -> str:
         """Names of all paper figures that the chart corresponds to."""
-        return ", ".join(
-            name.replace("-", " ") for name in (self.id, *self.further_figures)
-        )
+        ids = ", ".join((self.id, *self.further_figures))
+        return ids.replace("-", " ")
 
 
 _CHART = TypeAdapter(Chart)

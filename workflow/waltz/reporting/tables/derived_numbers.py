@@ -34,7 +34,7 @@ from waltz.reporting.tables.numbers import (
     NumberKey,
     Numbers,
     StudyFacts,
-    number_of_text,
+    build_text_number,
 )
 from waltz.reporting.tables.paper_values import RANDOM, PaperKey, PaperValue
 
@@ -237,7 +237,7 @@ def _describe_piece(
     for metric, text in texts.items():
         numbers[metric] = Number(Measure(None, 0, reason=RELEASED))
         if text:
-            numbers[metric] = number_of_text(text)
+            numbers[metric] = build_text_number(text)
     return numbers
 
 
@@ -275,28 +275,27 @@ def _select_examples(inputs: _TableInputs) -> Numbers:
     return derived
 
 
-def _place_verbs(inputs: _TableInputs) -> Numbers:
-    """Return our verbs at their positions in the paper's list; in alphabetical order if the study
-    is not compared.
+def _number_verbs(inputs: _TableInputs) -> Numbers:
+    """Return our verbs by their numbers in the paper's list; in alphabetical order if the study is
+    not compared.
     """
-    verbs = {}
-    for key, number in inputs.numbers.items():
-        if key.kind == "probes" and key.metric == "verb":
-            verbs[key.setting] = number
-    # The setting of a paper value is the verb's number in the paper's list.
-    verb_of_setting = {
-        key.setting: paper.value for key, paper in inputs.paper_values.items()
+    verbs = {
+        key.setting: number
+        for key, number in inputs.numbers.items()
+        if key.kind == "probes" and key.metric == "verb"
     }
-    if not inputs.study.compared:
-        verb_of_setting = {
-            str(number): verb for number, verb in enumerate(sorted(verbs), 1)
+    if inputs.study.compared:
+        # The setting of a paper value is the verb's number in the paper's list.
+        listed = {
+            paper.value: key.setting for key, paper in inputs.paper_values.items()
         }
-    derived: Numbers = {}
-    for setting, verb in verb_of_setting.items():
-        if verb in verbs:
-            key = NumberKey(DERIVED, "verb", "", CV_PROBES, setting)
-            derived[key] = verbs[verb]
-    return derived
+    else:
+        listed = {verb: str(number) for number, verb in enumerate(sorted(verbs), 1)}
+    return {
+        NumberKey(DERIVED, "verb", "", CV_PROBES, setting): verbs[verb]
+        for verb, setting in listed.items()
+        if verb in verbs
+    }
 
 
 def _describe_tests(_: _TableInputs) -> Numbers:
@@ -305,7 +304,7 @@ def _describe_tests(_: _TableInputs) -> Numbers:
     for test, texts in TESTS.items():
         for metric, text in zip(TEXTS_OF_TEST, texts, strict=True):
             key = NumberKey(DERIVED, metric, "", test, SETTING_OF_TEST[test])
-            derived[key] = number_of_text(text)
+            derived[key] = build_text_number(text)
     return derived
 
 
@@ -344,10 +343,10 @@ def _classify_average(measures: Sequence[Measure], n_datasets: int) -> Number:
         return Number(Measure(None, len(shares), reason=reason))
     # T-SHAP is in percent; the class is of its share between 0 and 1.
     text = classify_skew(float(np.mean(shares)) / 100)
-    return number_of_text(text, n_datasets)
+    return build_text_number(text, n_datasets)
 
 
-def _rescale_averages(inputs: _TableInputs) -> Numbers:
+def _select_rescaled_averages(inputs: _TableInputs) -> Numbers:
     """Return the averages of tests and CC-SHAP over the paper's data sets, or the study's if it is
     not compared (C.1).
 
@@ -393,7 +392,7 @@ def _explain_other_datasets(datasets: set[str], expected: set[str]) -> str:
     return ""
 
 
-def _spread_over_seeds(inputs: _TableInputs) -> Numbers:
+def _select_seed_numbers(inputs: _TableInputs) -> Numbers:
     """Return means over seeds, their standard deviations, and the number of each seed, with these
     as settings.
     """
@@ -454,11 +453,11 @@ DERIVED_NUMBERS: dict[str, Callable[[_TableInputs], Numbers]] = {
     "overall": _sum_validation,
     "pieces": _describe_pieces,
     "samples": _select_examples,
-    "verbs": _place_verbs,
+    "verbs": _number_verbs,
     "tests": _describe_tests,
     "skew": _describe_skew,
-    "rescaled": _rescale_averages,
-    "seeds": _spread_over_seeds,
+    "rescaled": _select_rescaled_averages,
+    "seeds": _select_seed_numbers,
     "spread": _average_spreads,
 }
 """Functions that derive numbers, by the names in `Declaration.derived`."""

@@ -153,27 +153,30 @@ def format_markdown(
     parts = [f"# {declaration.id}: {declaration.title}\n"]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
         parts.append(f"## Profile `{profile}`\n")
-        parts += _markdown_grid(grid)
+        parts += _format_markdown_grid(grid)
     if not cells:
         parts.append("No model of this study belongs in this table.\n")
     parts += [LEGEND, "", *declaration.notes]
     return "\n".join(parts) + "\n"
 
 
-def _markdown_grid(grid: Grid) -> list[str]:
+def _format_markdown_grid(grid: Grid) -> list[str]:
     """Return the lines of one profile: header, rows, numbered reasons, general reasons."""
     columns = [" ".join(filter(None, names)) for names in grid.columns]
     headings = [_escape_markdown(name) for name in (*grid.corner, *columns)]
-    lines = [_markdown_row(headings), _markdown_row(["---"] * len(headings))]
+    lines = [
+        _format_markdown_row(headings),
+        _format_markdown_row(["---"] * len(headings)),
+    ]
     for names, entries in grid.rows:
-        texts = [*map(_escape_markdown, names), *map(_markdown_cell, entries)]
-        lines.append(_markdown_row(texts))
+        texts = [*map(_escape_markdown, names), *map(_format_markdown_cell, entries)]
+        lines.append(_format_markdown_row(texts))
     lines.append("")
     lines += _number_notes(grid, "{}. {}")
     return [*lines, "", *grid.general, ""]
 
 
-def _markdown_cell(marked: MarkedCell | None) -> str:
+def _format_markdown_cell(marked: MarkedCell | None) -> str:
     if marked is None:
         return ""
     value = _format_value(marked.cell)
@@ -190,7 +193,7 @@ def _format_note_number(marked: MarkedCell) -> str:
     return f"<sup>{marked.note}</sup>"
 
 
-def _markdown_row(texts: Iterable[str]) -> str:
+def _format_markdown_row(texts: Iterable[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
@@ -226,25 +229,25 @@ def format_html_page(
         f"<h1>{escape(declaration.id)}: {escape(declaration.title)}</h1>",
     ]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
-        parts += [f"<h2>Profile {escape(profile)}</h2>", _html_grid(grid)]
+        parts += [f"<h2>Profile {escape(profile)}</h2>", _format_html_grid(grid)]
     if not cells:
         parts.append("<p>No model of this study belongs in this table.</p>")
     parts += [f"<p>{escape(line)}</p>" for line in (LEGEND, *declaration.notes)]
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
 
-def _html_grid(grid: Grid) -> str:
+def _format_html_grid(grid: Grid) -> str:
     """Return the table of one profile and its reasons as HTML; all texts are escaped."""
     notes = "".join(f"<li>{escape(line)}</li>" for line in format_notes(grid))
     general = "".join(f"<p class='general'>{escape(line)}</p>" for line in grid.general)
     return (
-        f"<div class='scroll' tabindex='0'><table><thead>{_html_head(grid)}</thead>"
-        f"<tbody>{_html_body(grid)}</tbody></table></div>"
+        f"<div class='scroll' tabindex='0'><table><thead>{_format_html_head(grid)}</thead>"
+        f"<tbody>{_format_html_body(grid)}</tbody></table></div>"
         f"<ol class='reasons'>{notes}</ol>{general}"
     )
 
 
-def _html_head(grid: Grid) -> str:
+def _format_html_head(grid: Grid) -> str:
     """Return the rows of headings as HTML; headings above the names of rows span all levels."""
     levels = len(grid.columns[0])
     corner = "".join(
@@ -267,7 +270,7 @@ def _html_head(grid: Grid) -> str:
     return "".join(rows)
 
 
-def _html_body(grid: Grid) -> str:
+def _format_html_body(grid: Grid) -> str:
     """Return the rows as HTML; if rows have several names, the first row of each group gets a
     class.
     """
@@ -281,12 +284,12 @@ def _html_body(grid: Grid) -> str:
             css_class = ' class="group"'
         headings = "".join(f'<th scope="row">{escape(name)}</th>' for name in names)
         rows.append(
-            f"<tr{css_class}>{headings}{''.join(map(_html_cell, entries))}</tr>"
+            f"<tr{css_class}>{headings}{''.join(map(_format_html_cell, entries))}</tr>"
         )
     return "".join(rows)
 
 
-def _html_cell(marked: MarkedCell | None) -> str:
+def _format_html_cell(marked: MarkedCell | None) -> str:
     if marked is None:
         return "<td></td>"
     classes = (
@@ -360,7 +363,7 @@ def format_latex(
     """
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
-        parts.append(_latex_table(declaration, profile, grid))
+        parts.append(_format_latex_table(declaration, profile, grid))
     if not cells:
         parts.append("% no model of this study belongs in this table")
     return "\n".join(parts) + "\n"
@@ -373,7 +376,7 @@ def escape_latex(text: str) -> str:
     return INDEXED.sub(r"\1$_{\2}$", escaped)
 
 
-def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
+def _format_latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
     """Return the `table` environment of one profile."""
     # A number of items that all numbers share is said once in the caption.
     common_n = _find_common_n(grid)
@@ -386,7 +389,9 @@ def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
     below += grid.general
     entries_by_column = zip(*(entries for _, entries in grid.rows), strict=True)
     columns = "l" * len(grid.corner) + "".join(map(_align_column, entries_by_column))
-    body = "\n".join([*_latex_head(grid), *_latex_body(grid, common_n is None)])
+    body = "\n".join(
+        [*_format_latex_head(grid), *_format_latex_body(grid, common_n is None)]
+    )
     # The table shrinks to the page: first to 80 % of its height, then to the width of a line.
     return (
         "\\begin{table}[p]\n\\centering\n"
@@ -430,7 +435,7 @@ def _align_column(column: Sequence[MarkedCell | None]) -> str:
     return "r"
 
 
-def _latex_head(grid: Grid) -> list[str]:
+def _format_latex_head(grid: Grid) -> list[str]:
     """Return the lines of the headings, level by level, with a rule below each heading of several
     columns.
     """
@@ -466,7 +471,7 @@ def _stack_heading(name: str) -> str:
     return f"\\shortstack[r]{{{lines}}}"
 
 
-def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
+def _format_latex_body(grid: Grid, shows_n: bool) -> list[str]:
     """Return the lines of the rows in groups with the same first name, which is written once.
 
     Args:
@@ -478,7 +483,7 @@ def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
     for names, entries in grid.rows:
         lines += _separate_rows(above, names)
         texts = [escape_latex(name) for name in _omit_repeated_names(names, above)]
-        texts += [_latex_cell(marked, shows_n) for marked in entries]
+        texts += [_format_latex_cell(marked, shows_n) for marked in entries]
         lines.append(" & ".join(texts) + r" \\")
         above = names
     return lines
@@ -514,7 +519,7 @@ def _omit_repeated_names(names: Names, above: Names) -> Names:
     return tuple(titles)
 
 
-def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
+def _format_latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
     """Return a cell with its marks for LaTeX; `shows_n` says whether its number of items is added."""
     if marked is None:
         return ""
@@ -524,7 +529,7 @@ def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
         text = f"\\textbf{{{text}}}"
     if marked.at_chance:
         text = f"\\underline{{{text}}}"
-    text += _latex_scripts(marked, shows_n)
+    text += _format_latex_scripts(marked, shows_n)
     if cell.value is not None and cell.sd is not None:
         text += f" {{\\scriptsize $\\pm${_format_decimals(cell, cell.sd)}}}"
     paper_text = _format_paper_value(cell)
@@ -533,7 +538,7 @@ def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
     return text
 
 
-def _latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
+def _format_latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
     """Return the superscript (verdict, note) and subscript (number of items) of a value; an empty
     text for neither.
     """

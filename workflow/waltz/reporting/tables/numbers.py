@@ -119,7 +119,7 @@ class StudyFacts:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
-def number_of_text(text: str, n: int = 0) -> Number:
+def build_text_number(text: str, n: int = 0) -> Number:
     """Return a `Number` with a text in the place of a value, taken from n items."""
     return Number(Measure(None, n), text=text)
 
@@ -221,7 +221,7 @@ def _read_conditions(kind: str, records: Sequence[ProbeRecord]) -> Numbers:
     verbs = Counter(record.verb for record in records)
     for verb, n_items in sorted(verbs.items()):
         key = NumberKey(kind, "verb", "", CV_PROBES, verb)
-        numbers[key] = number_of_text(verb, n_items)
+        numbers[key] = build_text_number(verb, n_items)
     # Images with their matching captions: contextual verb and image, or neither of them contextual.
     pairs = Counter(record.condition for record in records if record.form == "original")
     for setting, condition in (
@@ -265,7 +265,7 @@ def _read_examples(kind: str, records: Sequence[ItemRecord]) -> Numbers:
         texts = {"caption": item.caption, "foil": item.foil, "image": item.image}
         for metric, text in texts.items():
             key = NumberKey(kind, metric, "", item.instrument, str(number))
-            numbers[key] = number_of_text(text, 1)
+            numbers[key] = build_text_number(text, 1)
     return numbers
 
 
