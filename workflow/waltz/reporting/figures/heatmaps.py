@@ -459,7 +459,8 @@ def _color_per_modality(panel: HeatmapPanel) -> Layer:
     for phi in (panel.phi[:n_tokens], panel.phi[n_tokens:]):
         magnitudes = np.abs(phi)
         strengths.append(phi / (magnitudes.max(initial=0) or 1))
-        labels.append(_format_percents(100 * phi / (magnitudes.sum() or 1)))
+        percents = 100 * phi / (magnitudes.sum() or 1)
+        labels.append([_format_signed(percent, 0) for percent in percents])
     return Layer(
         "renormalized per modality, in %",
         True,
@@ -761,10 +762,6 @@ def _format_values(phi: np.ndarray, peak: float) -> tuple[list[str], str]:
     # phi is divided by the common power of ten, which the heading names.
     labels = [_format_signed(value / 10.0**exponent, decimals) for value in phi]
     return labels, factor
-
-
-def _format_percents(shares: np.ndarray) -> list[str]:
-    return [_format_signed(share, 0) for share in shares]
 
 
 def _format_signed(value: float, decimals: int) -> str:

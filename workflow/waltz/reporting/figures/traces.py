@@ -168,9 +168,15 @@ def _draw_entry(
     """
     if entry.verdict:
         block_height = LINE * len(lines) + GAP
-        figure.add_artist(
-            _make_band((top - block_height) / height, block_height / height)
+        band = Rectangle(
+            (0, (top - block_height) / height),
+            width=1,
+            height=block_height / height,
+            facecolor="#e6e6e6",
+            edgecolor="none",
+            zorder=-1,
         )
+        figure.add_artist(band)
     for number, line in enumerate(lines):
         y = (top - GAP / 2 - LINE * (number + 0.75)) / height
         if number == 0:
@@ -245,10 +251,3 @@ def _wrap_text(text: str) -> list[str]:
         n_omitted = len(lines) - MAX_LINES + 1
         return [*lines[: MAX_LINES - 1], f"… ({n_omitted} more lines)"]
     return lines or ["(nothing)"]
-
-
-def _make_band(bottom: float, height: float) -> Rectangle:
-    """Return the gray band behind the first line of a test."""
-    return Rectangle(
-        (0, bottom), 1, height, facecolor="#e6e6e6", edgecolor="none", zorder=-1
-    )
