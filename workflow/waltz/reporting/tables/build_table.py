@@ -540,7 +540,11 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
         reason = f"not averaged: {n_missing} of {len(parts)} data sets were not run"
         return Number(Measure(None, average.n, reason=reason))
     if average.value is None:
-        reason = _explain_no_average(measures)
+        reason = f"not averaged: {average.reason}"
+        # A reason that all data sets share says more than their number.
+        reasons = {measure.reason for measure in measures}
+        if len(reasons) == 1:
+            reason = reasons.pop() or reason
         return Number(Measure(None, average.n, reason=reason))
 
     # The deviation is over data sets; the interval treats them as independent.
@@ -549,14 +553,3 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
     )
     note = next((part.note for part in present if part.note), "")
     return Number(average, sd, note=note)
-
-
-def _explain_no_average(measures: Sequence[Measure]) -> str:
-    """Return the reason why numbers on data sets have no mean: the reason that all of them share, or
-    how many have no value.
-    """
-    reasons = [measure.reason for measure in measures if measure.value is None]
-    shared_reason = reasons[0]
-    if shared_reason and reasons == [shared_reason] * len(measures):
-        return shared_reason
-    return f"not averaged: {len(reasons)} of {len(measures)} data sets have no value"
