@@ -62,6 +62,8 @@ Add or remove only articles or prepositions if necessary. Change all sentences t
 Begin all sentences with indefinite article. Here are the sentences:
 """
 """The prompt of appendix A.2, table 9; the sentence follows it."""
+ROLE_WORD = re.compile(rf"(?<![\w-]){ROLE.pattern}(?![\w-])")
+"""Role in an abstract, as a whole word."""
 LIST_SIGN = re.compile(r"^(?:\d+[.)]|[-*•])\s+")
 """Number or sign before a sentence of a list."""
 
@@ -350,14 +352,9 @@ def fill_roles(frame: FrameRecord) -> str:
     by nothing.
     """
     nouns = {entry.role: entry.gloss or "" for entry in frame.roles}
-
-    def fill_word(match: re.Match[str]) -> str:
-        word = match[0]
-        if not ROLE.fullmatch(word):
-            return word
-        return nouns.get(word.lower(), "")
-
-    text = re.sub(r"[\w-]+", fill_word, frame.abstract or "")
+    text = ROLE_WORD.sub(
+        lambda role: nouns.get(role[0].lower(), ""), frame.abstract or ""
+    )
     return " ".join(text.split())
 
 

@@ -9,6 +9,7 @@ of CheckList. The extra `checklist` installs that code.
 import logging
 import sys
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -318,11 +319,11 @@ def _build_queries(
     """
     # Words that begin alike share a query; words of different lengths do not, since their texts
     # have other masks.
-    next_tokens: dict[Prefix, set[int]] = {}
+    next_tokens: defaultdict[Prefix, set[int]] = defaultdict(set)
     for tokens in spellings:
         for step, token in enumerate(tokens):
-            next_tokens.setdefault((len(tokens), tokens[:step]), set()).add(token)
-    lengths = {len(tokens) for tokens in spellings if tokens}
+            next_tokens[len(tokens), tokens[:step]].add(token)
+    lengths = {n_masks for n_masks, _ in next_tokens}
     frames = {n_masks: _mask_slot(slot, n_masks, model) for n_masks in lengths}
     rows = {}
     for (n_masks, prefix), options in next_tokens.items():

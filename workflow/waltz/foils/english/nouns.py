@@ -79,12 +79,15 @@ SINGULARS = {
 }
 
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-NUMBERS = {word: number for number, word in enumerate(NUMBER_WORDS)}
-for tens, word in enumerate(TENS, 2):
-    NUMBERS[word] = 10 * tens
-    for unit in range(1, 10):
-        NUMBERS[f"{word}-{NUMBER_WORDS[unit]}"] = 10 * tens + unit
-NUMBERS["none"] = 0
+NUMBERS = {
+    **{word: number for number, word in enumerate(NUMBER_WORDS)},
+    **{
+        f"{tens}-{units}".removesuffix("-zero"): 10 * n_tens + n_units
+        for n_tens, tens in enumerate(TENS, 2)
+        for n_units, units in enumerate(NUMBER_WORDS[:10])
+    },
+    "none": 0,
+}
 """Numerals in letters from zero to ninety-nine."""
 DIGITS = re.compile(r"\d{1,4}")
 
