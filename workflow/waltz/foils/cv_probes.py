@@ -30,11 +30,9 @@ from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.swig import (
     AUXILIARIES,
     ROLE,
+    Complement,
     FillerNoun,
-    OrderedFrame,
-    RolePosition,
     order_frame,
-    render_complement,
 )
 from waltz.sources.raw_entry import RawEntry
 from waltz.sources.raw_files import (
@@ -336,14 +334,14 @@ def fill_abstract(frame: FrameRecord) -> FilledAbstract | Refusal:
         return ordered
     # The repair by rule: agent, verb, and the filled roles in the order of the abstract; a
     # simplified caption has only the first of them that is not the scene.
-    start = [ordered.agent.subject, ordered.verb_phrase]
+    start = (ordered.agent.subject, ordered.verb_phrase)
+    parts = [_render_part(ordered.agent, part) for part in ordered.complements]
+    core_parts = [_render_part(ordered.agent, part) for part in ordered.core]
     return FilledAbstract(
         source_id=frame.source_id,
         words=fill_roles(frame),
-        caption=write_sentence(*start, *_render_parts(ordered, ordered.complements)),
-        simplified=write_sentence(
-            *start, *_render_parts(ordered, ordered.list_core()[:1])
-        ),
+        caption=write_sentence(*start, *parts),
+        simplified=write_sentence(*start, *core_parts[:1]),
     )
 
 
@@ -358,22 +356,15 @@ def fill_roles(frame: FrameRecord) -> str:
     return " ".join(text.split())
 
 
-def _render_parts(
-    frame: OrderedFrame, complements: Iterable[tuple[RolePosition, FillerNoun]]
-) -> list[str]:
-    return [
-        _render_part(frame.agent, position, filler) for position, filler in complements
-    ]
-
-
-def _render_part(agent: FillerNoun, position: RolePosition, filler: FillerNoun) -> str:
+def _render_part(agent: FillerNoun, complement: Complement) -> str:
     """Return the noun phrase of a role after the verb, with its preposition."""
-    if position.role == "place":
-        # "at" is the abstract's only preposition for all scenes; "outdoors" takes none.
-        is_adverbial = position.words == "at" or filler.is_adverbial_alone
-        if is_adverbial:
-            return filler.adverbial
-    return f"{position.words} {render_complement(agent, position, filler)}".strip()
+    filler = complement.filler
+    preposition = complement.position.words
+    # "at" is the abstract's only preposition for all scenes; "outdoors" takes none.
+    is_adverbial = preposition == "at" or filler.is_adverbial_alone
+    if is_adverbial and complement.position.role == "place":
+        return filler.adverbial
+    return f"{preposition} {complement.render(agent)}"
 
 
 def repair_caption(

@@ -228,6 +228,33 @@ class Abstract:
 
 
 @dataclass(frozen=True)
+class Complement:
+    """A filled role after the verb of a frame.
+
+    Attributes:
+        position: The role with the words before it.
+        filler: Noun of its filler.
+    """
+
+    position: RolePosition
+    filler: FillerNoun
+
+    def render(self, agent: FillerNoun) -> str:
+        """Return the noun phrase of the role, without preposition: "a ball", "his back", "another
+        man".
+        """
+        noun = self.filler.noun
+        if self.position.belongs_to_agent and agent.possessive is None:
+            return self.filler.definite
+        if self.position.belongs_to_agent:
+            return f"{agent.possessive} {noun}"
+        # Two fillers with one noun are two individuals: "a man hugs another man".
+        if noun == agent.noun and self.filler.is_countable:
+            return f"another {noun}"
+        return self.filler.subject
+
+
+@dataclass(frozen=True)
 class OrderedFrame:
     """The frame of one annotator in the order of the abstract of its verb.
 
@@ -235,18 +262,19 @@ class OrderedFrame:
         verb: The verb.
         agent: Noun of the role before the verb; in a passive without agent, the noun of its
             subject.
-        complements: Filled roles after the verb, with their fillers.
+        complements: Filled roles after the verb.
         is_passive: True where the abstract is a passive and nobody fills its agent.
     """
 
     verb: SwigVerb
     agent: FillerNoun
-    complements: tuple[tuple[RolePosition, FillerNoun], ...]
+    complements: Sequence[Complement]
     is_passive: bool
 
-    def list_core(self) -> list[tuple[RolePosition, FillerNoun]]:
+    @property
+    def core(self) -> list[Complement]:
         """Return the filled roles after the verb except the place."""
-        return [entry for entry in self.complements if entry[0].role != "place"]
+        return [part for part in self.complements if part.position.role != "place"]
 
     @property
     def verb_phrase(self) -> str:
@@ -276,13 +304,12 @@ def order_frame(frame: FrameRecord) -> OrderedFrame | Refusal:
     if abstract.subject not in fillers:
         return Refusal("nobody fills the role before the verb")
     complements = [
-        (position, fillers[position.role])
+        Complement(position, fillers[position.role])
         for position in abstract.positions
         if position.role in fillers
     ]
-    return OrderedFrame(
-        verb, fillers[abstract.subject], tuple(complements), abstract.is_passive
-    )
+    agent = fillers[abstract.subject]
+    return OrderedFrame(verb, agent, complements, abstract.is_passive)
 
 
 def _read_fillers(frame: FrameRecord) -> dict[str, FillerNoun]:
@@ -324,21 +351,6 @@ def _is_form(word: str, base: str) -> bool:
     forms (vacuumes).
     """
     return word.startswith(base[:3]) or base in getAllLemmas(word).get("VERB", ())
-
-
-def render_complement(
-    agent: FillerNoun, position: RolePosition, filler: FillerNoun
-) -> str:
-    """Return the noun phrase of a role after the verb, without preposition: "a ball", "his back",
-    "another man".
-    """
-    possessive = agent.possessive
-    if position.belongs_to_agent:
-        return f"{possessive} {filler.noun}" if possessive else filler.definite
-    # Two fillers with one noun are two individuals: "a man hugs another man".
-    if filler.noun == agent.noun and filler.is_countable:
-        return f"another {filler.noun}"
-    return filler.subject
 
 
 def parse_abstract(text: str) -> Abstract | None:
@@ -453,16 +465,21 @@ def build_action_captions(
         yield Refusal("its abstract is passive, and nobody fills the role of who acts")
         return
     # A place alone does not say what happens.
-    complements = ordered.list_core()
-    if not complements:
+    if not ordered.core:
         yield Refusal("no role but agent and place is filled")
-    for position, filler in complements:
-        noun_phrase = render_complement(ordered.agent, position, filler)
-        text, span = build_sentence(
-            ordered.agent.subject, ordered.verb_phrase, position.words, noun_phrase
+    agent = ordered.agent
+    for complement in ordered.core:
+        preposition = complement.position.words
+        text, verb_span = build_sentence(
+            agent.subject, ordered.verb_phrase, preposition, complement.render(agent)
         )
         yield ActionCaption(
-            text, ordered.verb.name, span, ordered.agent, filler, position.words
+            text=text,
+            verb=ordered.verb.name,
+            verb_span=verb_span,
+            agent=agent,
+            complement=complement.filler,
+            preposition=preposition,
         )
 
 
