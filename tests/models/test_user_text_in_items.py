@@ -452,7 +452,7 @@ def test_contextual_captions_of_cv_probes(judges, tmp_path):
 
 
 def test_the_repair_of_cv_probes_abstracts(language_model, monkeypatch):
-    monkeypatch.setattr(cv_probes, "read_verbs", lambda: {"riding": None})
+    monkeypatch.setattr(cv_probes, "read_swig_verbs", lambda: {"riding": None})
     filled = cv_probes.FilledAbstract(
         "1", "a man rides a </s>", "A man rides a </s>.", "A man rides."
     )

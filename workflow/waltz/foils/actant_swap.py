@@ -46,7 +46,7 @@ RECIPROCAL = "the verb is true both ways"
 def build_candidates(
     rows: Sequence[FrameRecord], _: MakerOptions, __: str
 ) -> SourceOutcomes:
-    """Yield for each caption of each SWiG frame every wording of the swapped sentence, in the order
+    """Yield every wording of the swapped sentence for each caption of each SWiG frame, in the order
     of the rows.
     """
     for row in rows:

@@ -87,8 +87,8 @@ def _get_verb_slot(caption: ActionCaption) -> Slot:
 def list_replacement_verbs(
     caption: ActionCaption, verbs: Mapping[str, SwigVerb]
 ) -> dict[str, str]:
-    """Return the verbs with which WordNet allows to replace the verb of a caption, by the form that
-    its subject needs.
+    """Return the verbs that may replace the verb of a caption by WordNet's relations, by the form
+    that agrees with the subject.
 
     Args:
         caption: The caption; a model fills its `verb_span`.

@@ -157,7 +157,7 @@ TOO_LONG = "the caption has more tokens than the study allows"
 
 
 def read_source_rows(path: str | Path) -> list[Row]:
-    """Read the rows of a source, whose columns tell the kind of row."""
+    """Read the rows of a source; the columns of the file show which kind of row it has."""
     names = parquet.read_schema(path).names
     for row_type in ROW_TYPES:
         # Files of earlier versions have the same columns in another order.
@@ -230,8 +230,8 @@ def attach_row(row: Row, outcomes: Iterable[Outcome]) -> SourceOutcomes:
 def refuse_true_foils(
     outcomes: Iterable[Outcome], source_text: str | None
 ) -> Iterator[Outcome]:
-    """Yield outcomes, and a refusal in place of each usable candidate whose foil equals its caption
-    or the source text.
+    """Yield outcomes, but a refusal for each usable candidate whose foil equals its caption or the
+    source text.
 
     Such a foil is as true as the caption. Case and a final full stop make no difference.
 

@@ -179,12 +179,12 @@ def _refuse_statement(statement: Statement) -> Refusal | None:
 
 
 def build_negation(statement: Statement, number: int, exists: bool) -> Candidate:
-    """Return a candidate whose caption says that there are things or that there are none, and whose
-    foil the contrary.
+    """Return a candidate of a statement that there are things and its negation; the true text is
+    the caption.
 
     Args:
         number: The grammatical number of noun and verb in both texts: 1 for the singular.
-        exists: True where the caption says that there are such things.
+        exists: True where there are such things.
     """
     # In the plural nothing stands in the position of "no", so no phrase is exchanged for it.
     article = statement.choose_article() if number == 1 else ()

@@ -130,8 +130,11 @@ def _inflect_words(
 
 
 def _find_possession(pronoun: Token, old: Number) -> Token | None:
-    """Return the noun that a possessive pronoun precedes ("a man and his dog"); None where it has
-    another number than its owner, or does not change with the owner.
+    """Return the noun that a possessive pronoun precedes, if it changes its number with the owner
+    ("a man and his dog"); else None.
+
+    Args:
+        old: Number of the owner in the caption.
     """
     if pronoun.dep_ != "poss":
         return None

@@ -392,9 +392,7 @@ def explain_actant_swap(item: ReleasedItem, candidates: Sequence[Candidate]) -> 
 
 
 def _explain_swap_wording(item: ReleasedItem, foil: str) -> str:
-    """Return the part in which a released swapped sentence differs from all wordings that are
-    tried.
-    """
+    """Return the reason why none of our wordings equals a released swapped sentence."""
     subject = re.escape(item.classes_foil)
     complement = re.escape(item.classes)
     match = re.fullmatch(

@@ -66,7 +66,7 @@ NOT_AGENTS = frozenset({"place", "tool"})
 
 @dataclass(frozen=True)
 class FillerNoun:
-    """The noun of the person or thing that fills a role, with what grammar needs to know of it.
+    """The noun of the person or thing that fills a role, with its number and its need of an article.
 
     Attributes:
         noun: First gloss of its WordNet synset.
@@ -139,7 +139,11 @@ class FillerNoun:
 
 @cache
 def get_filler_noun(noun: str, synset: str | None = None) -> FillerNoun:
-    """Return the filler with a gloss and, where it is known, a synset."""
+    """Return the noun of a filler from its gloss.
+
+    Args:
+        synset: WordNet synset; None where it is not known.
+    """
     head = get_head(noun)
     is_mass_noun = head in _read_nouns()["mass"]
     return FillerNoun(noun, _is_plural(head), is_mass_noun or is_name(noun), synset)
@@ -387,7 +391,7 @@ def _is_article(word: str) -> bool:
 
 def _find_verb(words: Sequence[str]) -> int | None:
     """Return the index of the first word that is neither an auxiliary, a negation nor an adverb;
-    None where there is none, or a role.
+    None where there is no such word, or where it is a role.
     """
     for index, (word, next_word) in enumerate(pairwise([*words, ""])):
         joins_adverbs = word.lower() == "and" and _is_adverb(next_word.lower())

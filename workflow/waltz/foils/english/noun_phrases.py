@@ -287,8 +287,8 @@ def _has_hyphen(phrase: NounPhrase) -> bool:
 
 
 def explain_rejection(phrase: NounPhrase) -> str | None:
-    """Return the reason why a caption with a quantifier in place of the determiners is not true;
-    None where it is.
+    """Return the reason why no quantifier can replace the determiners of a phrase; None where it
+    can.
     """
     if AFTER_WITHOUT.matches(phrase.first_word):
         return NEGATED
