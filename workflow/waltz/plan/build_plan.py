@@ -3,6 +3,7 @@ models of these kinds.
 """
 
 from waltz.core.errors import UserError
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import DECODER_KINDS
 from waltz.plan.models import Models
 from waltz.plan.plan import Plan
@@ -175,12 +176,12 @@ def _check_logits(
             raise UserError(
                 f"study file: {section}.value: a server returns no logits (models.{name}.server); take probability"
             )
+        if plan.models.get_kind(name) != "vision":
+            continue
         # Profile `published` attributes the logits of VL decoders, whatever the study chooses.
-        if (
-            "published" in plan.study.profiles
-            and plan.models.get_kind(name) == "vision"
-        ):
-            raise UserError(
-                f"study file: profiles: published explains logits, which the server of {name} does not return;"
-                f" leave {name} out of {stage}.models, or take profile equations"
-            )
+        for profile in plan.study.profiles:
+            if get_fidelity(profile).first_step_only:
+                raise UserError(
+                    f"study file: profiles: {profile} explains logits, which the server of {name} does not return;"
+                    f" leave {name} out of {stage}.models, or take profile equations"
+                )
