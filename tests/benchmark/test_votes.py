@@ -2,7 +2,7 @@
 
 import pytest
 
-from waltz.benchmark.items import read_items
+from waltz.benchmark.items import read_benchmark_items
 from waltz.benchmark.votes import (
     ANNOTATION_COLUMNS,
     NO_PAIR,
@@ -121,7 +121,7 @@ def test_annotations_give_a_users_pairs_their_votes(tmp_path):
     )
     votes = tmp_path / "votes.csv"
     votes.write_text(HEADER + "".join(f"a,{name},first,first\n" for name in "xyz"))
-    items, answers, _ = read_items(
+    items, answers, _ = read_benchmark_items(
         str(pairs),
         form="pairs",
         dataset="mine",

@@ -156,6 +156,8 @@ def test_user_errors_are_one_line(tmp_path, benchmark, exported):
     )
     gold = tmp_path / "gold.txt"
     gold.write_text("item-9\n")
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"item-0\nitem-\xff\n")
     for more, fault in (
         (("--items", tmp_path / "none.parquet"), "none.parquet: no such file"),
         (("--items", benchmark, "--seed", 6), "unknown task"),
@@ -166,6 +168,14 @@ def test_user_errors_are_one_line(tmp_path, benchmark, exported):
         (
             ("--items", benchmark, "--seed", 5, "--gold", gold),
             "item 'item-9' is not in the benchmark",
+        ),
+        (
+            ("--items", benchmark, "--seed", 5, "--gold", binary),
+            "binary.txt: line 2: not UTF-8",
+        ),
+        (
+            ("--items", benchmark, "--seed", 5, "--gold", tmp_path / "gone.txt"),
+            "gone.txt: no such file",
         ),
     ):
         done = run(*arguments, *more)

@@ -17,7 +17,7 @@ from stand_ins.benchmark_rows import (
     unvoted,
     write_release,
 )
-from waltz.benchmark.items import read_items
+from waltz.benchmark.items import read_benchmark_items
 from waltz.core.errors import UserError
 from waltz.core.records import from_row, read_records, to_row, write_records
 from waltz.core.schema import ItemRecord
@@ -229,7 +229,9 @@ def test_new_annotations_replace_the_released_votes(tmp_path):
         "source": "r",
         "valid_votes": 2,
     }
-    rows, *_ = read_items(str(path), annotations=str(annotations), **arguments)
+    rows, *_ = read_benchmark_items(
+        str(path), annotations=str(annotations), **arguments
+    )
     records = restore_records(through_parquet(rows, tmp_path))
     assert records["1"]["mturk"] == {"foil": 1, "caption": 0, "other": 0}
     assert records["1"]["waltz"] == {
@@ -260,7 +262,7 @@ def test_pairs_of_a_user_keep_their_record(tmp_path):
         "valid_votes": 2,
         "annotations": None,
     }
-    rows, *_ = read_items(str(path), **arguments)
+    rows, *_ = read_benchmark_items(str(path), **arguments)
     record = build_pair_records(through_parquet(rows, tmp_path))["1"]
     assert (
         record["dataset"],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from waltz.benchmark.items import read_items
+from waltz.benchmark.items import read_benchmark_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.records import to_row
@@ -316,7 +316,7 @@ def test_a_caption_that_equals_its_foil_is_no_item(tmp_path, form, caption, foil
         {"image": "a.png", "caption": caption, "foil": foil},
         {"image": "a.png", "caption": "A dog.", "foil": "A cat."},
     ]
-    items, _, unusable = read_items(
+    items, _, unusable = read_benchmark_items(
         str(_write(tmp_path, form, rows)),
         form="pairs",
         dataset="own",

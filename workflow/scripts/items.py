@@ -2,14 +2,14 @@
 
 import time
 
-from waltz.benchmark.items import read_items
+from waltz.benchmark.items import read_benchmark_items
 from waltz.core.job_records import log_job, write_record
 from waltz.core.records import write_records
 from waltz.core.schema import AnnotationRecord, ItemRecord
 
 with log_job(snakemake.log[0]):
     start = time.monotonic()
-    items, annotations, unusable = read_items(
+    items, annotations, unusable = read_benchmark_items(
         snakemake.input.raw,
         form=snakemake.params.format,
         dataset=snakemake.wildcards.dataset,

@@ -16,7 +16,7 @@ NOT_SELECTED = "balancing: not chosen"
 """Reason of rejection of a candidate that passed the filters but was not selected by balancing."""
 
 
-def read_items(
+def read_benchmark_items(
     path: str,
     *,
     form: str,

@@ -297,13 +297,9 @@ def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
     Raises:
         UserError: The file cannot be read, or an id is not in the benchmark.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be read: {error.strerror}; check the path"
-        ) from None
-    gold_ids = {line.strip() for line in lines} - {""}
+    from waltz.sources.raw_files import read_text_lines
+
+    gold_ids = {line.strip() for line in read_text_lines(path)} - {""}
     unknown = sorted(gold_ids - item_ids)
     if unknown:
         raise UserError(
