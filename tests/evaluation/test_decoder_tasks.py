@@ -354,9 +354,13 @@ def test_a_model_that_published_cannot_speak_to_is_refused_before_it_is_loaded(
     ):
         check_prompts(missing, ["equations", "published"])
     check_prompts(missing, ["equations"])
-    with pytest.raises(UserError, match="'gpt2' is none that sees"):
+    with pytest.raises(
+        UserError, match="'gpt2' is not a family of models that read images"
+    ):
         get_prompt_family(ModelSpec("m", kind="vision", family="gpt2"))
-    with pytest.raises(UserError, match="'bakllava' is none that reads text alone"):
+    with pytest.raises(
+        UserError, match="'bakllava' is not a family of models that read text alone"
+    ):
         get_prompt_family(ModelSpec("m", kind="text", family="bakllava"))
     assert (
         get_prompt_family(ModelSpec("m", kind="vision", family="mplug-owl3"))

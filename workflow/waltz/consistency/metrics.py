@@ -440,7 +440,7 @@ def compute_rescaled_average(
         cells: Measures by data set and name of the measure.
         scores: Names of the measures that are CC-SHAP.
     Returns:
-        Average from 0 to 100; n is the number of cells. It has no value if a cell has none.
+        Average from 0 to 100; n is the number of cells. It has no value if a cell lacks its value.
     """
     # An average over some of the cells would not be comparable, so that a missing cell leaves no
     # average.

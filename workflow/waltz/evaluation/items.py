@@ -1,5 +1,5 @@
-"""Items that are scored: those of a benchmark, and pairs of an image's text with that of another
-image.
+"""Items that are scored: the items of a benchmark, and items that pair an image's text with the
+text of another image.
 
 The text of a question is question, answer and a full stop. The text of another image is drawn at
 random, so it can be true of the image by chance; only the texts of the image itself are excluded.

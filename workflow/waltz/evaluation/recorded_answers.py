@@ -153,7 +153,7 @@ def _add_margin(
 def _is_right(answer: str, golds: Sequence[str], fidelity: Fidelity) -> bool:
     """Return whether an open answer is right by the rules of its profile."""
     if fidelity.open_answers == "substring":
-        # Several gold answers are those of annotators (VQA); a single one is the answer of GQA.
+        # Annotators gave several gold answers (VQA); GQA has a single answer.
         annotators = golds if len(golds) > 1 else []
         return contains_gold_answer(answer, golds[0], annotators)
     return normalize_answer(answer) in {normalize_answer(gold) for gold in golds}

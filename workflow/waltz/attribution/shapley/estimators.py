@@ -239,7 +239,7 @@ def check_numpy_seed(seed: int) -> None:
     """Refuse a number that cannot seed numpy's global generator."""
     if not 0 <= seed < 2**32:
         raise UserError(
-            f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}"
+            f"seed: {seed} is not a seed of numpy's global generator; take 0 to {2**32 - 1}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Shapley values of late fusion: image and text are encoded alone, each over all or some of its own
+"""Shapley values of late fusion: image and text are encoded alone, each over all or some of its
 subsets.
 
 Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n =
@@ -12,8 +12,8 @@ so that its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩.
 token is the same with both modalities exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with
 w(k) = k! (n − k − 1)! / n! and sums D and G over subsets, from 2^a + 2^b encoder passes instead of
 2^(a + b). With fewer passes, a regression predicts the vectors of each modality from some of its
-subsets (`regression`), and the means of the prediction take the place of the means over all
-subsets. A player that is never masked changes no value and is skipped.
+subsets (`regression`), and the means of the prediction replace the means over all subsets. A
+player that is never masked changes no value and is skipped.
 
 The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩. Its weight
 depends only on s + u, so that interactions need no further pass.

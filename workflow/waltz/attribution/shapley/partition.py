@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 BATCH = 10
 """Number of texts that shap evaluates at once; it decides which groups of pieces are split next."""
 MASK = "..."
-"""Text that takes the place of a run of masked pieces."""
+"""Text that replaces a run of masked pieces."""
 
 StringValue = Callable[[Sequence[str]], np.ndarray]
 """Function that takes k texts and returns their values, float64 of shape (k, outputs)."""
@@ -88,7 +88,7 @@ def compute_owen_values(
         )
     if not 0 <= seed < 2**32:
         raise UserError(
-            f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}"
+            f"seed: {seed} is not a seed of numpy's global generator; take 0 to {2**32 - 1}"
         )
     masker = _build_masker(tokenizer, joins_tokens)
     pieces = _cut_pieces(masker, text)

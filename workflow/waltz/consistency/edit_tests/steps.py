@@ -19,7 +19,7 @@ HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
 ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
 """Kinds of prompt whose reply is a label if the question has labels."""
 UNEDITED = "unedited"
-"""Name that takes the place of a test in requests about the unedited item."""
+"""Name of the requests about the unedited item, which belong to no single test."""
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 """Pattern of a word, apostrophes and hyphens within it included."""
 

@@ -416,9 +416,9 @@ def get_prompt_family(spec: ModelSpec) -> str:
     if not spec.family:
         fault = "is missing"
     elif reads_images:
-        fault = f"{spec.family!r} is none that sees"
+        fault = f"{spec.family!r} is not a family of models that read images"
     else:
-        fault = f"{spec.family!r} is none that reads text alone"
+        fault = f"{spec.family!r} is not a family of models that read text alone"
     raise UserError(
         f"models.{spec.name}.family: {fault}; profile published has the turn markers of {', '.join(names)}: name one of"
         " them, or take published out of profiles"

@@ -93,8 +93,7 @@ def build_published_template(
 
     Args:
         family: A key of `families` in the prompt file.
-        prompt_file: Prompts that replace those of the profile; None takes the prompts of the
-            profile.
+        prompt_file: Prompts that replace the profile's prompts; None takes the profile's.
     Raises:
         UserError: The family is unknown.
     """
@@ -116,8 +115,7 @@ def build_equations_template(
 
     Args:
         render_turns: The decoder's `render_chat`, or `join_turns`.
-        prompt_file: Prompts that replace those of the profile; None takes the prompts of the
-            profile.
+        prompt_file: Prompts that replace the profile's prompts; None takes the profile's.
     """
     if prompt_file is None:
         prompt_file = read_prompt_file(EQUATIONS)
