@@ -31,14 +31,13 @@ docstring by column.
 | `Annotated[X, INLINE]` with a dataclass X | the fields of X, each as a column |
 | `Annotated[X, STORED_AS_NULLABLE]` | nulls are allowed by the schema of the file, but never occur |
 
-Fields come in the order of the dataclass, those of a base class first.
+Fields come in the order of the dataclass; the fields of a base class come first.
 
 How a package adopts records: code that goes item by item takes `read_records(path, AnswerRecord)`
 and reads attributes; code that aggregates takes `read_frame(path, AnswerRecord)` and works on
 columns; what writes a file builds records and calls `write_records`. `group_files.read_run_records`
-and `read_run_frames` do the same for the files of model jobs, which hold several data sets. Until a
-whole package has moved, `parquet.read_rows(path, get_layout(AnswerRecord))` reads the same file as
-dictionaries, and `to_row` converts a record. A record holds data and computes nothing.
+and `read_run_frames` do the same for the files of model jobs, which hold several data sets. A
+record holds data and computes nothing.
 """
 
 import inspect
@@ -305,7 +304,7 @@ def _build_field(name: str, annotation: Any) -> RecordField:
     annotation, is_optional = _strip_none(annotation)
     inner, markers = _strip_markers(annotation)
     if INLINE in markers:
-        # The columns of the file are those of the dataclass itself.
+        # The fields of the dataclass are columns of the file.
         return RecordField(name, _list_columns(inner), inlined=inner)
 
     element = get_args(inner)[0] if get_origin(inner) is Sequence else inner

@@ -136,7 +136,7 @@ def hide_secrets(text: str, *urls: str) -> str:
     text = URL_IN_TEXT.sub(_redact_match, text)
     # Libraries of requests show path and query without the host.
     text = REQUEST_IN_TEXT.sub(r"\1", text)
-    # Values that are known, and those of urls that a caller names.
+    # Known values, and the secrets in urls that a caller names.
     secrets = dict(list_secrets())
     for url in urls:
         secrets |= dict.fromkeys(list_url_secrets(url), HIDDEN)
@@ -269,7 +269,7 @@ def _list_environment_secrets(
         if SECRET_NAME.search(name):
             secrets[value.strip()] = f"<{name}>"
             continue
-        # Other variables may contain urls with passwords, such as those of proxies and indices.
+        # Other variables may contain urls with passwords, such as the urls of proxies and indices.
         # Proxies need no scheme.
         is_url = "://" in value or name.lower().endswith("_proxy")
         if is_url:
@@ -283,7 +283,7 @@ def list_url_secrets(url: str) -> list[str]:
     """
     _, user, _, ending = split_url(url)
     query = ending.partition("#")[0].removeprefix("?")
-    # The separator is no part of the user.
+    # The separator does not belong to the user.
     user = re.sub("(@|%40)$", "", user)
     password = user.partition(":")[2]
     values = [value for _, value in parse_qsl(query)]

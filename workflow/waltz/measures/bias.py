@@ -66,7 +66,7 @@ class BiasSettings:
     """Settings of the measurement of bias.
 
     Attributes:
-        sample: Number of captions a data set, among those of at most `MAX_TOKENS` tokens.
+        sample: Number of captions a data set, among captions of at most `MAX_TOKENS` tokens.
         repeats: Number of seeds for each number of permutations; no two captions share a seed.
         permutations: Numbers of permutations; each permutation is used with its reverse.
         estimators: Names of estimators; each may use as many coalitions as ten permutations need.

@@ -443,7 +443,7 @@ def measure_rates(
 
     measures = []
     for share, resampled in zip(shares, np.array(resampled_shares).T, strict=True):
-        # Design effect: variance of the resamples over that of as many independent items, p (1 - p)
+        # Design effect: variance of the resamples over the variance of as many independent items, p (1 - p)
         # / n.
         independent_variance = resampled.mean() * (1 - resampled.mean()) / len(items)
         design_effect = 1.0

@@ -292,7 +292,7 @@ def compute_token_outcomes(
     deciding = strength.argmax(axis=1)
     is_any_visible = masks.any(axis=1)
     deciding_vote = np.where(is_any_visible, votes[deciding], 0.0)
-    # The sign of the whole input's answer, so that the log-odds are those of this answer.
+    # Sign of the vote for the answer to the whole input: the log-odds are in favor of this answer.
     sign = np.sign(votes[np.abs(votes).argmax()])
     answer = sign * SHARPNESS * deciding_vote[:, None]
     answer = answer + background * _draw_background(words, masks, ["answer"], seed)

@@ -333,7 +333,7 @@ def measure_decoder_controls(
     seed: int,
     resampling: Resampling,
 ) -> list[MeasurementRecord]:
-    """Return mean CC-SHAP of decoders, for own explanations and for the null controls.
+    """Return mean CC-SHAP of decoders, for their explanations and for the null controls.
 
     The controls compare an answer with the explanation of another item, and with shuffled players.
     """

@@ -118,7 +118,7 @@ def change_grid(
         players: Players of a text and its image.
         text: The text.
         step: Patches that are added to each side of the grid.
-        patches: Patches along each side; 0 takes those of the players.
+        patches: Patches along each side; 0 keeps the patches of the players.
         floor: Whether a patch has floor(side / p) pixels, so that those that remain are never
             masked.
     """
@@ -279,7 +279,7 @@ def _vary_one_factor(
         for level, choice in levels.items():
             choices[factor, level] = choice
     shares = _attribute(encoders, items, choices, settings.evaluations, seed)
-    # The reference and its noise are no other choices, so they do not count in the summary.
+    # The reference and its noise do not differ in a factor, so they do not count in the summary.
     varied = [name for name in shares if name[0] not in ("reference", "seed")]
     rows = build_choice_rows(shares, items, REFERENCE, resampling)
     rows += summarize_rankings(shares, REFERENCE, {("one at a time", "all"): varied})

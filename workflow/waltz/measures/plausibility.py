@@ -42,7 +42,7 @@ class JudgedItems:
     """Hold the items that both a model and the language model scored.
 
     Attributes:
-        differences: Log-likelihood of the caption less that of the foil, in nats a token, float64
+        differences: Log-likelihood of the caption less log-likelihood of the foil, in nats a token, float64
             of shape (items,).
         hits: 1 where the model ranks the caption above the foil, 1/2 for a tie, else 0, float64 of
             the same shape.

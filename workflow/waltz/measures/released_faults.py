@@ -78,7 +78,7 @@ class Fault:
     """Describe one deviation of the released code.
 
     Attributes:
-        fields: Fields of `Fidelity` that are set as in `published`; the others stay those of
+        fields: Fields of `Fidelity` that are set as in `published`; the other fields stay as in
             `equations`.
         shows_first_patch: Whether the first patch is never masked: an index slip until March 2025.
         masks_corner: Whether patches have (side of the network's input) // grid pixels of the raw
@@ -87,7 +87,7 @@ class Fault:
         splits_at_words: Whether text players are counted from position n_text on, although the
             patches stand first and text begins after the patches: until April 2025.
         seed_step: Number that is added to the seed of permutations; this shows the effect of noise
-            and is no fault.
+            and is not a fault.
     """
 
     fields: tuple[str, ...] = ()

@@ -143,7 +143,7 @@ Boxes = Annotated[tuple[BoxValues, ...], BeforeValidator(_list_boxes)]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class OtherBoxes:
-    """Boxes of an arrangement for kinds that are no people; empty where they do not differ."""
+    """Boxes of an arrangement for kinds other than people; empty where they do not differ."""
 
     agent: BoxValues | None = None
     theme: Boxes = ()
@@ -157,7 +157,7 @@ class Drawing:
         agent: Box of an agent that is a person.
         theme: Boxes of the themes of one agent where they are people.
         animals: Boxes of animals that are agent or theme.
-        things: Boxes of themes that are no people.
+        things: Boxes of themes other than people.
         agent_faces: Side to which the agent's sprite looks, `left` or `right`.
         theme_faces: Side to which the theme's sprite looks.
         pose: Pose of the agent.

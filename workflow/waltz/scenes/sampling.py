@@ -226,11 +226,11 @@ def _draw_relation(
     while True:
         preposition = rng.choice(PREPOSITIONS)
         subject, landmark = rng.choice(kinds), rng.choice(kinds)
-        # Most subjects are single; there is no room for three in a thing, and for two landmarks but
-        # side by side.
         can_relate = _RELATION_CHECKS[preposition](subject, landmark)
         if subject == landmark or not can_relate:
             continue
+        # Most subjects are single. Three do not fit into a thing, and two landmarks fit only
+        # side by side.
         weight_of_three = 0.15
         if preposition == "in":
             weight_of_three = 0.0

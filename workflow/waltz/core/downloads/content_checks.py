@@ -128,7 +128,9 @@ def _skip_mark(head: bytes) -> bytes:
 
 def _check_zip(path: Path, _: bytes) -> str | None:
     """Return a fault if a zip lacks the directory that it ends with."""
-    return None if zipfile.is_zipfile(path) else "it has no directory at its end"
+    if zipfile.is_zipfile(path):
+        return None
+    return "it has no directory at its end"
 
 
 def _check_tar(path: Path, _: bytes) -> str | None:
@@ -211,20 +213,17 @@ def _check_parquet(path: Path, head: bytes) -> str | None:
     """Return a fault if a Parquet file lacks the marks at its begin or end."""
     with path.open("rb") as file:
         file.seek(-4, 2)
-        return (
-            None
-            if head[:4] == file.read() == b"PAR1"
-            else "it does not begin and end with PAR1"
-        )
+        end = file.read()
+    if head[:4] == end == b"PAR1":
+        return None
+    return "it does not begin and end with PAR1"
 
 
 def _check_torch(_: Path, head: bytes) -> str | None:
     """Return a fault if a PyTorch file is neither a zip nor a pickle (of PyTorch before 1.6)."""
-    return (
-        None
-        if head.startswith((b"PK\x03\x04", b"\x80"))
-        else "it is neither a zip nor a pickle"
-    )
+    if head.startswith((b"PK\x03\x04", b"\x80")):
+        return None
+    return "it is neither a zip nor a pickle"
 
 
 def _check_image(_: Path, head: bytes) -> str | None:

@@ -141,7 +141,7 @@ def read_yaml(file: Path) -> Any:
     except RecursionError:
         raise yaml.YAMLError("values are nested too deeply, or in themselves") from None
     except yaml.MarkedYAMLError as error:
-        # The error's own text quotes the line of the file, which may contain a secret.
+        # The text of the error quotes the line of the file, which may contain a secret.
         fault = error.problem or error.context
         mark = error.problem_mark or error.context_mark
         if mark:

@@ -69,7 +69,7 @@ class DatasetFiles:
     settings: DatasetSettings = field(default_factory=DatasetSettings)
 
     def select_profiles(self, profiles: Iterable[ProfileName]) -> list[ProfileName]:
-        """Return those of the fidelities in which the study runs models on the data set."""
+        """Return the fidelities in which the study runs models on the data set."""
         # Only texts with other images are limited to some profiles.
         allowed = self.settings.get("profiles")
         if allowed is None:

@@ -40,7 +40,7 @@ def build_lock(file: Path, mode: int = -1) -> BaseFileLock:
 
     Args:
         file: The lock file, in an existing folder.
-        mode: Permissions of a lock file that is created; those of the process by default.
+        mode: Permissions of a lock file that is created; by default the permissions that the process gives.
     """
     # The system releases its locks when a process ends; a lock that is a file may remain.
     if _has_locks(file.parent):

@@ -2,8 +2,8 @@
 for each job.
 
 A job that was killed, or that runs again because one of its data sets changed, reads what it has
-computed already. Each job writes its own file, since locks of SQLite are unreliable on network file
-systems, and reads those of the jobs that share its folder, so that results are found after the
+computed already. Each job writes one file, since locks of SQLite are unreliable on network file
+systems, and reads the files of the jobs that share its folder, so that results are found after the
 number of shards has changed. The files lie outside the outputs of a rule, which Snakemake deletes
 on failure; they may be deleted.
 """

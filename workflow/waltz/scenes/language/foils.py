@@ -1,4 +1,4 @@
-"""Foils in the scenes' own grammar: false sentences that differ from a true one in one position.
+"""Foils in the grammar of the scenes: false sentences that differ from a true one in one position.
 
 The scene models are trained and measured on them; the benchmark builds its foils from the written
 files.
@@ -258,8 +258,7 @@ def exchange_preposition(text: str, rng: Random) -> str | None:
         `A dog sleeps under the grass.` of `A dog sleeps on the grass.`; None where there is no
         preposition.
     """
-    # The first word is no preposition that can be exchanged: the pattern asks for a space before
-    # it.
+    # The pattern asks for a space before the preposition, so the first word stays.
     matches = list(PREPOSITION_PATTERN.finditer(text))
     if not matches:
         return None

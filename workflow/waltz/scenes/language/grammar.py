@@ -235,7 +235,7 @@ def split_statements(
     """Yield statements, and questions with their answers, without punctuation and without `in the
     picture`.
 
-    The answer of a statement is None; that of a question without an answer of one word is empty.
+    The answer of a statement is None; the answer of a question is empty unless it has one word.
     """
     pieces: list[tuple[tuple[str, ...], str]] = []
     start = 0

@@ -186,7 +186,7 @@ def _draw_existence_question(graph: Graph, rng: Random) -> str:
 
 
 def _draw_place_question(graph: Graph, rng: Random) -> str:
-    """Draw a question whether the focus is at a place; half of the places are those of the scene."""
+    """Draw a question whether the focus is at a place; half of the places are right."""
     subject = find_focus(graph)
     place_name = graph.place
     if rng.random() >= 0.5:
@@ -197,7 +197,7 @@ def _draw_place_question(graph: Graph, rng: Random) -> str:
 
 
 def _draw_doing_question(graph: Graph, rng: Random) -> str:
-    """Draw a question whether the focus does something; half of the acts are those of the scene."""
+    """Draw a question whether the focus does something; half of the acts are right."""
     subject = find_focus(graph)
     if rng.random() < 0.5 and graph.action is not None:
         act = render_participle(graph)
@@ -279,7 +279,7 @@ def _draw_what(graph: Graph, rng: Random) -> SceneQuestion | None:
 
 
 def _draw_who(graph: Graph, rng: Random) -> SceneQuestion | None:
-    """Draw `who is riding a horse`; None where the agent is no person or a plural."""
+    """Draw `who is riding a horse`; None unless the agent is one person."""
     if graph.event is None or not _is_one_person(graph.event.agent):
         return None
     text = format_question(f"who is {render_participle(graph)}")

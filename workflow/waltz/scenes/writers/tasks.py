@@ -263,7 +263,7 @@ def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     # GQA has no questions of numbers.
     questions = [entry for entry in numbered_questions if entry[2].kind != "number"]
     max_repeats = max(2, len(questions) // BALANCED)
-    # In the balanced file no answer is frequent: further questions with it are left out.
+    # In the balanced file no answer is frequent: further questions with it are skipped.
     repeats: Counter[str] = Counter()
     all_entries: Json = {}
     balanced_entries: Json = {}
@@ -280,7 +280,7 @@ def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
 def _build_gqa_entry(
     number: int, key: str, question: SceneQuestion, is_balanced: bool
 ) -> Json:
-    """Build the entry of a question; number is that of the image."""
+    """Build the entry of a question about the image with a number."""
     words = question.text.rstrip("?").lower()
     operation, relation = "query", "rel"
     if question.kind == "yes/no":
@@ -388,7 +388,7 @@ def build_comve(count: int, seed: int) -> tuple[str, str]:
         else:
             nonsense_index[nonsense, sense] = 0
 
-    # Ids are in no order, as those of the released file.
+    # Ids are in random order, as in the released file.
     ids = rng.sample(range(1, 3 * count), count)
     rows = [["id", "sent0", "sent1"]]
     gold = []
