@@ -2,7 +2,7 @@
 review and checks.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -311,19 +311,23 @@ def _find_rejection(
 
 def build_conditions(captions: Iterable[ProbeCaptionRecord]) -> list[ProbeRecord]:
     """Return the items in original and simplified form; rejected captions give none."""
-    usable = [caption for caption in captions if caption.rejected is None]
-    items: list[ProbeRecord] = []
-    for form in ("original", "simplified"):
-        texts: dict[str, list[ImageCaption]] = {"contextual": [], "plain": []}
-        for record in usable:
-            text = record.caption if form == "original" else record.simplified
+    texts: dict[tuple[str, str], list[ImageCaption]] = defaultdict(list)
+    for record in captions:
+        if record.rejected is not None:
+            continue
+        forms = {"original": record.caption, "simplified": record.simplified}
+        for form, text in forms.items():
             # A caption that could not be simplified has only the original form.
             if text is not None:
                 plain_image = record.plain_image or ""
-                texts[record.kind].append(
-                    ImageCaption(record.image, record.verb, text, plain_image)
-                )
-        items += build_condition_items(texts["contextual"], texts["plain"], form)
+                caption = ImageCaption(record.image, record.verb, text, plain_image)
+                texts[form, record.kind].append(caption)
+
+    items: list[ProbeRecord] = []
+    for form in ("original", "simplified"):
+        contextual = texts[form, "contextual"]
+        plain = texts[form, "plain"]
+        items += build_condition_items(contextual, plain, form)
     return items
 
 

@@ -188,14 +188,14 @@ class ResultItem:
         number: Position of the item in the run, from 0.
         fields: Fields by their name in the release for language models.
         locations: File and line of the item (key ``""``) and of its fields, where they are known.
-        sees: True where the file is of the release for VL decoders.
+        reads_images: Whether the file is of the release for VL decoders.
     """
 
     run: str
     number: int
     fields: JsonObject
     locations: Mapping[str, str]
-    sees: bool = False
+    reads_images: bool = False
 
     def locate(self, name: str = "") -> str:
         """Return the location of a field, or of the item."""
@@ -495,7 +495,7 @@ def _read_verdict(item: ResultItem, field: str) -> Verdict | None:
 def _build_common_row(item: ResultItem, dataset: str, source: str) -> RecordedRecord:
     """Return a row with the columns that all rows of an item share; record and id are empty."""
     setting = "choice"
-    if item.sees:
+    if item.reads_images:
         setting = "pairwise" if item.gold in (["A"], ["B"]) else "open"
     return RecordedRecord(
         source=source,
