@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from waltz.core.measure import Measure
 from waltz.core.schema import MissRecord, ReproductionRecord
@@ -92,15 +93,16 @@ def _select_caption_functions(
     `dataset_idx` names.
     """
     if instrument == "plurality":
-        return lambda item: reproduce_plurality(
-            originals[item.dataset_idx]
-        ), explain_plurality
-    sequences = count_attested(
-        slot for doc in parse_captions(originals.values()) for slot in find_slots(doc)
+        return (
+            lambda item: reproduce_plurality(originals[item.dataset_idx]),
+            explain_plurality,
+        )
+    slots = chain.from_iterable(map(find_slots, parse_captions(originals.values())))
+    sequences = count_attested(slots)
+    return (
+        lambda item: reproduce_relations(originals[item.dataset_idx], sequences),
+        explain_relations,
     )
-    return lambda item: reproduce_relations(
-        originals[item.dataset_idx], sequences
-    ), explain_relations
 
 
 def _is_released_pair(candidate: Candidate, item: ReleasedItem) -> bool:

@@ -4,6 +4,7 @@ numerals.
 
 import re
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from lemminflect import getLemma
@@ -79,12 +80,13 @@ SINGULARS = {
 }
 
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+COMPOUND_NUMERALS = product(enumerate(TENS, 2), enumerate(NUMBER_WORDS[1:10], 1))
 NUMBERS = {
     **{word: number for number, word in enumerate(NUMBER_WORDS)},
+    **{word: 10 * number for number, word in enumerate(TENS, 2)},
     **{
-        f"{tens}-{units}".removesuffix("-zero"): 10 * n_tens + n_units
-        for n_tens, tens in enumerate(TENS, 2)
-        for n_units, units in enumerate(NUMBER_WORDS[:10])
+        f"{tens_word}-{unit_word}": 10 * tens + unit
+        for (tens, tens_word), (unit, unit_word) in COMPOUND_NUMERALS
     },
     "none": 0,
 }

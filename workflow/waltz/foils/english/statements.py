@@ -127,7 +127,8 @@ IRREGULAR_VERBS = (
     Forms("does", "do"),
 )
 IRREGULAR_FORMS = {
-    form: verb for verb in IRREGULAR_VERBS for form in (verb.singular, verb.plural)
+    **{verb.singular: verb for verb in IRREGULAR_VERBS},
+    **{verb.plural: verb for verb in IRREGULAR_VERBS},
 }
 """Irregular verbs by each of their forms."""
 
