@@ -109,3 +109,15 @@ def test_the_foil_of_the_foil_is_the_caption(
         + there.caption[before["end"] :]
         == there.foil
     )
+
+
+def test_an_other_becomes_another_as_whole_words_only():
+    statement = Statement(
+        opening="there",
+        be=IS_ARE,
+        modifiers="other",
+        noun=Forms("dog", "dogs"),
+        rest="larger than other dogs",
+    )
+    text = "There is another dog larger than other dogs."
+    assert statement.write_existence(1) == text
