@@ -146,29 +146,29 @@ def test_the_first_of_several_filters_counts(read):
             {**OPEN, "filtered_resps": []},
             "line 1: is not a sample of lm-eval or lmms-eval",
         ),
-        ({**CHOICE, "target": "7"}, "line 1: is no sample"),
-        ({**CHOICE, "filtered_resps": [["-inf?", "True"]]}, "line 1: is no sample"),
-        ({**OPEN, "doc": "text"}, "line 1: is no sample"),
-        ({**OPEN, "target": {"a": 1}}, "line 1: is no sample"),
-        ({**OPEN, "target": []}, "line 1: is no sample"),
-        ({**OPEN, "filtered_resps": "Two."}, "line 1: is no sample"),
-        ({**OPEN, "arguments": "Two?"}, "line 1: is no sample"),
-        ({**OPEN, "arguments": {"gen_args_0": {}}}, "line 1: is no sample"),
+        ({**CHOICE, "target": "7"}, "line 1: is not a sample"),
+        ({**CHOICE, "filtered_resps": [["-inf?", "True"]]}, "line 1: is not a sample"),
+        ({**OPEN, "doc": "text"}, "line 1: is not a sample"),
+        ({**OPEN, "target": {"a": 1}}, "line 1: is not a sample"),
+        ({**OPEN, "target": []}, "line 1: is not a sample"),
+        ({**OPEN, "filtered_resps": "Two."}, "line 1: is not a sample"),
+        ({**OPEN, "arguments": "Two?"}, "line 1: is not a sample"),
+        ({**OPEN, "arguments": {"gen_args_0": {}}}, "line 1: is not a sample"),
         (
             {**OPEN, "arguments": {"gen_args_0": {"arg_0": "Two?"}, "gen_args_1": 2}},
-            "line 1: is no sample",
+            "line 1: is not a sample",
         ),
         *(
-            ({**CHOICE, "target": target}, "line 1: is no sample")
+            ({**CHOICE, "target": target}, "line 1: is not a sample")
             for target in (-1, "-1", 1.5, True, 3, None, "nan")
         ),
-        ({**CHOICE, "filtered_resps": [[10**400, "True"]]}, "line 1: is no sample"),
+        ({**CHOICE, "filtered_resps": [[10**400, "True"]]}, "line 1: is not a sample"),
         *(
-            ({**LABELLED, "answered": answered}, "line 1: is no sample")
+            ({**LABELLED, "answered": answered}, "line 1: is not a sample")
             for answered in ("no", 2, None)
         ),
-        ({**LABELLED, "acc": "no"}, "line 1: is no sample"),
-        ({**LABELLED, "target": "C"}, "line 1: is no sample"),
+        ({**LABELLED, "acc": "no"}, "line 1: is not a sample"),
+        ({**LABELLED, "target": "C"}, "line 1: is not a sample"),
     ],
 )
 def test_a_line_that_is_no_sample_is_refused_in_one_line(sample, message, read):
