@@ -14,11 +14,11 @@ from waltz.core import redaction
 from waltz.core.errors import UserError
 from waltz.core.redaction import (
     RedactingFormatter,
+    contains_known_secret,
     describe_value,
     has_user,
     hide_known_secrets,
     hide_secrets,
-    hold_known_secret,
     name_url,
     redact_url,
     redact_urls,
@@ -151,7 +151,7 @@ def test_a_key_is_hidden_in_every_encoding(encoding, key, monkeypatch):
     assert "<WALTZ_API_KEY>" in text
     for form in redaction.list_encoded_forms(key):
         assert form not in text
-    assert hold_known_secret(encoded.encode())
+    assert contains_known_secret(encoded.encode())
 
 
 @given(st.binary(min_size=1, max_size=3), st.binary(max_size=3))

@@ -177,7 +177,7 @@ def _convert_texts(data: object, convert: Callable[[str], str]) -> object:
     return data
 
 
-def hold_known_secret(content: bytes) -> bool:
+def contains_known_secret(content: bytes) -> bool:
     """Return whether the bytes of a reply contain a known secret in any usual encoding."""
     # Short secrets would occur in ordinary bytes by chance.
     forms = _list_forms(list_secrets(), SHORTEST_IN_DATA)

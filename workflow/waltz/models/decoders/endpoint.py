@@ -23,9 +23,9 @@ from waltz.core.downloads.http_limits import TimeLimit, build_client, read_retry
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.json_objects import RepeatedKeyError, parse_json
 from waltz.core.redaction import (
+    contains_known_secret,
     hide_known_secrets,
     hide_secrets,
-    hold_known_secret,
     redact_url,
 )
 from waltz.models.decoders.server_replies import Reply
@@ -243,7 +243,7 @@ class Endpoint:
         try:
             # Pydantic takes the last of two values of a key.
             fields = parse_json(content)
-            if hold_known_secret(content):
+            if contains_known_secret(content):
                 log.warning(
                     "%s: the server repeats a secret of this process, which is hidden",
                     self.location,

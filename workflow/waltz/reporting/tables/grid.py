@@ -15,7 +15,7 @@ from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
 
-PROBES = "cv-probes:"
+PROBES_PREFIX = "cv-probes:"
 """Prefix of the data sets of CV-Probes; a table shows only the condition after it."""
 COMMON_REASONS = (ONLY_PUBLISHED, SYNTHETIC_DATA, NO_PAPER_VALUE)
 """Reasons why numbers have no verdict that are written once for all cells, and not as a note of
@@ -278,4 +278,4 @@ def _get_heading(field: str, name: str) -> str:
     # Tables of tests have the names of tests as data sets; their headings are those of metrics.
     if field == "dataset" and name == EVERY_METRIC:
         return name
-    return get_style(name.removeprefix(PROBES)).heading
+    return get_style(name.removeprefix(PROBES_PREFIX)).heading
