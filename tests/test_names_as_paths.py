@@ -151,7 +151,7 @@ def test_a_shard_lies_next_to_its_index(folder, name):
     "weight_map", [None, [], "a", {"a": 1}, {"a": None}, {"a": ["b"]}]
 )
 def test_an_index_without_files_is_refused(folder, weight_map):
-    with pytest.raises(UserError, match=r"index\.json: is no index of weights"):
+    with pytest.raises(UserError, match=r"index\.json: is not an index of weights"):
         read_shard_names(write_index(folder, weight_map))
 
 
@@ -204,7 +204,7 @@ def test_a_listed_image_lies_in_a_folder(folder, name):
     (folder / "list.tsv").write_text(
         "file\turl\tbytes\tsha256\n" + "\t".join(row) + "\n"
     )
-    with pytest.raises(UserError, match=r"line 2: file is (no path|missing)"):
+    with pytest.raises(UserError, match=r"line 2: file is (not a path|missing)"):
         read_image_list(folder / "list.tsv")
 
 

@@ -315,7 +315,7 @@ def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
     with pytest.raises(UserError, match=r"seed: -1"):
         next(begin_permutations(3, 70, -1))
     with pytest.raises(
-        UserError, match=r"seed: 4294967296 is no seed .* 0 to 4294967295"
+        UserError, match=r"seed: 4294967296 is not a seed .* 0 to 4294967295"
     ):
         next(begin_permutations(3, 70, 2**32))
     assert next(begin_permutations(3, 70, 2**32 - 1)).shape == (7, 3)

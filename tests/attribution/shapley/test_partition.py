@@ -259,7 +259,7 @@ def test_what_cannot_be_split_is_refused():
     tokenizer = byte_tokenizer(start=False)
     with pytest.raises(UserError, match="at least 4"):
         compute_owen_values(TEXT, tokenizer, len, seed=0, rows=3)
-    with pytest.raises(UserError, match="is no seed"):
+    with pytest.raises(UserError, match="is not a seed"):
         compute_owen_values(TEXT, tokenizer, len, seed=-1)
     with pytest.raises(UserError, match="expected at least 2"):
         compute_owen_values("there", tokenizer, len, seed=0)
