@@ -156,8 +156,8 @@ def _compare_cell(
 
 def _have_overlapping_intervals(first: Cell, second: Cell) -> bool:
     """Return whether both cells have intervals, and these overlap."""
-    if first.ci_low is None or first.ci_high is None:
+    if first.interval is None or second.interval is None:
         return False
-    if second.ci_low is None or second.ci_high is None:
-        return False
-    return first.ci_low <= second.ci_high and second.ci_low <= first.ci_high
+    first_low, first_high = first.interval
+    second_low, second_high = second.interval
+    return first_low <= second_high and second_low <= first_high

@@ -120,7 +120,7 @@ class SignificanceTests:
         assert second.value is not None
         half_widths = []
         for cell in (first, second):
-            if cell.ci_low is None or cell.ci_high is None:
+            if cell.interval is None:
                 return False
             # By a sign test, few images cannot show anything, however narrow an interval they
             # happen to give.
@@ -129,7 +129,8 @@ class SignificanceTests:
                 and compute_least_p(cell.images) > 1 - self.confidence
             ):
                 return False
-            half_widths.append((cell.ci_high - cell.ci_low) / 2)
+            low, high = cell.interval
+            half_widths.append((high - low) / 2)
         # An interval reaches z(level) standard errors; a test with power POWER needs z(level) +
         # z(power) of them.
         z_level = norm.ppf((1 + self.confidence) / 2)

@@ -81,6 +81,18 @@ class Cell:
     paper_text: str = ""
     images: int | None = None
 
+    @property
+    def is_filled(self) -> bool:
+        """True if the cell has a number of ours or a text."""
+        return self.value is not None or bool(self.text)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Lower and upper end of the interval of our number; None without an interval."""
+        if self.ci_low is None or self.ci_high is None:
+            return None
+        return self.ci_low, self.ci_high
+
 
 COLUMNS = [field.name for field in fields(Cell)]
 NUMBERS = (
@@ -217,7 +229,7 @@ def classify_cell(cell: Cell) -> str:
     """Return the kind of a cell: its verdict if it has one, else `NO_VERDICT` or `NO_VALUE`."""
     if cell.verdict:
         return cell.verdict
-    if cell.value is not None or cell.text:
+    if cell.is_filled:
         return NO_VERDICT
     # A chance level follows from the task, so it has a number without a measurement.
     if cell.reason.startswith(CHANCE):

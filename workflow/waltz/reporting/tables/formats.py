@@ -83,13 +83,10 @@ def _format_sd(cell: Cell) -> str:
 
 def _format_interval(cell: Cell) -> str:
     """Return the interval as it follows a number; an empty text if there is none."""
-    if cell.value is None or cell.ci_low is None or cell.ci_high is None:
+    if cell.value is None or cell.interval is None:
         return ""
-    low, high = (
-        _format_decimals(cell, cell.ci_low),
-        _format_decimals(cell, cell.ci_high),
-    )
-    return f" [{low}, {high}]"
+    low, high = cell.interval
+    return f" [{_format_decimals(cell, low)}, {_format_decimals(cell, high)}]"
 
 
 def _format_paper_value(cell: Cell) -> str:
@@ -496,12 +493,14 @@ def _separate_rows(above: Names, names: Names) -> list[str]:
         above: Names of the upper row; empty above the first row.
         names: Names of the lower row.
     """
-    if not above or len(names) == 1:
+    if not above:
         return []
-    if names[0] != above[0]:
+    # The last name is different in each row, so it separates nothing.
+    group, group_above = names[:-1], above[:-1]
+    if group[:1] != group_above[:1]:
         return [r"\midrule"]
     # Rows with three names or more also get space where one of the first two names changes.
-    if len(names) > FINE and names[:FINE] != above[:FINE]:
+    if group[:FINE] != group_above[:FINE]:
         return [r"\addlinespace[2pt]"]
     return []
 

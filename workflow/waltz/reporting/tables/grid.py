@@ -143,8 +143,7 @@ def _mark_cells(
 
 def _get_note(cell: Cell) -> str:
     """Return the reason that is a note of a cell; empty if it is written once for all cells."""
-    has_number = cell.value is not None or bool(cell.text)
-    if has_number and cell.reason in COMMON_REASONS:
+    if cell.is_filled and cell.reason in COMMON_REASONS:
         return ""
     return cell.reason
 
@@ -170,13 +169,9 @@ def _list_general_reasons(
     cells: Sequence[Cell], notes: dict[str, int]
 ) -> tuple[str, ...]:
     """Return a sentence for each reason that is written once for all cells."""
-    reasons = dict.fromkeys(cell.reason for cell in cells)
-    general = [reason for reason in reasons if reason in COMMON_REASONS]
-    return tuple(
-        f"Numbers without a verdict: {reason}."
-        for reason in general
-        if reason not in notes
-    )
+    reasons = {cell.reason for cell in cells}
+    general = reasons.intersection(COMMON_REASONS).difference(notes)
+    return tuple(f"Numbers without a verdict: {reason}." for reason in sorted(general))
 
 
 def _split_off_chances(
@@ -209,8 +204,6 @@ def _fills_row(
     declaration: Declaration, chance_cells: Sequence[Cell], model_cells: Sequence[Cell]
 ) -> bool:
     """Return whether there is a chance level for all columns, except the columns of side metrics."""
-    if declaration.columns == "model" or not chance_cells:
-        return False
     # Side metrics have no chance level.
     needed = {
         name_column(declaration, cell)
