@@ -408,7 +408,7 @@ class _ProfileTable:
         """
         chances = {}
         for key, paper in self.paper_values.items():
-            if key.model == RANDOM and paper.value:
+            if key.model == RANDOM:
                 position = Position(key.metric, key.dataset, key.setting)
                 chances[position] = float(paper.value)
         return chances
@@ -442,18 +442,10 @@ class _ProfileTable:
     def _make_cell(self, model: str, position: Position, number: Number | None) -> Cell:
         """Return one cell with our number and a verdict, or with the reasons why they are missing."""
         metric, dataset, setting = position
-        unit = self.units.get(metric, "")
-        paper_sd = None
-        paper = None
-        if self.is_compared:
-            paper = self.paper_values.get(PaperKey(metric, model, dataset, setting))
-        if paper is not None:
-            unit = paper.unit
-            paper_sd = paper.parse_sd()
         if number is None:
             reason = self._explain_absence(model, position)
             number = Number(Measure(None, 0, reason=reason))
-        comparison = self._compare(model, metric, number, paper)
+        comparison = self._compare(number, PaperKey(metric, model, dataset, setting))
         measure = number.measure
         return Cell(
             table=self.declaration.id,
@@ -470,18 +462,16 @@ class _ProfileTable:
             difference=comparison.difference,
             verdict=comparison.verdict,
             reason=comparison.reason,
-            unit=unit,
+            unit=self.units.get(metric, ""),
             sd=number.sd,
-            paper_sd=paper_sd,
+            paper_sd=comparison.paper_sd,
             chance=self._find_chance(position),
             text=number.text,
             paper_text=comparison.paper_text,
             images=measure.images,
         )
 
-    def _compare(
-        self, model: str, metric: str, number: Number, paper: PaperValue | None
-    ) -> Comparison:
+    def _compare(self, number: Number, key: PaperKey) -> Comparison:
         """Compare our number of a cell with the paper value; without a comparison, give the reason."""
         # Reasons in order: the whole table is not compared, the metric never is, or the comparison
         # has its own.
@@ -491,14 +481,20 @@ class _ProfileTable:
         if not self.is_compared:
             return Comparison(reason or ONLY_PUBLISHED)
         comparison = compare_with_paper(
-            number.measure, paper, self.study.confidence, number.text
+            number.measure,
+            self.paper_values.get(key),
+            self.study.confidence,
+            number.text,
         )
-        if metric in self.declaration.known_reasons:
-            known_reason = self.declaration.known_reasons[metric]
-            return Comparison(known_reason, paper_text=comparison.paper_text)
+        if key.metric in self.declaration.known_reasons:
+            return Comparison(
+                self.declaration.known_reasons[key.metric],
+                paper_text=comparison.paper_text,
+                paper_sd=comparison.paper_sd,
+            )
         notes = [comparison.reason, number.note]
         if comparison.verdict:
-            notes.insert(1, self.declaration.model_notes.get(model, ""))
+            notes.insert(1, self.declaration.model_notes.get(key.model, ""))
         return replace(comparison, reason="; ".join(filter(None, notes)))
 
     def _explain_absence(self, model: str, position: Position) -> str:
@@ -506,13 +502,18 @@ class _ProfileTable:
         if model == RANDOM:
             return CHANCE
         dataset = position.dataset.partition(":")[0]
+        skipped = self.study.skipped
+        known_reasons = self.declaration.known_reasons
         # The study knows best: it may have skipped the models or the data set. Then the
         # declaration, then the default.
-        for name in (*self.declaration.list_our_models(model), dataset):
-            if name in self.study.skipped:
-                return self.study.skipped[name]
-        known_reasons = self.declaration.known_reasons
-        return known_reasons.get(model) or known_reasons.get(position.metric) or NOT_RUN
+        reasons = (
+            *map(skipped.get, self.declaration.list_our_models(model)),
+            skipped.get(dataset),
+            known_reasons.get(model),
+            known_reasons.get(position.metric),
+            NOT_RUN,
+        )
+        return next(filter(None, reasons))
 
 
 def _list_distinct_positions(keys: pd.DataFrame) -> list[Position]:
@@ -530,7 +531,7 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
         The mean; a number without a value if a data set has no value; None if no data set has a
         number.
     """
-    present = [part for part in parts if part is not None]
+    present = list(filter(None, parts))
     if not present:
         return None
     measures = [part.measure for part in present]
@@ -551,5 +552,5 @@ def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
     sd = compute_sd(
         [measure.value for measure in measures if measure.value is not None]
     )
-    note = next((part.note for part in present if part.note), "")
-    return Number(average, sd, note=note)
+    notes = filter(None, (part.note for part in present))
+    return Number(average, sd, note=next(notes, ""))

@@ -127,6 +127,7 @@ class Comparison:
         difference: Our number minus the paper value, in the metric's unit.
         verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty without a verdict.
         paper_text: The paper value, with the digits of the paper.
+        paper_sd: Standard deviation in the paper; None without one.
     """
 
     reason: str
@@ -134,6 +135,7 @@ class Comparison:
     difference: float | None = None
     verdict: str = ""
     paper_text: str = ""
+    paper_sd: float | None = None
 
 
 def compare_with_paper(
@@ -163,7 +165,12 @@ def compare_with_paper(
         return Comparison(measure.reason or NO_PAPER_VALUE)
     number = paper.parse_number()
     reason = _join_reasons(measure, paper)
-    comparison = Comparison(reason, paper_value=number, paper_text=paper.value)
+    comparison = Comparison(
+        reason,
+        paper_value=number,
+        paper_text=paper.value,
+        paper_sd=paper.parse_sd(),
+    )
 
     has_number_or_text = measure.value is not None or bool(text)
     if not paper.value or not has_number_or_text:
@@ -198,12 +205,23 @@ def _judge_number(
     """
     if rounds_to(value, paper.value):
         return EQUAL
-    # A single item or image has no interval, and so cannot be compatible.
-    is_single = measure.n == 1 or measure.images == 1
-    if measure.ci_low is None and is_single and paper.unit != "count":
-        return ""
-    half_width = _compute_half_width(measure, paper, number, confidence)
-    if abs(value - number) <= half_width:
+    # Counts are exact, so no difference is within an interval.
+    if paper.unit == "count":
+        return DIFFERS
+    if measure.ci_low is None or measure.ci_high is None:
+        # A single item or image has no interval, so its difference says nothing.
+        if 1 in (measure.n, measure.images):
+            return ""
+        return DIFFERS
+    ours = (measure.ci_high - measure.ci_low) / 2
+    theirs = ours
+    if _is_share_of_items(paper):
+        # A share s of n items has the standard error sqrt(s (1 - s) / n).
+        share = min(max(number / 100, 0.0), 1.0)
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        theirs = 100 * z * math.sqrt(share * (1 - share) / measure.n)
+    # Both numbers are independent, so their variances add up.
+    if abs(value - number) <= math.hypot(ours, theirs):
         return COMPATIBLE
     return DIFFERS
 
@@ -220,27 +238,6 @@ def _join_reasons(measure: Measure, paper: PaperValue) -> str:
     elif reason and paper.value:
         return reason
     return "; ".join(filter(None, (reason, note)))
-
-
-def _compute_half_width(
-    measure: Measure, paper: PaperValue, number: float, confidence: float
-) -> float:
-    """Return half the width of the combined interval of our number and the paper value; -1 if there
-    is no interval.
-    """
-    # No difference is within a negative half width. Counts are exact, so they have no interval
-    # either.
-    if measure.ci_low is None or measure.ci_high is None or paper.unit == "count":
-        return -1.0
-    ours = (measure.ci_high - measure.ci_low) / 2
-    theirs = ours
-    if _is_share_of_items(paper):
-        # A share s of n items has the standard error sqrt(s (1 - s) / n).
-        share = min(max(number / 100, 0.0), 1.0)
-        z = NormalDist().inv_cdf((1 + confidence) / 2)
-        theirs = 100 * z * math.sqrt(share * (1 - share) / measure.n)
-    # Both numbers are independent, so their variances add up.
-    return math.hypot(ours, theirs)
 
 
 def _is_share_of_items(paper: PaperValue) -> bool:
