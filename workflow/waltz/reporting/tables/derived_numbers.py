@@ -36,7 +36,7 @@ from waltz.reporting.tables.numbers import (
     StudyFacts,
     build_text_number,
 )
-from waltz.reporting.tables.paper_values import RANDOM, PaperKey, PaperValue
+from waltz.reporting.tables.paper_values import PaperKey, PaperValue
 
 PaperValues = Mapping[PaperKey, PaperValue]
 PIECES = {
@@ -64,6 +64,8 @@ SOURCES = {
 }
 """Name of a source of data in the papers, by the format of its files."""
 YES_OR_NO = {True: "yes", False: "no"}
+AVERAGED_METRICS = (*SETTING_OF_TEST, *CC_SHAP_METRICS.values())
+"""Metrics of which a model has an average in the thesis's figure C.1."""
 RELEASED = "the study takes finished items: it makes no foils of this piece"
 TEXTS_OF_TEST = ("changed", "consistent_where", "applies_to")
 """Metrics that the texts in `TESTS` are shown as."""
@@ -265,16 +267,6 @@ def _describe_foils(inputs: _TableInputs, instruments: Sequence[str]) -> dict[st
     }
 
 
-def _select_examples(inputs: _TableInputs) -> Numbers:
-    """Return the examples of the instruments that the table shows."""
-    derived: Numbers = {}
-    for dataset in inputs.declaration.example_datasets:
-        for key, number in inputs.numbers.items():
-            if key.kind == "samples" and key.dataset == dataset:
-                derived[key._replace(kind=DERIVED)] = number
-    return derived
-
-
 def _number_verbs(inputs: _TableInputs) -> Numbers:
     """Return our verbs by their numbers in the paper's list; in alphabetical order if the study is
     not compared.
@@ -353,10 +345,9 @@ def _select_rescaled_averages(inputs: _TableInputs) -> Numbers:
     A model without numbers on one of these data sets gets no average, because averages over
     different data sets cannot be compared.
     """
-    averaged_metrics = (*SETTING_OF_TEST, *CC_SHAP_METRICS.values())
     datasets_of_model: defaultdict[str, set[str]] = defaultdict(set)
     for key in inputs.numbers:
-        is_averaged = key.kind == "consistency" and key.metric in averaged_metrics
+        is_averaged = key.kind == "consistency" and key.metric in AVERAGED_METRICS
         if is_averaged and inputs.has_kind_of_model(key.model):
             datasets_of_model[key.model].add(key.dataset)
     # The data sets that all averages have to be over.
@@ -452,7 +443,6 @@ def _average_spreads(inputs: _TableInputs) -> Numbers:
 DERIVED_NUMBERS: dict[str, Callable[[_TableInputs], Numbers]] = {
     "overall": _sum_validation,
     "pieces": _describe_pieces,
-    "samples": _select_examples,
     "verbs": _number_verbs,
     "tests": _describe_tests,
     "skew": _describe_skew,
@@ -472,10 +462,8 @@ def derive_paper_averages(paper_values: PaperValues) -> dict[PaperKey, PaperValu
     # Tables 5.2 and C.2 hold the tests and CC-SHAP of each model by data set.
     measures_of_model: dict[str, dict[tuple[str, str], Measure]] = {}
     for key, paper in paper_values.items():
-        if key.model == RANDOM:
-            continue
-        measures = measures_of_model.setdefault(key.model, {})
-        if key.metric in SETTING_OF_TEST or key.metric in cc_shaps:
+        if key.metric in AVERAGED_METRICS:
+            measures = measures_of_model.setdefault(key.model, {})
             measures[key.dataset, key.metric] = Measure(float(paper.value), 1)
 
     derived = {}

@@ -135,13 +135,11 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
     """Return all numbers of a profile in result files.
 
     Args:
-        files: Parquet files by kind, a key of `READERS`; other kinds are ignored.
+        files: Parquet files by kind, a key of `READERS`.
         profile: Profile whose rows are read; rows of files without profiles belong to all profiles.
     """
     numbers: Numbers = {}
     for kind, paths in files.items():
-        if kind not in READERS:
-            continue
         record_type, read = READERS[kind]
         for path in paths:
             # Records of construction have no profile and serve all profiles.
