@@ -89,7 +89,7 @@ def find_progress(
     """
     # The summary has one line for each file, with tabs between its columns.
     rows = list(csv.DictReader(summary.splitlines(), delimiter="\t"))
-    pending_rows = [row for row in rows if _is_pending(row)]
+    pending_rows = list(filter(_is_pending, rows))
     goes_on, since = False, datetime.min
     if run is not None and run.may_go_on:
         goes_on, since = True, run.since

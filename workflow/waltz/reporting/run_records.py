@@ -45,7 +45,7 @@ WARNINGS = {
 
 The value of such a fact is a number, a list of cases, or numbers by reason.
 """
-SETTINGS = ("commit", "seed", "device", "threads", "machine", "python")
+SETTINGS = {"commit", "seed", "device", "threads", "machine", "python"}
 """Facts of a run whose values the page lists, together with the versions of its packages."""
 Text = Annotated[str, BeforeValidator(lambda value: str(value or ""))]
 """Text of a record; empty for null."""
@@ -119,13 +119,13 @@ class RunRecord(BaseModel):
     wall_seconds: float = 0.0
     peak_memory_mb: int = 0
     packages: dict[str, str] = {}
-    python: str | None = None
-    machine: str | None = None
     commit: str | None = None
     seed: int | None = None
     device: str | None = None
     device_choice: str | None = None
     threads: int | None = None
+    machine: str | None = None
+    python: str | None = None
     middle_square: bool = False
     profiles: list[str] | None = None
     settings: dict[str, JsonValue] | None = None
@@ -151,7 +151,7 @@ class RunRecord(BaseModel):
     @property
     def model(self) -> RunModel:
         """First model of the run; a run without models has a model without any facts."""
-        return self.models[0] if self.models else RunModel(name="")
+        return next(iter(self.models), RunModel(name=""))
 
 
 _RECORDS = TypeAdapter(list[RunRecord])
@@ -331,12 +331,12 @@ def _collect_settings(records: Sequence[RunRecord]) -> dict[str, list[str]]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
         # Versions of packages are listed like settings.
-        settings = {name: getattr(record, name) for name in SETTINGS} | record.packages
+        settings = record.model_dump(include=SETTINGS, exclude_none=True)
+        settings |= record.packages
         if record.device and record.device_choice:
             settings["device"] = f"{record.device} ({record.device_choice})"
         for name, value in settings.items():
-            if value is not None:
-                counts[name][str(value)] += 1
+            counts[name][str(value)] += 1
     # Values that are equally frequent keep their order.
     return {
         name: [value for value, _ in counter.most_common()]

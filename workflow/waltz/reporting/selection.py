@@ -232,7 +232,7 @@ def _list_helper_models(study: Study) -> list[str]:
         helpers += [study.proposals.spans, study.proposals.verbs]
     if study.filters:
         helpers += study.filters.models.values()
-    return [name for name in helpers if name]
+    return list(filter(None, helpers))
 
 
 def _select_entries(
