@@ -115,7 +115,10 @@ rule benchmark:
     """The items of all data sets, with the funnel, the oracle, the audit and the validation statistics."""
     input:
         BUILD.built_files,
-        rows_of([*PLAN.item_sets, *STUDY.alignment]),
+        expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=[*PLAN.item_sets, *STUDY.alignment],
+        ),
         REPORT.benchmark_files,
 
 

@@ -13,7 +13,10 @@ localrules:
 rule attribute:
     """MM-SHAP of the scores or answers of one encoder."""
     input:
-        rows=rows("{group}", PAIRS, PROBES),
+        rows=expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=select("{group}", PAIRS, PROBES),
+        ),
         images=images("{group}", PAIRS, PROBES),
         weights=weights("{encoder}"),
     output:
@@ -45,7 +48,10 @@ rule attribute:
 # An encoder with an answering head explains its answers to open questions, by the same script.
 use rule attribute as attribute_questions with:
     input:
-        rows=rows("{group}", OPEN),
+        rows=expand(
+            "<results>/sources/{source}.parquet",
+            source=sources_of(select("{group}", OPEN)),
+        ),
         images=images("{group}", OPEN),
         weights=weights("{answerer}"),
     output:
@@ -70,7 +76,9 @@ use rule attribute as attribute_questions with:
 rule attribute_answers:
     """MM-SHAP of one VL decoder's answers."""
     input:
-        rows=rows("{group}", PAIRS),
+        rows=expand(
+            "<results>/benchmark/{dataset}.parquet", dataset=select("{group}", PAIRS)
+        ),
         images=images("{group}", PAIRS),
         weights=weights("{vl_decoder}"),
         prompts=prompts("{vl_decoder}"),
@@ -131,7 +139,10 @@ rule merge_attribution_shards:
 rule companions:
     """Companion measures of MM-SHAP: one encoder on one group of data sets."""
     input:
-        rows=rows("{group}", PAIRS, PROBES),
+        rows=expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=select("{group}", PAIRS, PROBES),
+        ),
         images=images("{group}", PAIRS, PROBES),
         weights=weights("{encoder}"),
     output:
@@ -161,7 +172,10 @@ rule companions:
 rule answer_companions:
     """Companion measures of the answers of one encoder with an answering head on one group of data sets."""
     input:
-        rows=rows("{group}", OPEN),
+        rows=expand(
+            "<results>/sources/{source}.parquet",
+            source=sources_of(select("{group}", OPEN)),
+        ),
         images=images("{group}", OPEN),
         weights=weights("{answerer}"),
     output:
@@ -192,10 +206,21 @@ rule answer_companions:
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=results_of("attribution", ATTRIBUTED_PART),
-        scores=results_of("evaluation", ATTRIBUTED_PART),
-        probes=rows_of(ATTRIBUTED_PROBES),
-        companions=ask(PLAN.list_companion_files, ATTRIBUTED_PART),
+        rows=expand(
+            "<results>/attribution/{file.model}/{file.name}.parquet",
+            file=files_of("attribution", ATTRIBUTED_PART),
+        ),
+        scores=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", ATTRIBUTED_PART),
+        ),
+        probes=expand(
+            "<results>/benchmark/{dataset}.parquet", dataset=ATTRIBUTED_PROBES
+        ),
+        companions=expand(
+            "<results>/attribution/{file.model}/companions/{file.name}.parquet",
+            file=ask(PLAN.list_companion_files, ATTRIBUTED_PART),
+        ),
     output:
         shares="<results>/attribution/shares/{part}.parquet",
         metrics="<results>/attribution/metrics/{part}.parquet",

@@ -1,5 +1,8 @@
 """Stage benchmark: items with votes, CV-Probes' conditions, and validation statistics."""
 
+# Votes of the oracle depend on the tables of the embedded world.
+ORACLE_WORLD = WORLD if STUDY.benchmark.oracle else []
+
 
 localrules:  # a second each
     items,
@@ -61,7 +64,7 @@ rule vote:
     input:
         balanced="<results>/benchmark/balanced/{instrument}.parquet",
         annotations=ask(BUILD.get_annotations, "{instrument}"),
-        world=WORLD if STUDY.benchmark.oracle else [],
+        world=expand("<package>/scenes/{table}.yaml", table=ORACLE_WORLD),
     output:
         pairs="<results>/benchmark/{instrument}.parquet",
         annotations="<results>/benchmark/annotations/{instrument}.parquet",
@@ -116,7 +119,7 @@ rule oracle:
             "<results>/benchmark/balanced/{instrument}.parquet",
             instrument=STUDY.instruments,
         ),
-        world=WORLD,
+        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
     output:
         shares="<results>/benchmark/oracle.parquet",
     log:
@@ -140,8 +143,8 @@ rule cv_probes:
         **BUILD.plain_captions,
         contextual="<results>/foils/cv-probes.parquet",
         weights=weights(*BUILD.probe_judges.values()),
-        tables=map(locate_in_package, SWIG_TABLES),
-        world=WORLD if STUDY.benchmark.oracle else [],
+        tables=expand("<package>/{table}", table=SWIG_TABLES),
+        world=expand("<package>/scenes/{table}.yaml", table=ORACLE_WORLD),
     output:
         probes="<results>/benchmark/cv-probes.parquet",
         captions="<results>/benchmark/cv-probes/captions.parquet",
@@ -167,7 +170,7 @@ rule cv_oracle:
     """Truth of each condition of CV-Probes by the scenes' oracle."""
     input:
         probes="<results>/benchmark/cv-probes.parquet",
-        world=WORLD,
+        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
     output:
         shares="<results>/benchmark/cv-probes/oracle.parquet",
     log:

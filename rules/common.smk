@@ -1,13 +1,14 @@
 """The plan of the study, and the questions that the rules ask it.
 
 A stage's files follow one pattern, `<results>/<stage>/{model}/{group}.parquet`, and a rule shows it. What varies is asked
-by the functions at the end of this file, which read like sentences: `rows("{group}", PAIRS)` are the items of the pairs
-of a job's group. Their arguments are names, in which `{group}` stands for the value of a job's wildcard, or other
+by the functions at the end of this file, which read like sentences: `select("{group}", PAIRS)` are the data sets of
+pairs in a job's group. Their arguments are names, in which `{group}` stands for the value of a job's wildcard, or other
 questions; what they return is a function that Snakemake calls with the wildcards of each job.
 
 About a group of data sets, by their forms, or as the prompts of a decoder (`prompted="{decoder}"`):
     select("{group}", PAIRS)            their names
-    rows("{group}", PAIRS)              files with their items
+    sources_of(NAMES)                   the source of each of these or other data sets
+    rows("{group}", "{decoder}")        files with the items that a decoder is prompted with
     images("{group}", PAIRS)            their images
     rows_of(NAMES), images_of(NAMES)    the same of data sets that are chosen otherwise
     datasets("{group}", PAIRS)          form and entry of each, for params
@@ -18,7 +19,7 @@ About models:
     loads("{encoder}")                  GPUs and memory of jobs that load them
     threads_for("{encoder}")            threads of jobs that load them
 About runs:
-    results_of("tests", RUNS)           files with one kind of results of some runs
+    files_of("tests", RUNS)             model and name of each file with one kind of results of some runs
     shards("attribution", "{encoder}", "{group}")   jobs that a model's work on a group is cut into; shard_numbers: 0, 1, ...
 About the study:
     settings("align")                   the slice of it that decides a step's numbers, for params
@@ -165,6 +166,7 @@ if workflow.is_main_process:
 pathvars:
     results=PLAN.results,
     logs=f"logs/{STUDY.study}",
+    package=locate_in_package(""),
 
 
 wildcard_constraints:
@@ -199,9 +201,14 @@ def select(group, *forms, prompted=None):
     return ask(PLAN.select_forms, group, *forms)
 
 
-def rows(group, *forms, prompted=None):
-    """Return the files with the items of a group's data sets."""
-    return rows_of(select(group, *forms, prompted=prompted))
+def sources_of(names):
+    """Return the source of each of some data sets."""
+    return ask(PLAN.list_sources, names)
+
+
+def rows(group, decoder):
+    """Return the files with the items of a group with which a decoder is prompted."""
+    return rows_of(select(group, prompted=decoder))
 
 
 def rows_of(names):
@@ -278,8 +285,8 @@ def threads_for(*names):
     return lambda wildcards: MODEL_THREADS if list_names(names, wildcards) else 1
 
 
-def results_of(result, runs):
-    """Return the files with a kind of results of some runs."""
+def files_of(result, runs):
+    """Return model and name of each file with a kind of results of some runs."""
     return ask(PLAN.list_run_files, result, runs)
 
 

@@ -25,14 +25,14 @@ localrules:
 rule self_consistency_tests:
     """Self-consistency tests of one decoder."""
     input:
-        rows=rows("{group}", prompted="{decoder}"),
+        rows=rows("{group}", "{decoder}"),
         images=images("{group}", prompted="{decoder}"),
         prompts=prompts("{decoder}", *PLAN.helpers),
         weights=weights(TESTING_MODELS),
-        words=[
-            locate_in_package(f"resources/wordnet/{words}")
-            for words in ("adjectives.txt", "adverbs.txt", "modifiers.tsv")
-        ],
+        words=expand(
+            "<package>/resources/wordnet/{words}",
+            words=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
+        ),
     output:
         rows="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.parquet",
         run="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.run.json",
@@ -63,7 +63,7 @@ rule self_consistency_tests:
 rule cc_shap_shard:
     """CC-SHAP of one decoder with the attributions of its answers and explanations, or their shift after edits."""
     input:
-        rows=rows("{group}", prompted="{decoder}"),
+        rows=rows("{group}", "{decoder}"),
         images=images("{group}", prompted="{decoder}"),
         weights=weights("{decoder}"),
         prompts=prompts("{decoder}"),
@@ -96,7 +96,7 @@ rule cc_shap_shard:
 # The edits are those that the tests made, so that the same edited texts are explained.
 use rule cc_shap_shard as cc_shap_edits with:
     input:
-        rows=rows("{group}", prompted="{decoder}"),
+        rows=rows("{group}", "{decoder}"),
         tests="<results>/consistency/{decoder}/tests/{group}.parquet",
         unedited="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
         images=images("{group}", prompted="{decoder}"),
@@ -171,18 +171,39 @@ rule recorded_tests:
 rule cc_shap:
     """CC-SHAP, contributions and edits of all decoders that the study names."""
     input:
-        results_of("cc-shap", PLAN.explained),
-        results_of("contributions", PLAN.explained),
-        results_of("edited", PLAN.edited),
-        results_of("edited-contributions", PLAN.edited),
+        expand(
+            "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
+            file=files_of("cc-shap", PLAN.explained),
+        ),
+        expand(
+            "<results>/consistency/{file.model}/contributions/{file.name}.parquet",
+            file=files_of("contributions", PLAN.explained),
+        ),
+        expand(
+            "<results>/consistency/{file.model}/edited/{file.name}.parquet",
+            file=files_of("edited", PLAN.edited),
+        ),
+        expand(
+            "<results>/consistency/{file.model}/edited-contributions/{file.name}.parquet",
+            file=files_of("edited-contributions", PLAN.edited),
+        ),
 
 
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:
-        tests=results_of("tests", TESTED_PART),
-        cc_shap=results_of("cc-shap", ask(PLAN.select_explained, TESTED_PART)),
-        edited=results_of("edited", ask(PLAN.select_edited, TESTED_PART)),
+        tests=expand(
+            "<results>/consistency/{file.model}/tests/{file.name}.parquet",
+            file=files_of("tests", TESTED_PART),
+        ),
+        cc_shap=expand(
+            "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
+            file=files_of("cc-shap", ask(PLAN.select_explained, TESTED_PART)),
+        ),
+        edited=expand(
+            "<results>/consistency/{file.model}/edited/{file.name}.parquet",
+            file=files_of("edited", ask(PLAN.select_edited, TESTED_PART)),
+        ),
     output:
         metrics="<results>/consistency/metrics/{part}.parquet",
         correlations="<results>/consistency/correlations/{part}.parquet",

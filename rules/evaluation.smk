@@ -35,7 +35,9 @@ rule mismatched:
 rule perplexity:
     """Perplexity of captions and foils: one language model on one group of data sets."""
     input:
-        rows=rows("{group}", PAIRS),
+        rows=expand(
+            "<results>/benchmark/{dataset}.parquet", dataset=select("{group}", PAIRS)
+        ),
         weights=weights("{language_model}"),
     output:
         scores="<results>/evaluation/{language_model}/{group}.parquet",
@@ -61,7 +63,10 @@ rule perplexity:
 rule align:
     """Alignment scores of texts with their images: one encoder on one group of data sets."""
     input:
-        rows=rows("{group}", PAIRS, PROBES),
+        rows=expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=select("{group}", PAIRS, PROBES),
+        ),
         images=images("{group}", PAIRS, PROBES),
         weights=weights("{encoder}"),
     output:
@@ -89,7 +94,10 @@ rule align:
 rule answer:
     """Answers to open questions: one encoder with an answering head on one group of data sets."""
     input:
-        rows=rows("{group}", OPEN),
+        rows=expand(
+            "<results>/sources/{source}.parquet",
+            source=sources_of(select("{group}", OPEN)),
+        ),
         images=images("{group}", OPEN),
         weights=weights("{answerer}"),
     output:
@@ -118,7 +126,10 @@ rule answer:
 rule decode_tasks:
     """Answers of one decoder to one shard of the questions of one group of data sets."""
     input:
-        rows=rows("{group}", prompted="{language_model}"),
+        rows=expand(
+            "<results>/sources/{source}.parquet",
+            source=sources_of(select("{group}", CHOICE)),
+        ),
         weights=weights("{language_model}"),
         prompts=prompts("{language_model}"),
     output:
@@ -148,7 +159,7 @@ rule decode_tasks:
 # A VL decoder also reads the images of its questions.
 use rule decode_tasks as decode with:
     input:
-        rows=rows("{group}", prompted="{vl_decoder}"),
+        rows=rows("{group}", "{vl_decoder}"),
         images=images("{group}", prompted="{vl_decoder}"),
         weights=weights("{vl_decoder}"),
         prompts=prompts("{vl_decoder}"),
@@ -239,9 +250,17 @@ rule recorded_answers:
 rule metrics_part:
     """Every metric of the models of one kind on one group of data sets."""
     input:
-        scores=results_of("evaluation", SCORED_PART),
-        questions=rows_of(SCORED_QUESTIONS),
-        probes=rows_of(ask(PLAN.list_probes_among, SCORED_PART)),
+        scores=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", SCORED_PART),
+        ),
+        questions=expand(
+            "<results>/sources/{source}.parquet", source=sources_of(SCORED_QUESTIONS)
+        ),
+        probes=expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=ask(PLAN.list_probes_among, SCORED_PART),
+        ),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",
     log:
@@ -266,7 +285,10 @@ rule metrics_part:
 rule comparisons_part:
     """Paired comparisons of models that are compared in one table, on one group of data sets."""
     input:
-        scores=results_of("evaluation", COMPARED_PART),
+        scores=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", COMPARED_PART),
+        ),
     output:
         comparisons="<results>/evaluation/comparisons/{part}.parquet",
     log:
@@ -293,7 +315,10 @@ rule metrics:
         comparisons=expand(
             "<results>/evaluation/comparisons/{part}.parquet", part=PLAN.compared_parts
         ),
-        scores=results_of("evaluation", PLAN.scored),
+        scores=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", PLAN.scored),
+        ),
     output:
         metrics="<results>/evaluation/metrics.parquet",
         comparisons="<results>/evaluation/comparisons.parquet",

@@ -13,11 +13,8 @@ rule export_benchmark:
         rows=expand("<results>/sources/{source}.parquet", source=EXPORT.originals),
         raw=EXPORT.raw_files,
         images=EXPORT.images,
-        tables=[
-            locate_in_package(f"export/{table}.yaml")
-            for table in ("licenses", "faults")
-        ],
-        prompts=locate_in_package("resources/prompts/equations.yaml"),
+        tables=expand("<package>/export/{table}.yaml", table=["licenses", "faults"]),
+        prompts="<package>/resources/prompts/equations.yaml",
     output:
         dataset=directory("<results>/export/dataset"),
         valse=directory("<results>/export/valse"),

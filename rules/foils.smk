@@ -11,7 +11,7 @@ rule candidates:
     input:
         rows=ask(BUILD.get_rows, "{instrument}"),
         weights=weights(PROPOSING_MODELS),
-        tables=ask(BUILD.list_tables, "{instrument}"),
+        tables=expand("<package>/{table}", table=ask(BUILD.list_tables, "{instrument}")),
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -38,7 +38,7 @@ rule contextual_captions:
     input:
         rows=expand("<results>/sources/{source}.parquet", source=BUILD.probe_sources),
         weights=weights(*BUILD.repairing_models),
-        tables=map(locate_in_package, SWIG_TABLES),
+        tables=expand("<package>/{table}", table=SWIG_TABLES),
     output:
         captions="<results>/foils/cv-probes.parquet",
         run="<results>/foils/cv-probes.run.json",
@@ -68,7 +68,7 @@ rule reproduce:
         captions=expand(
             "<results>/sources/{source}.parquet", source=PLAN.caption_sources
         ),
-        tables=map(locate_in_package, SWIG_TABLES),
+        tables=expand("<package>/{table}", table=SWIG_TABLES),
     output:
         shares="<results>/foils/fidelity/shares.parquet",
         misses="<results>/foils/fidelity/misses.parquet",

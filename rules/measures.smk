@@ -31,7 +31,7 @@ DECODERS = ask(DECODERS_OF.get, "{measurement}")
 rule measure:
     """One measurement with models: bias, multiverse, controls, released_faults, ground_truth or ceiling."""
     input:
-        rows=rows_of(SHOWN_DATASETS),
+        rows=expand("<results>/benchmark/{dataset}.parquet", dataset=SHOWN_DATASETS),
         images=images_of(SHOWN_DATASETS),
         weights=weights(ENCODERS, DECODERS),
         prompts=prompts(DECODERS),
@@ -66,10 +66,10 @@ rule measure:
 rule measure_calibration:
     """Sensitivity and specificity of self-consistency tests and CC-SHAP on constructed decoders."""
     input:
-        words=[
-            locate_in_package(f"resources/wordnet/{words}")
-            for words in ("adjectives.txt", "adverbs.txt", "modifiers.tsv")
-        ],
+        words=expand(
+            "<package>/resources/wordnet/{words}",
+            words=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
+        ),
     output:
         rows="<results>/measures/calibration.parquet",
     log:
@@ -97,7 +97,10 @@ SCORED_PROFILE = "equations" if "equations" in STUDY.profiles else STUDY.profile
 rule measure_plausibility:
     """acc_r where a language model finds caption and foil equally likely."""
     input:
-        scores=results_of("evaluation", SCORED),
+        scores=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", SCORED),
+        ),
     output:
         rows="<results>/measures/plausibility.parquet",
     log:
@@ -122,7 +125,10 @@ rule measure_plausibility:
 rule measure_power:
     """Smallest differences between models that paired tests can show."""
     input:
-        scores=results_of("evaluation", SCORED),
+        scores=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", SCORED),
+        ),
     output:
         rows="<results>/measures/power.parquet",
     log:

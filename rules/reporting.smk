@@ -5,9 +5,6 @@ DRAWN_RUNS = ask(REPORT.select_drawn_runs, "{decoder}")
 DRAWN_DATASETS = ask(list_datasets_of, DRAWN_RUNS)
 SAMPLED_RUNS = ask(REPORT.select_attributed_runs, "{encoder}")
 SAMPLED_DATASETS = ask(list_datasets_of, SAMPLED_RUNS)
-STYLE = locate_in_package("reporting/figures/waltz.mplstyle")
-DECLARATIONS = locate_in_package("resources/tables.yaml")
-CHART_DECLARATIONS = locate_in_package("resources/charts.yaml")
 
 
 localrules:  # a second each
@@ -42,7 +39,7 @@ rule table:
     """One table as CSV, Markdown, LaTeX and HTML."""
     input:
         unpack(ask(REPORT.get_table_inputs, "{table}")),
-        declarations=DECLARATIONS,
+        declarations="<package>/resources/tables.yaml",
     output:
         csv=report(
             "<results>/reporting/tables/{table}.csv",
@@ -105,7 +102,7 @@ rule frequency_figures:
     """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4; VALSE paper 1, 3, 4)."""
     input:
         frequencies=rules.validation_statistics.output.frequencies,
-        style=STYLE,
+        style="<package>/reporting/figures/waltz.mplstyle",
     output:
         svg=[
             report(
@@ -134,8 +131,10 @@ rule charts:
     """The charts of the study's tables, in each profile."""
     input:
         tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        declarations=[DECLARATIONS, CHART_DECLARATIONS],
-        style=STYLE,
+        declarations=expand(
+            "<package>/resources/{declared}.yaml", declared=["tables", "charts"]
+        ),
+        style="<package>/reporting/figures/waltz.mplstyle",
     output:
         svg=[
             report(
@@ -164,10 +163,13 @@ rule charts:
 rule sample_figures:
     """A few attributed items of one encoder, captions next to foils."""
     input:
-        rows=results_of("attribution", SAMPLED_RUNS),
+        rows=expand(
+            "<results>/attribution/{file.model}/{file.name}.parquet",
+            file=files_of("attribution", SAMPLED_RUNS),
+        ),
         images=images_of(SAMPLED_DATASETS),
         weights=weights("{encoder}"),
-        style=STYLE,
+        style="<package>/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
             directory("<results>/reporting/figures/samples/{encoder}"),
@@ -201,11 +203,17 @@ rule sample_figures:
 rule explanation_figures:
     """A few answers of one decoder with their explanations."""
     input:
-        contributions=results_of("contributions", DRAWN_RUNS),
-        cc_shap=results_of("cc-shap", DRAWN_RUNS),
+        contributions=expand(
+            "<results>/consistency/{file.model}/contributions/{file.name}.parquet",
+            file=files_of("contributions", DRAWN_RUNS),
+        ),
+        cc_shap=expand(
+            "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
+            file=files_of("cc-shap", DRAWN_RUNS),
+        ),
         images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),
-        style=STYLE,
+        style="<package>/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
             directory("<results>/reporting/figures/explanations/{decoder}"),
@@ -239,13 +247,25 @@ rule explanation_figures:
 # With the files of edits, the same script draws attributions before and after an edit.
 use rule explanation_figures as edit_figures with:
     input:
-        contributions=results_of("contributions", DRAWN_RUNS),
-        cc_shap=results_of("cc-shap", DRAWN_RUNS),
-        edited=results_of("edited", DRAWN_RUNS),
-        edited_contributions=results_of("edited-contributions", DRAWN_RUNS),
+        contributions=expand(
+            "<results>/consistency/{file.model}/contributions/{file.name}.parquet",
+            file=files_of("contributions", DRAWN_RUNS),
+        ),
+        cc_shap=expand(
+            "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
+            file=files_of("cc-shap", DRAWN_RUNS),
+        ),
+        edited=expand(
+            "<results>/consistency/{file.model}/edited/{file.name}.parquet",
+            file=files_of("edited", DRAWN_RUNS),
+        ),
+        edited_contributions=expand(
+            "<results>/consistency/{file.model}/edited-contributions/{file.name}.parquet",
+            file=files_of("edited-contributions", DRAWN_RUNS),
+        ),
         images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),
-        style=STYLE,
+        style="<package>/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
             directory("<results>/reporting/figures/edits/{decoder}"),
@@ -262,9 +282,12 @@ use rule explanation_figures as edit_figures with:
 rule trace_figures:
     """Traces of the self-consistency tests of a few items of one decoder."""
     input:
-        tests=results_of("tests", DRAWN_RUNS),
+        tests=expand(
+            "<results>/consistency/{file.model}/tests/{file.name}.parquet",
+            file=files_of("tests", DRAWN_RUNS),
+        ),
         images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
-        style=STYLE,
+        style="<package>/reporting/figures/waltz.mplstyle",
     output:
         traces=report(
             directory("<results>/reporting/figures/traces/{decoder}"),
@@ -294,12 +317,12 @@ rule report:
     """The report page: runs, reproduced paper values, tables, figures and samples."""
     input:
         **REPORT.summaries,
-        templates=[
-            locate_in_package(f"reporting/page/templates/{file}")
-            for file in ("report.html", "parts.html", "report.css", "report.js")
-        ],
+        templates=expand(
+            "<package>/reporting/page/templates/{template}",
+            template=["report.html", "parts.html", "report.css", "report.js"],
+        ),
         cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        declarations=DECLARATIONS,
+        declarations="<package>/resources/tables.yaml",
         figures=REPORT.figure_files,
         pngs=[*REPORT.list_frequency_files("png"), *REPORT.list_chart_files("png")],
         samples=list(REPORT.sample_folders),
@@ -310,12 +333,27 @@ rule report:
         ),
         scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
         pairs=rows_of(REPORT.browsed_items),
-        questions=rows_of(REPORT.browsed_questions),
+        questions=expand(
+            "<results>/sources/{source}.parquet",
+            source=sources_of(REPORT.browsed_questions),
+        ),
         images=images_of(REPORT.browsed_images),
-        evaluation=results_of("evaluation", REPORT.browsed_runs["evaluation"]),
-        attribution=results_of("attribution", REPORT.browsed_runs["attribution"]),
-        consistency=results_of("tests", REPORT.browsed_runs["consistency"]),
-        cc_shap=results_of("cc-shap", REPORT.browsed_runs["cc_shap"]),
+        evaluation=expand(
+            "<results>/evaluation/{file.model}/{file.name}.parquet",
+            file=files_of("evaluation", REPORT.browsed_runs["evaluation"]),
+        ),
+        attribution=expand(
+            "<results>/attribution/{file.model}/{file.name}.parquet",
+            file=files_of("attribution", REPORT.browsed_runs["attribution"]),
+        ),
+        consistency=expand(
+            "<results>/consistency/{file.model}/tests/{file.name}.parquet",
+            file=files_of("tests", REPORT.browsed_runs["consistency"]),
+        ),
+        cc_shap=expand(
+            "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
+            file=files_of("cc-shap", REPORT.browsed_runs["cc_shap"]),
+        ),
     output:
         page="<results>/reporting/report.html",
     log:

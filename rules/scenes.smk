@@ -3,13 +3,14 @@
 SCENES = settings("scenes")
 # Committed models that are measured on scenes which they have not seen.
 MEASURED = STUDY.scenes.models if STUDY.scenes else []
-WORLD = [locate_in_package(f"scenes/{table}.yaml") for table in ("kinds", "verbs")]
+# Tables that describe the embedded world.
+WORLD = ["kinds", "verbs"]
 
 
 rule draw_scenes:
     """Images and annotation files of a seed's scenes, in the formats of the real data sets."""
     input:
-        world=WORLD,
+        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
     output:
         files=COMPLETE_PLAN.raw.drawn_files,
         images=[directory(path) for path in COMPLETE_PLAN.raw.drawn_images],
@@ -36,7 +37,7 @@ rule draw_scenes:
 rule scene_model_scores:
     """Scores of the committed scene models on held-out scenes of the study's seed."""
     input:
-        world=WORLD,
+        world=expand("<package>/scenes/{table}.yaml", table=WORLD),
         weights=[
             find_in_checkout(f"resources/scenes/models/{model}/model.safetensors")
             for model in MEASURED

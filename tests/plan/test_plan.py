@@ -122,10 +122,12 @@ def test_models_in_four_bits_say_what_to_install(monkeypatch):
 def test_files_of_runs_are_one_for_each_model_and_group(texts):
     runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
     assert len({texts.group_of[run.dataset] for run in runs}) == 1
-    assert len(texts.list_run_files("evaluation", runs)) == 1
-    assert texts.list_run_files("evaluation", runs)[0].startswith(
-        "results/texts/evaluation/smollm2-135m-instruct/"
-    )
+    group = texts.group_of["comve"]
+    assert texts.list_run_files("tests", runs) == [("smollm2-135m-instruct", group)]
+    # answers to text tasks lie next to the scores of the group's pairs
+    assert texts.list_run_files("evaluation", runs) == [
+        ("smollm2-135m-instruct", f"{group}.tasks")
+    ]
 
 
 def test_a_model_is_run_only_on_the_groups_that_the_study_names():
@@ -252,9 +254,10 @@ def test_a_recorded_model_has_runs_and_files_but_no_jobs_and_no_weights(recorded
     )
     assert recorded.language_models == recorded.run_decoders == []
     assert recorded.scored_parts == {"language.tasks": runs}
-    assert recorded.list_run_files("evaluation", runs) == [
+    assert recorded.list_run_files("evaluation", runs) == [("mistral-7b-chat", "tasks")]
+    assert recorded.get_run_file("evaluation", runs[0]) == (
         "results/recorded/evaluation/mistral-7b-chat/tasks.parquet"
-    ]
+    )
     assert recorded.models.list_weight_files("mistral-7b-chat") == []
     assert not recorded.models.fetched
     assert recorded.models["mistral-7b-chat"].revision == "not recorded"

@@ -23,6 +23,7 @@ PRIVATE = re.compile(
 def test_rules_have_no_functions_of_their_own(file):
     text = file.read_text(encoding="utf-8")
     assert not re.findall(r"\blambda\b|^\s*def ", text, flags=re.M)
+    assert "locate_in_package(" not in text  # instead "<package>/..."
 
 
 @pytest.mark.parametrize(

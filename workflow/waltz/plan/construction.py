@@ -5,7 +5,6 @@ and CV-Probes.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from waltz.core.files.resources import locate_in_package
 from waltz.instruments import FILTER_MODELS, INSTRUMENTS
 from waltz.plan.raw_files import RawFiles
 from waltz.plan.run_table import unique
@@ -43,8 +42,8 @@ class Construction:
         return INSTRUMENTS[instrument].maker
 
     def list_tables(self, instrument: str) -> list[str]:
-        """Return the packaged files that the maker of an instrument reads."""
-        return [locate_in_package(table) for table in INSTRUMENTS[instrument].tables]
+        """Return the files that the maker of an instrument reads, by their paths in the package."""
+        return list(INSTRUMENTS[instrument].tables)
 
     def list_filters(self, instrument: str) -> list[str]:
         """Return the names of the filters of an instrument."""

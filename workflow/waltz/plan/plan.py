@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from waltz.core.errors import UserError
 from waltz.instruments import INSTRUMENTS
@@ -73,6 +74,13 @@ SelectDatasets = Callable[[str, str], list[str]]
 """Function that returns the data sets of a group on which a model is run, from the names of model
 and group.
 """
+
+
+class ResultFile(NamedTuple):
+    """Names of the model and of the file, without suffix, of some results of a model on a group."""
+
+    model: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -200,13 +208,17 @@ class Plan:
             return f"{self.results}/sources/{self.datasets[dataset].source}.parquet"
         return f"{self.results}/benchmark/{dataset}.parquet"
 
+    def list_sources(self, datasets: Iterable[str]) -> list[str]:
+        """Return the source of each of some data sets."""
+        return [self.datasets[dataset].source for dataset in datasets]
+
     def list_rows_files(self, datasets: Iterable[str]) -> list[str]:
         """Return the files from which the items of some data sets are read, one for each data set."""
         return [self.get_rows_file(dataset) for dataset in datasets]
 
     def estimate_rows_memory_mb(self, datasets: Iterable[str]) -> int:
         """Return the main memory in MB that a job requests for the source rows of some data sets."""
-        sources = {self.datasets[dataset].source for dataset in datasets}
+        sources = self.list_sources(datasets)
         formats = {self.study.sources[source].format for source in sources}
         return GQA_ROWS_MB if "gqa" in formats else 0
 
@@ -660,35 +672,36 @@ class Plan:
         folder = f"{kind}/{run.model}"
         if kind in CONSISTENCY_LAYOUTS:
             folder = f"consistency/{run.model}/{kind}"
-        name = self.group_of[run.dataset]
+        return f"{self.results}/{folder}/{self._name_run_file(kind, run)}.parquet"
+
+    def _name_run_file(self, kind: str, run: Run) -> str:
+        """Return the name of the file with the results of a run; `kind` as in `get_run_file`."""
+        group = self.group_of[run.dataset]
         # A language model scores the pairs of a group and answers its text tasks in separate jobs,
         # hence two files.
         is_answered_task = (
             run.dataset in self.study.texts and run.model not in self.recorded_models
         )
         if kind == "evaluation" and is_answered_task:
-            name += ".tasks"
-        return f"{self.results}/{folder}/{name}.parquet"
+            return f"{group}.tasks"
+        return group
 
-    def list_run_files(self, kind: str, runs: Iterable[Run]) -> list[str]:
-        """Return the files of some runs, each once; `kind` as in `get_run_file`."""
-        return unique(self.get_run_file(kind, run) for run in runs)
+    def list_run_files(self, kind: str, runs: Iterable[Run]) -> list[ResultFile]:
+        """Return model and name of the files of some runs, each once; `kind` as in `get_run_file`."""
+        return unique(
+            ResultFile(run.model, self._name_run_file(kind, run)) for run in runs
+        )
 
-    def list_companion_files(self, runs: Iterable[Run]) -> list[str]:
-        """Return the files with companion measures of the encoders among some runs of stage
-        attribution.
+    def list_companion_files(self, runs: Iterable[Run]) -> list[ResultFile]:
+        """Return model and name of the files with companion measures of the encoders among some
+        runs of stage attribution.
         """
         if self.study.attribution.companions is None:
             return []
         # EMAP scores every image with every text, for which only encoders are fast enough.
         encoders = self.select_attributed_models("encoder", "answering")
-        files = []
-        for model, dataset in runs:
-            if model in encoders:
-                files.append(
-                    f"{self.results}/attribution/{model}/companions/{self.group_of[dataset]}.parquet"
-                )
-        return unique(files)
+        measured = [run for run in runs if run.model in encoders]
+        return self.list_run_files("attribution", measured)
 
     # Parts of a stage's numbers
 

@@ -2,9 +2,11 @@
 results.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 Step = Literal["evaluation", "attribution", "tests", "cc-shap", "edited"]
 """Work of the jobs of one model and group: scores and answers, MM-SHAP, self-consistency tests,
@@ -101,6 +103,6 @@ def list_datasets_of(runs: Iterable[Run]) -> list[str]:
     return unique(run.dataset for run in runs)
 
 
-def unique(names: Iterable[str]) -> list[str]:
+def unique(names: Iterable[Name]) -> list[Name]:
     """Return names without repetitions, in the order of their first occurrence."""
     return list(dict.fromkeys(names))
