@@ -131,11 +131,6 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
         ("mine", {"weights": "https://example.org/a.pth"}, "from a url need a sha256"),
         (
             "mine",
-            {"weights": "https://example.org/a", "sha256": "lock", "unpack": "tar"},
-            "got 'tar', expected folder or spanbert",
-        ),
-        (
-            "mine",
             {"weights": "some/model", "kind": "klip"},
             r"models\.mine\.kind.*did you mean 'clip'",
         ),

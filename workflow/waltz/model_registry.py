@@ -78,8 +78,6 @@ ENCODER_MODULES = {
 """For each kind of encoder, the module in `waltz.models.encoders.kinds` with its function
 `load_KIND`.
 """
-UNPACK_FORMATS = ("folder", "spanbert")
-"""Formats to which an archive of weights can be unpacked; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of one parameter by dtype."""
 CHECKSUM = re.compile("[0-9a-f]{64}")
@@ -300,16 +298,11 @@ def _check_server(spec: ModelSpec) -> None:
 
 
 def _check_kind(spec: ModelSpec) -> None:
-    """Refuse an entry with an unknown kind of model, or an unknown format of its archive."""
+    """Refuse an entry with an unknown kind of model."""
     kinds = [*TEXT_KINDS, "vision", *DETECTOR_CONFIGS, *list_encoder_kinds()]
     if spec.kind not in kinds:
         raise UserError(
             f"study file: models.{spec.name}.kind: unknown kind {spec.kind!r}{suggest_or_list(spec.kind, kinds)}"
-        )
-    if spec.unpack and spec.unpack not in UNPACK_FORMATS:
-        raise UserError(
-            f"study file: models.{spec.name}.unpack: unknown format (got {spec.unpack!r}, expected"
-            f" {' or '.join(UNPACK_FORMATS)}); name one of them"
         )
 
 
