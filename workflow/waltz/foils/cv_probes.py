@@ -380,8 +380,7 @@ def repair_caption(
         # Models answer with lists and quotation marks, since the prompt speaks of several
         # sentences.
         sentence = LIST_SIGN.sub("", line.strip()).strip('"').strip()
-        if not sentence.endswith("."):
-            sentence = f"{sentence}."
+        sentence = f"{sentence.removesuffix('.')}."
         if _is_repair(sentence, filled.words, verb):
             return capitalize(sentence)
     return None

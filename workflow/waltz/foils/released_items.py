@@ -39,10 +39,10 @@ from waltz.foils.existence import build_negation
 from waltz.foils.plurality import QUANTIFIERS, build_plurality_foils
 from waltz.foils.relations import NOT_ATTESTED, build_attested_foils, find_slots
 from waltz.foils.swig import (
-    DETERMINERS,
     SWAP_PREPOSITIONS,
     get_filler_noun,
     inflect_present,
+    remove_determiners,
     split_caption,
 )
 from waltz.sources.raw_files import read_object_entries
@@ -121,7 +121,7 @@ def reproduce_existence(item: ReleasedItem) -> list[Candidate]:
     quantity = match["quantity"].lower()
     is_singular = match["be"].lower() == "is" or quantity in ("a", "an")
     # The released words stay as they are: both numbers of a word are the released form.
-    be = Forms(match["be"], match["be"]) if match["be"] else NO_FORMS
+    be = Forms(match["be"], match["be"])
     things = Forms(match["rest"], match["rest"])
     statement = Statement(opening=match["opening"], be=be, noun=things)
     number = 1 if is_singular else 2
@@ -396,7 +396,7 @@ def _explain_swap_wording(item: ReleasedItem, foil: str) -> str:
     subject = re.escape(item.classes_foil)
     complement = re.escape(item.classes)
     match = re.fullmatch(
-        rf"(?P<article>\w+) {subject} (?P<verb>\w+) (?:(?P<between>.*) )?{complement}",
+        rf"(?P<article>\w+) {subject} (?P<verb>\w+) (?P<between>(?:.* )?){complement}",
         foil,
         re.IGNORECASE,
     )
@@ -409,8 +409,7 @@ def _explain_swap_wording(item: ReleasedItem, foil: str) -> str:
     is_definite = match["article"] == "the"
     if is_definite != get_filler_noun(item.classes_foil).plural:
         return "the release treats the noun as a plural"
-    words_between = (match["between"] or "").split()
-    preposition = " ".join(word for word in words_between if word not in DETERMINERS)
+    preposition = remove_determiners(match["between"].split())
     if preposition in ("", *SWAP_PREPOSITIONS):
         return "an article that is not tried"
     return "a preposition not tried"

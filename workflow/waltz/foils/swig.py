@@ -541,10 +541,13 @@ def split_caption(
         verb_span=Span(start=match.start(2), end=match.end(2)),
         agent=FillerNoun(agent, is_plural, get_filler_noun(agent).bare),
         complement=get_filler_noun(complement),
-        preposition=" ".join(
-            word for word in preposition_words if word not in DETERMINERS
-        ),
+        preposition=remove_determiners(preposition_words),
     )
+
+
+def remove_determiners(words: Sequence[str]) -> str:
+    """Return the words between verb and noun without determiners, separated by spaces."""
+    return " ".join(word for word in words if word not in DETERMINERS)
 
 
 def _split_predicate(words: Sequence[str]) -> tuple[list[str], str]:

@@ -97,7 +97,7 @@ def is_kind_of(
         lower: Synset in the spelling of imSitu, as all synsets here; None where it is not known.
         hypernyms: Synsets directly above each synset.
     """
-    if lower is None or higher is None:
+    if lower is None:
         return False
     if lower == higher:
         return True

@@ -20,7 +20,7 @@ BE = {False: "is", True: "are"}
 
 def join_words(*parts: str) -> str:
     """Join the parts that are not empty by spaces."""
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
 
 
 def render_sentence(*parts: str) -> str:

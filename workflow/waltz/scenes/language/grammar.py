@@ -9,7 +9,7 @@ distinguished.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import islice, product
 from typing import TypeVar
 
 from waltz.scenes.language.words import (
@@ -46,6 +46,12 @@ MAX_NOUN_PHRASES = 4000
 """Maximum number of noun phrases that are tried: the readings of a long chain of prepositions
 multiply.
 """
+
+PICTURE_SUBJECTS = set(product(("the", "this"), ("picture", "image", "photo", "scene")))
+"""Subjects of clauses about the picture, such as `the picture` in `the picture shows a dog`."""
+
+PICTURE_PHRASES = set(product(("in", "on"), ("the", "this"), PICTURE_NOUNS))
+"""Phrases that mean nothing, as every sentence is about the picture."""
 
 MARKS = (".", "?", "!", ";", ":")
 """Marks that end a statement or a question."""
@@ -260,14 +266,11 @@ def split_statements(
 
 
 def _remove_picture_phrase(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without `in the picture`, which means nothing, as every sentence is about
-    the picture.
-    """
-    for start in range(len(words) - 2):
-        preposition, article, noun = words[start : start + 3]
-        is_in_the = preposition in ("in", "on") and article in ("the", "this")
-        if is_in_the and noun in PICTURE_NOUNS:
-            return words[:start] + words[start + 3 :]
+    """Return the words without the first of `PICTURE_PHRASES`, such as `in the picture`."""
+    for start in range(len(words)):
+        end = start + 3
+        if words[start:end] in PICTURE_PHRASES:
+            return words[:start] + words[end:]
     return words
 
 
@@ -360,12 +363,12 @@ class _Parser:
 
     def parse_clause_about_picture(self, position: int) -> Readings[Clause]:
         """Yield `the picture shows a dog` and `this image is indoors`."""
-        article, noun, verb = (self.get_word(position + offset) for offset in range(3))
-        nouns = ("picture", "image", "photo", "scene")
-        is_picture = article in ("the", "this") and noun in nouns
-        if is_picture and verb in ("shows", "contains"):
+        if self.words[position : position + 2] not in PICTURE_SUBJECTS:
+            return
+        verb = self.get_word(position + 2)
+        if verb in ("shows", "contains"):
             yield from _convert(self.parse_phrase(position + 3), Clause)
-        if is_picture and verb == "is":
+        if verb == "is":
             adjuncts = self.parse_adjunct(position + 3)
             yield from _convert(adjuncts, partial(Clause, SCENE))
 
@@ -464,11 +467,9 @@ class _Parser:
 
     def parse_what_color(self, color: str) -> Readings[Clause]:
         """Yield `what color is the car`, with the color answered."""
-        be = self.get_word(2)
-        if be not in BE_FORMS:
-            return
+        plural = BE_FORMS.get(self.get_word(2))
         for subject, end in self.parse_phrase(3):
-            if subject.plural == BE_FORMS[be]:
+            if subject.plural == plural:
                 yield Clause(subject, ColorPredicate(color)), end
 
     def parse_phrase(self, position: int) -> Readings[Phrase]:
@@ -655,9 +656,11 @@ class _Parser:
 
     def parse_noun_predicate(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield `a dog` after `is`, `dogs` after `are`."""
-        if not plural and self.get_word(position) not in ("a", "an"):
-            return
-        start = position if plural else position + 1
+        start = position
+        if not plural:
+            if self.get_word(position) not in ("a", "an"):
+                return
+            start += 1
         for noun, end in self.parse_noun(start):
             if noun.plural == plural and not noun.place:
                 yield NounPredicate(noun.kinds), end

@@ -101,6 +101,7 @@ class Noun:
 
 
 UNBOUNDED = 99
+"""Number that no scene reaches, for a quantifier without an upper or lower limit."""
 
 
 @dataclass(frozen=True)
@@ -110,29 +111,28 @@ class Quantifier:
     Attributes:
         minimum: Smallest number that makes it true.
         maximum: Largest number that makes it true.
-        never_below: Smaller numbers make it false; numbers from here to `minimum` leave it open.
-            None for `minimum`.
-        never_above: Larger numbers make it false; numbers from `maximum` to here leave it open.
-            None for `maximum`.
+        open_below: How many of the next numbers below `minimum` leave it open; smaller numbers make
+            it false.
+        open_above: How many of the next numbers above `maximum` leave it open; larger numbers make
+            it false.
         every: Whether it speaks of all individuals.
     """
 
     minimum: int
     maximum: int = UNBOUNDED
-    never_below: int | None = None
-    never_above: int | None = None
+    open_below: int = 0
+    open_above: int = 0
     every: bool = False
 
     def check(self, low: int, high: int) -> bool | None:
         """Return whether an unknown number between low and high makes the quantifier true; None if
         that is open.
         """
-        never_below = self.minimum if self.never_below is None else self.never_below
-        never_above = self.maximum if self.never_above is None else self.never_above
         # Whatever the number is between low and high, it is outside what can be true, or fits.
-        is_impossible = high < never_below or low > never_above
+        is_too_low = high < self.minimum - self.open_below
+        is_too_high = low > self.maximum + self.open_above
         is_certain = self.minimum <= low and high <= self.maximum
-        if is_impossible:
+        if is_too_low or is_too_high:
             return False
         if is_certain:
             return True
@@ -158,28 +158,24 @@ class Determiner:
         return self.singular
 
 
-BARE_PLURAL = Quantifier(2, never_below=1)
+BARE_PLURAL = Quantifier(2, open_below=1)
 NO_DETERMINER = Determiner(plural=BARE_PLURAL, mass=Quantifier(1))
 
-NUMERAL_OFFSETS: dict[str, tuple[int | None, int | None]] = {
+NUMERAL_OFFSETS = {
     **dict.fromkeys(("exactly", "only", "just", "the", "all"), (0, 0)),
-    **dict.fromkeys(("fewer than", "less than"), (None, -1)),
-    "more than": (1, None),
-    "at least": (0, None),
-    "at most": (None, 0),
+    **dict.fromkeys(("fewer than", "less than"), (-UNBOUNDED, -1)),
+    "more than": (1, UNBOUNDED),
+    "at least": (0, UNBOUNDED),
+    "at most": (-UNBOUNDED, 0),
 }
-"""Prefixes of a numeral, with the offsets of the minimum and the maximum; None for unbounded."""
+"""Prefixes of a numeral, with the offsets of the minimum and the maximum."""
 
 
-def build_numeral(
-    number: int, minimum_offset: int | None, maximum_offset: int | None
-) -> Determiner:
+def build_numeral(number: int, minimum_offset: int, maximum_offset: int) -> Determiner:
     """Build the determiner of a numeral with a prefix, as `at least two`, from the offsets of
     `NUMERAL_OFFSETS`.
     """
-    minimum = 0 if minimum_offset is None else number + minimum_offset
-    maximum = UNBOUNDED if maximum_offset is None else number + maximum_offset
-    quantifier = Quantifier(minimum, maximum)
+    quantifier = Quantifier(number + minimum_offset, number + maximum_offset)
     if number == 1:
         return Determiner(singular=quantifier)
     return Determiner(plural=quantifier)
@@ -192,9 +188,9 @@ def list_determiners() -> dict[str, Determiner]:
     # above four.
     plural = {
         "a number of": Quantifier(2), "a group of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
-        "several": Quantifier(3, never_below=2), "a few": Quantifier(3, 5, 2, UNBOUNDED),
-        "few": Quantifier(2, 4, 1, UNBOUNDED), "many": Quantifier(5, never_below=3),
-        "lots of": Quantifier(5, never_below=3), "a lot of": Quantifier(5, never_below=3),
+        "several": Quantifier(3, open_below=1), "a few": Quantifier(3, 5, open_below=1, open_above=UNBOUNDED),
+        "few": Quantifier(2, 4, open_below=1, open_above=UNBOUNDED), "many": Quantifier(5, open_below=2),
+        "lots of": Quantifier(5, open_below=2), "a lot of": Quantifier(5, open_below=2),
         "a couple of": Quantifier(2, 2), "both": Quantifier(2, 2), "a pair of": Quantifier(2, 2),
         "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True), "all of the": Quantifier(2, every=True),
         "these": Quantifier(2), "those": Quantifier(2),
