@@ -621,7 +621,12 @@ WRONG = {
     "three sides": (
         {"grid": (1, 2, 3)},
         ValueError,
-        "grid: masks of shape (3,) (expected (regions, 47, 61), the height and width of the image; or two",
+        "grid: got (1, 2, 3), expected two whole numbers (rows, columns)",
+    ),
+    "sides' type": (
+        {"grid": (2.0, 3.0)},
+        ValueError,
+        "grid: got (2.0, 3.0), expected two whole numbers (rows, columns)",
     ),
     "no masks": (
         {"grid": np.zeros((0, 47, 61), dtype=bool)},

@@ -236,10 +236,14 @@ def _check_masks(grid: Any, size: tuple[int, int]) -> np.ndarray:
     """
     width, height = size
     masks = np.asarray(grid)
+    if masks.ndim == 1:
+        raise ValueError(
+            f"grid: got {grid!r}, expected two whole numbers (rows, columns) or boolean masks of regions"
+        )
     if not len(masks) or masks.shape[1:] != (height, width):
         raise ValueError(
             f"grid: masks of shape {masks.shape} (expected (regions, {height}, {width}), the height and width of the"
-            " image; or two whole numbers (rows, columns))"
+            " image)"
         )
     if masks.dtype != bool:
         raise TypeError(
