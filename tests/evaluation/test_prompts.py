@@ -554,7 +554,13 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
             "published",
             "The best answer is: {lead}(",
             "The best answer is: {lead(",
-            "answer: suffix: ",
+            "answer: suffix: .*; correct the braces",
+        ),
+        (
+            "published",
+            "remark:",
+            "system: Be brief.\nremark:",
+            "'system' does not belong to profile published; remove it",
         ),
         ("published", "forms:", "forms: [", "no YAML"),
     ],
@@ -569,6 +575,13 @@ def test_a_broken_prompt_file_is_refused(
         read_prompt_file(PROFILES[profile], path)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_file_that_empties_the_turns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("turns: null\n", encoding="utf-8")
+    with pytest.raises(UserError, match="'turns' is empty; remove the key"):
+        read_prompt_file(EQUATIONS, path)
 
 
 def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(

@@ -158,7 +158,11 @@ MARKERS = set(PromptFamily.model_fields) - {"script", "suffix_rule"}
 
 def _check_fields(text: str, allowed: Iterable[str]) -> str:
     """Return a text; refuse it if it has anything but the allowed names in braces."""
-    for _, name, width, conversion in Formatter().parse(text):
+    try:
+        fields = list(Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"{error}; correct the braces") from None
+    for _, name, width, conversion in fields:
         if name is None:
             continue  # the text after the last field
         if width or conversion:
@@ -347,11 +351,18 @@ class PromptFile(_Section):
 
     @model_validator(mode="after")
     def _check_scripts(self) -> "PromptFile":
-        """Refuse prompts of both profiles in one file, and families without prompts."""
+        """Refuse prompts of another profile, no prompts, and families without prompts."""
         if self.turns is not None and (self.families or self.scripts):
             raise ValueError(
                 "has turns and families; remove those that belong to the other profile"
             )
+        by_family = self.fidelity.prompts == "families"
+        if by_family and self.system:
+            raise ValueError(
+                f"'system' does not belong to profile {self.fidelity.name}; remove it"
+            )
+        if not by_family and self.turns is None:
+            raise ValueError("'turns' is empty; remove the key, or write the prompts")
         for name, family in self.families.items():
             if family.script not in self.scripts:
                 raise ValueError(
