@@ -506,7 +506,7 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
             "equations",
             'lead: "Sentence "',
             "label_texts: {A: yes}",
-            r"label_texts: A: Input should be a valid string \(got True\)",
+            r"label_texts: A: Input should be a valid string \(got True\); write yes and no in quotation",
         ),
         (
             "equations",

@@ -398,7 +398,11 @@ def _explain(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     # Pydantic marks a fault of a key itself by a last part `[key]`.
     keys = [str(part) for part in fault["loc"] if part != "[key]"]
-    message = f"{fault['msg']} (got {describe_value(fault['input'])}); correct it"
+    advice = "correct it"
+    # YAML reads the words yes and no as true and false.
+    if isinstance(fault["input"], bool):
+        advice = "write yes and no in quotation marks"
+    message = f"{fault['msg']} (got {describe_value(fault['input'])}); {advice}"
     # The validators of this module have complete messages.
     if fault["type"] == "value_error":
         message = fault["msg"].removeprefix("Value error, ")
