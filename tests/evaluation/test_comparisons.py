@@ -47,10 +47,10 @@ def test_mcnemar_is_the_binomial_tail_of_the_items_that_tell_the_models_apart(
     b = np.array([0] * only_a + [1] * only_b + [1] * both)
     total, smaller = only_a + only_b, min(only_a, only_b)
     tail = sum(stats.binom.pmf(k, total, 0.5) for k in range(smaller + 1))
-    assert compute_mcnemar_p(a, b) == pytest.approx(
-        min(1.0, 2 * tail) if total else 1.0
-    )
-    assert compute_mcnemar_p(a, b) == pytest.approx(compute_mcnemar_p(b, a))
+    images = [f"v{place}" for place in range(len(a))]
+    p = compute_mcnemar_p(a, b, images)
+    assert p == pytest.approx(min(1.0, 2 * tail) if total else 1.0)
+    assert p == pytest.approx(compute_mcnemar_p(b, a, images))
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,8 @@ def test_models_of_one_part_are_not_compared_again():
 
 
 def test_mcnemar_of_known_counts():
-    assert compute_mcnemar_p(
-        np.array([1] * 9 + [0]), np.array([0] * 9 + [1])
-    ) == pytest.approx(22 / 1024)
+    a, b = np.array([1] * 9 + [0]), np.array([0] * 9 + [1])
+    assert compute_mcnemar_p(a, b, list("abcdefghij")) == pytest.approx(22 / 1024)
 
 
 def test_holm_worked_by_hand():

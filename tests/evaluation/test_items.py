@@ -16,7 +16,6 @@ from waltz.evaluation.prompting.questions import assign_orders
 from waltz.fidelity import PUBLISHED
 from waltz.sources.published_samples import (
     draw_foils_for_decoders,
-    draw_foils_for_encoders,
     draw_items_and_foils_for_encoders,
     select_published_ids,
 )
@@ -142,7 +141,8 @@ def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
     assert [item.source_id for item in items] == expected
     assert unusable == Counter({"empty": 1})
     assert [item.foil for item in items] == [
-        f"q{expected[place]}? yes." for place in draw_foils_for_encoders(11)
+        f"q{expected[place]}? yes."
+        for place in draw_items_and_foils_for_encoders(11, None)[1]
     ]
 
 
@@ -173,7 +173,7 @@ def test_published_mscoco_of_encoders_is_every_released_caption_of_foil_it_with_
     assert parquet.build_table(list(map(to_row, items)), BENCHMARK).num_rows == 40
     assert [item.caption for item in items] == [row["caption"] for row in rows]
     assert [item.foil for item in items] == [
-        f"Caption {place}." for place in draw_foils_for_encoders(40)
+        f"Caption {place}." for place in draw_items_and_foils_for_encoders(40, None)[1]
     ]
     assert {item.valid for item in items} == {None}
     chosen, foils = draw_items_and_foils_for_encoders(40, 5)

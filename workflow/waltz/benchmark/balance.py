@@ -114,9 +114,11 @@ def select_balanced(
     # the rows.
     candidates.sort(key=lambda candidate: candidate.item_id)
 
+    # Without a size, every candidate may be selected.
+    size = len(rows) if limits.size is None else limits.size
     caps = _Caps(
-        removed=_compute_cap(limits.cap, rows, "caption", limits.size),
-        inserted=_compute_cap(limits.foil_cap, rows, "foil", limits.size),
+        removed=_compute_cap(limits.cap, rows, "caption", size),
+        inserted=_compute_cap(limits.foil_cap, rows, "foil", size),
     )
     program = _LinearProgram(len(candidates))
     _add_limits(program, candidates, limits.size, caps)
@@ -129,7 +131,7 @@ def select_balanced(
 
     # The greedy phase does not keep the halves equal.
     if limits.js and not limits.halves:
-        selected = _add_candidates(candidates, selected, limits.size, caps, limits.js)
+        selected = _add_candidates(candidates, selected, size, caps, limits.js)
     return {candidates[index].item_id for index in selected}
 
 
@@ -149,12 +151,11 @@ def _compute_cap(
     cap: int | Literal["even"] | None,
     rows: Sequence[PairRecord],
     text_role: str,
-    size: int | None,
+    size: int,
 ) -> int | None:
     if cap != "even":
         return cap
-    # Without a size, the cap must allow every candidate.
-    return find_lowest_cap(rows, text_role, len(rows) if size is None else size)
+    return find_lowest_cap(rows, text_role, size)
 
 
 def _add_limits(
@@ -240,7 +241,7 @@ def _solve(candidates: Sequence[_Candidate], program: "_LinearProgram") -> set[i
 def _add_candidates(
     candidates: Sequence[_Candidate],
     selected: set[int],
-    size: int | None,
+    size: int,
     caps: _Caps,
     highest_distance: float,
 ) -> set[int]:
@@ -251,8 +252,6 @@ def _add_candidates(
     x, the squared distance is 1 + sum(g(c) + g(d) - g(c + d)) / 2n. A swap changes n and only the
     few terms of its phrases.
     """
-    if size is None:
-        size = len(candidates)
     selected = set(selected)
     counts = _PhraseCounts([candidates[index] for index in selected])
     used_rows = {candidates[index].source_row for index in selected}

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from waltz.benchmark.oracle import answer_checks
@@ -160,7 +161,7 @@ def select_contextual_captions(
     usable = [caption for caption in scored if caption.rejected is None]
     # The best caption of each image; of equally grammatical captions the first one.
     best_captions: dict[str, ProbeCaptionRecord] = {}
-    for caption in sorted(usable, key=_get_score, reverse=True):
+    for caption in sorted(usable, key=attrgetter("grammaticality"), reverse=True):
         best_captions.setdefault(caption.image, caption)
 
     selected = []
@@ -181,10 +182,6 @@ def _add_score(
     if caption.rejected is None and score is None:
         return replace(caption, rejected=CONTROL_TOKEN)
     return caption
-
-
-def _get_score(caption: ProbeCaptionRecord) -> float:
-    return caption.grammaticality or 0.0
 
 
 def _reject_worse(

@@ -268,9 +268,7 @@ def count_missing_answers(
     """Return the number of missing answers by item id, for the items that have fewer answers than
     annotators.
     """
-    n_answers = Counter(annotation.item_id for annotation in annotations)
-    missing = {}
-    for item_id in sorted(item_ids):
-        if n_answers[item_id] < annotators:
-            missing[item_id] = annotators - n_answers[item_id]
-    return missing
+    missing = Counter(dict.fromkeys(sorted(item_ids), annotators))
+    missing.subtract(annotation.item_id for annotation in annotations)
+    # `+` leaves out the items with enough answers, and answers to items that are not listed.
+    return dict(+missing)

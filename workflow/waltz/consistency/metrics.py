@@ -78,9 +78,13 @@ AVERAGE = "average"
 RESCALED_AVERAGES = ("rescaled_average", "rescaled_tests", "rescaled_cc_shap")
 """Metrics that average over data sets: tests and CC-SHAP, tests alone, CC-SHAP alone (thesis C.1).
 """
-EDIT_GROUPS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
-"""Whether the answer changes, for each prefix of the metrics of counterfactual edits; None takes
-all edits.
+EDIT_GROUPS = {
+    "edits": (True, False, None),
+    "edits:flipping": (True,),
+    "edits:keeping": (False,),
+}
+"""Values of the column `flipped` that count, for each prefix of the metrics of counterfactual
+edits.
 """
 SIGNED: Bounds = (-1.0, 1.0)
 """Smallest and largest value of a cosine or a correlation."""
@@ -374,9 +378,7 @@ def _build_edit_records(
             bootstrap draws.
     """
     for prefix, flipped in EDIT_GROUPS.items():
-        group = [
-            record for record in records if flipped is None or record.flipped is flipped
-        ]
+        group = [record for record in records if record.flipped in flipped]
         for metric, measure in _measure_shifts(group, cell.dataset, resampling).items():
             yield cell.build_record(f"{prefix}:{metric}", measure)
 

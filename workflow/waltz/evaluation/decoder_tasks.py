@@ -106,10 +106,7 @@ class DecoderTask:
     @property
     def item_ids(self) -> list[str]:
         """Return the ids of all items, in order."""
-        return [
-            *(item.item_id for item in self.items),
-            *(question.item_id for question in self.questions),
-        ]
+        return [asked.item_id for asked in (*self.items, *self.questions)]
 
     def count_items(self, shard: slice = ALL_BLOCKS) -> int:
         """Return the number of items in the blocks of a shard."""

@@ -75,7 +75,7 @@ def select_vqa_items(
     usable: dict[str, Row] = {}
     for row in rows:
         if row["rejected"] is not None:
-            unusable[row["rejected"] or WITHHELD] += 1
+            unusable[row["rejected"]] += 1
         elif row["answer"] is None:
             unusable[WITHHELD] += 1
         else:

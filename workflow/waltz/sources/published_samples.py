@@ -134,13 +134,6 @@ ENCODER_SEED, DECODER_SEED = 1520, 42
 """
 
 
-def draw_foils_for_encoders(n: int) -> list[int]:
-    """Draw for each of n items the position of the item whose text is its foil; an item may draw
-    itself.
-    """
-    return draw_items_and_foils_for_encoders(n, None)[1]
-
-
 def draw_items_and_foils_for_encoders(
     items: int, n: int | None
 ) -> tuple[list[int], list[int]]:
@@ -186,11 +179,11 @@ def draw_foils_for_decoders(ids: Sequence[str], n: int) -> list[tuple[str, bool]
     return draws
 
 
-def draw_caption_first(n: int, seed: int = DECODER_SEED) -> list[bool]:
+def draw_caption_first(n: int) -> list[bool]:
     """Draw for each of n items whether the caption is (A) and the foil (B) in the pairwise question
     for decoders.
     """
-    generator = random.Random(seed)
+    generator = random.Random(DECODER_SEED)
     return [generator.choice([0, 1]) == 0 for _ in range(n)]
 
 

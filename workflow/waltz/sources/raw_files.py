@@ -363,7 +363,7 @@ def _may_repeat(file: BinaryIO, key: str) -> bool:
     value.
     """
     texts = [f'"{part}"'.encode() for part in key.split(".") if part]
-    if not texts or not os.fstat(file.fileno()).st_size:
+    if not os.fstat(file.fileno()).st_size:
         return False
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return any(content.find(text) < content.rfind(text) for text in texts)

@@ -10,6 +10,7 @@ import csv
 import html
 import io
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -91,14 +92,22 @@ def export_tasks(
     exchange = _get_platform(platform)
     if not items:
         raise UserError("no items to export; build the benchmark first")
+    items_by_instrument: dict[str, list[PairRecord]] = defaultdict(list)
+    for item in items:
+        items_by_instrument[item.instrument].append(item)
     files: list[Path] = []
-    for instrument in sorted({item.instrument for item in items}):
-        # One project or batch for each instrument.
-        selected = [item for item in items if item.instrument == instrument]
+    # One project or batch for each instrument.
+    for instrument, selected in sorted(items_by_instrument.items()):
         tasks = build_tasks(selected, image_prefix, seed)
         files += exchange.write_tasks(tasks, Path(folder) / instrument)
-        columns = ("task", "item_id", "caption_position")
-        key = [{name: getattr(task, name) for name in columns} for task in tasks]
+        key = [
+            {
+                "task": task.task,
+                "item_id": task.item_id,
+                "caption_position": task.caption_position,
+            }
+            for task in tasks
+        ]
         files.append(write_key(folder, instrument, platform, seed, annotators, key))
     return files
 

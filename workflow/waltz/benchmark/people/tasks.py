@@ -5,7 +5,7 @@ names and keys.
 import hashlib
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -168,14 +168,14 @@ def write_key(
     platform: str,
     seed: int,
     annotators: int,
-    tasks: Sequence[Mapping[str, str]],
+    tasks: Sequence[dict[str, str]],
 ) -> Path:
     """Write `keys/<name>.json`, which says which item each task shows; annotators must not see it."""
     key = {
         "platform": platform,
         "seed": seed,
         "annotators": annotators,
-        "tasks": [dict(task) for task in tasks],
+        "tasks": tasks,
     }
     path = Path(folder) / "keys" / f"{name}.json"
     write_text(path, json.dumps(key, indent=1, ensure_ascii=False) + "\n")

@@ -50,6 +50,8 @@ LETTERS: dict[str, Modifier] = {"a": "adjectives", "r": "adverbs"}
 """Kind of word for each letter with which WordNet names a part of speech."""
 COUNTS = "modifiers.tsv"
 """Name of the file with the number of senses of each word."""
+COUNT_LINE = re.compile(r"([ar])\t([^\t]*)\t(\d+)")
+"""Line of this file: a letter of `LETTERS`, a word and its number of senses."""
 MODIFIER_OF_POS: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
 """Kind of word that is inserted before a word of each part of speech."""
 
@@ -257,13 +259,13 @@ def list_modifiers(
 def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
     counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in LETTERS.values()}
     for number, line in enumerate(read_lines(path), 1):
-        cells = line.split("\t")
-        has_cells = len(cells) == 3 and cells[0] in LETTERS
-        if not (has_cells and cells[2].isdecimal()):
+        match = COUNT_LINE.fullmatch(line)
+        if match is None:
             raise UserError(
                 f"malformed line: {path}:{number} (expected a or r, a word and a count); extract the file again"
             )
-        counts[LETTERS[cells[0]]][cells[1]] = int(cells[2])
+        letter, word, count = match.groups()
+        counts[LETTERS[letter]][word] = int(count)
     return counts
 
 

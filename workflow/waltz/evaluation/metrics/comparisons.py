@@ -13,6 +13,7 @@ and metric: encoders and language models with each other, decoders with each oth
 with the latter. Models are compared on the items that both could score.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -118,7 +119,7 @@ def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> 
 
 
 def compute_mcnemar_p(
-    right_a: np.ndarray, right_b: np.ndarray, images: Sequence[str] | None = None
+    right_a: np.ndarray, right_b: np.ndarray, images: Sequence[str]
 ) -> float:
     """Return the p-value of McNemar's exact test; it is 1 if the models agree on all items.
 
@@ -131,14 +132,13 @@ def compute_mcnemar_p(
         right_a: Contribution of each item to the metric of model a, 0 (wrong) to 1 (right), of
             shape (items,).
         right_b: Contribution of each item to the metric of model b.
-        images: Image of each item; None if no items share an image.
+        images: Image of each item.
     Source:
         McNemar (Psychometrika 12, 1947); Fisher (The Design of Experiments, 1935), section 21.
     """
     # For each item 1 if only model a is right, -1 if only model b is right, 0 if both are alike.
     differences = (right_a > right_b).astype(np.int64) - (right_b > right_a)
-    image_names = np.arange(len(differences)) if images is None else np.asarray(images)
-    _, index = np.unique(image_names, return_inverse=True)
+    _, index = np.unique(np.asarray(images), return_inverse=True)
     # By image: number of items by which a leads.
     leads = np.zeros(index.max(initial=-1) + 1, dtype=np.int64)
     np.add.at(leads, index, differences)
@@ -182,8 +182,6 @@ def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> 
 
 def correct_by_holm(p: Sequence[float]) -> list[float]:
     """Return p-values after Holm's step-down correction, in the same order."""
-    if not len(p):
-        return []
     # The smallest of m p-values is multiplied by m, the next by m - 1, and so on; each is at least
     # the value before it.
     order = np.argsort(p, kind="stable")
@@ -238,14 +236,14 @@ def _correct_by_metric(
     comparisons: Sequence[ComparisonRecord],
 ) -> list[ComparisonRecord]:
     """Add Holm's correction to comparisons; it covers all p-values of one metric."""
+    # p-values of each metric, by the position of their comparison.
+    p_values_by_metric: dict[str, dict[int, float]] = defaultdict(dict)
+    for index, comparison in enumerate(comparisons):
+        if comparison.p is not None:
+            p_values_by_metric[comparison.metric][index] = comparison.p
     corrected = list(comparisons)
-    for metric in COMPARED_METRICS:
-        indices: list[int] = []
-        p_values: list[float] = []
-        for index, comparison in enumerate(comparisons):
-            if comparison.metric == metric and comparison.p is not None:
-                indices.append(index)
-                p_values.append(comparison.p)
-        for index, p_holm in zip(indices, correct_by_holm(p_values), strict=True):
+    for p_values in p_values_by_metric.values():
+        p_holms = correct_by_holm(list(p_values.values()))
+        for index, p_holm in zip(p_values, p_holms, strict=True):
             corrected[index] = replace(comparisons[index], p_holm=p_holm)
     return corrected

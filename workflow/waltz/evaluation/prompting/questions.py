@@ -97,7 +97,7 @@ def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool
 
 
 def draw_published_orders(
-    items: Sequence[ItemRecord], earlier_draws: int = 0, seed: int = 42
+    items: Sequence[ItemRecord], earlier_draws: int = 0
 ) -> dict[str, bool]:
     """Return, for each item, whether its caption is (A) in the released code, which draws once for
     each item.
@@ -109,10 +109,9 @@ def draw_published_orders(
         items: All valid items of the piece in file order.
         earlier_draws: Number of draws for the pieces before this piece (`count_earlier_draws`); 0
             in the runs of CC-SHAP and the tests, which set the seed again for each piece.
-        seed: Seed of the generator.
     """
     # One stream of draws serves all pieces one after the other.
-    draws = draw_caption_first(earlier_draws + len(items), seed)[earlier_draws:]
+    draws = draw_caption_first(earlier_draws + len(items))[earlier_draws:]
     orders: dict[str, bool] = {}
     for item, caption_first in zip(items, draws, strict=True):
         recorded = get_published_order(item)
@@ -126,13 +125,11 @@ def count_earlier_draws(dataset: str) -> int:
 
     It is 0 for a data set that the scripts do not contain.
     """
+    if dataset not in PUBLISHED_VALID_ITEMS:
+        return 0
     # The scripts run the pieces one after the other with one generator.
-    draws = 0
-    for name, n_items in PUBLISHED_VALID_ITEMS.items():
-        if name == dataset:
-            return draws
-        draws += n_items
-    return 0
+    n_earlier_pieces = list(PUBLISHED_VALID_ITEMS).index(dataset)
+    return sum(list(PUBLISHED_VALID_ITEMS.values())[:n_earlier_pieces])
 
 
 def assign_orders(

@@ -256,7 +256,7 @@ def read_result_items(path: str | Path) -> list[ResultItem]:
     Raises:
         UserError: The file is in neither form, holds no item, or has a field of a wrong type.
     """
-    first = next((line.strip() for line in read_text_lines(path) if line.strip()), "")
+    first = next(filter(None, map(str.strip, read_text_lines(path))), "")
     read = _read_json if first.startswith("{") else _read_markdown
     items = list(read(path))
     if not items:

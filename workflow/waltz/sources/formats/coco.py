@@ -69,11 +69,10 @@ def read_foil_it(
             for test).
     """
     images: dict[str, str] = {}
-    for file in captions:
-        images |= read_image_names(file)
     # All captions are in memory, by their id.
     correct: dict[str, CaptionRecord] = {}
     for file in captions:
+        images |= read_image_names(file)
         for caption in read_captions(file, source, split):
             correct[caption.source_id] = caption
 
