@@ -157,10 +157,10 @@ def write_results(
     for result in results:
         # Every row gets the name of its data set as its first column.
         for name, (_, layout) in outputs.items():
-            rows = [
+            rows = (
                 {"dataset": result.dataset.name, **to_row(record)}
                 for record in result.tables[name]
-            ]
+            )
             tables[name].append(parquet.build_table(rows, layout.with_dataset()))
         records.append(
             build_run_record(

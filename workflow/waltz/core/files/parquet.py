@@ -147,12 +147,11 @@ def write_rows(
         ValueError: The rows break their layout; nothing is written.
     """
     total = rejected = 0
-    iterator = iter(rows)
     # Arrow stores metadata in the schema, and all batches must have the same schema.
     stored_schema = layout.schema.with_metadata(metadata)
     with replace_file(path) as temporary:
         with pq.ParquetWriter(temporary, stored_schema, **STORAGE) as writer:
-            while part := list(islice(iterator, batch)):
+            for part in _split_into_batches(rows, batch):
                 table = _build_unchecked_table(part, layout)
                 _check_columns(table, layout, offset=total)
                 writer.write_table(table.replace_schema_metadata(metadata))
@@ -163,13 +162,24 @@ def write_rows(
     return total, rejected
 
 
-def build_table(rows: Sequence[Row], layout: Layout) -> pa.Table:
-    """Build a checked table from rows.
+def _split_into_batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    """Yield lists of `size` rows; the last one may be shorter."""
+    iterator = iter(rows)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def build_table(rows: Iterable[Row], layout: Layout, batch: int = 10_000) -> pa.Table:
+    """Build a checked table from rows, of which only one batch at a time is in memory.
 
     Raises:
         ValueError: A row has an undeclared key, or the table breaks its layout.
     """
-    table = _build_unchecked_table(rows, layout)
+    tables = [layout.schema.empty_table()]
+    for part in _split_into_batches(rows, batch):
+        tables.append(_build_unchecked_table(part, layout))
+    # In one piece, so that the written file does not depend on the batches.
+    table = pa.concat_tables(tables).combine_chunks()
     check(table, layout)
     return table
 
