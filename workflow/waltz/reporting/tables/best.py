@@ -105,10 +105,8 @@ class SignificanceTests:
         """Return the difference of two cells' models on common items, and its corrected p; None
         without a test.
         """
-        for key in _list_pair_keys(declaration, first, second):
-            if key in self.paired:
-                return self.paired[key]
-        return None
+        keys = _list_pair_keys(declaration, first, second)
+        return next(filter(None, map(self.paired.get, keys)), None)
 
     def _has_detectable_lead(self, first: Cell, second: Cell) -> bool:
         """Return whether the lead of the first cell is significant if both cells are independent

@@ -365,7 +365,7 @@ class _ProfileTable:
         was measured on.
         """
         numbers = (self._find_number(position, model) for position in self.positions)
-        return any(number is not None and number.is_measured for number in numbers)
+        return any(number.is_measured for number in filter(None, numbers))
 
     # Cells
 
@@ -375,11 +375,8 @@ class _ProfileTable:
         """Return our number of a cell, from the first of our models that has it; None if none of
         them has it.
         """
-        for model in our_models:
-            number = self._find_number(position, model)
-            if number is not None:
-                return number
-        return None
+        numbers = (self._find_number(position, model) for model in our_models)
+        return next(filter(None, numbers), None)
 
     def _find_number(self, position: Position, model: str) -> Number | None:
         """Return one model's number of a cell, or None.
@@ -396,10 +393,8 @@ class _ProfileTable:
                 for dataset in self.averaged_datasets
             ]
             return _average_numbers(parts)
-        for key in list_number_keys(self.declaration, position, model):
-            if key in self.numbers:
-                return self.numbers[key]
-        return None
+        keys = list_number_keys(self.declaration, position, model)
+        return next(filter(None, map(self.numbers.get, keys)), None)
 
     @cached_property
     def chances(self) -> dict[Position, float]:
