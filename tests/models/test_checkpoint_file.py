@@ -47,6 +47,14 @@ def test_prefixes_of_training_code_are_removed_from_weights(tmp_path, wrap, zipp
     assert all(torch.equal(checkpoint[key], WEIGHTS[key]) for key in WEIGHTS)
 
 
+def test_weights_that_contain_themselves_are_read(tmp_path):
+    content = dict(WEIGHTS)
+    content["model"] = content
+    torch.save(content, tmp_path / "a.pth")
+    checkpoint = checkpoint_file.read_checkpoint(tmp_path / "a.pth")
+    assert checkpoint.keys() == WEIGHTS.keys()
+
+
 def test_safetensors_are_read(tmp_path):
     safetensors.torch.save_file(WEIGHTS, tmp_path / "a.safetensors")
     assert torch.equal(

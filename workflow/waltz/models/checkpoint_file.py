@@ -102,10 +102,14 @@ def _find_weights(content: Any) -> Mapping[Any, Any]:
     """Return the innermost mapping below `WEIGHT_LEVELS`; empty if the content is not a mapping."""
     if not isinstance(content, Mapping):
         return {}
-    for level in WEIGHT_LEVELS:
-        if isinstance(content.get(level), Mapping):
-            return _find_weights(content[level])
-    return content
+    # Each level may contain each other one once; a file whose mapping contains itself ends here, too.
+    for _ in WEIGHT_LEVELS:
+        for level in WEIGHT_LEVELS:
+            if isinstance(content.get(level), Mapping):
+                content = content[level]
+                break
+    weights: Mapping[Any, Any] = content
+    return weights
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
