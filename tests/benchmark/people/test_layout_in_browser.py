@@ -11,12 +11,14 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from PIL import Image
 
 from waltz.benchmark.people.platforms import export_tasks
 from waltz.benchmark.votes import ANSWERS
+from waltz.core.schema import PairRecord, StoredSpan
 
 pytestmark = pytest.mark.browser
 
@@ -69,15 +71,19 @@ def _fill(layout, record):
 
 
 def _item(caption, foil, caption_span, foil_span):
-    return {
-        "item_id": caption,
-        "instrument": "relations",
-        "image": "scene.png",
-        "caption": caption,
-        "foil": foil,
-        "caption_span": dict(zip(("start", "end"), caption_span, strict=True)),
-        "foil_span": dict(zip(("start", "end"), foil_span, strict=True)),
-    }
+    return PairRecord(
+        item_id=caption,
+        instrument="relations",
+        piece="relations",
+        source="scenes",
+        image="scene.png",
+        caption=caption,
+        foil=foil,
+        caption_span=StoredSpan(*caption_span),
+        foil_span=StoredSpan(*foil_span),
+        caption_phrases=(),
+        foil_phrases=(),
+    )
 
 
 def _build_pages(tmp_path, item):
@@ -87,7 +93,7 @@ def _build_pages(tmp_path, item):
         "data:image/png;base64,"
         + base64.b64encode((tmp_path / "scene.png").read_bytes()).decode()
     )
-    export_tasks([{**item, "image": uri}], "mturk", tmp_path, "unused://", seed=1)
+    export_tasks([replace(item, image=uri)], "mturk", tmp_path, "unused://", seed=1)
     layout = (tmp_path / "relations.html").read_text(encoding="utf-8")
     with (tmp_path / "relations.csv").open(encoding="ascii", newline="") as file:
         (record,) = csv.DictReader(file)
