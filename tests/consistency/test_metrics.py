@@ -126,6 +126,22 @@ def test_a_test_is_percent_of_items_with_a_verdict():
     )
 
 
+def test_verdicts_that_rest_on_a_mention_are_percent_of_items_with_a_verdict():
+    rows = [
+        verdict_row("1", "biasing_features", 1, mention="you said"),
+        verdict_row("2", "biasing_features", 1),
+        verdict_row("3", "biasing_features", 0),
+        verdict_row("4", "biasing_features", None),
+        verdict_row("5", "biasing_features", 1, mention="suggest"),
+    ]
+    metrics, correlations = one(rows)
+    assert metrics["d", "cot", "biasing_features"]["value"] == 75
+    mentions = metrics["d", "cot", "biasing_features:mentions"]
+    assert (mentions["value"], mentions["n"]) == (50, 4)
+    assert 0 <= mentions["ci_low"] < 50 < mentions["ci_high"] <= 100
+    assert not correlations
+
+
 def test_mean_and_deviation_over_three_seeds():
     shares = {0: [1, 0], 1: [1, 1], 2: [0, 0]}
     metrics, _ = one(

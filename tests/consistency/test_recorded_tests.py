@@ -198,6 +198,48 @@ def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
     assert values["filler_tokens:sd"] == pytest.approx(np.std([50, 100], ddof=1))
 
 
+@pytest.mark.parametrize(
+    ("profile", "changes", "mention", "reason"),
+    [
+        ("published", {}, "suggest", "the chain of thought contains 'suggest'"),
+        ("published", {"edited_answer": "A"}, None, "noted"),
+        ("published", {"verdict": 0}, None, "noted"),
+        ("published", {"test": "early_answering"}, None, "noted"),
+        ("published", {"edited_explanation": "no"}, None, "noted"),
+        ("equations", {}, None, "noted"),
+        (
+            "equations",
+            {"edited_explanation": "You chose (B).", "edited_answer": "B"},
+            "You chose (B)",
+            "the chain of thought refers to the suggestion: 'You chose (B)'",
+        ),
+        (
+            "equations",
+            {"edited_explanation": "You chose (B).", "edited_answer": "A"},
+            None,
+            "noted",
+        ),
+    ],
+)
+def test_a_recorded_verdict_that_rests_on_a_mention_names_its_words(
+    profile, changes, mention, reason, tmp_path
+):
+    line = {
+        "record": "test",
+        "profile": profile,
+        "test": "biasing_features",
+        "verdict": 1,
+        "answer": "A",
+        "edited_explanation": "It suggests that fish walk.",
+        "inserted": "B",
+        "reason": "noted",
+        **changes,
+    }
+    (result,) = import_tests(write_source(tmp_path, line), MODEL, ["task"], [profile])
+    (row,) = result.tables["rows"]
+    assert (row.mention, row.reason) == (mention, reason)
+
+
 def test_recorded_cc_shap_is_reproduced_up_to_its_rounding(shared_data, tmp_path):
     folder = shared_data / "cc_shap_recorded"
     if not folder.is_dir():

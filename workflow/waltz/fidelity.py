@@ -70,6 +70,8 @@ class Fidelity:
             spacing and capitals.
         mentions: When a text mentions a word: it contains the same `letters` anywhere, or the
             `word` in any case.
+        suggestion_mention: When a chain of thought mentions a suggestion: it contains the `letters`
+            of a list anywhere, or a `reference` to the remark or its author.
         reasoning_unit: Unit by which a chain of thought is cut: `characters` or `words`.
         filler: Replacement of a chain of thought: an `underscore` for each character, or an
             `ellipsis` for each word.
@@ -115,6 +117,7 @@ class Fidelity:
     modifiers: Literal["counted", "single"]
     edit_spacing: Literal["joined", "kept"]
     mentions: Literal["letters", "word"]
+    suggestion_mention: Literal["letters", "reference"]
     reasoning_unit: Literal["characters", "words"]
     filler: Literal["underscore", "ellipsis"]
     continues_mistakes: bool
@@ -157,6 +160,7 @@ PUBLISHED = Fidelity(
     modifiers="counted",
     edit_spacing="joined",
     mentions="letters",
+    suggestion_mention="letters",
     reasoning_unit="characters",
     filler="underscore",
     continues_mistakes=False,
@@ -200,6 +204,7 @@ EQUATIONS = Fidelity(
     modifiers="single",
     edit_spacing="kept",
     mentions="word",
+    suggestion_mention="reference",
     reasoning_unit="words",
     filler="ellipsis",
     continues_mistakes=True,

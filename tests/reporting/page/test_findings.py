@@ -182,10 +182,10 @@ def test_models_with_different_data_sets_are_not_ranked():
     ]
     models = summarize_models(rows, [], explained, {})
     assert describe_findings(models) == [
-        "mistral answers right in 52 % [48, 56] of all cases on e-snli.",
-        "mistral-md answers right in 74 % [70, 78] of all cases on comve.",
-        "CC-SHAP, the agreement of an answer with its explanation on e-snli: mistral (0.10).",
-        "CC-SHAP, the agreement of an answer with its explanation on comve: mistral-md (0.10).",
+        "mistral answers right in 52 % [48, 56] on e-snli (guessing gives 33 %).",
+        "mistral-md answers right in 74 % [70, 78] on comve (guessing gives 50 %).",
+        "CC-SHAP, the agreement of an answer with its post-hoc explanation on e-snli: mistral (0.10).",
+        "CC-SHAP, the agreement of an answer with its post-hoc explanation on comve: mistral-md (0.10).",
     ]
     assert list_mixed_means(models) == ["accuracy", "cc_shap"]
     assert [name_datasets(model, "accuracy") for model in models] == ["e-snli", "comve"]
@@ -193,7 +193,8 @@ def test_models_with_different_data_sets_are_not_ranked():
         [*rows, row("other", "comve", 60.0, "accuracy", "choice")], [], [], {}
     )
     assert describe_findings(same)[1] == (
-        "The models answer right in 60 % [56, 64] (other) to 74 % [70, 78] (mistral-md) of all cases on comve."
+        "The models answer right in 60 % [56, 64] (other) to 74 % [70, 78] (mistral-md) on comve"
+        " (guessing gives 50 %)."
     )
 
 
@@ -215,6 +216,64 @@ def test_only_models_with_the_same_data_sets_are_drawn_together():
     assert list_mixed_means(models[:2]) == []
 
 
+def test_accuracies_with_different_chance_levels_are_not_averaged():
+    rows = [
+        row("mistral", "comve", 94.0, "accuracy", "choice"),
+        row("mistral", "e-snli", 54.0, "accuracy", "choice"),
+    ]
+    assert describe_findings(summarize_models(rows, [], [], {})) == [
+        "mistral answers right in 94 % [90, 98] on comve (guessing gives 50 %) and 54 % [50, 58] on e-snli"
+        " (guessing gives 33 %)."
+    ]
+    rows += [
+        row("mistral", "own", 10.0, "accuracy", "choice"),
+        row("mistral", "other", 42.0, "accuracy", "choice"),
+    ]
+    (sentence,) = describe_findings(summarize_models(rows, [], [], {}))
+    assert "of all cases, averaged over 4 data sets." in sentence
+    rows[2:] = [
+        row("mistral", dataset, 20.0, "accuracy", "choice")
+        for dataset in ("logical-deduction", "causal-judgement")
+    ]
+    (sentence,) = describe_findings(summarize_models(rows, [], [], {}))
+    # (100/2 + 100/3 + 100/5 + 100/2) / 4 = 38.3
+    assert sentence.endswith("averaged over 4 data sets (guessing gives 38 %).")
+
+
+def test_both_kinds_of_cc_shap_are_named():
+    explained = [
+        row("mistral", "comve", 0.11, "cc_shap_posthoc", "post-hoc"),
+        row("mistral", "comve", 0.14, "cc_shap_cot", "cot"),
+    ]
+    assert describe_findings(summarize_models([], [], explained, {})) == [
+        "CC-SHAP, the agreement of an answer with its post-hoc explanation: mistral (0.11).",
+        "CC-SHAP, the agreement of an answer with its chain of thought: mistral (0.14).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        (
+            "published",
+            'letters such as "suggest", which need not be about the suggestion',
+        ),
+        ("equations", "words that refer to the suggestion"),
+    ],
+)
+def test_verdicts_that_rest_on_a_mention_are_counted(profile: str, words: str):
+    names = {"n": 100, "profile": profile}
+    tested = [
+        row("mistral", "comve", 60.0, "biasing_features", "cot", **names),
+        row("mistral", "comve", 15.0, "biasing_features:mentions", "cot", **names),
+        row("mistral", "e-snli", 48.0, "biasing_features", "cot", **names),
+        row("mistral", "e-snli", 0.0, "biasing_features:mentions", "cot", **names),
+    ]
+    assert describe_findings(summarize_models([], [], tested, {})) == [
+        f"Biasing features: 15 of 60 consistent items of comve rest on {words} (mistral)."
+    ]
+
+
 def test_sentences_say_what_was_found_and_what_has_too_few_items():
     assert describe_findings(findings()) == [
         "Among models that match images with texts, llava (share of the text: 74 %) relies mainly on the text;"
@@ -222,7 +281,7 @@ def test_sentences_say_what_was_found_and_what_has_too_few_items():
         "They prefer the caption to a false text, its foil, in 55 % [45, 65] (llava) to 67 % [60, 73]"
         " (clip) of all cases; guessing gives 50 %.",
         "Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most 0.0 points.",
-        "CC-SHAP has too few items to say anything: llava (1).",
+        "CC-SHAP of the post-hoc explanation has too few items to say anything: llava (1).",
     ]
 
 

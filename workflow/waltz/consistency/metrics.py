@@ -18,6 +18,7 @@ from waltz.consistency.aggregates import (
     compute_mean_over_seeds,
 )
 from waltz.consistency.edit_claim import judge_claim
+from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure
 from waltz.core.measure import Measure
@@ -35,7 +36,7 @@ thought.
 """
 POST_HOC_TESTS = ("counterfactual_edits", "input_from_explanation")
 COT_TESTS = (
-    "biasing_features",
+    BIASING_FEATURES,
     "early_answering",
     "filler_tokens",
     "adding_mistakes",
@@ -73,6 +74,8 @@ SHARED = "_shared"
 """Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are
 players.
 """
+MENTIONS = f"{BIASING_FEATURES}:mentions"
+"""Metric of the items whose verdict of biasing features rests on a mention of the suggestion."""
 AVERAGE = "average"
 """Name of the data set of averages over data sets."""
 RESCALED_AVERAGES = ("rescaled_average", "rescaled_tests", "rescaled_cc_shap")
@@ -121,8 +124,9 @@ def build_metric_records(
 
     A metric with a name of the papers is the mean over seeds; the suffix `:seed=…` marks the value
     of one seed, `:sd` the standard deviation over seeds. Tests are percentages of the items with a
-    verdict. Accuracies and T-SHAP are percentages too; T-SHAP has the suffix `_shared` if query
-    suffixes do not play. CC-SHAP is between -1 and 1, and its companions have their units.
+    verdict, and `biasing_features:mentions` the percentage whose verdict rests on a mention.
+    Accuracies and T-SHAP are percentages too; T-SHAP has the suffix `_shared` if query suffixes do
+    not play. CC-SHAP is between -1 and 1, and its companions have their units.
     `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits that change the
     answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support the thesis's
     claim, 0 if they refute it.
@@ -262,6 +266,13 @@ def _collect_series(run: ConsistencyRows) -> Series:
         series[test.test, setting].append(
             _build_number(test, _to_percent(test.verdict))
         )
+        if test.test == BIASING_FEATURES:
+            rests_on_mention = None
+            if test.verdict is not None:
+                rests_on_mention = float(test.mention is not None)
+            series[MENTIONS, setting].append(
+                _build_number(test, _to_percent(rests_on_mention))
+            )
     for setting, test in _select_answered(run.tests):
         series[ACCURACY_METRICS[setting], setting].append(
             _build_number(test, _to_percent(test.correct))
@@ -325,7 +336,7 @@ def _get_bounds(metric: str) -> Bounds | None:
     """Return the lowest and highest possible value of a metric; None for companions without bounds."""
     if metric in CC_SHAP_METRICS.values() or metric.endswith(":correlation"):
         return SIGNED
-    if ":" in metric:
+    if ":" in metric and metric != MENTIONS:
         return None
     return PERCENT
 

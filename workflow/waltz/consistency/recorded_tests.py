@@ -19,6 +19,11 @@ from waltz.consistency.cc_shap.measure import (
     compute_cosine,
     find_shared_players,
 )
+from waltz.consistency.edit_tests.mentions import (
+    BIASING_FEATURES,
+    describe_mention,
+    find_mention,
+)
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
@@ -147,6 +152,10 @@ def build_test_record(test: RecordedRecord, correct: bool | None) -> Consistency
     if test.prompt is not None and test.generation is not None:
         inputs = json.dumps({"prompt": test.prompt}, ensure_ascii=False)
         exchanges = [StoredExchange("recorded", test.seed, inputs, test.generation)]
+    mention = _find_deciding_mention(test)
+    reason = test.reason
+    if mention is not None:
+        reason = describe_mention(mention, get_fidelity(test.profile))
     return ConsistencyRecord(
         item_id=test.item_id,
         profile=test.profile,
@@ -159,14 +168,38 @@ def build_test_record(test: RecordedRecord, correct: bool | None) -> Consistency
         score=None if test.verdict is None else float(test.verdict),
         answer=test.answer,
         edited_answer=test.edited_answer,
-        reason=test.reason,
+        reason=reason,
         explanation=test.explanation,
         edited_input=test.edited_input,
         edited_explanation=test.edited_explanation,
         inserted=test.inserted,
         flipped=test.flipped,
+        mention=mention,
         correct=correct,
         exchanges=exchanges,
+    )
+
+
+def _find_deciding_mention(test: RecordedRecord) -> str | None:
+    """Return the words that decide a recorded verdict of biasing features as a mention of the
+    suggestion; None if the answer after the suggestion decides it.
+    """
+    if test.test != BIASING_FEATURES or test.verdict != 1:
+        return None
+    if test.edited_explanation is None:
+        return None
+    fidelity = get_fidelity(test.profile)
+    # In `published` no answer is generated after a mention; else an answer that stays decides.
+    deciding_answer = test.answer
+    if fidelity.separate_biased_generations:
+        deciding_answer = test.edited_answer
+    if test.edited_answer is not None and test.edited_answer == deciding_answer:
+        return None
+    return find_mention(
+        test.edited_explanation,
+        test.inserted or "",
+        fidelity,
+        test.image is not None,
     )
 
 

@@ -767,6 +767,8 @@ class ConsistencyRecord(Record):
         edited_explanation: Explanation of the edited item.
         inserted: Text that the edit inserted.
         flipped: Whether the counterfactual edit of the row changed the answer.
+        mention: Words of the chain of thought that are taken for a mention of the suggestion and
+            decide the verdict of `biasing_features`; in `published` they need not be about it.
         correct: Whether the answer to the unedited item is right.
         exchanges: All prompts with their generations.
         error: Reason why the test could not be run.
@@ -792,6 +794,7 @@ class ConsistencyRecord(Record):
     edited_explanation: str | None = None
     inserted: str | None = None
     flipped: bool | None = None
+    mention: str | None = None
     correct: bool | None = None
     exchanges: Sequence[StoredExchange] | None = None
     error: str | None = None

@@ -274,6 +274,8 @@ class EditTestResult:
         inserted: The word that was inserted, or the answer that was suggested.
         flipped: Whether the described counterfactual edit changed the answer; None without such an
             edit.
+        mention: Words of the chain of thought that mention the suggestion and decide the verdict;
+            None without a mention or another test.
     """
 
     verdict: int | None
@@ -285,6 +287,7 @@ class EditTestResult:
     edited_explanation: str | None = None
     inserted: str | None = None
     flipped: bool | None = None
+    mention: str | None = None
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import TypedDict
 
 from waltz.consistency.edit_tests import chain_of_thought
 from waltz.consistency.edit_tests.edits import (
-    BIASING_FEATURES,
     COUNTERFACTUAL_EDITS,
     FROM_EXPLANATION,
     run_biasing_features,
     run_counterfactual_edits,
     run_input_from_explanation,
 )
+from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
 from waltz.consistency.edit_tests.runner import DecoderRunner, build_runner
 from waltz.consistency.edit_tests.steps import (
     EditTestOutcome,

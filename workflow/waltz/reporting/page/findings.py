@@ -4,16 +4,19 @@ numbers.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 import pandas as pd
 
-from waltz.consistency.metrics import CC_SHAP_METRICS
+from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
+from waltz.consistency.metrics import CC_SHAP_METRICS, COT, MENTIONS, POST_HOC
 from waltz.core.measure import Measure
 from waltz.core.records import Record, build_frame, get_layout, read_frame
 from waltz.core.schema import MetricRecord, ShareRecord
 from waltz.evaluation.metrics.pair_metrics import average_measures
 from waltz.evaluation.metrics.summary import AVERAGE
 from waltz.evaluation.settings import ALIGNMENT, PERPLEXITY
+from waltz.fidelity import get_fidelity
 from waltz.reporting.page.examples import rank_setting
 from waltz.reporting.page.page_tables import list_numbers
 from waltz.reporting.run_records import RunRecord
@@ -36,7 +39,11 @@ RELIANCES = {
 }
 """Words for the modality that a model relies on, by `ModelFinding.reliance`."""
 NOT_MEASURED = Measure(None, 0, reason="not measured")
-MEANS = ("accuracy", "t_shap", "cc_shap")
+CC_SHAP_MEANS = {POST_HOC: "cc_shap", COT: "cc_shap_cot"}
+"""Attribute of `ModelFinding` with CC-SHAP of each kind of explanation."""
+EXPLANATIONS = {POST_HOC: "post-hoc explanation", COT: "chain of thought"}
+"""Names of the kinds of explanation."""
+MEANS = ("accuracy", "t_shap", *CC_SHAP_MEANS.values())
 """Attributes of `ModelFinding` that are means over data sets."""
 Datasets = frozenset[str]
 """Data sets that a mean is over; means over different data sets are not compared."""
@@ -46,8 +53,17 @@ ACCURACIES = {
 }
 """Metrics of accuracy, in order of preference.
 
-Each has a clause about models that are right, and a remark about chance.
+Each has a clause about models that are right, and a remark about chance; the chance level of
+`accuracy` depends on the data set.
 """
+CHANCE_LEVELS = {
+    "comve": 100 / 2,
+    "e-snli": 100 / 3,
+    "disambiguation-qa": 100 / 3,
+    "causal-judgement": 100 / 2,
+    "logical-deduction": 100 / 5,
+}
+"""Accuracy of a guess in percent, for the text tasks of thesis 5.5.1: 100 over the number of labels."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +76,14 @@ class ModelFinding:
         metric: Metric of its accuracy, a key of `ACCURACIES`; empty without an accuracy.
         accuracy: Mean accuracy over data sets, in percent.
         t_shap: Mean T-SHAP of captions over data sets, in percent.
-        cc_shap: Mean CC-SHAP of answers and their explanations over data sets, from -1 to 1.
+        cc_shap: Mean CC-SHAP of answers and post-hoc explanations over data sets, from -1 to 1.
+        cc_shap_cot: Mean CC-SHAP of answers and chains of thought over data sets.
         known_share: Share of text that a ruler is built with, in percent; None for other models.
         profile: Fidelity profile of the numbers.
         datasets: Data sets that each mean is over, by the attribute of the mean.
+        accuracies: Accuracy on each data set that the mean is over.
+        mentions: Of the test of biasing features, by data set: number of consistent items whose
+            verdict rests on a mention of the suggestion, and number of consistent items.
     """
 
     name: str
@@ -72,9 +92,12 @@ class ModelFinding:
     accuracy: Measure = NOT_MEASURED
     t_shap: Measure = NOT_MEASURED
     cc_shap: Measure = NOT_MEASURED
+    cc_shap_cot: Measure = NOT_MEASURED
     known_share: float | None = None
     profile: str = ""
     datasets: Mapping[str, Datasets] = field(default_factory=dict)
+    accuracies: Mapping[str, Measure] = field(default_factory=dict)
+    mentions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def reliance(self) -> str:
@@ -106,7 +129,7 @@ def group_by_datasets(
 
     Args:
         findings: Findings of models that have these means.
-        means: Names of the means: `accuracy`, `t_shap` or `cc_shap`.
+        means: Names of the means, of `MEANS`.
     """
     groups: dict[tuple[Datasets, ...], list[ModelFinding]] = {}
     for finding in findings:
@@ -117,7 +140,7 @@ def group_by_datasets(
 
 
 def select_measured(findings: Iterable[ModelFinding], mean: str) -> list[ModelFinding]:
-    """Return the findings of the models that have a mean: `accuracy`, `t_shap` or `cc_shap`."""
+    """Return the findings of the models that have a mean of `MEANS`."""
     return [finding for finding in findings if getattr(finding, mean).n]
 
 
@@ -259,20 +282,29 @@ def _summarize_model(
     if is_pair.any():
         captions = captions[is_pair]
     shares = _select_shares(captions, setting)
-    cc_shap = _select_cc_shap(tested)
+    cc_shap_by_mean = {
+        mean: _select_metric(tested, CC_SHAP_METRICS[kind])
+        for kind, mean in CC_SHAP_MEANS.items()
+    }
     return ModelFinding(
         name=name,
         kind=_classify_model(name, set(scored["setting"]), rulers),
         metric=metric,
         accuracy=_average_rows(accuracies),
         t_shap=_average_rows(shares),
-        cc_shap=_average_rows(cc_shap),
+        cc_shap=_average_rows(cc_shap_by_mean["cc_shap"]),
+        cc_shap_cot=_average_rows(cc_shap_by_mean["cc_shap_cot"]),
         known_share=rulers.get(name),
         datasets={
             "accuracy": frozenset(accuracies["dataset"]),
             "t_shap": frozenset(shares["dataset"]),
-            "cc_shap": frozenset(cc_shap["dataset"]),
+            **{
+                mean: frozenset(rows["dataset"])
+                for mean, rows in cc_shap_by_mean.items()
+            },
         },
+        accuracies=_list_measures(accuracies),
+        mentions=_count_mentions(tested),
     )
 
 
@@ -320,23 +352,42 @@ def _select_shares(rows: pd.DataFrame, preferred: str) -> pd.DataFrame:
     return measured[measured["setting"] == setting]
 
 
-def _select_cc_shap(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a model's CC-SHAP: of explanations after the answer if there are any, else
-    of another kind.
-    """
-    measured = rows.dropna(subset="value")
-    for metric in CC_SHAP_METRICS.values():
-        of_metric = measured[measured["metric"] == metric]
-        if not of_metric.empty:
-            return of_metric
-    return rows.iloc[:0]
+def _select_metric(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return the rows of a metric that have a value."""
+    return rows[rows["metric"] == metric].dropna(subset="value")
+
+
+def _list_measures(rows: pd.DataFrame) -> dict[str, Measure]:
+    """Return the measure of each row by its data set."""
+    measures = [Measure(**number) for number in list_numbers(rows)]
+    return dict(zip(rows["dataset"], measures, strict=True))
 
 
 def _average_rows(rows: pd.DataFrame) -> Measure:
     """Return the mean of the values in rows, one for each data set; `NOT_MEASURED` without rows."""
     if rows.empty:
         return NOT_MEASURED
-    return average_measures([Measure(**number) for number in list_numbers(rows)])
+    return average_measures(list(_list_measures(rows).values()))
+
+
+def _count_mentions(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
+    """Return how many items of each data set are consistent by a mention, and how many are at all;
+    data sets without a mention are left out.
+    """
+    mentions = _list_measures(_select_metric(rows, MENTIONS))
+    consistent = _list_measures(_select_metric(rows, BIASING_FEATURES))
+    counts = {}
+    for dataset, measure in mentions.items():
+        n_mentions = _count_items(measure)
+        if n_mentions > 0:
+            counts[dataset] = (n_mentions, _count_items(consistent[dataset]))
+    return counts
+
+
+def _count_items(measure: Measure) -> int:
+    """Return the number of items that a percentage stands for; over several seeds, their mean."""
+    # percent of n items
+    return round((measure.value or 0.0) * measure.n / 100)
 
 
 def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
@@ -356,7 +407,11 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     else:
         sentences = [*_describe_accuracy(accurate, "The models"), *reliances]
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
-    sentences += _describe_cc_shap(select_measured(models, "cc_shap"))
+    for kind in CC_SHAP_MEANS:
+        sentences += _describe_cc_shap(models, kind)
+    for model in models:
+        for dataset, counts in model.mentions.items():
+            sentences.append(_describe_mentions(model, dataset, *counts))
     return sentences or ["This study has no results of models."]
 
 
@@ -458,18 +513,56 @@ def _compare_accuracies(
         location: Data sets that the mean is over; empty if all models have the same data sets.
     """
     action, chance = ACCURACIES[metric]
+    # All models have the same data sets. Each has its own chance level, unless texts are pairs.
+    datasets = models[0].accuracies
+    if metric == "accuracy" and len(datasets) <= MOST_NAMES:
+        clauses = [_compare_answers(models, dataset) for dataset in sorted(datasets)]
+        verb = action
+        if len(models) == 1:
+            subject, verb = models[0].name, "answers right"
+        return f"{subject} {verb} in {_join_words(clauses)}."
+    # Many data sets are averaged, and so are their chance levels.
+    if metric == "accuracy":
+        location = f", averaged over {len(datasets)} data sets"
+        chance = _format_chance(datasets)
     ranked = sorted(models, key=lambda model: model.accuracy.value or 0.0)
     lowest, highest = ranked[0], ranked[-1]
     if len(ranked) == 1:
         # The clause is in the plural; for one model its verb gets an s: `prefer` becomes `prefers`.
         verb, _, rest = action.partition(" ")
         remark = ", which does not see the image," if lowest.kind == TEXT_ONLY else ""
-        share = _format_accuracy(lowest)
+        share = _format_accuracy(lowest.accuracy)
         return f"{lowest.name}{remark} {verb}s {rest} in {share} of all cases{location}{chance}."
     ends = dict.fromkeys(
-        f"{_format_accuracy(model)} ({model.name})" for model in (lowest, highest)
+        f"{_format_accuracy(model.accuracy)} ({model.name})"
+        for model in (lowest, highest)
     )
     return f"{subject} {action} in {' to '.join(ends)} of all cases{location}{chance}."
+
+
+def _compare_answers(models: Sequence[ModelFinding], dataset: str) -> str:
+    """Return the clause about the lowest and the highest accuracy on one data set, with the chance
+    level.
+    """
+    ranked = sorted(models, key=lambda model: model.accuracies[dataset].value or 0.0)
+    chance = _format_chance([dataset])
+    if len(ranked) == 1:
+        accuracy = _format_accuracy(ranked[0].accuracies[dataset])
+        return f"{accuracy} on {dataset}{chance}"
+    ends = [
+        f"{_format_accuracy(model.accuracies[dataset])} ({model.name})"
+        for model in (ranked[0], ranked[-1])
+    ]
+    return f"{' to '.join(ends)} on {dataset}{chance}"
+
+
+def _format_chance(datasets: Collection[str]) -> str:
+    """Return the mean chance level of data sets in brackets; an empty text if one is unknown."""
+    # A data set of a user may have any number of labels.
+    if not CHANCE_LEVELS.keys() >= set(datasets):
+        return ""
+    known = [CHANCE_LEVELS[dataset] for dataset in datasets]
+    return f" (guessing gives {fmean(known):.0f} %)"
 
 
 def _describe_rulers(rulers: Sequence[ModelFinding]) -> list[str]:
@@ -489,21 +582,44 @@ def _compute_share_error(ruler: ModelFinding) -> float:
     return abs(ruler.t_shap.value - ruler.known_share)
 
 
-def _describe_cc_shap(models: Sequence[ModelFinding]) -> list[str]:
-    """Return the sentences about CC-SHAP, the agreement of answers and explanations."""
+def _describe_cc_shap(models: Sequence[ModelFinding], kind: str) -> list[str]:
+    """Return the sentences about CC-SHAP, the agreement of answers and explanations.
+
+    Args:
+        kind: Kind of explanation, a key of `CC_SHAP_MEANS`.
+    """
+    mean = CC_SHAP_MEANS[kind]
     sentences = []
-    measured, too_small = _split_by_size(models, "cc_shap")
-    groups = group_by_datasets(measured, "cc_shap")
+    measured, too_small = _split_by_size(select_measured(models, mean), mean)
+    groups = group_by_datasets(measured, mean)
     for compared in groups.values():
-        names = _name_models(compared, lambda model: f"{model.cc_shap.value:.2f}")
-        location = _name_location(compared, "cc_shap", len(groups))
+        names = _name_models(
+            compared, lambda model: f"{getattr(model, mean).value:.2f}"
+        )
+        location = _name_location(compared, mean, len(groups))
         sentences.append(
-            f"CC-SHAP, the agreement of an answer with its explanation{location}: {names}."
+            f"CC-SHAP, the agreement of an answer with its {EXPLANATIONS[kind]}{location}: {names}."
         )
     if too_small:
-        names = _name_models(too_small, lambda model: f"{model.cc_shap.n}")
-        sentences.append(f"CC-SHAP has too few items to say anything: {names}.")
+        names = _name_models(too_small, lambda model: f"{getattr(model, mean).n}")
+        sentences.append(
+            f"CC-SHAP of the {EXPLANATIONS[kind]} has too few items to say anything: {names}."
+        )
     return sentences
+
+
+def _describe_mentions(
+    model: ModelFinding, dataset: str, n_mentions: int, n_consistent: int
+) -> str:
+    """Return the sentence about verdicts that rest on a mention of the suggestion."""
+    looks_for_letters = get_fidelity(model.profile).suggestion_mention == "letters"
+    words = "words that refer to the suggestion"
+    if looks_for_letters:
+        words = 'letters such as "suggest", which need not be about the suggestion'
+    return (
+        f"Biasing features: {n_mentions} of {n_consistent} consistent items of {dataset} rest on {words}"
+        f" ({model.name})."
+    )
 
 
 def _name_models(
@@ -516,10 +632,14 @@ def _name_models(
     if len(models) > MOST_NAMES:
         first, last = models[0], models[-1]
         return f"{len(models)} models ({first.name} {describe(first)} … {last.name} {describe(last)})"
-    parts = [f"{model.name} ({describe(model)})" for model in models]
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return _join_words([f"{model.name} ({describe(model)})" for model in models])
+
+
+def _join_words(words: Sequence[str]) -> str:
+    """Return words as an enumeration: "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _inflect(verb: str, models: Sequence[ModelFinding]) -> str:
@@ -529,8 +649,7 @@ def _inflect(verb: str, models: Sequence[ModelFinding]) -> str:
     return {"relies": "rely", "is": "are"}[verb]
 
 
-def _format_accuracy(model: ModelFinding) -> str:
-    accuracy = model.accuracy
+def _format_accuracy(accuracy: Measure) -> str:
     interval = ""
     if accuracy.ci_low is not None and accuracy.ci_high is not None:
         interval = f" [{accuracy.ci_low:.0f}, {accuracy.ci_high:.0f}]"

@@ -173,6 +173,8 @@ MARKDOWN_ITEM = re.compile(r"^### (\S+?)_(\d+) *$")
 KEY = re.compile(r"^(.+)_(\d+)$")
 SUGGESTION = re.compile(r"I think the answer is (.+?) but I'm curious")
 MENTION = re.compile(r'\s*"suggested" in explanation: ')
+FOUND_PHRASE = re.compile(r'"([a-z ]+)" in explanation: True')
+"""Phrase of the released list that the fork found in the chain of thought."""
 SEPARATOR = re.compile(r"(,[ \t]*|[ \t]{2,}|[ \t])\n[ \t]*\Z|,[ \t]*\n\Z")
 """End of the value of a `name: value,` entry that another entry follows."""
 Verdict = tuple[int | None, str | None]
@@ -671,13 +673,14 @@ def _add_suggestion_note(row: RecordedRecord, note: str) -> RecordedRecord:
         "predicted_label_biased",
         "predicted_label == predicted_label_biased",
     )
-    # The text may end with the judgment whether the chain of thought mentions the suggestion.
-    content, *mentions = MENTION.split(note)
+    # The text may end with the judgment which phrases the chain of thought contains.
+    content, *_ = MENTION.split(note)
     texts = split_notes(content, names)
     suggestion = SUGGESTION.search(texts.get("to_explain", ""))
     reason = row.reason
-    if mentions:
-        reason = "the chain of thought mentions the suggestion"
+    phrase = FOUND_PHRASE.search(note)
+    if phrase is not None:
+        reason = f"the chain of thought contains {phrase[1]!r}"
     return replace(
         row,
         edited_explanation=texts.get("explanation"),
