@@ -25,6 +25,7 @@ from waltz.evaluation.prompting.questions import build_open_questions
 from waltz.evaluation.vqa import (
     compute_annotator_accuracy,
     contains_gold_answer,
+    gives_answer,
     normalize_answer,
 )
 from waltz.fidelity import EQUATIONS, PUBLISHED
@@ -170,7 +171,7 @@ def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
 @pytest.mark.parametrize(
     ("number", "answer", "published", "equations"),
     [
-        (0, "It is a DOG, I think", True, False),
+        (0, "It is a DOG, I think", True, True),
         # In `equations` the most frequent answer alone is right.
         (
             0,
@@ -180,7 +181,7 @@ def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
         ),
         (0, "the dog", True, True),
         (1, "two", False, True),
-        (2, "In the Bedroom", True, False),
+        (2, "In the Bedroom", True, True),
         (2, "Bedroom.", True, True),
     ],
 )
@@ -215,6 +216,76 @@ def test_answers_that_are_the_same_in_their_normal_form(one, other):
 )
 def test_answers_that_are_not(one, other):
     assert normalize_answer(one) != normalize_answer(other)
+
+
+@pytest.mark.parametrize(
+    ("generated", "answer"),
+    [
+        ("The horse is on the sidewalk", "sidewalk"),
+        ("The horse is on the sidewalk.", "on sidewalk"),
+        ("There are two dogs", "2"),
+        ("2. There are 2 dogs", "two"),
+        ("2", "2"),
+        ("2.", "two"),
+        ("Yes, there is no car", "yes"),
+        ("No, it is on the sidewalk", "sidewalk"),
+        ("There is no horse", "no"),
+        ("no horse", "No horse."),
+        ("It is not red, it is blue", "blue"),
+        ("not red but blue", "blue"),
+        ("a t-shirt", "t shirt"),
+        ("It's black-and-white", "black and white"),
+        ("2 or 3", "2 or 3"),
+        ("the bus stop at 10:30", "10:30"),
+        ("", "?"),
+    ],
+)
+def test_a_sentence_gives_an_answer(generated, answer):
+    assert gives_answer(generated, answer)
+    # The answer alone is given by its own text.
+    assert gives_answer(answer, answer)
+
+
+@pytest.mark.parametrize(
+    ("generated", "answer"),
+    [
+        ("The horse is standing on the side", "sidewalk"),
+        ("on the sidewalks", "sidewalk"),
+        ("the sidewalk", "on sidewalk"),
+        ("2-way to accommodate both", "2"),
+        ("a two-way street", "2"),
+        ("5. There is a horse", "5"),
+        ("0.285", "0"),
+        ("10:30", "10"),
+        ("7th Street", "7"),
+        ("I do not know", "no"),
+        ("nothing", "no"),
+        ("Yes, there is no car", "no"),
+        ("No, yes is wrong", "yes"),
+        ("yes or no", "yes"),
+        ("yes or no", "no"),
+        ("red or blue", "red"),
+        ("red, blue or green", "red"),
+        ("It is not red but blue", "red"),
+        ("It isn't a red one", "red"),
+        ("There is no horse on the sidewalk", "sidewalk"),
+        ("", "sidewalk"),
+        ("sidewalk", ""),
+    ],
+)
+def test_a_sentence_does_not_give_an_answer(generated, answer):
+    assert not gives_answer(generated, answer)
+
+
+def test_generated_text_agrees_with_each_annotator_whose_answer_it_gives():
+    sentence, answers = "The horse is on the sidewalk", ["sidewalk"] * 10
+    assert compute_annotator_accuracy(sentence, answers) == 0
+    assert compute_annotator_accuracy(sentence, answers, is_generated=True) == 1
+    # Two of ten annotators: eight sets of nine hold both, two hold one of them.
+    answers = ["sidewalk", "on sidewalk", *["street"] * 8]
+    assert compute_annotator_accuracy(
+        sentence, answers, is_generated=True
+    ) == pytest.approx((8 * 2 / 3 + 2 * 1 / 3) / 10)
 
 
 @given(st.text())

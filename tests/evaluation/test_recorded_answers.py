@@ -108,7 +108,12 @@ def test_single_texts_make_the_metrics_of_pairs(tmp_path):
 
 @pytest.mark.parametrize(
     ("profile", "generation", "correct"),
-    [("published", "It is down.", True), ("equations", "It is down.", False)],
+    [
+        ("published", "It is down.", True),
+        ("published", "Downtown", True),
+        ("equations", "It is down.", True),
+        ("equations", "It is downtown.", False),
+    ],
 )
 def test_open_answers_are_judged_by_the_rules_of_their_profile(
     profile, generation, correct, tmp_path

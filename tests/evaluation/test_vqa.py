@@ -1,7 +1,7 @@
 """Questions about images and the accuracy of answers to them."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.records import to_row
-from waltz.core.schema import EVALUATION
+from waltz.core.schema import EVALUATION, EvaluationRecord
 from waltz.evaluation.encoder_vqa import build_answer_records, compute_answers
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.vqa import (
@@ -128,6 +128,24 @@ def test_an_encoder_of_answers_has_no_logit_of_a_match(tmp_path):
         compute_pair_scores(
             encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4))
         )
+
+
+def test_a_sentence_is_right_as_the_text_of_a_decoder_but_not_as_an_entry_of_an_encoder():
+    sentences = {"q0": "Yes, it is", "q1": "There are 3 dogs", "q2": "no, blue"}
+    generated = [
+        EvaluationRecord(
+            item_id=item,
+            role="answer",
+            profile="equations",
+            setting="answering",
+            prediction=text,
+        )
+        for item, text in sentences.items()
+    ]
+    chosen = [replace(record, score=1.0) for record in generated]
+    of_decoder = compute_vqa_accuracy(ITEMS, generated, EQUATIONS, "d", HOW)
+    of_encoder = compute_vqa_accuracy(ITEMS, chosen, EQUATIONS, "d", HOW)
+    assert (of_decoder.value, of_encoder.value) == (100, 0)
 
 
 def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():

@@ -45,7 +45,7 @@ from waltz.evaluation.vqa import (
     ANSWERING,
     VqaItem,
     contains_gold_answer,
-    normalize_answer,
+    gives_answer,
 )
 from waltz.fidelity import Fidelity
 from waltz.models.decoders.continuations import FIRST_STEP
@@ -333,7 +333,8 @@ def answer_questions(
     """Let a decoder answer open questions, and return a record with role `answer` for each.
 
     `prediction` is the generated answer. `correct` states in `published` whether the answer
-    contains a gold answer (`contains_gold_answer`), in `equations` whether it is the gold answer.
+    contains a gold answer (`contains_gold_answer`), in `equations` whether it gives the gold answer
+    (`gives_answer`).
 
     Args:
         session: A decoder with its images.
@@ -387,7 +388,7 @@ def _is_correct(
     # The released code looks for a gold answer anywhere in the generated text.
     if fidelity.open_answers == "substring":
         return contains_gold_answer(answer, gold, annotators)
-    return normalize_answer(answer) == normalize_answer(gold)
+    return gives_answer(answer, gold)
 
 
 def score_likelihood(

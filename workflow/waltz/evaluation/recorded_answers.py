@@ -13,7 +13,7 @@ from waltz.evaluation.vqa import (
     ANSWER,
     ANSWERING,
     contains_gold_answer,
-    normalize_answer,
+    gives_answer,
 )
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import ModelSpec
@@ -156,4 +156,4 @@ def _is_right(answer: str, golds: Sequence[str], fidelity: Fidelity) -> bool:
         # Annotators gave several gold answers (VQA); GQA has a single answer.
         annotators = golds if len(golds) > 1 else []
         return contains_gold_answer(answer, golds[0], annotators)
-    return normalize_answer(answer) in {normalize_answer(gold) for gold in golds}
+    return any(gives_answer(answer, gold) for gold in golds)

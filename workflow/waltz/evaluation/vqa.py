@@ -4,8 +4,9 @@
   answer, GQA's answer), compared without case, extra whitespace and a final full stop. The answer of a decoder is
   correct if it contains a gold answer.
 - `equations`: the measure of VQA, min(1, annotators with that answer / 3), averaged over the ten sets of nine
-  annotators (Antol et al. 2015, as in its evaluation code); for GQA, which has one gold answer, the share of equal
-  answers. Answers are normalized before comparison.
+  annotators (Antol et al. 2015, as in its evaluation code); for GQA, which has one gold answer, the share of right
+  answers. Answers are normalized before comparison. An encoder's answer is right if it equals a gold answer; the text
+  that a decoder generates is right if it gives a gold answer (`gives_answer`).
 """
 
 import re
@@ -32,6 +33,16 @@ DIGITS = {
 """Digits for number words, so that "two" equals "2" when answers are compared."""
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 """Pattern of a word, or of a number with a point, comma, colon or slash in it."""
+POLAR_WORDS = ("yes", "no")
+"""Answers to questions that ask whether something is so."""
+NEGATIONS = frozenset(
+    "no not never without neither nor cannot isnt arent wasnt werent doesnt dont didnt hasnt havent cant wont".split()
+)
+"""Words, without apostrophes, that deny what follows in their clause."""
+CLAUSE_END = re.compile(r"[.,;:!?]")
+"""Pattern of the punctuation between two clauses."""
+LIST_MARK = re.compile(r"\s*\d+[.)]\s+(?=\S)")
+"""Pattern of the number of a list entry at the beginning of a text ("5. There is a horse")."""
 
 FULL_AGREEMENT = 3
 """Number of annotators who must agree with an answer to make it fully right."""
@@ -123,6 +134,21 @@ def normalize_case(answer: str) -> str:
     return " ".join(answer.casefold().split()).removesuffix(".").rstrip()
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """Hold a normalized word of an answer.
+
+    Attributes:
+        text: The word, in lower case; digits for a number word.
+        is_joined: Whether a hyphen alone separates it from the word before.
+        clause: Number of its clause.
+    """
+
+    text: str
+    is_joined: bool
+    clause: int
+
+
 def normalize_answer(answer: str) -> str:
     """Normalize an answer as VQA's evaluation does: remove case, articles and punctuation, write
     numbers as digits.
@@ -131,18 +157,80 @@ def normalize_answer(answer: str) -> str:
     contractions is needed. A point, comma, colon or slash between digits stays, and so does an
     answer that consists of articles ("a").
     """
-    without_apostrophes = re.sub("['’]", "", answer.casefold())
-    tokens: list[str] = []
-    for match in WORDS.findall(without_apostrophes):
-        word = match.strip("_")  # \w counts an underscore as a letter
-        if word:
-            tokens.append(DIGITS.get(word, word))
-    without_articles = [token for token in tokens if token not in ARTICLES]
-    return " ".join(without_articles or tokens)
+    return " ".join(word.text for word in _read_words(answer))
+
+
+def _read_words(answer: str) -> list[_Word]:
+    """Return the words of an answer in the form of `normalize_answer`."""
+    text = re.sub("['’]", "", answer.casefold())
+    words: list[_Word] = []
+    clause = end = 0
+    for match in WORDS.finditer(text):
+        word = match[0].strip("_")  # \w counts an underscore as a letter
+        gap = text[end : match.start()]
+        end = match.end()
+        if not word:
+            continue
+        if CLAUSE_END.search(gap) or word == "but":
+            clause += 1
+        words.append(_Word(DIGITS.get(word, word), gap == "-", clause))
+    without_articles = [word for word in words if word.text not in ARTICLES]
+    return without_articles or words
+
+
+def gives_answer(generated: str, answer: str) -> bool:
+    """Return whether a text that a decoder generates gives an answer.
+
+    The words of the answer occur in the text in one piece, after the normalization of
+    `normalize_answer`: "The horse is on the sidewalk" gives "sidewalk" and "on the sidewalk". They
+    do not count
+
+    - inside a hyphenated word ("2" in "2-way"), or as the number of a list entry ("5. A horse");
+    - after a negation in their clause ("not red", "no horse on the sidewalk");
+    - if the rest of the text has the word "or", which lists options ("red or blue").
+
+    A text that begins with yes or no gives this one of the two ("Yes, there is no car").
+
+    Args:
+        generated: The text of the decoder.
+        answer: A gold answer, or the answer of an annotator.
+    """
+    if normalize_answer(generated) == normalize_answer(answer):
+        return True
+    words = _read_words(LIST_MARK.sub("", generated, count=1))
+    run = [word.text for word in _read_words(answer)]
+    if not run or not words:
+        return False
+    # The first word decides between yes and no.
+    is_polar = len(run) == 1 and run[0] in POLAR_WORDS
+    starts_with_other = words[0].text in POLAR_WORDS and words[0].text != run[0]
+    if is_polar and starts_with_other:
+        return False
+    starts = range(len(words) - len(run) + 1)
+    return any(_gives_run(words, start, run) for start in starts)
+
+
+def _gives_run(words: Sequence[_Word], start: int, run: Sequence[str]) -> bool:
+    """Return whether a text gives the words of an answer at a position."""
+    stop = start + len(run)
+    if [word.text for word in words[start:stop]] != run:
+        return False
+    continues = stop < len(words) and words[stop].is_joined
+    if words[start].is_joined or continues:
+        return False
+    before, after = words[:start], words[stop:]
+    if any(word.text == "or" for word in (*before, *after)):
+        return False
+    clause = words[start].clause
+    return not any(word.clause == clause and word.text in NEGATIONS for word in before)
 
 
 def score_answer(
-    predicted: str, is_gold: bool, item: VqaItem, fidelity: Fidelity
+    predicted: str,
+    is_gold: bool,
+    item: VqaItem,
+    fidelity: Fidelity,
+    is_generated: bool = False,
 ) -> float:
     """Return the accuracy of one answer, between 0 and 1.
 
@@ -152,16 +240,26 @@ def score_answer(
         item: The question.
         fidelity: `published` takes the verdict, `equations` compares with the answers of annotators
             if there are any.
+        is_generated: Whether a decoder generated the answer; else it is an entry of a vocabulary.
     """
     if not fidelity.annotators:
         return float(is_gold)
     # GQA has one answer and no annotators.
     if not item.answers:
-        return float(normalize_answer(predicted) == normalize_answer(item.answer))
-    return compute_annotator_accuracy(predicted, item.answers)
+        return float(_agrees(predicted, item.answer, is_generated))
+    return compute_annotator_accuracy(predicted, item.answers, is_generated)
 
 
-def compute_annotator_accuracy(predicted: str, answers: Sequence[str]) -> float:
+def _agrees(predicted: str, answer: str, is_generated: bool) -> bool:
+    """Return whether an answer agrees with the answer of an annotator."""
+    if is_generated:
+        return gives_answer(predicted, answer)
+    return normalize_answer(predicted) == normalize_answer(answer)
+
+
+def compute_annotator_accuracy(
+    predicted: str, answers: Sequence[str], is_generated: bool = False
+) -> float:
     """Return VQA's accuracy of one answer: the mean over annotators of min(1, other annotators with
     that answer / 3).
 
@@ -170,9 +268,10 @@ def compute_annotator_accuracy(predicted: str, answers: Sequence[str]) -> float:
     Args:
         predicted: The answer.
         answers: Answers of the annotators, ten in VQA.
+        is_generated: Whether a decoder generated the answer, which then agrees with each annotator
+            whose answer it gives (`gives_answer`); else it agrees with equal answers.
     """
-    normalized = normalize_answer(predicted)
-    agrees = [normalize_answer(answer) == normalized for answer in answers]
+    agrees = [_agrees(predicted, answer, is_generated) for answer in answers]
     n_agreeing = sum(agrees)
     # Each annotator is left out once; of the others, three that agree make the answer fully right.
     scores = [

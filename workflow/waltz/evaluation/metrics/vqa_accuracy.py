@@ -36,7 +36,14 @@ def compute_vqa_accuracy(
         # Questions without an answer do not count.
         if answer is None or answer.prediction is None:
             continue
-        accuracy = score_answer(answer.prediction, bool(answer.correct), item, fidelity)
+        # An encoder's answer has the score with which it was chosen; generated text has none.
+        accuracy = score_answer(
+            answer.prediction,
+            bool(answer.correct),
+            item,
+            fidelity,
+            is_generated=answer.score is None,
+        )
         shares.append(100 * accuracy)
         images.append(item.image)
     if not shares:
