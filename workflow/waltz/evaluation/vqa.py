@@ -36,7 +36,10 @@ WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 POLAR_WORDS = ("yes", "no")
 """Answers to questions that ask whether something is so."""
 NEGATIONS = frozenset(
-    "no not never without neither nor cannot isnt arent wasnt werent doesnt dont didnt hasnt havent cant wont".split()
+    {
+        *("no", "not", "never", "without", "neither", "nor", "cannot", "cant", "wont"),
+        *("isnt", "arent", "wasnt", "werent", "doesnt", "dont", "didnt", "havent"),
+    }
 )
 """Words, without apostrophes, that deny what follows in their clause."""
 CLAUSE_END = re.compile(r"[.,;:!?]")
