@@ -66,7 +66,7 @@ def cell(metric, model, dataset, value, paper_value=None, **other):
         dataset=dataset,
         setting=fields["setting"],
         value=value,
-        n=10,
+        n=30,
         ci_low=low,
         ci_high=high,
         paper_value=paper_value,
@@ -133,8 +133,8 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
     )
     assert points == [
         Point("B", "x", "m", None, None, None, None, 2.0),
-        Point("B", "y", "m", 3.0, 2.0, 5.0, 10, None),
-        Point("A", "x", "m", 1.0, 0.0, 3.0, 10, None),
+        Point("B", "y", "m", 3.0, 2.0, 5.0, 30, None),
+        Point("A", "x", "m", 1.0, 0.0, 3.0, 30, None),
     ]
 
 
@@ -189,7 +189,7 @@ def test_our_values_are_filled_with_intervals_and_paper_values_hollow():
     ]
     assert (
         legend.get_title().get_text()
-        == "n = 10 items per number. Bars: confidence intervals."
+        == "n = 30 items per number. Bars: confidence intervals."
     )
 
 
@@ -260,9 +260,9 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
         cell("b", "m", "x", 0.5, setting="cot, seed 1"),
     ]
     first, second = select_points(chart, cells, "published")
-    assert first == Point("A", "x", "m", 50.0, 46.0, 54.0, 10, None, (46.0, 54.0))
+    assert first == Point("A", "x", "m", 50.0, 46.0, 54.0, 30, None, (46.0, 54.0))
     # One seed has no deviation.
-    assert second == Point("B", "x", "m", 0.5, None, None, 10, None)
+    assert second == Point("B", "x", "m", 0.5, None, None, 30, None)
     figure = draw_chart(chart, cells, "published")
     panels = list_panels(figure)
     dots = [
@@ -289,38 +289,42 @@ TREND = Chart(
 
 
 def test_trends_are_regressions_on_the_logarithm_of_the_size():
-    assert fit_trend([(1.0, 10.0), (10.0, 20.0), (100.0, 30.0)]) == (
-        [1.0, 100.0],
-        pytest.approx([10.0, 30.0]),
+    # by hand: x = 0, 1, 2 (log10)
+    assert fit_trend([1.0, 10.0, 100.0], [10.0, 20.0, 30.0]) == pytest.approx(
+        [10.0, 20.0, 30.0]
     )
     # by hand: x = 0, 0, 1 (log10), y = 0, 2, 4; slope 3, start 1
-    assert fit_trend([(1.0, 0.0), (1.0, 2.0), (10.0, 4.0)])[1] == pytest.approx(
-        [1.0, 4.0]
+    assert fit_trend([1.0, 1.0, 10.0], [0.0, 2.0, 4.0]) == pytest.approx(
+        [1.0, 1.0, 4.0]
     )
-    assert fit_trend([(7.0, 1.0), (7.0, 2.0)]) == fit_trend([]) == ([], [])
+    assert fit_trend([7.0, 7.0], [1.0, 2.0]) == fit_trend([], []) == []
 
 
-def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_the_papers():
+def test_trends_name_each_model_from_the_smallest_to_the_largest_with_lines_for_ours_and_the_papers():
     cells = [
-        cell("a", "m", "x", 10.0, 20.0),
-        cell("a", "n", "x", 30.0, 10.0),
+        cell("a", "large", "x", 30.0, 10.0),
+        cell("a", "small", "x", 10.0, 20.0),
         cell("a", "unknown", "x", 99.0),
     ]
     figure = draw_chart(
         TREND,
         cells,
         "published",
-        {"m": 1_000_000_000, "n": 10_000_000_000, "unknown": 0},
+        {"small": 1_000_000_000, "large": 10_000_000_000, "unknown": 0},
     )
     panel = list_panels(figure)["A"]
     assert list_markers(panel) == [
-        (pytest.approx(size), value, hollow)
-        for size, value, hollow in (
-            (1, 10, False),
-            (1, 20, True),
-            (10, 10, True),
-            (10, 30, False),
+        (position, value, hollow)
+        for position, value, hollow in (
+            (0, 10, False),
+            (0, 20, True),
+            (1, 10, True),
+            (1, 30, False),
         )
+    ]
+    assert [label.get_text() for label in panel.get_xticklabels()] == [
+        "small\n1 B",
+        "large\n10 B",
     ]
     lines = {
         line.get_linestyle(): list(line.get_ydata())
@@ -328,58 +332,114 @@ def test_trends_show_a_point_for_each_model_at_its_size_and_a_line_for_ours_and_
         if line.get_alpha() == 0.6
     }
     assert lines == {"-": pytest.approx([10, 30]), "--": pytest.approx([20, 10])}
-    assert (panel.get_xscale(), panel.get_xlabel()) == ("log", "billions of parameters")
-    assert (
-        figure.legends[0]
-        .get_title()
-        .get_text()
-        .endswith("Without a known size: unknown.")
-    )
+    note = figure.legends[0].get_title().get_text()
+    assert "They rest on 2 different sizes of 2 models." in note.replace("\n", " ")
+    assert note.endswith("Without a known size: unknown.")
 
 
-def test_the_first_series_of_trends_is_at_the_sizes_and_each_further_one_beside_it():
+def test_models_of_nearly_the_same_size_are_one_size_of_a_regression():
+    sizes = {"a": 6.7e9, "b": 7.2e9, "c": 13e9, "d": 40e9, "e": 1e9, "f": 0.1e9}
+    for models, count in (("abcd", 3), ("abcde", 4), ("abcdef", None)):
+        cells = [cell("a", model, "x", 1.0) for model in models]
+        figure = draw_chart(TREND, cells, "published", sizes)
+        note = figure.legends[0].get_title().get_text().replace("\n", " ")
+        sentence = f"rest on {count} different sizes of {len(models)} models"
+        assert (sentence in note) is (count is not None)
+
+
+def test_the_series_of_a_panel_stand_around_each_model():
     cells = [cell("a", "m", dataset, 10.0) for dataset in ("x", "y", "z")]
-    figure = draw_chart(TREND, cells, "published", {"m": 2_000_000_000})
-    positions = [x for x, _, _ in list_markers(list_panels(figure)["A"])]
-    assert positions == pytest.approx([2, 2 * NUDGE, 2 * NUDGE**2])
+    cells.append(cell("b", "m", "x", 10.0))
+    chart = replace(TREND, panels=(select("A", metric="a"), select("B", metric="b")))
+    panels = list_panels(draw_chart(chart, cells, "published", {"m": 2_000_000_000}))
+    positions = [x for x, _, _ in list_markers(panels["A"])]
+    assert positions == pytest.approx([-NUDGE, 0, NUDGE])
+    assert [x for x, _, _ in list_markers(panels["B"])] == [0]
 
 
-def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():
-    chart = Chart(
-        "f", "F", ("t",), (ChartPart("all", "number"),), (select("test a", metric="a"), select("test b", metric="b")),
-        (select("high", setting="high"), select("low", setting="low")), kind="counts",
-        derived=("counts of correlations",),
-    )  # fmt: skip
+SHARES = Chart(
+    "f", "F", ("t",), (ChartPart("all", "percent"),), (select("test a", metric="a"), select("test b", metric="b")),
+    (select("high", setting="high"), select("low", setting="low")), kind="shares",
+    derived=("shares of correlations",),
+)  # fmt: skip
+
+
+def test_shares_are_bars_with_their_numbers_the_papers_of_our_models_and_tasks():
     cells = [
         cell("a", "m", "x", 10.0, -10.0),
         cell("a", "m", "y", 9.99, 12.0),
         cell("a", "n", "x", -35.0),
-        cell("a", "n", "y", None, 9.0),
+        # No number of ours: the paper's is not counted.
+        cell("a", "n", "y", None, 99.0),
         cell("b", "m", "x", -10.0, 30.0),
+        cell("b", "m", "y", None, 5.0),
     ]
-    points = select_points(chart, cells, "published")
+    points = select_points(SHARES, cells, "published")
     assert places(points) == [("all", "test a", name) for name in ("high", "low")] + [
         ("all", "test b", name) for name in ("high", "low")
     ]
-    assert [(point.value, point.paper_value, point.n) for point in points] == [
-        (1, 1, 3),
-        (1, 1, 3),
-        (0, 1, 1),
-        (1, 0, 1),
+    shares = [
+        (point.value, point.n, point.paper_value, point.paper_n) for point in points
     ]
-    panel = list_panels(draw_chart(chart, cells, "published"))["all"]
+    assert shares == [
+        (pytest.approx(100 / 3), 3, 50, 2),
+        (pytest.approx(100 / 3), 3, 50, 2),
+        (0, 1, 50, 2),
+        (100, 1, 0, 2),
+    ]
+    panel = list_panels(draw_chart(SHARES, cells, "published"))["all"]
+    high, low = (to_rgba(color) for color in COLORS[:2])
     bars = [
-        (bar.get_width(), bar.get_facecolor() == (0, 0, 0, 0), bar.get_edgecolor())
+        (bar.get_facecolor() == (0, 0, 0, 0), bar.get_edgecolor())
         for bar in panel.patches
     ]
-    high, low = (to_rgba(color) for color in COLORS[:2])
-    assert bars == [
-        *((1, False, high), (1, True, high), (1, False, low), (1, True, low)),
-        *((0, False, high), (1, True, high), (1, False, low), (0, True, low)),
-    ]
+    assert bars == 2 * [(False, high), (True, high), (False, low), (True, low)]
     assert [text.get_text().strip() for text in panel.texts] == [
-        f"{width:g}" for width, *_ in bars
+        *("1 of 3", "1 of 2", "1 of 3", "1 of 2"),
+        *("0 of 1", "1 of 2", "1 of 1", "0 of 2"),
     ]
+
+
+def test_shares_without_a_model_of_the_paper_stand_next_to_all_of_the_papers():
+    cells = [
+        cell("a", "own", "x", 10.0),
+        cell("a", "m", "x", None, 30.0),
+        cell("a", "n", "x", None, 5.0),
+    ]
+    high, low = select_points(SHARES, cells, "published")
+    assert (high.value, high.n, high.paper_value, high.paper_n) == (100, 1, 50, 2)
+    assert (low.value, low.paper_value) == (0, 0)
+
+
+def test_numbers_of_few_items_or_images_are_marked():
+    chart = Chart("f", "F", ("t",), (select("A", metric="a"),), "model", "dataset")
+    few = replace(cell("a", "m", "x", 1.0), n=29)
+    many = replace(few, model="n", n=30)
+    few_images = replace(many, model="o", images=19)
+    paper_alone = cell("a", "p", "x", None, 4.0)
+    for cells, count in (
+        ([few, many, few_images, paper_alone], 2),
+        ([many, paper_alone], 0),
+    ):
+        for kind in ("points", "trends"):
+            sizes = dict.fromkeys("mnop", 2_000_000_000)
+            figure = draw_chart(replace(chart, kind=kind), cells, "published", sizes)
+            panel = list_panels(figure)["A"]
+            assert [text.get_text() for text in panel.texts] == count * ["†"]
+            note = figure.legends[0].get_title().get_text().replace("\n", " ")
+            assert ("†: fewer than 30 items or 20 images." in note) is (count > 0)
+
+
+def test_a_figure_of_paper_values_alone_says_why_it_has_no_number_of_ours():
+    chart = Chart("f", "F", ("t",), (select("A", metric="a"),), "model", "dataset")
+    cells = [
+        replace(cell("a", "m", "x", None, 1.0), reason="not run in this study"),
+        replace(cell("a", "n", "x", None, 2.0), reason="not run in this study"),
+        replace(cell("a", "o", "x", None, 3.0), reason="no value for e-snli"),
+    ]
+    note = draw_chart(chart, cells, "published").legends[0].get_title().get_text()
+    assert note.startswith("Paper values alone: no cell of its tables has a number:")
+    assert note.endswith("no value for e-snli.")
 
 
 def test_acc_is_the_mean_of_p_c_and_p_f_where_a_table_lacks_it():
@@ -406,8 +466,8 @@ def test_acc_is_the_mean_of_p_c_and_p_f_where_a_table_lacks_it():
         (point.series, point.value, point.paper_value, point.low, point.n)
         for point in points
     ] == [
-        ("n", 60.0, None, 59.0, 10),
-        ("m", 60.5, 57.0, None, 10),
+        ("n", 60.0, None, 59.0, 30),
+        ("m", 60.5, 57.0, None, 30),
     ]
 
 
@@ -426,7 +486,7 @@ def test_accuracy_over_tasks_is_an_average_over_the_tasks_that_the_models_share(
     (point,) = select_points(chart, cells, "published")
     below, above = math.hypot(1, 1) / 2, math.hypot(2, 2) / 2
     assert point == Point(
-        "A", "m", "accuracy", 15.0, 15.0 - below, pytest.approx(15.0 + above), 20, 40.0
+        "A", "m", "accuracy", 15.0, 15.0 - below, pytest.approx(15.0 + above), 60, 40.0
     )
 
 
@@ -481,7 +541,7 @@ def test_an_entry_takes_the_fields_that_it_lacks_from_the_chart_that_it_extends(
             {"panels": [{"label": "a", "metric": ["acc_r", "aurok"]}]},
             r"charts\.mine: no table has a metric 'aurok' .*'auroc'",
         ),
-        ({"kind": "bars"}, r"charts\.mine\.kind: .*'counts'"),
+        ({"kind": "bars"}, r"charts\.mine\.kind: .*'shares'"),
         ({"derived": ["ac"]}, r"charts\.mine\.derived\.0: "),
         ({"extends": "bas"}, r"charts\.mine\.extends: .*did you mean 'base'"),
     ],
@@ -566,14 +626,15 @@ def test_figure_c_1_has_the_three_averages_of_the_appendix():
 
 def test_bars_of_figure_c_3_agree_with_the_text_about_them():
     _, points = draw_with_paper_values("thesis-C.3-bars")
-    high = {
-        point.row: point.paper_value for point in points if "10 or more" in point.series
-    }
-    low = {
-        point.row: point.paper_value
-        for point in points
-        if "−10 or less" in point.series
-    }
+    # The text is about numbers of correlations, the figure shows shares of the legible ones.
+    high, low = (
+        {
+            point.row: round(point.paper_value * point.paper_n / 100)
+            for point in points
+            if sign in point.series
+        }
+        for sign in ("10 or more", "−10 or less")
+    )
     # "the most frequently occurring positive correlations with Counterfactual Edits, followed by
     # Adding Mistakes and Paraphrasing", "the most frequently occurring negative correlations with
     # Adding Mistakes"

@@ -18,7 +18,7 @@ from waltz.reporting.figures.chart_declarations import (
     ChartParts,
     DerivedCells,
 )
-from waltz.reporting.tables.cells import COLUMNS, NUMBERS, Cell
+from waltz.reporting.tables.cells import COLUMNS, NOT_RUN, NUMBERS, Cell, is_small
 from waltz.reporting.tables.declaration import AVERAGE, SETTING_SEPARATOR
 from waltz.reporting.tables.paper_values import RANDOM
 
@@ -30,7 +30,7 @@ NAMES = ["table", "model", "dataset", "setting"]
 """Fields of a `Cell` in which the metrics of one model on one data set are equal."""
 NO_INTERVAL = {"ci_low": math.nan, "ci_high": math.nan, "sd": math.nan}
 CORRELATED = 10.0
-"""Smallest magnitude at which a correlation times 100 is counted as high or low (thesis C.6.4)."""
+"""Smallest magnitude at which a correlation times 100 is high or low (thesis C.6.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Point:
         n: Number of items that our number was measured on.
         paper_value: Paper value; None if it is missing.
         seeds: Our number of each seed; empty unless there are several seeds.
+        is_small: Whether our number is from too few items or images to say something.
+        paper_n: Number of correlations that the paper's share is over; None for other numbers.
     """
 
     panel: str
@@ -59,6 +61,8 @@ class Point:
     n: int | None
     paper_value: float | None
     seeds: tuple[float, ...] = ()
+    is_small: bool = False
+    paper_n: int | None = None
 
 
 def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Point]:
@@ -94,8 +98,11 @@ def _build_cell_frame(chart: Chart, cells: Sequence[Cell]) -> pd.DataFrame:
     types = {**dict.fromkeys((*NUMBERS, "n", "images"), float), "setting": str}
     rows = map(attrgetter(*COLUMNS), cells)
     frame = pd.DataFrame(rows, columns=COLUMNS).astype(types)
-    # Tables are sorted in the chart's order of preference.
-    return frame.assign(table=pd.Categorical(frame.table, chart.tables))
+    # Tables are sorted in the chart's order of preference. Only shares have a number behind the
+    # paper value.
+    return frame.assign(
+        table=pd.Categorical(frame.table, chart.tables), paper_n=math.nan
+    )
 
 
 def list_labels(parts: ChartParts, present: Iterable[str]) -> list[str]:
@@ -159,13 +166,25 @@ def _build_points(chart: Chart, cells: pd.DataFrame) -> list[Point]:
     if chart.over_seeds:
         # One deviation over seeds to either side of the mean, in the place of an interval.
         low, high = ours.value - ours.sd, ours.value + ours.sd
-    numbers = pd.DataFrame({"value": ours.value, "low": low, "high": high, "n": ours.n})
-    numbers = numbers.reindex(paper_values.index).assign(paper_value=paper_values)
+    numbers = pd.DataFrame(
+        {
+            "value": ours.value,
+            "low": low,
+            "high": high,
+            "n": ours.n,
+            "images": ours.images,
+        }
+    )
+    paper_n = means.groupby(AXES, observed=True).paper_n.first()
+    numbers = numbers.reindex(paper_values.index).assign(
+        paper_value=paper_values, paper_n=paper_n
+    )
     numbers = numbers.dropna(how="all", subset=["value", "paper_value"])
     seeds_by_position = _list_seeds(cells)
 
     # Whole numbers and None in place of floats and NaN.
-    typed = numbers.astype({"n": "Int64"}).astype(object).where(numbers.notna(), None)
+    counts = dict.fromkeys(("n", "images", "paper_n"), "Int64")
+    typed = numbers.astype(counts).astype(object).where(numbers.notna(), None)
     rows: Any = typed.itertuples()
     points = []
     for row in rows:
@@ -174,7 +193,15 @@ def _build_points(chart: Chart, cells: pd.DataFrame) -> list[Point]:
         if chart.over_seeds and row.value is not None:
             seeds = seeds_by_position.get(position, ())
         point = Point(
-            *position, row.value, row.low, row.high, row.n, row.paper_value, seeds
+            *position,
+            row.value,
+            row.low,
+            row.high,
+            row.n,
+            row.paper_value,
+            seeds,
+            is_small=row.value is not None and is_small(row.n, row.images),
+            paper_n=row.paper_n,
         )
         points.append(point)
     return points
@@ -245,6 +272,7 @@ def _average_datasets(cells: pd.DataFrame, n_datasets: int) -> dict[str, float |
         **NO_INTERVAL,
         "value": math.nan,
         "n": math.nan,
+        "images": math.nan,
         "paper_value": math.nan,
     }
     # Our mean and the paper's mean are independent: one may exist without the other.
@@ -265,38 +293,60 @@ def _list_measures(cells: pd.DataFrame) -> list[Measure]:
     return [Measure(row.value, row.n, row.ci_low, row.ci_high) for row in rows]
 
 
-def _count_correlations(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return for each test how many of its correlations with CC-SHAP are high, and how many are
-    low.
+def _compute_correlation_shares(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return for each test the percentage of its correlations with CC-SHAP that are high, and the
+    percentage that are low.
 
-    The cells have the settings `high` and `low`; their n is the number of defined correlations.
+    The cells have the settings `high` and `low`; n and `paper_n` are the numbers of defined
+    correlations.
     """
-    correlations = cells[["value", "paper_value"]]  # times 100
-    n_defined = correlations.groupby(cells.metric).count()
+    # The metric names the test; a test has a correlation for each model and data set.
+    ours = cells.set_index("metric").value
+    papers = _select_papers_counterparts(cells).set_index("metric").paper_value
     tests = cells.drop_duplicates("metric").set_index("metric", drop=False)
-    counts = []
+    shares = []
+    # A low correlation is a high one of the other sign.
     for setting, sign in (("high", 1), ("low", -1)):
-        is_strong = sign * correlations >= CORRELATED
-        n_strong = is_strong.groupby(cells.metric).sum()
-        # Nothing is counted where no correlation is defined.
-        n_strong = n_strong.where(n_defined > 0)
-        count = tests.assign(
+        share = tests.assign(
             **NO_INTERVAL,
             model="",
             dataset="",
             setting=setting,
-            value=n_strong.value,
-            paper_value=n_strong.paper_value,
-            n=n_defined.value,
+            value=_compute_strong_share(sign * ours),
+            n=ours.groupby(level="metric").count(),
+            images=math.nan,
+            paper_value=_compute_strong_share(sign * papers),
+            paper_n=papers.groupby(level="metric").count(),
         )
-        counts.append(count)
-    return pd.concat(counts)
+        shares.append(share)
+    return pd.concat(shares)
+
+
+def _select_papers_counterparts(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of models and data sets that have a number of ours and a paper value; all
+    cells if there are none.
+    """
+    has_ours = cells[["model", "dataset"]].agg(tuple, axis=1)
+    measured = set(has_ours[cells.value.notna()])
+    counterparts = cells[has_ours.isin(measured)]
+    if counterparts.paper_value.notna().any():
+        return counterparts
+    return cells
+
+
+def _compute_strong_share(correlations: "pd.Series[float]") -> "pd.Series[float]":
+    """Return the percentage of correlations (times 100) of at least `CORRELATED`, by metric; NaN
+    where no correlation is defined.
+    """
+    by_metric = correlations.dropna().groupby(level="metric")
+    # The mean of true and false is a share.
+    return 100 * by_metric.agg(lambda values: (values >= CORRELATED).mean())
 
 
 DERIVED_CELLS: dict[DerivedCells, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "acc": _average_single_texts,
     "accuracy over tasks": _average_tasks,
-    "counts of correlations": _count_correlations,
+    "shares of correlations": _compute_correlation_shares,
 }
 """Functions that compute further cells from a chart's cells of one profile, by the names in
 `Chart.derived`.
@@ -304,8 +354,8 @@ DERIVED_CELLS: dict[DerivedCells, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 
 def explain_empty(chart: Chart, cells: Iterable[Cell], profile: str) -> str:
-    """Return the reason why a chart has no points: the most frequent reason in the cells of its
-    tables.
+    """Return the reason why a chart has no number of ours: the most frequent reason in the cells of
+    its tables, of models that the study ran if there are any.
     """
     chart_cells = _select_cells(chart, cells, profile)
     if any(cell.value is not None for cell in chart_cells):
@@ -314,5 +364,7 @@ def explain_empty(chart: Chart, cells: Iterable[Cell], profile: str) -> str:
     reasons = Counter(cell.reason for cell in chart_cells if cell.reason)
     if not reasons:
         return "no cell of its tables has a number"
+    if len(reasons) > 1:
+        reasons.pop(NOT_RUN, None)
     most_common, _ = reasons.most_common(1)[0]
     return f"no cell of its tables has a number:\n{most_common}"

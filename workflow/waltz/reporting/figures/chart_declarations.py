@@ -30,7 +30,7 @@ PERCENT = "percent"
 SELECTORS = ("table", "metric", "model", "dataset", "setting")
 """Fields of a `Cell` by which a part of a chart selects its cells."""
 Selector = Literal["table", "metric", "model", "dataset", "setting"]
-DerivedCells = Literal["acc", "accuracy over tasks", "counts of correlations"]
+DerivedCells = Literal["acc", "accuracy over tasks", "shares of correlations"]
 """Names of the cells that are computed from other cells, see `chart_cells.DERIVED_CELLS`."""
 
 
@@ -102,7 +102,8 @@ class Chart:
         rows: Rows of each panel, or the field whose values name them.
         series: Series, each with a marker and a color, or the field whose values name them.
         kind: `points`, with a row for each model or data set; `trends` over the sizes of models,
-            with lines of a linear regression; or `counts`, drawn as bars.
+            with lines of a linear regression; or `shares` of correlations, drawn as bars with
+            their numbers.
         derived: Cells that are computed from other cells first.
         hidden_models: Models of the papers that the figure does not show.
         over_seeds: Whether numbers are shown with their standard deviation over seeds instead of an
@@ -117,7 +118,7 @@ class Chart:
     panels: tuple[ChartPart, ...]
     rows: ChartParts
     series: ChartParts
-    kind: Literal["points", "trends", "counts"] = "points"
+    kind: Literal["points", "trends", "shares"] = "points"
     derived: tuple[DerivedCells, ...] = ()
     hidden_models: tuple[str, ...] = ()
     over_seeds: bool = False

@@ -5,6 +5,7 @@ color, so that a reader needs no colors.
 """
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from waltz.reporting.figures.chart_cells import (
     Point,
@@ -25,7 +25,12 @@ from waltz.reporting.figures.chart_cells import (
 )
 from waltz.reporting.figures.chart_declarations import Chart, ChartPart
 from waltz.reporting.figures.figure_files import use_style
-from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.cells import (
+    FEWEST_IMAGES,
+    SMALL_MARK,
+    SMALLEST_N,
+    Cell,
+)
 
 MARKERS = "osD^vP*Xh<>8"
 COLORS = (
@@ -44,10 +49,12 @@ PANEL_WIDTH, LINE, HEAD = 3.1, 0.15, 1.1
 """
 TREND_HEIGHT = 2.4
 """Height of a panel over model sizes, in inches."""
-NUDGE = 1.03
-"""Factor on sizes that moves the points of each series to the right of the previous series, so that
-all can be seen: the first series is at the sizes themselves.
+NUDGE = 0.12
+"""Distance by which the points of each series are to the right of the previous series, so that all
+can be seen, in distances of two models.
 """
+FEW_SIZES = 5
+"""Number of different sizes below which a figure says on how many its regressions rest."""
 COLUMNS = 4
 """Largest number of panels in a row."""
 SINGLE_COLOR = "#222222"
@@ -64,8 +71,14 @@ MEANING_OF_BARS = {
     (False, False): "",
 }
 """Sentence about bars, by whether the chart is over seeds and whether it has bars."""
+MEANING_OF_MARK = (
+    f"{SMALL_MARK}: fewer than {SMALLEST_N} items or {FEWEST_IMAGES} images."
+)
+NOTE_LENGTH = 110
+"""Number of characters in a line of the note."""
 TREND_LINES = (
-    "Lines: linear regression on the logarithm of the size, dashed for paper values."
+    "Lines: linear regression on the logarithm of the size, read off at each model, dashed for paper"
+    " values."
 )
 
 
@@ -106,7 +119,9 @@ def draw_chart(
         _share_axes(axes[:n_panels], content.panels, columns, chart)
         if content.points:
             _draw_legend(
-                figure, _build_legend(chart, content), _format_note(chart, content)
+                figure,
+                _build_legend(chart, content),
+                _format_note(chart, content, explain_empty(chart, cells, profile)),
             )
         else:
             reason = explain_empty(chart, cells, profile)
@@ -147,10 +162,14 @@ def _select_content(
         unsized = sorted({point.row for point in points} - set(billions))
         points = [point for point in points if point.row in billions]
     present_panels = {point.panel for point in points}
+    rows = list_labels(chart.rows, [point.row for point in points])
+    if chart.kind == "trends":
+        # From the smallest model to the largest, as on the paper's axis.
+        rows.sort(key=lambda row: (billions[row], row))
     return _ChartContent(
         points=points,
         panels=[part for part in chart.panels if part.label in present_panels],
-        rows=list_labels(chart.rows, [point.row for point in points]),
+        rows=rows,
         series=list_labels(chart.series, [point.series for point in points]),
         billions=billions,
         unsized=unsized,
@@ -175,8 +194,8 @@ def _draw_panel(
     if chart.kind == "trends":
         _draw_trends(axis, points, content)
         axis.set_ylabel(part.unit)
-    elif chart.kind == "counts":
-        _draw_counts(axis, points, content)
+    elif chart.kind == "shares":
+        _draw_shares(axis, points, content)
         axis.set_xlabel(part.unit)
     else:
         _draw_points(axis, points, content)
@@ -225,22 +244,50 @@ def _share_axes(
             axis.tick_params(labelleft=False)
 
 
-def _format_note(chart: Chart, content: _ChartContent) -> str:
-    """Return the lines above the legend: number of items, meaning of bars and lines, remarks."""
+def _format_note(chart: Chart, content: _ChartContent, missing: str) -> str:
+    """Return the lines above the legend: number of items, meaning of bars and lines, remarks.
+
+    Args:
+        chart: The chart.
+        content: Its points.
+        missing: Reason why it has no number of ours, which is given if it has none.
+    """
     notes = []
     measured = [point for point in content.points if point.value is not None]
     if measured:
         unit = "items per number"
-        if chart.kind == "counts":
+        if chart.kind == "shares":
             unit = "correlations per test"
         has_bars = any(point.low is not None for point in measured)
         notes = [_format_n(measured, unit), MEANING_OF_BARS[chart.over_seeds, has_bars]]
+        if _has_small_points(chart, measured):
+            notes.append(MEANING_OF_MARK)
+    else:
+        notes.append(f"Paper values alone: {' '.join(missing.split())}.")
     if chart.kind == "trends":
-        notes.append(TREND_LINES)
-    lines = [" ".join(filter(None, notes)), chart.note]
+        notes += [TREND_LINES, _format_sizes(content)]
+    text = " ".join(filter(None, notes))
+    lines = textwrap.wrap(text, NOTE_LENGTH) + textwrap.wrap(chart.note, NOTE_LENGTH)
     if content.unsized:
         lines.append(f"Without a known size: {', '.join(content.unsized)}.")
     return "\n".join(filter(None, lines))
+
+
+def _has_small_points(chart: Chart, points: Sequence[Point]) -> bool:
+    """Return whether a number of items or images of a chart is too small to say something.
+
+    Shares of correlations have the number of correlations at each bar instead.
+    """
+    return chart.kind != "shares" and any(point.is_small for point in points)
+
+
+def _format_sizes(content: _ChartContent) -> str:
+    """Return the sentence about regressions that rest on few sizes; an empty text for many sizes."""
+    # Models of nearly the same size, such as 7.0 and 7.2 billion, are one position of a regression.
+    sizes = {f"{content.billions[row]:.1g}" for row in content.rows}
+    if len(sizes) >= FEW_SIZES:
+        return ""
+    return f"They rest on {len(sizes)} different sizes of {len(content.rows)} models."
 
 
 def _format_n(points: Sequence[Point], unit: str) -> str:
@@ -298,6 +345,7 @@ def _draw_points(axis: Axes, points: Sequence[Point], content: _ChartContent) ->
                     zorder=2,
                 )
             axis.plot([point.value], [y], marker, color=color, markersize=5, zorder=3)
+            _mark_small(axis, point, point.value, y)
         if point.paper_value is not None:
             axis.plot(
                 [point.paper_value],
@@ -312,68 +360,114 @@ def _draw_points(axis: Axes, points: Sequence[Point], content: _ChartContent) ->
     _draw_rows(axis, content.rows)
 
 
+def _mark_small(axis: Axes, point: Point, x: float, y: float) -> None:
+    """Write `SMALL_MARK` next to our number if it is from too few items or images."""
+    if point.is_small:
+        axis.annotate(
+            SMALL_MARK, (x, y), (3, 2), textcoords="offset points", fontsize=7
+        )
+
+
 def _draw_trends(axis: Axes, points: Sequence[Point], content: _ChartContent) -> None:
-    """Draw points over the sizes of models, in billions of parameters, with a regression line for
-    each series.
+    """Draw points over the names of models, from the smallest model to the largest, with a
+    regression line on their sizes for each series.
     """
-    for number, name in enumerate(content.series):
-        marker, color = _select_marker(number)
-        ours = []
-        papers = []
+    present = {point.series for point in points}
+    series = [name for name in content.series if name in present]
+    for number, name in enumerate(series):
+        # The series of a panel are centered around the models.
+        shift = NUDGE * (number - (len(series) - 1) / 2)
+        marker, color = _select_marker(content.series.index(name))
+        ours: dict[str, float] = {}
+        papers: dict[str, float] = {}
         for point in points:
             if point.series != name:
                 continue
-            # The first series is at the sizes themselves.
-            x = content.billions[point.row] * NUDGE**number
+            x = content.rows.index(point.row) + shift
             if point.value is not None:
-                ours.append((x, point.value))
+                ours[point.row] = point.value
+                _mark_small(axis, point, x, point.value)
             if point.paper_value is not None:
-                papers.append((x, point.paper_value))
+                papers[point.row] = point.paper_value
             if point.low is not None and point.high is not None:
                 interval = (point.low, point.high)
                 axis.plot([x, x], interval, color=color, linewidth=0.8, zorder=1)
         # Ours are filled with a solid line, paper values hollow with a dashed one.
-        for values, face, line in ((ours, color, "-"), (papers, "none", "--")):
-            axis.plot(
-                [x for x, _ in values],
-                [y for _, y in values],
-                marker,
-                color=color,
-                markerfacecolor=face,
-                markersize=5,
-            )
-            axis.plot(
-                *fit_trend(values), line, color=color, linewidth=1, alpha=0.6, zorder=1
-            )
-    axis.set_xscale("log")
-    # On a logarithmic axis, ticks at 1, 2 and 5 times a power of ten.
-    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.minorticks_off()
-    axis.margins(x=0.1)
-    axis.set_xlabel("billions of parameters")
+        _draw_trend(axis, ours, content, shift, (marker, color, color, "-"))
+        _draw_trend(axis, papers, content, shift, (marker, color, "none", "--"))
+    # Names of models stand below the middle of their series.
+    names = [f"{row}\n{content.billions[row]:.3g} B" for row in content.rows]
+    axis.set_xticks(
+        range(len(names)),
+        names,
+        rotation=40,
+        ha="right",
+        rotation_mode="anchor",
+        fontsize=7,
+    )
+    axis.set_xlim(-0.5, len(names) - 0.5)
 
 
-def fit_trend(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return the two ends of the line of a linear regression on the logarithm of the size.
+def _draw_trend(
+    axis: Axes,
+    values: Mapping[str, float],
+    content: _ChartContent,
+    shift: float,
+    style: tuple[str, str, str, str],
+) -> None:
+    """Draw the numbers of one series, and their regression line.
 
     Args:
-        points: Size and number of each model.
-    Returns:
-        The smallest and the largest size, and the two numbers on the line at these sizes; empty
-        lists if there are fewer than two sizes.
+        axis: Axes of the panel.
+        values: Number by model.
+        content: The chart's points, with the order and sizes of models.
+        shift: Distance of the series from the models.
+        style: Marker, color, color of the marker's face, and kind of line.
     """
-    if len({size for size, _ in points}) < 2:
-        return [], []
-    sizes, numbers = np.array(points).T
-    ends = np.array([sizes.min(), sizes.max()])
+    marker, color, face, line = style
+    positions: list[float] = []
+    sizes: list[float] = []
+    numbers: list[float] = []
+    for position, row in enumerate(content.rows):
+        if row in values:
+            positions.append(position + shift)
+            sizes.append(content.billions[row])
+            numbers.append(values[row])
+    axis.plot(
+        positions, numbers, marker, color=color, markerfacecolor=face, markersize=5
+    )
+    # Without two sizes there is no line.
+    trend = fit_trend(sizes, numbers)
+    axis.plot(
+        positions[: len(trend)],
+        trend,
+        line,
+        color=color,
+        linewidth=1,
+        alpha=0.6,
+        zorder=1,
+    )
+
+
+def fit_trend(sizes: Sequence[float], numbers: Sequence[float]) -> list[float]:
+    """Return the numbers on the line of a linear regression on the logarithm of the size.
+
+    Args:
+        sizes: Size of each model.
+        numbers: Number of each model.
+    Returns:
+        The number on the line at each size; an empty list if there are fewer than two sizes.
+    """
+    if len(set(sizes)) < 2:
+        return []
     # number = slope * log(size) + intercept, by least squares
     slope, intercept = np.polyfit(np.log(sizes), numbers, 1)
-    return ends.tolist(), (intercept + slope * np.log(ends)).tolist()
+    fitted: list[float] = (intercept + slope * np.log(sizes)).tolist()
+    return fitted
 
 
-def _draw_counts(axis: Axes, points: Sequence[Point], content: _ChartContent) -> None:
-    """Draw bars with their numbers: a filled bar for our number, and below it an outline for the
+def _draw_shares(axis: Axes, points: Sequence[Point], content: _ChartContent) -> None:
+    """Draw bars with their numbers: a filled bar for our share, and below it an outline for the
     paper's.
     """
     # Each series has two bars in a row: ours and the paper's.
@@ -382,21 +476,16 @@ def _draw_counts(axis: Axes, points: Sequence[Point], content: _ChartContent) ->
         number = content.series.index(point.series)
         color = COLORS[number]
         top = content.rows.index(point.row) - 0.4 + 2 * height * number
-        for value, face, bar_top in (
-            (point.value, color, top),
-            (point.paper_value, "none", top + height),
+        for value, n, face, bar_top in (
+            (point.value, point.n, color, top),
+            (point.paper_value, point.paper_n, "none", top + height),
         ):
-            if value is not None:
-                axis.barh(
-                    bar_top + height / 2,
-                    value,
-                    height * 0.85,
-                    facecolor=face,
-                    edgecolor=color,
-                )
-                axis.text(
-                    value, bar_top + height / 2, f" {value:g}", va="center", fontsize=7
-                )
+            if value is None or n is None:
+                continue
+            middle = bar_top + height / 2
+            axis.barh(middle, value, height * 0.85, facecolor=face, edgecolor=color)
+            count = round(value * n / 100)
+            axis.text(value, middle, f" {count} of {n}", va="center", fontsize=7)
     _draw_rows(axis, content.rows)
 
 
@@ -405,7 +494,7 @@ def _build_legend(chart: Chart, content: _ChartContent) -> list[Artist]:
     any.
     """
     # Bars have patches as entries, points have markers.
-    draws_bars = chart.kind == "counts"
+    draws_bars = chart.kind == "shares"
     handles: list[Artist] = []
     for number, name in enumerate(content.series):
         marker, color = _select_marker(number)

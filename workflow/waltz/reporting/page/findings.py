@@ -282,26 +282,23 @@ def _summarize_model(
     if is_pair.any():
         captions = captions[is_pair]
     shares = _select_shares(captions, setting)
-    cc_shap_by_mean = {
-        mean: _select_metric(tested, CC_SHAP_METRICS[kind])
-        for kind, mean in CC_SHAP_MEANS.items()
-    }
+    # Post-hoc explanations and chains of thought are two means.
+    cc_shap_posthoc = _select_metric(tested, CC_SHAP_METRICS[POST_HOC])
+    cc_shap_cot = _select_metric(tested, CC_SHAP_METRICS[COT])
     return ModelFinding(
         name=name,
         kind=_classify_model(name, set(scored["setting"]), rulers),
         metric=metric,
         accuracy=_average_rows(accuracies),
         t_shap=_average_rows(shares),
-        cc_shap=_average_rows(cc_shap_by_mean["cc_shap"]),
-        cc_shap_cot=_average_rows(cc_shap_by_mean["cc_shap_cot"]),
+        cc_shap=_average_rows(cc_shap_posthoc),
+        cc_shap_cot=_average_rows(cc_shap_cot),
         known_share=rulers.get(name),
         datasets={
             "accuracy": frozenset(accuracies["dataset"]),
             "t_shap": frozenset(shares["dataset"]),
-            **{
-                mean: frozenset(rows["dataset"])
-                for mean, rows in cc_shap_by_mean.items()
-            },
+            "cc_shap": frozenset(cc_shap_posthoc["dataset"]),
+            "cc_shap_cot": frozenset(cc_shap_cot["dataset"]),
         },
         accuracies=_list_measures(accuracies),
         mentions=_count_mentions(tested),
@@ -378,6 +375,7 @@ def _count_mentions(rows: pd.DataFrame) -> dict[str, tuple[int, int]]:
     consistent = _list_measures(_select_metric(rows, BIASING_FEATURES))
     counts = {}
     for dataset, measure in mentions.items():
+        # Verdicts and mentions are over the same items.
         n_mentions = _count_items(measure)
         if n_mentions > 0:
             counts[dataset] = (n_mentions, _count_items(consistent[dataset]))
@@ -544,6 +542,7 @@ def _compare_answers(models: Sequence[ModelFinding], dataset: str) -> str:
     """Return the clause about the lowest and the highest accuracy on one data set, with the chance
     level.
     """
+    # The ends of the range stand for all models.
     ranked = sorted(models, key=lambda model: model.accuracies[dataset].value or 0.0)
     chance = _format_chance([dataset])
     if len(ranked) == 1:
