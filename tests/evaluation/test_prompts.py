@@ -146,7 +146,10 @@ def snapshots() -> dict[str, str]:
         f"published-{family}.txt": snapshot(build_published_template(family), IMAGES)
         for family in VLMS
     }
-    files["equations-texts.txt"] = snapshot(build_equations_template(chat), TEXTS)
+    texts = build_equations_template(
+        chat, read_prompt_file(EQUATIONS, reads_images=False)
+    )
+    files["equations-texts.txt"] = snapshot(texts, TEXTS)
     scenes = build_equations_template(chat, read_prompt_file(EQUATIONS, "scenes.yaml"))
     files["scenes.txt"] = snapshot(scenes, IMAGES)
     files["equations-images.txt"] = snapshot(build_equations_template(chat), IMAGES)
@@ -385,7 +388,8 @@ def test_conversations_of_llama_2_and_vicuna_begin_with_their_system_prompt(
     spec = resolve_model(name, {})
     asked = IMAGES["pairwise"] if spec.kind == "vision" else TEXTS["comve"]
     template = build_equations_template(
-        chat, read_prompt_file(EQUATIONS, spec.prompts or None)
+        chat,
+        read_prompt_file(EQUATIONS, spec.prompts or None, spec.kind == "vision"),
     )
     turns = render_prompt(kind, asked, template, GIVEN).turns
     assert [turn.text for turn in turns if turn.speaker == "system"] == (

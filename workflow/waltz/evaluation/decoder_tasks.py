@@ -249,9 +249,10 @@ def build_template(decoder: Decoder, fidelity: Fidelity) -> PromptTemplate:
         # A VL decoder needs its template for the placeholder of the image.
         needs_chat_template = decoder.reads_images or decoder.has_chat_template
         render_turns = decoder.render_chat if needs_chat_template else join_turns
-        template = build_equations_template(
-            render_turns, read_prompt_file(fidelity, decoder.spec.prompts or None)
+        prompt_file = read_prompt_file(
+            fidelity, decoder.spec.prompts or None, decoder.reads_images
         )
+        template = build_equations_template(render_turns, prompt_file)
     return replace(template, tokenizer=decoder.tokenizer)
 
 

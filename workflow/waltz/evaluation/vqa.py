@@ -42,8 +42,10 @@ NEGATIONS = frozenset(
     }
 )
 """Words, without apostrophes, that deny what follows in their clause."""
-CLAUSE_END = re.compile(r"[.,;:!?]")
-"""Pattern of the punctuation between two clauses."""
+CLAUSE_END = re.compile(r"[.,;:!?]+(?=\s|$)|\bbut\b", re.IGNORECASE)
+"""Pattern of what separates two clauses."""
+SENTENCE_TOKENS = re.compile(rf"{WORDS.pattern}|;|(?<=\w)-(?=\w)")
+"""Pattern of a word, the end of a clause, or a hyphen within a word."""
 LIST_MARK = re.compile(r"\s*\d+[.)]\s+(?=\S)")
 """Pattern of the number of a list entry at the beginning of a text ("5. There is a horse")."""
 
@@ -137,21 +139,6 @@ def normalize_case(answer: str) -> str:
     return " ".join(answer.casefold().split()).removesuffix(".").rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """Hold a normalized word of an answer.
-
-    Attributes:
-        text: The word, in lower case; digits for a number word.
-        is_joined: Whether a hyphen alone separates it from the word before.
-        clause: Number of its clause.
-    """
-
-    text: str
-    is_joined: bool
-    clause: int
-
-
 def normalize_answer(answer: str) -> str:
     """Normalize an answer as VQA's evaluation does: remove case, articles and punctuation, write
     numbers as digits.
@@ -160,25 +147,19 @@ def normalize_answer(answer: str) -> str:
     contractions is needed. A point, comma, colon or slash between digits stays, and so does an
     answer that consists of articles ("a").
     """
-    return " ".join(word.text for word in _read_words(answer))
+    return " ".join(_read_tokens(answer, WORDS))
 
 
-def _read_words(answer: str) -> list[_Word]:
-    """Return the words of an answer in the form of `normalize_answer`."""
-    text = re.sub("['’]", "", answer.casefold())
-    words: list[_Word] = []
-    clause = end = 0
-    for match in WORDS.finditer(text):
-        word = match[0].strip("_")  # \w counts an underscore as a letter
-        gap = text[end : match.start()]
-        end = match.end()
-        if not word:
-            continue
-        if CLAUSE_END.search(gap) or word == "but":
-            clause += 1
-        words.append(_Word(DIGITS.get(word, word), gap == "-", clause))
-    without_articles = [word for word in words if word.text not in ARTICLES]
-    return without_articles or words
+def _read_tokens(text: str, pattern: re.Pattern[str]) -> list[str]:
+    """Return the tokens of a text by a pattern, in the form of `normalize_answer`."""
+    without_apostrophes = re.sub("['’]", "", text.casefold())
+    tokens: list[str] = []
+    for match in pattern.findall(without_apostrophes):
+        word = match.strip("_")  # \w counts an underscore as a letter
+        if word:
+            tokens.append(DIGITS.get(word, word))
+    without_articles = [token for token in tokens if token not in ARTICLES]
+    return without_articles or tokens
 
 
 def gives_answer(generated: str, answer: str) -> bool:
@@ -198,34 +179,32 @@ def gives_answer(generated: str, answer: str) -> bool:
         generated: The text of the decoder.
         answer: A gold answer, or the answer of an annotator.
     """
-    if normalize_answer(generated) == normalize_answer(answer):
+    gold = normalize_answer(answer)
+    if normalize_answer(generated) == gold:
         return True
-    words = _read_words(LIST_MARK.sub("", generated, count=1))
-    run = [word.text for word in _read_words(answer)]
-    if not run or not words:
+    # Hyphens within words and the ends of clauses are tokens, too.
+    entry = CLAUSE_END.sub(" ; ", LIST_MARK.sub("", generated, count=1))
+    tokens = _read_tokens(entry, SENTENCE_TOKENS)
+    if not gold or not tokens:
         return False
     # The first word decides between yes and no.
-    is_polar = len(run) == 1 and run[0] in POLAR_WORDS
-    starts_with_other = words[0].text in POLAR_WORDS and words[0].text != run[0]
-    if is_polar and starts_with_other:
-        return False
-    starts = range(len(words) - len(run) + 1)
-    return any(_gives_run(words, start, run) for start in starts)
+    if gold in POLAR_WORDS and tokens[0] in POLAR_WORDS:
+        return tokens[0] == gold and "or" not in tokens
+    words = r" (?:[-;] )?".join(map(re.escape, gold.split()))
+    pattern = rf"(?<!\S)(?<!- ){words}(?!\S)(?! -)"
+    text = " ".join(tokens)
+    return any(
+        not _is_denied_or_option(text[: match.start()], text[match.end() :])
+        for match in re.finditer(pattern, text)
+    )
 
 
-def _gives_run(words: Sequence[_Word], start: int, run: Sequence[str]) -> bool:
-    """Return whether a text gives the words of an answer at a position."""
-    stop = start + len(run)
-    if [word.text for word in words[start:stop]] != run:
-        return False
-    continues = stop < len(words) and words[stop].is_joined
-    if words[start].is_joined or continues:
-        return False
-    before, after = words[:start], words[stop:]
-    if any(word.text == "or" for word in (*before, *after)):
-        return False
-    clause = words[start].clause
-    return not any(word.clause == clause and word.text in NEGATIONS for word in before)
+def _is_denied_or_option(before: str, after: str) -> bool:
+    """Return whether the tokens before and after an answer deny it, or list it with other options."""
+    if "or" in f"{before} {after}".split():
+        return True
+    clause = before.rpartition(";")[2]
+    return not NEGATIONS.isdisjoint(clause.split())
 
 
 def score_answer(

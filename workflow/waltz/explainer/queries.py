@@ -319,7 +319,9 @@ def build_query_template(
         return _build_family_template(
             decoder, query.family, read_prompt_file(settings.fidelity)
         )
-    prompt_file = read_prompt_file(settings.fidelity, query.prompts)
+    prompt_file = read_prompt_file(
+        settings.fidelity, query.prompts, decoder.reads_images
+    )
     # A question of the user is not reworded. If it has labels, it is answered like every other
     # choice.
     forms = {**prompt_file.forms, CHOICE: QuestionForm(text="{question}")}

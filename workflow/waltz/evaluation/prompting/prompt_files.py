@@ -371,18 +371,26 @@ class PromptFile(_Section):
         return self
 
 
-def read_prompt_file(fidelity: Fidelity, path: str | Path | None = None) -> PromptFile:
+def read_prompt_file(
+    fidelity: Fidelity, path: str | Path | None = None, reads_images: bool = True
+) -> PromptFile:
     """Read the prompts of a profile.
 
     Args:
         fidelity: Rules of the profile.
         path: A file with prompts that replace prompts of the profile, or the name of a prompt file
             of waltz. Prompts that it omits stay.
+        reads_images: Whether the prompts are those of VL decoders. In `equations` some prompts of
+            language models differ (`equations-texts.yaml`).
     Raises:
         UserError: A file is missing, is not YAML, has an unknown key, or names an unknown field.
     """
     location = RESOURCES / "prompts" / f"{fidelity.name}.yaml"
     entries = _read_yaml(location)
+    # In `published` the families of language models have scripts of their own.
+    if fidelity.prompts == "chat-template" and not reads_images:
+        location = RESOURCES / "prompts" / f"{fidelity.name}-texts.yaml"
+        entries = _merge(entries, _read_yaml(location))
     if path is not None:
         location = find_resource("prompts", path)
         # A user's file states only the entries that it changes.
@@ -451,13 +459,15 @@ def check_prompts(spec: ModelSpec, profiles: Sequence[str]) -> None:
         if fidelity.prompts == "families":
             get_prompt_family(spec)
         else:
-            _read_cached(fidelity, spec.prompts)
+            _read_cached(fidelity, spec.prompts, spec.kind == "vision")
 
 
 @cache
-def _read_cached(fidelity: Fidelity, path: str = "") -> PromptFile:
+def _read_cached(
+    fidelity: Fidelity, path: str = "", reads_images: bool = True
+) -> PromptFile:
     """Read a prompt file once for all models of a study."""
-    return read_prompt_file(fidelity, path or None)
+    return read_prompt_file(fidelity, path or None, reads_images)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
