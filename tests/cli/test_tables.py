@@ -39,6 +39,7 @@ def results(tmp_path):
             format_csv([ACCURACY, AVERAGE, MISSING, T_SHAP])
         )
         (folder / "thesis-5.1.csv").write_text(format_csv([]))
+        (folder / "thesis-figure-C.1.csv").write_text(format_csv([]))
         os.utime(folder, (1e9 - age, 1e9 - age))
     return tmp_path
 
@@ -79,6 +80,10 @@ def test_prints_another_profile_and_study(results):
         (
             ["--profile", "papers"],
             "--profile: unknown profile of study newer (got 'papers', expected published or equations)",
+        ),
+        (
+            ["C.1"],
+            "C.1: no such table (the numbers of the figure are 'thesis-figure-C.1');",
         ),
         (["--study", "newr"], "holds no tables (did you mean 'newer'?)"),
     ],

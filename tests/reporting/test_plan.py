@@ -99,7 +99,7 @@ def test_all_tables_are_those_of_papers_and_of_own_measurements_and_others_those
     assert texts.tables == [
         "thesis-5.1",
         "thesis-5.2",
-        "thesis-C.1",
+        "thesis-figure-C.1",
         "thesis-C.2",
         "thesis-C.3",
     ]

@@ -10,8 +10,8 @@ def _rules(monkeypatch):
     monkeypatch.setattr(targets, "_rules", set())
     monkeypatch.setattr(targets, "_rules_of_tables", {})
     targets.register(
-        ["evaluation", "attribution", "table_4_2", "table_C_25"],
-        {"thesis-4.2": "table_4_2"},
+        ["evaluation", "attribution", "table_4_2", "table_C_25", "table_figure_C_1"],
+        {"thesis-4.2": "table_4_2", "thesis-figure-C.1": "table_figure_C_1"},
     )
 
 
@@ -23,6 +23,8 @@ def _rules(monkeypatch):
         ("thesis-4.2", "table_4_2"),
         ("thesis-4.22", "table_4_2"),
         ("table-C.25", "table_C_25"),
+        ("table_C_1", "table_figure_C_1"),
+        ("thesis-C.1", "table_figure_C_1"),
         ("results/x.csv", ""),
     ],
 )

@@ -8,8 +8,11 @@ from waltz.core.records import to_row
 from waltz.core.schema import CONSISTENCY, ConsistencyRecord
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.traces import (
+    EDIT,
     HEADING,
     MAX_LINES,
+    OUTPUT,
+    PROMPT,
     WIDTH,
     draw_trace,
     draw_traces,
@@ -89,6 +92,48 @@ def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     )
     save_figure(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
     assert "with $6_x$" in (tmp_path / "a.svg").read_text()
+
+
+def list_colors(figure):
+    """Return the color of each text of the trace."""
+    return {text.get_text(): text.get_color() for text in figure.texts}
+
+
+def test_prompts_are_black_texts_of_the_model_blue_and_edits_orange():
+    reasoned = replace(EARLY, test="biasing_features", inserted="C")
+    colors = list_colors(draw_trace([ROW, EARLY, FILLERS, reasoned], "t"))
+    assert colors["A $5 dog."] == colors["A $5"] == colors["dog."] == PROMPT
+    assert colors["brown"] == colors["... ..."] == colors["C"] == EDIT
+    assert colors["so it is"] == colors["so"] == colors["B"] == OUTPUT
+
+
+def test_an_explanation_in_an_edited_item_is_orange_over_several_lines():
+    explanation = "cats do not bark " * 12
+    row = replace(
+        ROW,
+        test="input_from_explanation",
+        inserted=None,
+        explanation=explanation.strip(),
+        edited_input=f'Which? (A) "Dogs bark." (B) "{explanation.strip()}" Say it.',
+    )
+    figure = draw_trace([row], "t")
+    edits = [text for text in figure.texts if text.get_color() == EDIT]
+    assert " ".join(text.get_text() for text in edits).count("cats do not bark") == 12
+    assert len({text.get_position()[1] for text in edits}) > 1
+    colors = list_colors(figure)
+    assert colors['Which? (A) "Dogs bark." (B)'] == colors["Say it."] == PROMPT
+
+
+def test_the_parts_of_a_line_do_not_overlap():
+    figure = draw_trace([ROW], "t")
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    parts = {text.get_text(): text.get_window_extent(renderer) for text in figure.texts}
+    before, after = parts["A $5"], parts["dog."]
+    # The word in the line is the second text "brown".
+    words = [text for text in figure.texts if text.get_text() == "brown"]
+    middle = words[-1].get_window_extent(renderer)
+    assert before.x1 < middle.x0 < middle.x1 < after.x0
+    assert before.y0 <= middle.y1
 
 
 def test_headings_end_before_the_texts_begin():

@@ -270,8 +270,16 @@ def test_verdicts_that_rest_on_a_mention_are_counted(profile: str, words: str):
         row("mistral", "e-snli", 0.0, "biasing_features:mentions", "cot", **names),
     ]
     assert describe_findings(summarize_models([], [], tested, {})) == [
-        f"Biasing features: 15 of 60 consistent items of comve rest on {words} (mistral)."
+        f"Consistent items of biasing features that rest on {words}: 15 of 60 on comve (mistral)."
     ]
+    for number in range(3):
+        name = f"model {number}"
+        tested += [
+            row(name, "comve", 50.0, "biasing_features", "cot", **names),
+            row(name, "comve", 1.0, "biasing_features:mentions", "cot", **names),
+        ]
+    (sentence,) = describe_findings(summarize_models([], [], tested, {}))
+    assert sentence.endswith(": 18 of 210.")
 
 
 def test_sentences_say_what_was_found_and_what_has_too_few_items():

@@ -337,21 +337,31 @@ def test_a_rescaled_average_is_compared_only_over_the_data_sets_of_the_paper():
     models = {"m": LANGUAGE}
     place = NumberKey("derived", "rescaled_average", "m", "", "")
     reason = "not averaged: 3 of 5 data sets were not run"
-    assert derive("thesis-C.1", some, models=models)[place].measure.reason == reason
     assert (
-        derive("thesis-C.1", some, models=models, compared=False)[place].measure.value
+        derive("thesis-figure-C.1", some, models=models)[place].measure.reason == reason
+    )
+    assert (
+        derive("thesis-figure-C.1", some, models=models, compared=False)[
+            place
+        ].measure.value
         == 40.0
     )
-    assert derive("thesis-C.1", every, models=models)[place].measure.value == 40.0
+    assert (
+        derive("thesis-figure-C.1", every, models=models)[place].measure.value == 40.0
+    )
     more = every | {
         NumberKey("consistency", "paraphrasing", "m", "a-task-of-mine", "cot"): one
     }
     reason = "not averaged: the paper's average is not over a-task-of-mine"
-    assert derive("thesis-C.1", more, models=models)[place].measure.reason == reason
+    assert (
+        derive("thesis-figure-C.1", more, models=models)[place].measure.reason == reason
+    )
     edited = every | {
         NumberKey("consistency", "edits:difference", "m", "all", "post-hoc"): one
     }
-    assert derive("thesis-C.1", edited, models=models)[place].measure.value == 40.0
+    assert (
+        derive("thesis-figure-C.1", edited, models=models)[place].measure.value == 40.0
+    )
 
 
 def test_rescaled_averages_of_models_with_other_data_sets_are_not_compared():
@@ -367,14 +377,16 @@ def test_rescaled_averages_of_models_with_other_data_sets_are_not_compared():
         for m, d in (("m", "a"), ("m", "b"), ("n", "b"))
     }
     models = {"m": LANGUAGE, "n": LANGUAGE}
-    derived = derive("thesis-C.1", averages | runs, models=models, compared=False)
+    derived = derive(
+        "thesis-figure-C.1", averages | runs, models=models, compared=False
+    )
     assert derived["derived", "rescaled_average", "m", "", ""].measure.value == 40.0
     reason = "not averaged: 1 of 2 data sets were not run"
     assert derived["derived", "rescaled_average", "n", "", ""].measure.reason == reason
 
 
 def test_rescaled_averages_of_the_paper_are_those_of_the_published_notes():
-    paper = read_paper_table("thesis-C.1")
+    paper = read_paper_table("thesis-figure-C.1")
     values = {
         key[1]: float(cell.value)
         for key, cell in paper.items()
@@ -389,7 +401,7 @@ def test_rescaled_averages_of_the_paper_are_those_of_the_published_notes():
 
 
 def test_rescaled_averages_of_the_tests_and_of_cc_shap_alone_are_those_worked_by_hand():
-    paper = read_paper_table("thesis-C.1")
+    paper = read_paper_table("thesis-figure-C.1")
     # CC-SHAP of Falcon-7b in percent, by data set: 53.5 54, 45.5 49.5, 51 57, 52.5 48, 58.5 56;
     # mean 52.55
     assert float(paper["rescaled_cc_shap", "falcon-7b", "", ""].value) == pytest.approx(

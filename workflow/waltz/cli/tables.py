@@ -103,11 +103,19 @@ def _choose_table(name: str, tables: Sequence[str]) -> str:
     Raises:
         UserError: No table or more than one table has this id.
     """
+    from waltz.plan.table_entries import find_figure_table
+
     # `4.2` means `thesis-4.2`; it may fit tables of several papers.
     matches = [table for table in tables if f"-{table}".endswith(f"-{name}")]
+    # The number of a figure is not that of a table.
+    figure = find_figure_table(name, tables)
+    if figure in matches:
+        matches.remove(figure)
     if len(matches) == 1:
         return matches[0]
     advice = suggest_name(name, tables)
+    if figure:
+        advice = f" (the numbers of the figure are {figure!r})"
     if matches:
         advice = f" (it fits {' and '.join(matches)})"
     raise UserError(f"{name}: no such table{advice}; `waltz tables` lists them")

@@ -19,12 +19,11 @@ from pydantic import (
 from waltz.core.downloads.secret_url import SecretUrl
 from waltz.core.downloads.transfer import LARGEST_BYTES
 from waltz.core.downloads.urls import URL_PATTERN, find_name_fault
-from waltz.core.errors import suggest_or_list
 from waltz.core.files.safe_names import is_safe_name
 from waltz.core.redaction import redact_url
 from waltz.fidelity import Profile
 from waltz.instruments import INSTRUMENTS
-from waltz.plan.table_entries import list_table_ids
+from waltz.plan.table_entries import list_table_ids, suggest_table
 
 ITEM_FORMATS = ("valse-release", "pairs")
 """Formats of sources with finished items; each file is a data set."""
@@ -60,7 +59,7 @@ def _check_table(name: str) -> str:
     """Return the id of a table unchanged; raise a ValueError if no table has it."""
     ids = list_table_ids()
     if name not in ids:
-        raise ValueError(f"no table is called {name!r}{suggest_or_list(name, ids)}")
+        raise ValueError(f"no table is called {name!r}{suggest_table(name, ids)}")
     return name
 
 

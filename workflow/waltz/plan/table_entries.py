@@ -1,16 +1,19 @@
 """The file that declares all tables: their ids for studies, and their entries for the report."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from functools import cache
 from typing import Any
 
 import yaml
 
+from waltz.core.errors import suggest_or_list
 from waltz.core.files.resources import RESOURCES
 
 TABLES_FILE = RESOURCES / "tables.yaml"
 """File with the metrics (headings, decimals and marks) and the tables, in the order of the report.
 """
+FIGURE = "figure-"
+"""Word in the id of a table with the numbers of a figure."""
 
 
 class _TableLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -41,3 +44,25 @@ def read_tables_file() -> Mapping[str, Any]:
 def list_table_ids() -> list[str]:
     """Return the ids of all tables, in the order of the report."""
     return list(read_tables_file()["tables"])
+
+
+def find_figure_table(name: str, ids: Collection[str]) -> str:
+    """Return the id of the table with the numbers of a figure whose number was named as if it were
+    that of a table, such as `thesis-figure-C.1` for `thesis-C.1`; an empty text if there is none.
+    """
+    paper, _, number = name.rpartition("-")
+    figure = f"{paper}-{FIGURE}{number}".removeprefix("-")
+    for table in ids:
+        if f"-{table}".endswith(f"-{figure}"):
+            return table
+    return ""
+
+
+def suggest_table(name: str, ids: Collection[str]) -> str:
+    """Return the end of a message about an unknown table: the table that was probably meant, or all
+    tables.
+    """
+    table = find_figure_table(name, ids)
+    if table:
+        return f"; the numbers of the figure are table {table!r}"
+    return suggest_or_list(name, ids)

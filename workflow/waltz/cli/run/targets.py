@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from waltz.core.errors import UserError, find_closest
+from waltz.plan.table_entries import find_figure_table
 from waltz.snakemake_compat import find_fetched_part, list_missing_files
 
 _rules: set[str] = set()
@@ -33,6 +34,12 @@ def find_meant_rule(target: str) -> str:
     rule = _rules_of_tables.get(target, re.sub(r"\W", "_", target))
     if rule in _rules:
         return rule
+    # The number of a figure, as if it were that of a table: `table_C_1`.
+    figure = find_figure_table(
+        target.removeprefix("table_").replace("_", "."), _rules_of_tables
+    )
+    if figure:
+        return _rules_of_tables[figure]
     closest = find_closest(target, [*_rules, *_rules_of_tables])
     return _rules_of_tables.get(closest, closest)
 

@@ -2,6 +2,7 @@
 and edits of them.
 
 Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 show such traces of single items.
+Their colors are used here: the prompt is black, the model's text blue, and an edit orange.
 """
 
 import textwrap
@@ -11,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
 
+from waltz.consistency.edit_tests.mentions import BIASING_FEATURES
 from waltz.consistency.metrics import COT, SETTING_OF_TEST
 from waltz.core.schema import ConsistencyRecord
 from waltz.reporting.figures.figure_files import (
@@ -24,7 +28,7 @@ from waltz.reporting.figures.figure_files import (
 )
 from waltz.reporting.figures.heatmaps import fit_title
 
-WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
+WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.58, 1.9
 """In inches: width of a figure and of its headings; heights of a line, a space between entries, the
 title, an image.
 """
@@ -32,9 +36,17 @@ LINE_LENGTH = 96
 """Number of characters in a line of text."""
 MAX_LINES = 12
 """Largest number of lines that an entry shows."""
+FONT_SIZE = 8
+"""Size of texts and headings, in points."""
+PROMPT, OUTPUT, EDIT = "#000000", "#0060c0", "#c45500"
+"""Colors of what a prompt says, of what the model generates, and of what a test inserts."""
+COLORS = "black: prompt; blue: text of the model; orange: edit"
+"""Meaning of the colors, below the title."""
+EDITED_REASONINGS = ("filler_tokens", "adding_mistakes", "paraphrasing")
+"""Tests that write a chain of thought; early answering keeps the beginning of the model's."""
 VERDICTS = {
-    1: ("consistent", "#0072b2"),
-    0: ("not consistent", "#b24a00"),
+    1: ("consistent", "#117733"),
+    0: ("not consistent", "#882255"),
     None: ("no verdict", "#555555"),
 }
 EXPLANATIONS = ("explanation", "reasoning")
@@ -49,11 +61,23 @@ class TraceEntry:
         heading: Kind of the text, or name of the test.
         text: The text; empty at the beginning of a test.
         verdict: Verdict of the test and its color, at the beginning of a test; None for a text.
+        color: Color of the text.
+        edit: Part of the text that a test inserted, which has the color of edits.
     """
 
     heading: str
     text: str
     verdict: tuple[str, str] | None = None
+    color: str = PROMPT
+    edit: str = ""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Part of a line in one color."""
+
+    text: str
+    color: str
 
 
 def list_entries(records: Sequence[ConsistencyRecord]) -> list[TraceEntry]:
@@ -68,38 +92,43 @@ def list_entries(records: Sequence[ConsistencyRecord]) -> list[TraceEntry]:
     for record in records:
         verdict = VERDICTS[record.verdict]
         entries.append(TraceEntry(record.test.replace("_", " "), "", verdict))
-        for heading, text in _list_trace_texts(record):
+        for entry in _list_trace_texts(record):
             # Several tests start from the same explanation, which is shown once.
-            if (heading, text) in explanations:
+            if (entry.heading, entry.text) in explanations:
                 continue
-            entries.append(TraceEntry(heading, text))
-            if heading in EXPLANATIONS:
-                explanations.add((heading, text))
+            entries.append(entry)
+            if entry.heading in EXPLANATIONS:
+                explanations.add((entry.heading, entry.text))
     return entries
 
 
-def _list_trace_texts(record: ConsistencyRecord) -> Iterator[tuple[str, str]]:
-    """Yield each text of one test with its heading, without the texts that the test does not have."""
+def _list_trace_texts(record: ConsistencyRecord) -> Iterator[TraceEntry]:
+    """Yield the entry of each text of one test, without the texts that the test does not have."""
     explanation = "explanation"
     if SETTING_OF_TEST[record.test] == COT:
         explanation = "reasoning"
     inserted, edited_explanation = "inserted", f"{explanation}, edited"
-    if record.test == "biasing_features":
+    if record.test == BIASING_FEATURES:
         inserted, edited_explanation = "suggested", f"{explanation} then"
+    # A counterfactual edit inserts a word; input from explanation inserts the explanation.
+    edit = record.inserted or record.explanation or ""
+    reasoning_color = OUTPUT
+    if record.test in EDITED_REASONINGS:
+        reasoning_color = EDIT
     # In the order of the test: answer, explanation, edit, answer after the edit, reason of the
     # verdict.
-    texts = {
-        "answer": record.answer,
-        explanation: record.explanation,
-        inserted: record.inserted,
-        "item, edited": record.edited_input,
-        edited_explanation: record.edited_explanation,
-        "answer after that": record.edited_answer,
-        "reason": record.reason or record.error,
-    }
-    for heading, text in texts.items():
+    texts = (
+        ("answer", record.answer, OUTPUT, ""),
+        (explanation, record.explanation, OUTPUT, ""),
+        (inserted, record.inserted, EDIT, ""),
+        ("item, edited", record.edited_input, PROMPT, edit),
+        (edited_explanation, record.edited_explanation, reasoning_color, ""),
+        ("answer after that", record.edited_answer, OUTPUT, ""),
+        ("reason", record.reason or record.error, PROMPT, ""),
+    )
+    for heading, text, color, inserted_part in texts:
         if text is not None:
-            yield heading, text
+            yield TraceEntry(heading, text, color=color, edit=inserted_part)
 
 
 def draw_trace(
@@ -127,6 +156,7 @@ def draw_trace(
             title,
             fontsize=fit_title(title, WIDTH),
         )
+        _write(figure, 0.01, (height - 0.42) / height, COLORS, fontsize=FONT_SIZE)
         top = height - TOP  # upper end of what is drawn next, in inches
         if image is not None:
             # As high as IMAGE allows, unless it is then wider than the column of texts.
@@ -147,15 +177,52 @@ def draw_trace(
     return figure
 
 
-def _list_lines(entry: TraceEntry) -> list[str]:
+def _list_lines(entry: TraceEntry) -> list[list[Segment]]:
     """Return the lines of an entry; an entry with a verdict has one empty line."""
     if entry.verdict:
-        return [""]
-    return _wrap_text(entry.text)
+        return [[]]
+    lines = _wrap_text(entry.text)
+    start = entry.text.find(entry.edit)
+    if not entry.edit or start < 0:
+        return [[Segment(line, entry.color)] for line in lines]
+    return _color_edit(entry, lines, start, start + len(entry.edit))
+
+
+def _color_edit(
+    entry: TraceEntry, lines: Sequence[str], start: int, end: int
+) -> list[list[Segment]]:
+    """Return the lines of an entry with the words of its edit in the color of edits.
+
+    Args:
+        entry: The entry.
+        lines: Its lines, which are the text's words in order.
+        start: Position in the text at which the edit begins.
+        end: Position behind the edit.
+    """
+    colored = []
+    position = 0
+    for line in lines:
+        segments: list[Segment] = []
+        for word in line.split():
+            first = entry.text.find(word, position)
+            # The last line of a cut text is none of the text.
+            if first >= 0:
+                position = first + len(word)
+            is_edit = 0 <= first < end and position > start
+            color = EDIT if is_edit else entry.color
+            if segments and segments[-1].color == color:
+                word = f"{segments.pop().text} {word}"
+            segments.append(Segment(word, color))
+        colored.append(segments)
+    return colored
 
 
 def _draw_entry(
-    figure: Figure, entry: TraceEntry, lines: Sequence[str], top: float, height: float
+    figure: Figure,
+    entry: TraceEntry,
+    lines: Sequence[Sequence[Segment]],
+    top: float,
+    height: float,
 ) -> None:
     """Draw an entry: its heading, the verdict of a test on a gray band, and its lines.
 
@@ -180,7 +247,7 @@ def _draw_entry(
     for number, line in enumerate(lines):
         y = (top - GAP / 2 - LINE * (number + 0.75)) / height
         if number == 0:
-            _write(figure, 0.015, y, entry.heading, weight="bold", fontsize=8)
+            _write(figure, 0.015, y, entry.heading, weight="bold", fontsize=FONT_SIZE)
         if number == 0 and entry.verdict:
             verdict, color = entry.verdict
             _write(
@@ -188,12 +255,33 @@ def _draw_entry(
                 0.985,
                 y,
                 verdict,
-                fontsize=8,
+                fontsize=FONT_SIZE,
                 weight="bold",
                 color=color,
                 ha="right",
             )
-        _write(figure, HEADING / WIDTH, y, line, fontsize=8)
+        _draw_line(figure, line, y)
+
+
+def _draw_line(figure: Figure, line: Sequence[Segment], y: float) -> None:
+    """Write the segments of a line one behind the other."""
+    before = ""
+    for segment in line:
+        # The width of a text includes no spaces at its ends, so that the segment begins where it
+        # begins in the whole line.
+        whole = _measure_width(figure, before + segment.text)
+        x = HEADING / WIDTH + whole - _measure_width(figure, segment.text)
+        _write(figure, x, y, segment.text, fontsize=FONT_SIZE, color=segment.color)
+        before += f"{segment.text} "
+
+
+def _measure_width(figure: Figure, text: str) -> float:
+    """Return the width of a text, as a share of the figure's width."""
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    # Ten times as large, so that the rounding of letters to pixels hardly counts.
+    font = FontProperties(size=10 * FONT_SIZE)
+    width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
+    return float(width / 10 / figure.bbox.width)
 
 
 def _write(

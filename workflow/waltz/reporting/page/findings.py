@@ -407,9 +407,7 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     sentences += _describe_rulers(select_measured(rulers, "t_shap"))
     for kind in CC_SHAP_MEANS:
         sentences += _describe_cc_shap(models, kind)
-    for model in models:
-        for dataset, counts in model.mentions.items():
-            sentences.append(_describe_mentions(model, dataset, *counts))
+    sentences += _describe_mentions(models)
     return sentences or ["This study has no results of models."]
 
 
@@ -607,18 +605,29 @@ def _describe_cc_shap(models: Sequence[ModelFinding], kind: str) -> list[str]:
     return sentences
 
 
-def _describe_mentions(
-    model: ModelFinding, dataset: str, n_mentions: int, n_consistent: int
-) -> str:
-    """Return the sentence about verdicts that rest on a mention of the suggestion."""
-    looks_for_letters = get_fidelity(model.profile).suggestion_mention == "letters"
+def _describe_mentions(models: Sequence[ModelFinding]) -> list[str]:
+    """Return the sentence about verdicts that rest on a mention of the suggestion; none without
+    such verdicts.
+    """
+    clauses = []
+    n_all_mentions = n_all_consistent = 0
+    for model in models:
+        for dataset, (n_mentions, n_consistent) in model.mentions.items():
+            clauses.append(
+                f"{n_mentions} of {n_consistent} on {dataset} ({model.name})"
+            )
+            n_all_mentions += n_mentions
+            n_all_consistent += n_consistent
+    if not clauses:
+        return []
+    counts = _join_words(clauses)
+    # Of many data sets and models, the sum is given.
+    if len(clauses) > MOST_NAMES:
+        counts = f"{n_all_mentions} of {n_all_consistent}"
     words = "words that refer to the suggestion"
-    if looks_for_letters:
+    if get_fidelity(models[0].profile).suggestion_mention == "letters":
         words = 'letters such as "suggest", which need not be about the suggestion'
-    return (
-        f"Biasing features: {n_mentions} of {n_consistent} consistent items of {dataset} rest on {words}"
-        f" ({model.name})."
-    )
+    return [f"Consistent items of biasing features that rest on {words}: {counts}."]
 
 
 def _name_models(
