@@ -178,7 +178,9 @@ def test_a_foil_that_is_the_text_itself_is_refused(clip, picture, foil):
 
 
 def test_the_file_names_what_was_done(clip, picture, tmp_path):
-    record = explained(clip, picture, SHORT, tmp_path / "x.json", "--seed", 5)
+    record = explained(
+        clip, picture, SHORT, tmp_path / "x.json", "--profile", "published", "--seed", 5
+    )
     assert record["model"] == str(clip)
     assert (record["profile"], record["seed"], record["revision"]) == (
         "published",
@@ -237,12 +239,35 @@ def test_a_notebook_gets_the_same(clip, picture, tmp_path):
     assert explanation.foil.caption == LONG
     assert explanation.view.shape == (35, 35, 3)
     assert explanation.record()["players"] == explained(
-        clip, picture, SHORT, tmp_path / "x.json", "--foil", LONG, "--seed", 7
+        clip, picture, SHORT, tmp_path / "x.json", "--foil", LONG, "--profile", "published", "--seed", 7
     )["players"]  # fmt: skip
     shown = explanation._repr_html_()
     assert shown.count("<span") == 5 + 14
     assert "&lt;|startoftext|&gt;" in shown
     assert "<script" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "rules"),
+    [
+        ({}, "profile equations: the definitions of the thesis"),
+        (
+            {"profile": "published"},
+            "profile published: the rules of Heidelberg-NLP/MM-SHAP 00a66bf (2024-03-12)",
+        ),
+    ],
+)
+def test_command_and_python_give_one_value_and_say_by_which_rules(
+    options, rules, clip, picture, tmp_path
+):
+    more = [text for name, value in options.items() for text in (f"--{name}", value)]
+    out = tmp_path / "x.json"
+    result = waltz(
+        "--model", clip, "--image", picture, "--text", SHORT, "--json", out, *more
+    )
+    expected = Explainer(str(clip), **options).explain(picture, SHORT)
+    assert json.loads(out.read_text(encoding="utf-8")) == expected.record()
+    assert result.stdout.splitlines()[0].endswith(rules)
 
 
 def test_the_image_shown_is_the_one_that_the_model_sees(clip, tmp_path):
@@ -264,7 +289,7 @@ def test_odd_images_have_values(clip, size, tmp_path):
         "--figure",
         tmp_path / "x.svg",
     )
-    assert len(record["players"]) == 3 + 4
+    assert len(record["players"]) == 1 + 1
 
 
 def test_players_of_ones_own_are_those_of_the_explainer(clip, picture, tmp_path):
@@ -446,7 +471,7 @@ ERRORS = {
     "seed": (["--seed", "-1"], "seed: out of range (got -1, expected 0 to"),
     "estimator": (["--estimator", "permutaton"], "did you mean 'permutation'?"),
     "estimator of a profile": (
-        ["--estimator", "exact"],
+        ["--estimator", "exact", "--profile", "published"],
         "profile published draws permutations",
     ),
     "evaluations": (

@@ -216,6 +216,7 @@ def test_a_question_with_labels(folders, tmp_path):
         "--max-new-tokens", 3, "--evaluations", 34, "--figure", tmp_path / "x",
     )  # fmt: skip
     assert record["profile"] == "equations"
+    assert output.splitlines()[0].endswith("equations: the definitions of the thesis")
     assert record["question"] == QUESTION
     assert record["label"] == record["answer"]["generated_text"] in ("A", "B")
     assert f"because ? {record['label']}" not in record["answer"]["prompt"]
@@ -306,7 +307,7 @@ def test_interactions_of_both_sides(folders, tmp_path):
 def test_texts_of_an_image_in_the_published_prompts(more, folders, tmp_path):
     record, _ = written(
         tmp_path / "x.json", "--model", folders / "llava", "--image", folders / "photo.png", "--text", "a cat", *more,
-        "--family", "bakllava", "--max-new-tokens", 2,
+        "--profile", "published", "--family", "bakllava", "--max-new-tokens", 2,
     )  # fmt: skip
     assert record["profile"] == "published"
     assert record["label"] in ("A", "B")
@@ -355,6 +356,8 @@ def test_tokens_are_joined_by_blanks_where_the_released_code_did(
         "--model",
         folders / "lm",
         *query_options,
+        "--profile",
+        "published",
         "--family",
         family,
     )
@@ -420,8 +423,8 @@ ERRORS = {
         "--model: ruler-50 is not a decoder",
     ),
     "a family of the other": (
-        ["--question", "a", "--profile", "equations", "--family", "llama2-chat"],
-        "--family: belongs to --profile published",
+        ["--question", "a", "--family", "llama2-chat"],
+        "--family: belongs to profile published (got equations); take that profile",
     ),
     "no numbers": (
         [*READY, "--max-evals", "9,x"],
@@ -436,11 +439,11 @@ ERRORS = {
         "name one of llama2-chat",
     ),
     "family": (
-        ["--question", "a", "--family", "llama"],
+        ["--question", "a", "--profile", "published", "--family", "llama"],
         "no published prompts for this model family: got 'llama'",
     ),
     "family that sees": (
-        ["--question", "a", "--family", "bakllava"],
+        ["--question", "a", "--profile", "published", "--family", "bakllava"],
         "'bakllava' sees images, unlike this model",
     ),
     "value": (
@@ -521,6 +524,8 @@ SEEING = {
         [
             "--text",
             "a",
+            "--profile",
+            "published",
             "--family",
             "bakllava",
             "--image",

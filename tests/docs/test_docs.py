@@ -1,12 +1,14 @@
 """The documentation: links, paths and module names exist, the map of modules is that of the code."""
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
 from docs import module_map
+from waltz.fidelity import RELEASED_CODE, Fidelity
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -44,6 +46,16 @@ OTHER_FILES = {
 """Files on the pages that are no part of waltz: a study, configurations of released detectors, an
 exported file.
 """
+RELEASED_FILES = {
+    *("mm-shap_clip_dataset.py", "mm-shap_lxmert_dataset.py"),
+    *("mm-shap_albef_dataset.py", "read_datasets.py", "faithfulness.py", "main.py"),
+    *("shap/explainers/_permutation.py", "shap/explainers/_partition.py"),
+    *("shap/maskers/_text.py", "shap/models/_teacher_forcing.py"),
+    *("run-faithfulness.py", "run-valse-acc.py", "mm_shap_cc_shap.py"),
+    *("run-valse-mm_shap-non_pairwise.py", "generation_and_prompting.py"),
+    *("other_faith_tests.py", "unimodal_valse_eval.py", "lxmert_valse_eval.py"),
+}
+"""Files of the released code, which docs/explanation/fidelity.md names."""
 LAZY_NAMES = {"waltz.Explainer", "waltz.UserError"}
 """Names that `waltz` imports at their first use."""
 
@@ -123,7 +135,7 @@ def test_named_files_exist(page):
     missing = {
         path
         for path in list_paths(page)
-        if path not in OTHER_FILES
+        if path not in OTHER_FILES | RELEASED_FILES
         and not any(f"/{file}".endswith(f"/{path}") for file in FILES)
     }
     assert not missing
@@ -174,6 +186,16 @@ def test_code_names_existing_pages():
         for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
     }
     assert not {page for page in named if not (ROOT / page).is_file()}
+
+
+def test_the_page_names_commit_and_file_of_every_rule_of_published():
+    page = (ROOT / "docs/explanation/fidelity.md").read_text(encoding="utf-8")
+    for name, code in RELEASED_CODE.items():
+        assert f"| {name} |" in page
+        assert str(code) in page
+    rules = [field.name for field in dataclasses.fields(Fidelity)]
+    unnamed = [rule for rule in rules if f"`{rule}`" not in page and rule != "name"]
+    assert not unnamed, "name the file of the released code in the table of rules"
 
 
 def test_every_page_is_in_the_index():

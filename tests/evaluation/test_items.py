@@ -167,7 +167,7 @@ def released(n):
 
 
 def test_published_mscoco_of_encoders_is_every_released_caption_of_foil_it_with_another_ones():
-    """Invalid items, too; a caption may stand against itself (MM-SHAP's scripts at 00a66bf)."""
+    """Invalid items, too; a caption may stand against itself (MM-SHAP's scripts)."""
     rows = released(40)
     items, _ = build_mismatched_items("mscoco", rows, 40, 0, choice="mscoco-encoders")
     assert parquet.build_table(list(map(to_row, items)), BENCHMARK).num_rows == 40

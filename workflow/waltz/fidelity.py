@@ -1,9 +1,9 @@
 """The two fidelity profiles: the rules to follow wherever the released code and the papers differ.
 
-`published` follows the released code of MM-SHAP, CC-SHAP and VALSE with its deviations from the
-papers, `equations` follows the definitions of the thesis. docs/explanation/fidelity.md says where
-they differ and by how much. Each rule that depends on the profile is a field of `Fidelity`; code
-reads the field and never compares the name of the profile.
+`published` follows the commits in `RELEASED_CODE` with their deviations from the papers,
+`equations` follows the definitions of the thesis. docs/explanation/fidelity.md says where they
+differ and by how much. Each rule that depends on the profile is a field of `Fidelity`; code reads
+the field and never compares the name of the profile.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,61 @@ from waltz.core.errors import UserError
 
 Profile = Literal["published", "equations"]
 """Name of a profile, as written in studies, result files and cache keys."""
+
+
+@dataclass(frozen=True)
+class ReleasedCode:
+    """A commit of a public repository, whose rules `published` follows.
+
+    Attributes:
+        repository: Owner and name at GitHub.
+        commit: The first digits of the commit.
+        date: Day of the commit.
+    """
+
+    repository: str
+    commit: str
+    date: str
+
+    def __str__(self) -> str:
+        """Return repository, commit and day as tables and pages show them."""
+        return f"{self.repository} {self.commit} ({self.date})"
+
+
+RELEASED_CODE: dict[str, ReleasedCode] = {
+    "MM-SHAP": ReleasedCode("Heidelberg-NLP/MM-SHAP", "00a66bf", "2024-03-12"),
+    "CC-SHAP": ReleasedCode("Heidelberg-NLP/CC-SHAP", "6918e5d", "2024-07-23"),
+    "CC-SHAP-VLM": ReleasedCode("Heidelberg-NLP/CC-SHAP-VLM", "23eff14", "2025-04-04"),
+    "CC-SHAP-VLM-main": ReleasedCode(
+        "Heidelberg-NLP/CC-SHAP-VLM", "07f150d", "2025-04-04"
+    ),
+    "VALSE": ReleasedCode("Heidelberg-NLP/VALSE", "2152d90", "2024-02-15"),
+    "GRUEN": ReleasedCode("WanzhengZhu/GRUEN", "61431d7", "2025-03-26"),
+}
+"""Commits that `published` follows: MM-SHAP for encoders, CC-SHAP for language models, CC-SHAP-VLM
+for VL decoders (the branch of the LLaVA models, and main for mPLUG-Owl3), VALSE for the scores of
+its pieces, GRUEN for its filter. The files of each rule are in docs/explanation/fidelity.md.
+"""
+
+
+def describe_rules(profile: Profile, kind: str, family: str) -> str:
+    """Return in words whose rules a profile follows for a model.
+
+    Args:
+        profile: The profile.
+        kind: Kind of the model in the registry: `text`, `vision`, or a kind of encoder.
+        family: Family of the prompts in the registry; empty without one.
+    """
+    if profile == "equations":
+        return "the definitions of the thesis"
+    code = RELEASED_CODE["MM-SHAP"]
+    if kind == "text":
+        code = RELEASED_CODE["CC-SHAP"]
+    elif family == "mplug-owl3":
+        code = RELEASED_CODE["CC-SHAP-VLM-main"]
+    elif kind == "vision":
+        code = RELEASED_CODE["CC-SHAP-VLM"]
+    return f"the rules of {code}"
 
 
 @dataclass(frozen=True)
@@ -170,7 +225,7 @@ PUBLISHED = Fidelity(
     compares_meaning=False,
     accepts_empty=True,
 )
-"""Rules of the released code of MM-SHAP, CC-SHAP and VALSE."""
+"""Rules of `RELEASED_CODE`."""
 
 EQUATIONS = Fidelity(
     name="equations",

@@ -6,6 +6,7 @@ import yaml
 from waltz.core.errors import UserError
 from waltz.core.files.bounded_yaml import read_yaml
 from waltz.core.measure import Measure
+from waltz.fidelity import RELEASED_CODE
 from waltz.plan import table_entries
 from waltz.plan.table_entries import TABLES_FILE, list_table_ids, read_tables_file
 from waltz.reporting.tables.build_table import build_cells
@@ -36,6 +37,24 @@ def test_an_entry_takes_the_fields_that_it_lacks_from_the_table_that_it_extends(
     assert declaration.id == "mine"
     assert declaration.model_kinds == ("encoder",)
     assert declaration.notes == ()
+
+
+def test_a_table_names_the_commits_that_published_follows():
+    entry = {**MINE, "notes": ["a remark"], "released_code": ["VALSE", "CC-SHAP"]}
+    assert build_declaration("mine", {"mine": entry}).notes == (
+        "a remark",
+        "`published` follows Heidelberg-NLP/VALSE 2152d90 (2024-02-15), Heidelberg-NLP/CC-SHAP 6918e5d (2024-07-23).",
+    )
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["thesis-4.3", "thesis-5.5", "thesis-C.25", "decoders-paper-2", "decoders-paper-3"],
+)
+def test_tables_of_vl_decoders_name_the_upload_of_their_paper_values(table):
+    notes = " ".join(TABLES[table].notes)
+    assert "be40212" in notes
+    assert RELEASED_CODE["CC-SHAP-VLM"].commit in notes
 
 
 def test_a_table_of_ones_own_shows_its_models_data_sets_and_settings():
@@ -77,6 +96,10 @@ def test_a_table_of_ones_own_shows_its_models_data_sets_and_settings():
         ),
         ({"sources": {"acc_r": {}}}, r"tables\.mine\.sources\.acc_r\.0\.kind: "),
         ({"notes": "a remark"}, r"tables\.mine\.notes: "),
+        (
+            {"released_code": ["CC-SHAPE"]},
+            r"tables\.mine\.released_code: .*did you mean 'CC-SHAP'",
+        ),
         (
             {"extends": "bas"},
             r"tables\.mine\.extends: no entry 'bas' .*did you mean 'base'",

@@ -19,7 +19,7 @@ The functions that build players stand next to the models (`models.encoders.coal
 docs/explanation/fidelity.md gives reasons and sizes.
 
 Source:
-    The released scripts of MM-SHAP at 00a66bf, of CC-SHAP and of CC-SHAP-VLM.
+    The released scripts of MM-SHAP, CC-SHAP and CC-SHAP-VLM (`fidelity.RELEASED_CODE`).
 """
 
 import random
@@ -103,7 +103,7 @@ def select_published_sample(
         valid: For each item, whether at least two annotators chose the caption.
         n: Number of items to draw; None, or a number larger than the instrument, takes all items.
     Source:
-        MM-SHAP's released scripts at 00a66bf.
+        MM-SHAP's released scripts (`fidelity.RELEASED_CODE`).
     """
     positions: Sequence[int] = range(len(item_ids))
     if n is not None and n < len(item_ids):

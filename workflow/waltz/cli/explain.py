@@ -82,12 +82,8 @@ def explain_command(
         int, typer.Option(help="Most tokens of a decoder's explanation.")
     ] = 40,
     profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Fidelity profile: published or equations.",
-            show_default="published; equations for a question without --family, or with --interactions",
-        ),
-    ] = None,
+        str, typer.Option(help="Fidelity profile: equations or published.")
+    ] = "equations",
     estimator: Annotated[
         str, typer.Option(help="Estimator of the Shapley values; auto chooses.")
     ] = "auto",
@@ -115,8 +111,8 @@ def explain_command(
     figure_files = list_figure_files(figure)
     check_outputs(json=as_json, figure=next(iter(figure_files), None))
     _check_inputs(model, image, text, question)
-    if profile is not None:
-        check_profile(profile)
+    check_profile(profile)
+    check_interactions(interactions, profile)
     arguments: ExplainOptions = {
         "foil": foil,
         "explanation": explanation,
@@ -145,17 +141,6 @@ def explain_command(
     # explanation.
     if decoder is not None and explanation is None:
         arguments["explanation"] = "post-hoc"
-    # The default of the profile depends on the model, so options of a profile are checked only
-    # now.
-    if profile is None:
-        profile = _choose_profile(
-            is_decoder=decoder is not None, family=family, interactions=interactions
-        )
-    check_interactions(interactions, profile)
-    if family is not None and profile == "equations":
-        raise UserError(
-            "--family: belongs to --profile published; leave it out, or take that profile"
-        )
 
     import torch
 
@@ -167,7 +152,7 @@ def explain_command(
     with report_options():
         # Image and arguments are checked before the model, whose loading takes longer.
         picture = None if image is None else read_image_argument(image)
-        _check_request(Request(picture, text, **arguments), spec)
+        _check_request(Request(picture, text, **arguments), spec, profile)
     with (
         lease_device(spec.gpus, torch.get_num_threads()) as device,
         report_options(),
@@ -210,24 +195,16 @@ def _check_inputs(
     check_model_name(model)
 
 
-def _choose_profile(is_decoder: bool, family: str | None, interactions: bool) -> str:
-    """Return the profile if the option is absent: the profile that the other options belong to."""
-    # Only the profile `equations` defines interactions.
-    if interactions:
-        return "equations"
-    if is_decoder and family is None:
-        return "equations"
-    return "published"
-
-
-def _check_request(request: Request, spec: ModelSpec) -> None:
-    """Refuse arguments that do not fit the kind of the model.
+def _check_request(request: Request, spec: ModelSpec, profile: str) -> None:
+    """Refuse arguments that do not fit the kind of the model, or the profile.
 
     Raises:
         UserError: An argument does not fit.
     """
+    from waltz.fidelity import get_fidelity
+
     if spec.kind == "text" and request.interactions:
         raise UserError(
             f"{spec.name}: a language model sees no patches to interact with; leave out --interactions"
         )
-    request.check(spec)
+    request.check(spec, get_fidelity(profile))

@@ -1,6 +1,4 @@
-"""The command `waltz explain-prompts`: a decoder's answer and explanation to ready prompts, by the
-released code.
-"""
+"""The command `waltz explain-prompts`: a decoder's answer and explanation to ready prompts."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,8 +105,8 @@ def explain_prompts_command(
     tokenizer: TokenizerOption = "",
     image: ImageOption = None,
     profile: Annotated[
-        str, typer.Option(help="Fidelity profile: published or equations.")
-    ] = "published",
+        str, typer.Option(help="Fidelity profile: equations or published.")
+    ] = "equations",
     family: Annotated[
         str | None,
         typer.Option(

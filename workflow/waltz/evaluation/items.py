@@ -160,7 +160,7 @@ def build_published_items(
     Raises:
         UserError: There are fewer than n rows, or no row gives an item.
     Source:
-        The released scripts of MM-SHAP (00a66bf) and CC-SHAP-VLM (07f150d).
+        The released scripts of MM-SHAP and CC-SHAP-VLM (`fidelity.RELEASED_CODE`).
     """
     usable, texts, unusable = _list_texts_by_id(rows)
     if not usable:

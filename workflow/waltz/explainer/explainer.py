@@ -105,8 +105,8 @@ class Explainer:
                 where it is.
             dtype: `float32`, `float16` or `bfloat16`; None takes the dtype of the registry, else
                 float32. A loaded model keeps its dtype.
-            profile: `equations`, the definitions of the thesis; or `published`, the released code
-                to the letter.
+            profile: `equations`, the definitions of the thesis; or `published`, the rules of the
+                released code (`waltz.fidelity.RELEASED_CODE`).
             estimator: Estimator of the Shapley values; `auto` takes exact values if the budget
                 allows them.
             seed: Seed of everything that is drawn, the same for each text.
@@ -294,6 +294,7 @@ class Explainer:
 
     def _explain_answers(self, request: Request) -> list[Explanation]:
         """Return one explanation for each query about each image, by a decoder."""
+        request.check_family(self.fidelity)
         queries = request.build_queries(self.spec.name)
         settings = self._build_prompt_settings(request)
         explanations = []

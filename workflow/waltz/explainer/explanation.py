@@ -32,7 +32,7 @@ from waltz.explainer.values import (
     record_interactions,
     shorten_model_name,
 )
-from waltz.fidelity import Profile
+from waltz.fidelity import Profile, describe_rules
 from waltz.model_registry import ModelSpec
 from waltz.reporting.figures.explanations import (
     ExplainedText,
@@ -307,9 +307,11 @@ class Explanation:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of a summary: each text with its score, or generated text with mean
-        ratios; then CC-SHAP.
+        """Yield the lines of a summary: the model and the profile, each text with its score, or
+        generated text with mean ratios; then CC-SHAP.
         """
+        rules = describe_rules(self.profile, self.model.kind, self.model.family)
+        yield f"{shorten_model_name(self.model)}, profile {self.profile}: {rules}"
         if self.question is not None:
             yield self.question
         for output in self.outputs:

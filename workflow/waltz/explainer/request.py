@@ -26,6 +26,7 @@ from waltz.explainer.queries import (
     build_image_question,
     build_user_question,
 )
+from waltz.fidelity import Fidelity
 from waltz.model_registry import DECODER_KINDS, ModelSpec
 
 NEW_TOKENS = 40
@@ -115,21 +116,33 @@ class Request:
         """Return the images as a list; each is explained with each text."""
         return _as_list(self.image)
 
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse arguments that do not fit the kind of a model.
+    def check(self, spec: ModelSpec, fidelity: Fidelity) -> None:
+        """Refuse arguments that do not fit the kind of a model, or the rules of the profile.
 
         Raises:
             TypeError: An argument is missing, or does not fit the model.
-            ValueError: A text or label is wrong.
+            ValueError: A text or label is wrong, or prompts have no families in the profile.
         """
         if spec.kind not in DECODER_KINDS:
             self.list_encoder_texts(spec.name)
             return
+        self.check_family(fidelity)
         if spec.kind == "text" and self.image is not None:
             raise UserError(
                 f"{spec.name}: a language model sees no images; leave the image out, or name a model that sees"
             )
         self.build_queries(spec.name)
+
+    def check_family(self, fidelity: Fidelity) -> None:
+        """Refuse a family of prompts in a profile whose prompts have no families.
+
+        Raises:
+            UserError: There is such a family.
+        """
+        if self.family is not None and fidelity.prompts != "families":
+            raise UserError(
+                f"family: belongs to profile published (got {fidelity.name}); take that profile, or leave it out"
+            )
 
     def list_encoder_texts(self, model: str) -> list[str]:
         """Return the texts that an encoder scores; the foil comes last.

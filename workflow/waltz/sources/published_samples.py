@@ -129,9 +129,7 @@ def select_published_ids(
 
 
 ENCODER_SEED, DECODER_SEED = 1520, 42
-"""Seeds of the released scripts for encoders (MM-SHAP at 00a66bf) and for decoders (CC-SHAP-VLM at
-07f150d).
-"""
+"""Seeds of the released scripts for encoders (MM-SHAP) and for decoders (CC-SHAP-VLM)."""
 
 
 def draw_items_and_foils_for_encoders(

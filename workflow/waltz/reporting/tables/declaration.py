@@ -111,6 +111,8 @@ class Declaration:
         only_profile: The only profile that is shown if the study has it, for numbers that do not
             depend on the profile.
         field_titles: Titles of fields whose content in this table differs from their name.
+        released_code: Keys of `fidelity.RELEASED_CODE` that the numbers follow in `published`; the
+            notes end with their commits.
         notes: Remarks that a reader needs.
     """
 
@@ -138,6 +140,7 @@ class Declaration:
     marks_best: bool = True
     only_profile: str | None = None
     field_titles: Mapping[str, str] = field(default_factory=dict)
+    released_code: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

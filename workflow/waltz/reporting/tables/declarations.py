@@ -3,9 +3,12 @@ measurements, the page.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pydantic import TypeAdapter
 
+from waltz.core.errors import check_name
+from waltz.fidelity import RELEASED_CODE
 from waltz.plan.table_entries import TABLES_FILE, read_tables_file
 from waltz.reporting.tables.declaration import Declaration, MetricStyle
 from waltz.reporting.tables.entries import Entries, fill_entry, validate_entry
@@ -37,9 +40,25 @@ def build_declaration(table: str, entries: Entries) -> Declaration:
             metric: _complete_sources(metric, entry)
             for metric, entry in sources.items()
         }
-    return validate_entry(
+    declaration: Declaration = validate_entry(
         _DECLARATION, fields, location, manual="docs/reference/tables.md"
     )
+    return _add_released_code(declaration, location)
+
+
+def _add_released_code(declaration: Declaration, location: str) -> Declaration:
+    """Return a declaration whose notes end with the commits that `published` follows.
+
+    Raises:
+        UserError: The entry names code that is not in `RELEASED_CODE`.
+    """
+    if not declaration.released_code:
+        return declaration
+    for name in declaration.released_code:
+        check_name(f"{location}.released_code", "code", name, RELEASED_CODE)
+    commits = [str(RELEASED_CODE[name]) for name in declaration.released_code]
+    note = f"`published` follows {', '.join(commits)}."
+    return replace(declaration, notes=(*declaration.notes, note))
 
 
 def _complete_sources(metric: str, entry: object) -> list[object]:
