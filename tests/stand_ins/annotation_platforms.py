@@ -7,6 +7,21 @@ import html
 import json
 import re
 
+INSTRUCTION = (
+    "You will see a series of images, each accompanied by two short texts. Your task is to judge which of the two texts"
+    " accurately describes what can be seen in the image."
+)
+QUESTION = (
+    "Which of the two sentences accurately describes what can be seen in the image?"
+)
+OPTIONS = (
+    "The first, but not the second",
+    "The second, but not the first",
+    "Both of them",
+    "Neither of the two",
+    "I cannot tell",
+)
+"""Instruction, question and options of thesis A.3."""
 DOCCANO_HINT = "(A click on the image opens the whole of it.)"
 SUFFIX = {"mturk": ".csv", "label-studio": ".json", "doccano": ".jsonl"}
 
@@ -59,7 +74,7 @@ def caption_position(item, texts):
         starred(item.foil, item.foil_span),
     )
     shown = {
-        f"Text 1: {one}\n\nText 2: {two}\n\nWhich text describes the image?\n\n{DOCCANO_HINT}": position
+        f"{INSTRUCTION}\n\nText 1: {one}\n\nText 2: {two}\n\n{QUESTION}\n\n{DOCCANO_HINT}": position
         for one, two, position in ((caption, foil, "first"), (foil, caption, "second"))
     }
     return shown[texts]

@@ -88,6 +88,25 @@ def first_task(platform, folder, rows=ITEMS):
     return key["task"], key["item_id"], key["caption_position"]
 
 
+def test_the_stand_ins_wording_is_the_thesiss(shared_data: Path) -> None:
+    thesis = (shared_data.parent / "papers" / "thesis.txt").read_text()
+    assert platforms.INSTRUCTION in thesis
+    for words in (platforms.QUESTION, *platforms.OPTIONS):
+        # The thesis states the question and the options within sentences of its own.
+        assert f"{words[0].lower()}{words[1:]}" in thesis or words in thesis
+
+
+@pytest.mark.parametrize(
+    ("platform", "suffix"), [("mturk", ".html"), ("label-studio", ".xml")]
+)
+def test_layouts_ask_as_the_thesis_does(platform, suffix, tmp_path):
+    export_tasks(ITEMS, platform, tmp_path, PREFIX, seed=3)
+    layout = (tmp_path / f"relations{suffix}").read_text(encoding="utf-8")
+    words = (platforms.INSTRUCTION, platforms.QUESTION, *platforms.OPTIONS)
+    assert [layout.count(text) for text in words] == [1] * len(words)
+    assert "grammar" not in layout
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
 @settings(max_examples=25, deadline=None)
 @given(rows=items(), seed=st.integers(0, 2**32), data=st.data())

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 from waltz.benchmark.people.tasks import (
+    INSTRUCTION,
     NOT_ANSWERED,
     QUESTION,
     MarkedText,
@@ -198,7 +199,8 @@ def write_doccano_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
     """
     lines = []
     for task in tasks:
-        text = f"Text 1: {_star_span(task.first)}\n\nText 2: {_star_span(task.second)}\n\n{QUESTION}"
+        texts = f"Text 1: {_star_span(task.first)}\n\nText 2: {_star_span(task.second)}"
+        text = f"{INSTRUCTION}\n\n{texts}\n\n{QUESTION}"
         lines.append({"text": text, "task": task.task, "im_url": task.image})
     return [write_lines(lines, stem), write_labels(ANSWERS, stem)]
 

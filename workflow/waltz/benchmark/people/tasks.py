@@ -17,7 +17,15 @@ from waltz.core.schema import PairRecord, StoredSpan
 from waltz.core.text_diff import find_changed_spans
 
 URL_SCHEMES = ("http://", "https://", "data:")
-QUESTION = "Which text describes the image?"
+INSTRUCTION = (
+    "You will see a series of images, each accompanied by two short texts. Your task is to judge which of the two texts"
+    " accurately describes what can be seen in the image."
+)
+"""General instruction of the annotators, as thesis A.3 states it; the templates have it, too."""
+QUESTION = (
+    "Which of the two sentences accurately describes what can be seen in the image?"
+)
+"""Question of a task, as thesis A.3 states it; the templates have it, too."""
 NOT_ANSWERED = "not answered"
 
 
