@@ -49,6 +49,18 @@ def test_a_circulation_keeps_cycles_and_drops_swaps_that_nothing_reverses():
     assert select_balanced(rows, BalanceLimits(js=0), 3) == {"toy:0", "toy:1", "toy:2"}
 
 
+def test_a_size_that_cuts_a_cycle_gives_whole_items():
+    # The linear program would select two items of one pair and a half of each item of the other.
+    rows = [
+        candidate(0, "on", "in"),
+        candidate(1, "in", "on"),
+        candidate(2, "by", "at"),
+        candidate(3, "at", "by"),
+    ]
+    selected = select_balanced(rows, BalanceLimits(js=0, size=3), 3)
+    assert selected in ({"toy:0", "toy:1"}, {"toy:2", "toy:3"})
+
+
 def test_a_source_row_is_used_once():
     # rows 0 and 1 are two foils of one caption; only the second has a swap that inserts its removed
     # word again
