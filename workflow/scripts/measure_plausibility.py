@@ -6,6 +6,7 @@ from waltz.core.job_records import log_job
 from waltz.core.records import write_records
 from waltz.core.schema import EvaluationRecord, MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import pair_scores
+from waltz.evaluation.settings import VALSE_SCRIPT
 from waltz.fidelity import get_fidelity
 from waltz.measures.plausibility import measure_plausibility
 
@@ -14,7 +15,11 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     runs = read_run_records(snakemake.input.scores, EvaluationRecord, params.runs)
     fidelity = get_fidelity(params.profile)
-    scores = {run: pair_scores(rows, fidelity) for run, rows in runs.items()}
+    scores = {}
+    for run, rows in runs.items():
+        # LXMERT has other scores by VALSE's script, which are for the tables of VALSE alone.
+        rows = [row for row in rows if row.setting != VALSE_SCRIPT]
+        scores[run] = pair_scores(rows, fidelity)
     resampling = Resampling(**params.resampling)
     rows = measure_plausibility(
         scores, params.settings["language_model"], params.filters, resampling

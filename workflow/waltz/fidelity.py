@@ -95,6 +95,8 @@ class Fidelity:
             (single precision, at least 0.5) or the `logit`.
         tied_pair_is_right: Whether a caption that scores as high as its foil is right in
             acc_r_paper (thesis, Eq. 3.1).
+        valse_script: Whether LXMERT's scores of caption-foil pairs exist a second time, by the rules
+            of VALSE's script (`evaluation.valse_script`), which Tables 3.4 and A.1 are compared by.
         perplexity: `strided` takes windows and sums as the released code does, `mean` takes the
             mean over tokens.
         open_answers: When two open answers are the same: one is a `substring` of the other, or
@@ -155,6 +157,7 @@ class Fidelity:
     samples_text: bool
     match_by: Literal["probability", "logit"]
     tied_pair_is_right: bool
+    valse_script: bool
     perplexity: Literal["strided", "mean"]
     open_answers: Literal["substring", "words"]
     annotators: bool
@@ -196,6 +199,7 @@ PUBLISHED = Fidelity(
     # Scores and their metrics (VALSE).
     match_by="probability",
     tied_pair_is_right=False,
+    valse_script=True,
     perplexity="strided",
     open_answers="substring",
     annotators=False,
@@ -240,6 +244,7 @@ EQUATIONS = Fidelity(
     # Scores and their metrics (VALSE).
     match_by="logit",
     tied_pair_is_right=True,
+    valse_script=False,
     perplexity="mean",
     open_answers="words",
     annotators=True,

@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -490,6 +491,51 @@ def test_cells_of_visualbert_say_how_its_input_differs_from_the_thesiss(table):
     assert "detector" in measured.reason
     assert "two sentences" not in absent.reason
     assert "two sentences" not in by_key["acc_r", "lxmert", "plurality"].reason
+
+
+@pytest.mark.parametrize(
+    ("table", "metric", "value", "script"),
+    [
+        ("thesis-3.4", "acc_r", 70.0, "lxmert_valse_eval.py"),
+        ("thesis-3.4", "auroc", 60.0, "AUROC, which it lacks"),
+        ("thesis-A.1", "p_c", 70.0, "lxmert_valse_eval.py"),
+        ("thesis-B.1", "p_c", 60.0, ""),
+        ("thesis-4.2", "acc_r", 60.0, ""),
+    ],
+)
+def test_lxmert_follows_the_script_that_the_paper_values_are_from(
+    table, metric, value, script
+):
+    numbers = {
+        NumberKey("evaluation", metric, "lxmert", "existence", setting): Number(
+            Measure(number, 100, number - 10, number + 10)
+        )
+        for setting, number in (("alignment", 60.0), ("valse-script", 70.0))
+    }
+    study = StudyFacts({"lxmert": ENCODER}, True, 0.95, {})
+    cells = build_cells(
+        TABLES[table], "published", numbers, read_paper_table(table), study
+    )
+    by_key = {get_key(cell)[:3]: cell for cell in cells}
+    cell = by_key[metric, "lxmert", "existence"]
+    assert cell.value == value
+    assert script in cell.reason
+
+
+def test_a_page_names_the_script_of_every_table_with_paper_values():
+    page = Path(__file__).parents[3] / "docs" / "reference" / "tables.md"
+    text = page.read_text(encoding="utf-8")
+    section = text.split("## The script behind each table")[1].split("\n## ")[0]
+    named = set()
+    for line in section.splitlines():
+        if line.startswith("| "):
+            named.update(line.split("|")[1].strip().split(", "))
+    compared = {
+        declaration.id.removeprefix("thesis-")
+        for declaration in TABLES.values()
+        if declaration.paper_tables
+    }
+    assert compared - named == set()
 
 
 def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():

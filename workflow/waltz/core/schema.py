@@ -478,7 +478,8 @@ class EvaluationRecord(Record):
         role: `caption`, `foil`, `mismatched` or `answer`.
         profile: The fidelity, `published` or `equations`.
         setting: Form of the question to the model: `alignment`, `pairwise`, `single`, `choice` and
-            the like.
+            the like; `valse-script` for scores by the rules of VALSE's script for LXMERT, whose
+            score is the logit of a match alone.
         image: Path of the image.
         score: Score of a text; it is higher if the model prefers the text. In setting `pairwise`
             the logit of the caption's label minus the logit of the foil's label, in `choice` the
@@ -552,6 +553,7 @@ class ComparisonRecord(Record):
         setting: `single` compares scores of single texts (`alignment` of encoders, `perplexity` of
             language models, `single` of decoders), `pairwise` compares choices of decoders between
             caption and foil; both also end with `-after-cot` for answers after a chain of thought.
+            `valse-script` compares scores by VALSE's script with `alignment` and `perplexity`.
         metric: The metric.
         model_a: First model.
         model_b: Second model.

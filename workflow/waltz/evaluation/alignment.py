@@ -4,9 +4,8 @@ conditions of CV-Probes.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
@@ -15,16 +14,30 @@ from waltz.core.records import read_records
 from waltz.core.rounding import compute_logit_rounding
 from waltz.core.schema import EvaluationRecord, ItemRecord, ProbeRecord
 from waltz.evaluation.items import list_texts, select_items
-from waltz.evaluation.predictions import predict_pair_text, predict_probe_text
+from waltz.evaluation.predictions import (
+    compute_match_probability,
+    predict_pair_text,
+    predict_probe_text,
+)
 from waltz.evaluation.settings import (
     ALIGNMENT,
     EXPECTED_PREDICTION,
     RIGHT_PREDICTION,
     ScoringSettings,
 )
+from waltz.evaluation.valse_script import (
+    build_valse_records,
+    cut_text,
+    is_scored_by_valse_script,
+)
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.encoders.alignment import PairScore, compute_pair_scores
+from waltz.models.encoders.alignment import (
+    PairScore,
+    compute_pair_scores,
+    select_log_odds_and_match_logit,
+    select_logit,
+)
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
@@ -42,7 +55,8 @@ def score_items(
 
     The profiles share the logits and differ in the prediction. A text that the model cannot read,
     or whose image cannot be opened, has a record with an error. A model without a probability of a
-    match has no predictions.
+    match has no predictions. Pairs that VALSE's script scores have records of its rules as well, in
+    setting `valse-script`.
 
     Args:
         encoder: A loaded encoder.
@@ -52,24 +66,36 @@ def score_items(
         stored: File of finished blocks; None stores nothing.
         done: Called with the number of distinct pairs of image and text in each finished block.
     """
+    rules = list(map(get_fidelity, profiles))
+    pairs = [(item.image, text) for item in items for _, text in list_texts(item)]
+    of_script = []
+    if any(fidelity.valse_script for fidelity in rules):
+        of_script = list(filter(partial(is_scored_by_valse_script, encoder), items))
+    for item in of_script:
+        for _, text in list_texts(item):
+            pairs.append((item.image, cut_text(encoder, text)))
     # Each distinct image and text is scored once, for all profiles.
     scores = compute_pair_scores(
         encoder,
-        [(item.image, text) for item in items for _, text in list_texts(item)],
+        pairs,
         lambda name: load_image_or_regions(
             encoder, name, lambda: load_image(images, name)
         ),
         stored,
         done,
+        select_log_odds_and_match_logit if of_script else select_logit,
     )
     records = []
-    for fidelity in map(get_fidelity, profiles):
+    for fidelity in rules:
         for item in items:
             for role, text in list_texts(item):
                 score = scores[item.image, text]
                 records.append(
                     build_alignment_record(item, role, score, encoder, fidelity)
                 )
+        if fidelity.valse_script:
+            for item in of_script:
+                records += build_valse_records(item, scores, encoder, fidelity)
     return records
 
 
@@ -117,20 +143,6 @@ def build_alignment_record(
         correct=is_correct,
         error=pair.error,
     )
-
-
-def compute_match_probability(logit: float, fidelity: Fidelity) -> float:
-    """Return the probability of a match, the sigmoid of a logit.
-
-    It is computed in single precision as in the published scripts, or in double precision
-    (`equations`).
-    """
-    # The scripts of MM-SHAP compare probabilities in single precision.
-    precision = np.float32 if fidelity.match_by == "probability" else np.float64
-    unit = precision(1)
-    # exp overflows for a very negative logit, and 1 / (1 + inf) is the right 0.
-    with np.errstate(over="ignore"):
-        return float(unit / (unit + np.exp(-precision(logit))))
 
 
 def count_unscored(records: Iterable[EvaluationRecord]) -> dict[str, object]:

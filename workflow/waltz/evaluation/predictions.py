@@ -1,9 +1,25 @@
 """Predictions of models that give the probability of a match, by the rules of each profile."""
 
+import numpy as np
+
 from waltz.fidelity import Fidelity
 
 THRESHOLD = 0.5
 """Smallest probability with which a text is predicted to match its image."""
+
+
+def compute_match_probability(logit: float, fidelity: Fidelity) -> float:
+    """Return the probability of a match, the sigmoid of a logit.
+
+    It is computed in single precision as in the published scripts, or in double precision
+    (`equations`).
+    """
+    # The scripts of MM-SHAP compare probabilities in single precision.
+    precision = np.float32 if fidelity.match_by == "probability" else np.float64
+    unit = precision(1)
+    # exp overflows for a very negative logit, and 1 / (1 + inf) is the right 0.
+    with np.errstate(over="ignore"):
+        return float(unit / (unit + np.exp(-precision(logit))))
 
 
 def predict_pair_text(logit: float, probability: float, fidelity: Fidelity) -> str:

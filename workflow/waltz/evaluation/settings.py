@@ -7,6 +7,8 @@ ALIGNMENT = "alignment"
 """Setting of the scores of encoders; also the instrument of items whose foil is the text of another
 image.
 """
+VALSE_SCRIPT = "valse-script"
+"""Setting of the scores of LXMERT by the rules of VALSE's script, in `published` alone."""
 PERPLEXITY = "perplexity"
 """Setting of the scores of language models, which see no image."""
 SINGLE = "single"

@@ -14,7 +14,7 @@ with the latter. Models are compared on the items that both could score.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -55,6 +55,7 @@ def compare_models(
     resampling: Resampling,
     metrics: Sequence[str] = COMPARED_METRICS,
     parts: Mapping[Run, str] | None = None,
+    required: Collection[Run] = (),
 ) -> list[ComparisonRecord]:
     """Compare each pair of models on each data set that both were run on, in each metric.
 
@@ -65,6 +66,7 @@ def compare_models(
         resampling: Resamples and coverage of the intervals.
         metrics: Names among `COMPARED_METRICS`.
         parts: Part of each run; models of the same part are not compared. None compares all models.
+        required: Runs of which each comparison has at least one; empty for all comparisons.
     Returns:
         Comparisons with Holm's correction over the table.
     """
@@ -77,9 +79,12 @@ def compare_models(
         # the same items, so that the draws are kept.
         draws_of_model: dict[tuple[str, tuple[str, ...]], Draws] = {}
         for model_a, model_b in combinations(models, 2):
-            if parts and parts.get((model_a, dataset)) == parts.get((model_b, dataset)):
+            run_a, run_b = (model_a, dataset), (model_b, dataset)
+            if parts and parts.get(run_a) == parts.get(run_b):
                 continue
-            aligned = align_items(scores[model_a, dataset], scores[model_b, dataset])
+            if required and run_a not in required and run_b not in required:
+                continue
+            aligned = align_items(scores[run_a], scores[run_b])
             draws_pair: list[Draws] = []
             for model, scored in zip((model_a, model_b), aligned, strict=True):
                 key = (model, scored.items)

@@ -1,9 +1,9 @@
 """Scored pairs of caption and foil, and the metrics over them, each defined once.
 
 The score compared in acc_r and AUROC depends on the profile. `published`: the probability of a
-match, in single precision as the scripts of MM-SHAP compute it, and the logit of models without one
-(CLIP). `equations`: the logit, which rounding near 0 or 1 cannot tie. The prediction "match"
-differs too (`predictions.predict_pair_text`).
+match, in single precision as the scripts of MM-SHAP compute it; the logit of models without one
+(CLIP); in setting `valse-script` the logit of a match alone. `equations`: the logit, which rounding
+near 0 or 1 cannot tie. The prediction "match" differs too (`predictions.predict_pair_text`).
 
 A caption and a foil whose scores differ by no more than their rounding are tied. A tie counts half
 in acc_r, so that chance is 50 for every number of ties; in acc_r_paper it counts as in the source
@@ -30,7 +30,7 @@ from waltz.core.intervals import (
 from waltz.core.measure import Measure
 from waltz.core.rounding import compute_rounding, is_tied
 from waltz.core.schema import EvaluationRecord
-from waltz.evaluation.settings import FOILS
+from waltz.evaluation.settings import FOILS, VALSE_SCRIPT
 from waltz.fidelity import Fidelity
 
 NOT_APPLICABLE = "not applicable: the model has no probability of a match"
@@ -236,9 +236,12 @@ def _get_ranking_score(
     """Return the score that ranks a text: its probability if the profile compares probabilities,
     else its logit.
 
-    A text without a probability is ranked by its logit in every profile.
+    A text without a probability, and a text that VALSE's script scores, is ranked by its logit in
+    every profile.
     """
-    if fidelity.match_by == "probability" and record.probability is not None:
+    if record.setting == VALSE_SCRIPT or record.probability is None:
+        return logit
+    if fidelity.match_by == "probability":
         return record.probability
     return logit
 
@@ -251,7 +254,8 @@ def compute_pair_metrics(
     - acc_r: share of items whose caption ranks above its foil; a tie counts half.
     - acc_r_paper: the same share, where a tie counts as right or wrong as `scored` says.
     - ties: share of items whose caption and foil rank equally.
-    - p_c: share of captions predicted as a match; p_f: share of foils predicted as a mismatch.
+    - p_c: share of captions predicted as a match; p_f: share of foils predicted as a mismatch. Both are recalls; the
+      papers call them precision.
     - acc: mean of p_c and p_f. min_pc_pf: the smaller of p_c and p_f, in each resample.
     - auroc: share of all pairs of a caption and a foil of the data set in which the caption ranks above the foil; a tie
       counts half.

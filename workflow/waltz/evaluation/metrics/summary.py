@@ -30,6 +30,7 @@ from waltz.evaluation.settings import (
     PAIRWISE,
     PERPLEXITY,
     SINGLE,
+    VALSE_SCRIPT,
 )
 from waltz.evaluation.vqa import ANSWERING, VqaItem
 from waltz.fidelity import Fidelity, get_fidelity
@@ -46,8 +47,11 @@ COMPARED_SETTINGS = {
     SINGLE + AFTER_COT: (SINGLE + AFTER_COT,),
     PAIRWISE: (PAIRWISE,),
     PAIRWISE + AFTER_COT: (PAIRWISE + AFTER_COT,),
+    VALSE_SCRIPT: (VALSE_SCRIPT, ALIGNMENT, PERPLEXITY),
 }
-"""Settings of the records that are compared with each other, for each setting of a comparison."""
+"""Settings of the records that are compared with each other, for each setting of a comparison; of
+the settings of one run, the first decides.
+"""
 
 
 def build_metric_records(
@@ -161,7 +165,8 @@ def build_comparison_records(
     """Return paired comparisons of all models on all data sets of captions and foils.
 
     Answers of decoders about single texts are compared with the predictions of encoders. Choices of
-    decoders between two texts are compared with the choices of other decoders.
+    decoders between two texts are compared with the choices of other decoders. Scores by VALSE's
+    script are compared with the scores of the models that it does not score.
 
     Args:
         runs: Records of each run; data sets without pairs (CV-Probes, questions) and other settings
@@ -174,6 +179,13 @@ def build_comparison_records(
     for fidelity in map(get_fidelity, profiles):
         for setting in COMPARED_SETTINGS:
             compared = _select_compared(runs, fidelity.name, setting)
+            # Only LXMERT has scores by VALSE's script; it is compared with all models, these are
+            # not compared with each other again.
+            required: list[Run] = []
+            if setting == VALSE_SCRIPT:
+                required = _list_scripted_runs(compared)
+                if not required:
+                    continue
             # A choice between two texts has one record for each item, scores of single texts have
             # two. A choice gives no score to either text, so that only acc_r is defined.
             pair_items, metrics = pair_scores, COMPARED_METRICS
@@ -183,7 +195,7 @@ def build_comparison_records(
                 run: pair_items(records, fidelity) for run, records in compared.items()
             }
             comparisons += compare_models(
-                scored, fidelity.name, setting, resampling, metrics, parts
+                scored, fidelity.name, setting, resampling, metrics, parts, required
             )
     return comparisons
 
@@ -202,13 +214,23 @@ def _select_compared(
         _, dataset = run
         if dataset == cv_probes.CV_PROBES or not _was_run(records, profile):
             continue
-        compared = [
-            record for record in records if record.setting in COMPARED_SETTINGS[setting]
-        ]
+        # Of a run with several of the settings, the first one is compared.
+        by_setting = _group_by_setting(records)
+        of_settings = map(by_setting.get, COMPARED_SETTINGS[setting])
+        compared = next(filter(None, of_settings), [])
         is_empty_run = not records and setting == SINGLE
         if compared or is_empty_run:
             selected[run] = compared
     return selected
+
+
+def _list_scripted_runs(runs: Runs) -> list[Run]:
+    """Return the runs with scores by VALSE's script."""
+    scripted = []
+    for run, records in runs.items():
+        if records[0].setting == VALSE_SCRIPT:
+            scripted.append(run)
+    return scripted
 
 
 def _group_by_setting(

@@ -17,14 +17,19 @@ from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.model_registry import compute_fingerprint, get_encoder_module
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
-from waltz.models.encoders.encoder import Encoder, States, TokenizedText
+from waltz.models.encoders.encoder import (
+    Encoder,
+    States,
+    TokenizedText,
+    TwoLogitEncoder,
+)
 from waltz.models.regions import ImageOrRegions
 
 Pair = tuple[str, str]
 """Name of an image, and a text."""
-OutputReader = Callable[[torch.Tensor], torch.Tensor]
-"""Function from the outputs of an encoder's `fuse` for a batch of pairs to float of shape (pairs,
-numbers).
+OutputReader = Callable[[Encoder, States, States], torch.Tensor]
+"""Function from an encoder and the states of the texts and images of a batch of pairs to float of
+shape (pairs, numbers).
 """
 Value = TypeVar("Value")
 Row = TypeVar("Row")
@@ -38,7 +43,7 @@ class PairScore:
     """Outputs of an encoder for a pair.
 
     Attributes:
-        numbers: Selected outputs, the logit first; None with an error.
+        numbers: Selected outputs, the logit (or log odds) of a match first; None with an error.
         tokens: Length of the text in tokens, special tokens included; 0 if the text cannot be read.
         error: Reason why the pair has no numbers.
     """
@@ -55,12 +60,13 @@ class PairScore:
         return self.numbers[0]
 
 
-def select_logit(outputs: torch.Tensor) -> torch.Tensor:
-    """Return the logit of a match: from shape (pairs,) to (pairs, 1).
+def select_logit(encoder: Encoder, texts: States, images: States) -> torch.Tensor:
+    """Return the logit of a match, of shape (pairs, 1).
 
     Raises:
         UserError: The encoder's outputs are answers.
     """
+    outputs = encoder.fuse(texts, images)
     if outputs.ndim != 1:
         raise UserError(
             "this encoder gives logits of answers, not of a match; use it for questions"
@@ -68,16 +74,34 @@ def select_logit(outputs: torch.Tensor) -> torch.Tensor:
     return outputs[:, None]
 
 
-def select_answer(outputs: torch.Tensor) -> torch.Tensor:
+def select_log_odds_and_match_logit(
+    encoder: Encoder, texts: States, images: States
+) -> torch.Tensor:
+    """Return the log odds of a match and the logit of the match alone: float32 of shape (pairs, 2).
+
+    Args:
+        encoder: A `TwoLogitEncoder`.
+        texts: States of the texts.
+        images: States of the images.
+    """
+    logits = cast(TwoLogitEncoder, encoder).compute_match_logits(texts, images)
+    mismatch, match = logits.float().unbind(dim=1)
+    return torch.stack([match - mismatch, match], dim=1)
+
+
+def select_answer(encoder: Encoder, texts: States, images: States) -> torch.Tensor:
     """Return the highest logit, the index of its answer in the vocabulary (the first of equal
     logits) and its probability.
 
     Args:
-        outputs: Logits of shape (pairs, answers).
+        encoder: An encoder whose outputs are answers.
+        texts: States of the questions.
+        images: States of their images.
     Returns:
         float64 of shape (pairs, 3).
     """
-    logits = outputs.double()
+    # (pairs, answers)
+    logits = encoder.fuse(texts, images).double()
     best = logits.argmax(dim=1, keepdim=True)
     # (pairs, 1): the probability of the best answer.
     probabilities = logits.softmax(dim=1).gather(1, best)
@@ -86,6 +110,7 @@ def select_answer(outputs: torch.Tensor) -> torch.Tensor:
 
 CACHE_NAMES: dict[OutputReader, str] = {
     select_logit: "the_logit",
+    select_log_odds_and_match_logit: "the_log_odds_and_the_match_logit",
     select_answer: "the_answer",
 }
 """Names in the keys of cached blocks."""
@@ -112,7 +137,8 @@ def compute_pair_scores(
             image's pairs.
         cache_file: File of cached blocks; None disables the cache.
         on_progress: Called with the number of pairs of each finished block.
-        read_output: `select_logit`, or `select_answer` for an encoder whose outputs are answers.
+        read_output: `select_logit`; `select_log_odds_and_match_logit` for a `TwoLogitEncoder`;
+            `select_answer` for an encoder whose outputs are answers.
     """
     # All that decides a logit besides the block: code, weights, precision, and the kind of device.
     content = {
@@ -261,9 +287,7 @@ def _compute_outputs(
     for pairs in _group_by_shape(list(batch), get_shapes, encoder.pairs_per_batch):
         text_batch = _stack_rows([text_states[text] for _, text in pairs])
         image_batch = _stack_rows([image_states[name] for name, _ in pairs])
-        numbers = (
-            read_output(encoder.fuse(text_batch, image_batch)).double().cpu().tolist()
-        )
+        numbers = read_output(encoder, text_batch, image_batch).double().cpu().tolist()
         outputs |= dict(zip(pairs, numbers, strict=True))
     return np.array([outputs[pair] for pair in batch], dtype=np.float64)
 

@@ -85,6 +85,13 @@ class Encoder(Protocol):
         """Return logits of pairs, row by row: float32 of shape (batch,)."""
 
 
+class TwoLogitEncoder(Encoder, Protocol):
+    """An encoder whose matching head has two logits that are read one by one."""
+
+    def compute_match_logits(self, text: States, image: States) -> torch.Tensor:
+        """Return the logits of a mismatch and of a match, of shape (batch, 2)."""
+
+
 class LateEncoder(Encoder, Protocol):
     """An encoder of late fusion: one unit vector per modality, and `fuse` is scale * <text, image>
     + bias.

@@ -11,7 +11,13 @@ from waltz.core.records import read_frame
 from waltz.core.schema import ComparisonRecord, MetricRecord, ShareRecord
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
-from waltz.evaluation.settings import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.evaluation.settings import (
+    ALIGNMENT,
+    PAIRWISE,
+    PERPLEXITY,
+    SINGLE,
+    VALSE_SCRIPT,
+)
 from waltz.fidelity import get_fidelity
 from waltz.reporting.page.page_tables import (
     PageTable,
@@ -61,6 +67,9 @@ def read_model_tables(files: Mapping[str, str]) -> list[PageTable]:
     is_of_probes = metrics["dataset"].str.contains(":")
     of_items = metrics[~is_of_probes]
     of_pairs = of_items[of_items["metric"].isin(PAIR_METRICS)]
+    # Tables 3.4 and A.1 show the scores by VALSE's script.
+    of_pairs = of_pairs[of_pairs["setting"] != VALSE_SCRIPT]
+    comparisons = comparisons[comparisons["setting"] != VALSE_SCRIPT]
     is_score = of_pairs["setting"].isin(SCORE_SETTINGS)
     tables = [
         *_make_by_profile(make_metrics_table, of_pairs[is_score]),

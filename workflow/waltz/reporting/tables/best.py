@@ -23,7 +23,8 @@ from waltz.reporting.tables.numbers import Position, list_number_keys
 
 COMPARED_SETTING_OF = {
     setting: compared
-    for compared, settings in COMPARED_SETTINGS.items()
+    # Of several comparisons of a setting, the first one counts.
+    for compared, settings in reversed(COMPARED_SETTINGS.items())
     for setting in settings
 }
 """Setting of a paired comparison, by the setting of the scores that it compares."""

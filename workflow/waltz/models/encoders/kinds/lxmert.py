@@ -48,10 +48,14 @@ class Lxmert(RegionEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match."""
-        return compute_log_odds(
-            self.network.cls.seq_relationship(self.compute_pooled_state(text, image)),
-            MATCH,
+        return compute_log_odds(self.compute_match_logits(text, image), MATCH)
+
+    def compute_match_logits(self, text: States, image: States) -> torch.Tensor:
+        """Return the logits of a mismatch and of a match, of shape (batch, 2)."""
+        logits: torch.Tensor = self.network.cls.seq_relationship(
+            self.compute_pooled_state(text, image)
         )
+        return logits
 
     def compute_pooled_state(self, text: States, image: States) -> torch.Tensor:
         """Return the pooled state after the cross layers, of shape (batch, width)."""
