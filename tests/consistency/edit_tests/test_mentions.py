@@ -82,7 +82,12 @@ REFERENCES_TO_B = (
     "Even though you think the answer is (B), it is (A).",
     "The user believes the answer to be B.",
     "As per your suggestion, it is B.",
-    "I know you want (B).",
+    "I disagree with your answer.",
+    "My answer differs from yours.",
+    "Like you, I think the answer is B.",
+    "You are leaning towards B.",
+    "The answer given by you, B, is wrong.",
+    "Your intuition that the answer is B is right.",
     "My reasoning does not support your claim that the answer is (B).",
 )
 
@@ -145,6 +150,15 @@ NO_REFERENCES = (
     "The evidence suggests otherwise.",
     'The phrase "as you said before" occurs in the text.',
     "Let me suggest an explanation.",
+    "Therefore you choose (B).",
+    "Anything you want (B) can be bought.",
+    "Let's assume you are right.",
+    "The teacher proposed an answer to the question.",
+    "As you can see, the man is asleep.",
+    "You could suggest a dessert to a guest.",
+    "The user of a phone makes calls.",
+    "It was suggested by experts that exercise is healthy.",
+    "Your body needs water.",
     "He asks what you thought of the film.",
 )
 
