@@ -100,7 +100,7 @@ def test_the_deviation_over_seeds_is_that_of_a_sample():
     assert compute_seed_spread({0: 1.0}).mean.value == 1.0
     assert (
         compute_seed_spread({0: 1.0}).deviation.reason
-        == "one seed; a standard deviation needs two"
+        == "one run; a standard deviation needs two"
     )
     assert (
         compute_seed_spread({0: 1.0, 1: None}).mean.reason

@@ -122,8 +122,16 @@ def test_a_test_is_percent_of_items_with_a_verdict():
     assert metrics["d", "cot", "paraphrasing:seed=0"]["value"] == 75.0
     assert (
         metrics["d", "cot", "paraphrasing:sd"]["reason"]
-        == "one seed; a standard deviation needs two"
+        == "one run; a standard deviation needs two"
     )
+
+
+def test_a_model_that_does_not_sample_has_no_deviation_and_the_reason():
+    rows = [verdict_row(str(item), "paraphrasing", 1, sampled=False) for item in (1, 2)]
+    metrics, _ = one(rows)
+    deviation = metrics["d", "cot", "paraphrasing:sd"]
+    assert deviation["value"] is None
+    assert deviation["reason"] == "one run: the model does not sample"
 
 
 def test_verdicts_that_rest_on_a_mention_are_percent_of_items_with_a_verdict():

@@ -26,7 +26,6 @@ from waltz.evaluation.decoder_tasks import (
     DecoderTask,
     build_task,
     build_template,
-    choose_sampling,
     count_skipped,
     evaluate_labeled_questions,
     evaluate_open_questions,
@@ -34,8 +33,14 @@ from waltz.evaluation.decoder_tasks import (
     evaluate_task,
     prompt_datasets,
 )
-from waltz.evaluation.prompting.decoder_outputs import DecoderSession
+from waltz.evaluation.prompting.decoder_outputs import (
+    DecoderSession,
+    choose_sampling,
+    select_sampling,
+)
 from waltz.evaluation.prompting.prompt_files import (
+    ANSWER_KINDS,
+    KINDS,
     check_prompts,
     get_prompt_family,
     read_prompt_file,
@@ -467,12 +472,27 @@ def test_who_draws_tokens():
     decoder = scripted(lambda text: {})
     own = SimpleNamespace(temperature=0.6, top_k=None, top_p=0.9, do_sample=False)
     decoder.network.model = SimpleNamespace(generation_config=own)
-    assert choose_sampling(decoder, EQUATIONS) is None
-    assert choose_sampling(decoder, PUBLISHED) == Sampling(0.6, 50, 0.9)
+    # The released code samples with every VL decoder, and with language models that are set so.
+    settings = Sampling(0.6, 50, 0.9)
+    assert choose_sampling(decoder) == settings
     decoder.reads_images = False
-    assert choose_sampling(decoder, PUBLISHED) is None
+    assert choose_sampling(decoder) is None
     own.do_sample = True
-    assert choose_sampling(decoder, PUBLISHED) == Sampling(0.6, 50, 0.9)
+    assert choose_sampling(decoder) == settings
+    decoder.network.model.generation_config = None
+    assert choose_sampling(decoder) is None
+    decoder.reads_images = True
+    assert choose_sampling(decoder) == Sampling(1.0, 50, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equations_samples_explanations_and_no_answers(kind):
+    settings = Sampling(0.6, 50, 0.9)
+    answers = {*ANSWER_KINDS, "same-meaning"}
+    expected = None if kind in answers else settings
+    assert select_sampling(settings, kind, EQUATIONS) == expected
+    assert select_sampling(settings, kind, PUBLISHED) == settings
+    assert select_sampling(None, kind, EQUATIONS) is None
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])

@@ -89,8 +89,8 @@ class Fidelity:
         label_token: Which token represents a label: `released` takes a fixed position in the
             tokenized label, `context` the token that follows the prompt.
         tied_labels: `first` chooses the first of equally likely labels, `tie` reports a tie.
-        samples_text: Whether text is sampled with the model's generation settings; else the
-            likeliest token is taken.
+        samples_answers: Whether open answers are sampled by a model that samples its explanations
+            and chains of thought; else they are the likeliest tokens. Labels are never sampled.
         match_by: Number that ranks texts and decides whether a text matches: the `probability`
             (single precision, at least 0.5) or the `logit`.
         tied_pair_is_right: Whether a caption that scores as high as its foil is right in
@@ -154,7 +154,7 @@ class Fidelity:
     prompts: Literal["families", "chat-template"]
     label_token: Literal["released", "context"]
     tied_labels: Literal["first", "tie"]
-    samples_text: bool
+    samples_answers: bool
     match_by: Literal["probability", "logit"]
     tied_pair_is_right: bool
     valse_script: bool
@@ -195,7 +195,7 @@ PUBLISHED = Fidelity(
     prompts="families",
     label_token="released",
     tied_labels="first",
-    samples_text=True,
+    samples_answers=True,
     # Scores and their metrics (VALSE).
     match_by="probability",
     tied_pair_is_right=False,
@@ -240,7 +240,7 @@ EQUATIONS = Fidelity(
     prompts="chat-template",
     label_token="context",
     tied_labels="tie",
-    samples_text=False,
+    samples_answers=False,
     # Scores and their metrics (VALSE).
     match_by="logit",
     tied_pair_is_right=True,

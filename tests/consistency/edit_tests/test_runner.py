@@ -24,8 +24,7 @@ from waltz.core.files import parquet
 from waltz.core.records import to_row
 from waltz.core.schema import CONSISTENCY
 from waltz.evaluation.decoder_rows import is_right_answer
-from waltz.evaluation.decoder_tasks import choose_sampling
-from waltz.evaluation.prompting.decoder_outputs import DecoderSession
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession, choose_sampling
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.filters.nli import Inference
@@ -133,9 +132,7 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
             row for row in rows if row.item_id == alone.item_id
         ]
     drawn = [[row.explanation for row in rows if row.seed == seed] for seed in (3, 4)]
-    assert (drawn[0] == drawn[1]) == (
-        choose_sampling(decoder, get_fidelity(profile)) is None
-    )
+    assert (drawn[0] == drawn[1]) == (choose_sampling(decoder) is None)
 
 
 def test_labels_come_from_logits_and_texts_from_generation_and_the_helper_has_its_own_prompts():
@@ -293,21 +290,50 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
     ).generate(requests) == ["yes", "no"]
 
 
+def test_equations_samples_texts_by_seed_whatever_the_batch_and_no_labels():
+    decoder = tiny_decoders.causal("llama")
+    decoder.network.model.generation_config.update(
+        do_sample=True, temperature=1.5, top_k=20, top_p=0.9
+    )
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
+
+    def build_requests(seed):
+        return [
+            GenerationRequest(kind, comve(item), {}, 6, seed + item)
+            for kind in ("cot", "answer")
+            for item in range(3)
+        ]
+
+    first, second = (runner.generate(build_requests(seed)) for seed in (10, 20))
+    assert first[:3] != second[:3]
+    assert first[3:] == second[3:]
+    assert runner.generate(build_requests(10)[::-1]) == first[::-1]
+    assert [runner.generate([one])[0] for one in build_requests(10)] == first
+    decoder.network.model.generation_config.update(do_sample=False)
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
+    greedy = [runner.generate(build_requests(seed)) for seed in (10, 20)]
+    assert greedy[0] == greedy[1]
+
+
 def test_requests_without_sampling_run_once_for_all_seeds():
     prompts = []
     decoder = scripted(
         lambda text: {"A": 1.0},
         says=lambda prompt, seed: prompts.append(prompt) or " so it is",
     )
+    decoder.reads_images = False
+    settings = build_settings(EQUATIONS, [1, 2, 3], {}, {}, False)
     runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
-    rows = build_test_records(
-        [comve(0)],
-        ["early_answering"],
-        build_settings(EQUATIONS, [1, 2, 3], {}, {}, False),
-        runner,
-    )
+    rows = build_test_records([comve(0)], ["early_answering"], settings, runner)
     assert len(rows) == 3
     assert len(prompts) == 1
+    assert [row.sampled for row in rows] == [False] * 3
+    # A decoder that samples draws with another seed for each run.
+    decoder.reads_images = True
+    runner = build_runner(DecoderSession(decoder, picture), decoder, EQUATIONS)
+    rows = build_test_records([comve(0)], ["early_answering"], settings, runner)
+    assert len(prompts) == 1 + 3
+    assert [row.sampled for row in rows] == [True] * 3
 
 
 def test_a_finished_run_is_taken_from_its_folder(tmp_path):

@@ -281,6 +281,10 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     assert "one standard deviation" in figure.legends[0].get_title().get_text()
     alone = draw_chart(chart, cells[-2:], "published")
     assert "no deviation" in alone.legends[0].get_title().get_text()
+    # A model that does not sample has one run next to models with several.
+    mixed = [*cells[:4], cell("a", "greedy", "x", 60.0, setting="cot")]
+    note = draw_chart(chart, mixed, "published").legends[0].get_title().get_text()
+    assert "One run, without deviation: greedy." in note
 
 
 TREND = Chart(

@@ -4,6 +4,7 @@ follows a text.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import torch
 
@@ -13,6 +14,9 @@ from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout
 
 START, PLACEHOLDER, BLOCK, VOCABULARY = 1, 2, 3, 256
 IMAGE = "<image>"
+
+GREEDY = SimpleNamespace(temperature=1.0, top_k=50, top_p=1.0, do_sample=False)
+"""Generation settings of a checkpoint that does not sample."""
 
 Script = Callable[[str], Mapping[str, float]]
 """From all text so far to logits of the characters that can follow; those of all others are 0."""
@@ -24,6 +28,9 @@ class ScriptedNetwork:
 
     script: Script
     read_texts: list[str] = field(default_factory=list)
+    model: object = field(
+        default_factory=lambda: SimpleNamespace(generation_config=GREEDY)
+    )
 
     def can_reuse(self, length):
         return False

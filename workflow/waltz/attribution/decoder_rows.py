@@ -31,8 +31,13 @@ from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.sampling import rank
 from waltz.core.schema import AttributionRecord, ItemRecord
-from waltz.evaluation.decoder_tasks import build_template, choose_sampling
-from waltz.evaluation.prompting.decoder_outputs import LoadImage, choose_label
+from waltz.evaluation.decoder_tasks import build_template
+from waltz.evaluation.prompting.decoder_outputs import (
+    LoadImage,
+    choose_label,
+    choose_sampling,
+    select_sampling,
+)
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
     RenderedPrompt,
@@ -265,7 +270,9 @@ def _build_game(
             return PromptGame(prompt.text, "", (label_id,), grid=settings.grid)
         # The released code draws the first token. The seed depends on the question, so that its
         # answer does not depend on the other questions of the run.
-        sampling = choose_sampling(decoder, settings.fidelity)
+        sampling = select_sampling(
+            choose_sampling(decoder), "answer", settings.fidelity
+        )
         seed_name = f"{question.item_id}:{question.form}:{question.role}:{KIND}"
         seed = rank(seed_name, settings.seed) >> 1  # torch takes 63 bits
         (tokens,) = generate_texts(

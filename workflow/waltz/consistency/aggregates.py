@@ -21,6 +21,8 @@ DEVIATION = "sd"
 """Suffix of the metric for the standard deviation over seeds (`paraphrasing:sd`); one seed is
 `paraphrasing:seed=3`.
 """
+ONE_RUN = "one run; a standard deviation needs two"
+"""Reason why one run has no standard deviation over seeds."""
 HUNDREDTHS: Bounds = (-100.0, 100.0)
 """Smallest and largest value of a correlation times 100."""
 
@@ -83,11 +85,14 @@ class SeedSpread:
     deviation: Measure
 
 
-def compute_seed_spread(values: Mapping[int, float | None]) -> SeedSpread:
+def compute_seed_spread(
+    values: Mapping[int, float | None], one_run: str = ONE_RUN
+) -> SeedSpread:
     """Return mean and standard deviation of a number over seeds (figures of thesis C.2, C.4, C.5).
 
     Args:
         values: The number of each seed; None where it is undefined.
+        one_run: Reason why there is a single run, if there is one.
     """
     defined_values = [value for _, value in sorted(values.items()) if value is not None]
     n = len(defined_values)
@@ -99,8 +104,7 @@ def compute_seed_spread(values: Mapping[int, float | None]) -> SeedSpread:
         return SeedSpread(undefined, undefined)
     mean = Measure(float(np.mean(defined_values)), n)
     if n == 1:
-        reason = "one seed; a standard deviation needs two"
-        return SeedSpread(mean, Measure(None, n, reason=reason))
+        return SeedSpread(mean, Measure(None, n, reason=one_run))
     return SeedSpread(mean, Measure(float(np.std(defined_values, ddof=1)), n))
 
 
@@ -124,6 +128,7 @@ def compute_mean_over_seeds(
     label: str,
     resampling: Resampling,
     bounds: Bounds | None,
+    one_run: str = ONE_RUN,
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
     """Compute the mean over items for each seed, and the mean of these means over seeds.
 
@@ -134,6 +139,7 @@ def compute_mean_over_seeds(
         resampling: Resamples, coverage, seed; clusters are resampled, in the same way for all
             seeds.
         bounds: Lowest and highest possible value of an item.
+        one_run: Reason why there is a single run, if there is one.
     Returns:
         The mean over seeds with its draws; and all measures, each with the suffix of the metric's
         name: the mean, its standard deviation, the mean of each seed.
@@ -158,7 +164,7 @@ def compute_mean_over_seeds(
             resampling,
             bounds,
         )
-    return _average_over_seeds(by_seed, defined, resampling, bounds)
+    return _average_over_seeds(by_seed, defined, resampling, bounds, one_run)
 
 
 def _build_frame(numbers: Sequence[ItemNumber]) -> pd.DataFrame:
@@ -198,6 +204,7 @@ def compute_correlations_over_seeds(
     scores: Sequence[ItemNumber],
     label: str,
     resampling: Resampling,
+    one_run: str = ONE_RUN,
 ) -> list[tuple[str, Measure]]:
     """Compute the correlation of one test with CC-SHAP, times 100, for each seed and over seeds.
 
@@ -206,6 +213,7 @@ def compute_correlations_over_seeds(
         scores: CC-SHAP.
         label: Name of the data set, as in `compute_mean_over_seeds`.
         resampling: Resamples, coverage, seed, as in `compute_mean_over_seeds`.
+        one_run: Reason why there is a single run, if there is one.
     Returns:
         Measures with the suffix of the metric's name, as in `compute_mean_over_seeds`.
     """
@@ -236,7 +244,7 @@ def compute_correlations_over_seeds(
             resampling,
             HUNDREDTHS,
         )
-    return _average_over_seeds(by_seed, paired, resampling, HUNDREDTHS)[1]
+    return _average_over_seeds(by_seed, paired, resampling, HUNDREDTHS, one_run)[1]
 
 
 def _compute_pearson(
@@ -298,6 +306,7 @@ def _average_over_seeds(
     defined: pd.DataFrame,
     resampling: Resampling,
     bounds: Bounds | None,
+    one_run: str,
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
     """Return the mean over seeds with its draws, and all measures with their suffixes.
 
@@ -306,10 +315,11 @@ def _average_over_seeds(
     Args:
         by_seed: The measure of each seed.
         defined: All numbers that have a value.
+        one_run: Reason why there is a single run, if there is one.
     """
     n_items = defined["item_id"].nunique()
     spread = compute_seed_spread(
-        {seed: sampled.measure.value for seed, sampled in by_seed.items()}
+        {seed: sampled.measure.value for seed, sampled in by_seed.items()}, one_run
     )
     if spread.mean.value is None:
         reason = _explain_missing_average(by_seed, spread)

@@ -84,18 +84,22 @@ def get_setting(question: Question) -> str:
 def select_seeds(
     seeds: Sequence[int],
     dataset: str,
-    fidelity: Fidelity,
     repeated: Collection[str] | None,
+    is_sampled: bool,
 ) -> list[int]:
-    """Return the seeds of the runs on a data set; `published` takes only the first, unless the runs
-    were repeated.
+    """Return the seeds of the runs of a model on a data set: the first alone, unless runs on the
+    data set are repeated and can differ.
+
+    The thesis repeated some runs, because models "generate different explanations in each run due
+    to the randomness in the generation process" (C.5, C.6.3, C.8). A second run of a model that does
+    not sample would have the same texts, with other draws of inserted words and permutations.
 
     Args:
-        repeated: Names of the data sets whose runs were repeated; None for all.
+        repeated: Names of the data sets whose runs are repeated; None for all.
+        is_sampled: Whether the model samples its explanations (`continuations.samples_text`).
     """
-    # A fidelity that samples by rank is ours, and takes all seeds of the study.
     is_repeated = repeated is None or dataset in repeated
-    if is_repeated or fidelity.sampling == "rank":
+    if is_repeated and is_sampled:
         return list(seeds)
     return list(seeds[:1])
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from waltz.consistency.aggregates import (
+    ONE_RUN,
     ItemNumber,
     SampledMeasure,
     compute_correlations_over_seeds,
@@ -89,6 +90,8 @@ EDIT_GROUPS = {
 """Values of the column `flipped` that count, for each prefix of the metrics of counterfactual
 edits.
 """
+NOT_SAMPLED = "one run: the model does not sample"
+"""Reason why a model that does not sample has no standard deviation over seeds."""
 SIGNED: Bounds = (-1.0, 1.0)
 """Smallest and largest value of a cosine or a correlation."""
 SHARE: Bounds = (0.0, 1.0)
@@ -108,6 +111,16 @@ class ConsistencyRows:
     tests: list[ConsistencyRecord] = field(default_factory=list)
     cc_shap: list[CcShapRecord] = field(default_factory=list)
     edited: list[EditedRecord] = field(default_factory=list)
+
+    @property
+    def one_run(self) -> str:
+        """Return why there is a single run, if there is one: a model that does not sample is run with
+        one seed.
+        """
+        rows: list[ConsistencyRecord | CcShapRecord] = [*self.tests, *self.cc_shap]
+        if {row.sampled for row in rows} == {False}:
+            return NOT_SAMPLED
+        return ONE_RUN
 
 
 Runs = Mapping[tuple[str, str], ConsistencyRows]
@@ -152,7 +165,7 @@ def build_metric_records(
             # Each metric of the run: over seeds, and for each seed.
             cell = MetricCell(model, dataset, profile, setting)
             average, measures = compute_mean_over_seeds(
-                numbers, dataset, resampling, _get_bounds(metric)
+                numbers, dataset, resampling, _get_bounds(metric), run.one_run
             )
             metrics += cell.build_records(metric, measures)
             if metric in averaged_metrics:
@@ -226,7 +239,7 @@ def build_correlation_records(runs: Runs, resampling: Resampling) -> list[Metric
                 continue
             cell = MetricCell(model, dataset, profile, setting)
             measures = compute_correlations_over_seeds(
-                tests, scores, dataset, resampling
+                tests, scores, dataset, resampling, run.one_run
             )
             correlations += cell.build_records(metric, measures)
     return correlations

@@ -757,6 +757,8 @@ class ConsistencyRecord(Record):
         setting: Form of the question: `pairwise`, `open` or `choice`.
         test: Name of the test.
         seed: Seed of the test.
+        sampled: Whether the model samples its explanations and chains of thought, so that runs with
+            other seeds have other texts; null in recorded runs, which do not say it.
         image: Path of the image.
         text: Text of the item before any edit.
         verdict: 1 if the model is consistent, and 0 if not.
@@ -784,6 +786,7 @@ class ConsistencyRecord(Record):
     setting: str
     test: str
     seed: int
+    sampled: bool | None = None
     image: str | None = None
     text: str
     verdict: Int32 | None = None
@@ -812,6 +815,8 @@ class CcShapRecord(Record):
         setting: Form of the question.
         kind: Kind of explanation, `post-hoc` or `cot`.
         seed: Seed of the estimator.
+        sampled: Whether the model samples its explanations and chains of thought, so that runs with
+            other seeds have other texts; null in recorded runs, which do not say it.
         image: Path of the image.
         value: CC-SHAP.
         standard_error: Standard error of CC-SHAP.
@@ -846,6 +851,7 @@ class CcShapRecord(Record):
     setting: str
     kind: str
     seed: int
+    sampled: bool | None = None
     image: str | None = None
     value: float | None = None
     standard_error: float | None = None

@@ -26,6 +26,7 @@ from waltz.evaluation.prompting.decoder_outputs import (
     generate_tokens,
     get_label_token_finder,
     score_continuations,
+    select_sampling,
 )
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
@@ -70,7 +71,7 @@ class GenerationSettings:
     Attributes:
         seed: The study's seed, from which each item derives its seed.
         sampling: Settings of sampling; None takes the most probable tokens
-            (`decoder_tasks.choose_sampling`).
+            (`decoder_outputs.choose_sampling`). `equations` does not sample answers.
         cot_tokens: Maximum number of tokens of a chain of thought, 100 as published; 0 requests no
             answers after a chain of thought.
     """
@@ -143,19 +144,20 @@ def _generate_texts(
     """Generate a text for each question, and return the texts with the outputs that hold their
     tokens.
     """
+    sampling = select_sampling(settings.sampling, kind, template.prompt_file.fidelity)
     queries = []
     for question, reasoning in zip(
         questions, _fill_reasonings(questions, reasonings), strict=True
     ):
         item_seed = 0
-        if settings.sampling is not None:
+        if sampling is not None:
             # Each item draws with a seed that does not depend on other items; torch takes 63 bits.
             item_seed = (
                 rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1
             )
         texts = _repeat_reasoning(reasoning)
         queries.append(_build_query(kind, question, template, texts, seed=item_seed))
-    output_of_query = generate_tokens(session, queries, max_tokens, settings.sampling)
+    output_of_query = generate_tokens(session, queries, max_tokens, sampling)
     outputs = [output_of_query[query] for query in queries]
     generations = []
     for output in outputs:

@@ -32,7 +32,11 @@ from waltz.evaluation.decoder_rows import (
     score_vqascore,
 )
 from waltz.evaluation.items import select_items
-from waltz.evaluation.prompting.decoder_outputs import DecoderSession, LoadImage
+from waltz.evaluation.prompting.decoder_outputs import (
+    DecoderSession,
+    LoadImage,
+    choose_sampling,
+)
 from waltz.evaluation.prompting.prompt_files import get_prompt_family, read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
@@ -51,8 +55,7 @@ from waltz.evaluation.prompting.questions import (
 from waltz.evaluation.settings import PromptingSettings, ScoringSettings
 from waltz.evaluation.vqa import VqaItem
 from waltz.fidelity import Fidelity, get_fidelity
-from waltz.models.decoders.continuations import get_published_sampling
-from waltz.models.decoders.decoder import Decoder, Sampling
+from waltz.models.decoders.decoder import Decoder
 from waltz.sources.images import load_image, open_images
 from waltz.sources.readers import QUESTIONS, TEXTS
 
@@ -263,22 +266,6 @@ def count_skipped(tasks: Sequence[DecoderTask]) -> dict[str, dict[str, int]]:
     return {task.fidelity.name: dict(task.skipped) for task in tasks if task.skipped}
 
 
-def choose_sampling(decoder: Decoder, fidelity: Fidelity) -> Sampling | None:
-    """Return the settings of sampling; None if the most probable tokens are generated.
-
-    `equations` never samples. In `published` VL decoders always sample, and language models sample
-    if their own generation settings do.
-    """
-    if not fidelity.samples_text:
-        return None
-    if (
-        not decoder.reads_images
-        and not decoder.network.model.generation_config.do_sample
-    ):
-        return None
-    return get_published_sampling(decoder)
-
-
 def evaluate_pairs(
     session: DecoderSession,
     items: Sequence[ItemRecord],
@@ -387,7 +374,7 @@ def prompt_datasets(
         fidelity = get_fidelity(profile)
         templates[profile] = build_template(decoder, fidelity)
         generation[profile] = GenerationSettings(
-            settings.seed, choose_sampling(decoder, fidelity), settings.cot_tokens
+            settings.seed, choose_sampling(decoder), settings.cot_tokens
         )
     for dataset in datasets:
         tasks = []

@@ -33,7 +33,7 @@ DIGITS = {
 """Digits for number words, so that "two" equals "2" when answers are compared."""
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 """Pattern of a word, or of a number with a point, comma, colon or slash in it."""
-POLAR_WORDS = ("yes", "no")
+POLAR_WORDS = frozenset({"yes", "no"})
 """Answers to questions that ask whether something is so."""
 NEGATIONS = frozenset(
     {
@@ -184,15 +184,15 @@ def gives_answer(generated: str, answer: str) -> bool:
         return True
     # Hyphens within words and the ends of clauses are tokens, too.
     entry = CLAUSE_END.sub(" ; ", LIST_MARK.sub("", generated, count=1))
-    tokens = _read_tokens(entry, SENTENCE_TOKENS)
-    if not gold or not tokens:
+    text = " ".join(_read_tokens(entry, SENTENCE_TOKENS))
+    if not gold:
         return False
     # The first word decides between yes and no.
-    if gold in POLAR_WORDS and tokens[0] in POLAR_WORDS:
-        return tokens[0] == gold and "or" not in tokens
+    first, _, rest = text.partition(" ")
+    if {gold, first} <= POLAR_WORDS:
+        return first == gold and "or" not in rest.split()
     words = r" (?:[-;] )?".join(map(re.escape, gold.split()))
     pattern = rf"(?<!\S)(?<!- ){words}(?!\S)(?! -)"
-    text = " ".join(tokens)
     return any(
         not _is_denied_or_option(text[: match.start()], text[match.end() :])
         for match in re.finditer(pattern, text)

@@ -197,7 +197,12 @@ def generate_games(
         return GeneratedAnswer(wording, label, (game,))
     # The explanation's prompt repeats the answer, so that both are generated in one dialogue.
     dialogue = Dialogue(
-        decoder, template, settings.seed, max_new_tokens, of_study=False
+        decoder,
+        template,
+        settings.seed,
+        max_new_tokens,
+        of_study=False,
+        samples_explanations=False,
     )
     generated = generate_pairs(dialogue, question, picture, (query.kind,))
     pair = generated.pairs[query.kind]

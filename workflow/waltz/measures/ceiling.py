@@ -213,7 +213,11 @@ def measure_ceiling(
     """
     model = decoder.spec.name
     dialogue = Dialogue(
-        decoder, build_template(decoder, EQUATIONS), seed, settings.tokens
+        decoder,
+        build_template(decoder, EQUATIONS),
+        seed,
+        settings.tokens,
+        samples_explanations=False,
     )
     items: list[tuple[str, list[AttributedPair]]] = []
     skipped = 0

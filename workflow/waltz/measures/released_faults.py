@@ -324,6 +324,8 @@ def compute_decoder_quantities(
     cc_shap = CCShapSettings(permutations=settings.permutations)
     tokens = {"explanation": settings.tokens}
     setup = build_setup(decoder, template, seed, cc_shap, tokens, Path())
+    # Faults are compared on the same texts, so that explanations are the most probable tokens.
+    setup = replace(setup, dialogue=replace(setup.dialogue, samples_explanations=False))
     quantities: dict[ItemKey, Quantities] = {}
     for dataset in datasets:
         rows = parquet.read_table(dataset.rows).to_pylist()

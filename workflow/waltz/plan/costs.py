@@ -228,7 +228,7 @@ def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
         repeats = items
         fidelity = get_fidelity(profile)
         if step in STAGES["consistency"]:
-            repeats *= _count_seeds(plan, run, fidelity)
+            repeats *= _count_seeds(plan, run)
         item_work = _get_item_work(plan, step, run, fidelity)
         work.append((run.model, item_work.scale(repeats)))
         # If the helper is another model, it generates mistakes and paraphrases for each item.
@@ -239,14 +239,16 @@ def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
     return work
 
 
-def _count_seeds(plan: Plan, run: Run, fidelity: Fidelity) -> int:
-    """Return the number of seeds of a run in stage consistency, as in
+def _count_seeds(plan: Plan, run: Run) -> int:
+    """Return the largest number of seeds of a run in stage consistency, as in
     `consistency.item_selection.select_seeds`.
+
+    Only the checkpoint says whether a language model samples, so that all are counted as if they
+    did.
     """
+    # The papers repeated their runs on some data sets only.
     repeated = plan.study.consistency.repeated
-    # The papers repeated some data sets only; `equations`, which samples by rank, repeats all.
-    is_repeated = repeated is None or run.dataset in repeated
-    if is_repeated or fidelity.sampling == "rank":
+    if repeated is None or run.dataset in repeated:
         return len(get_consistency_seeds(plan.study))
     return 1
 

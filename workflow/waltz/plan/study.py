@@ -806,12 +806,13 @@ class Consistency(Section):
     sample: Count | None = Field(default=None, json_schema_extra={"nullable": True})
     """Number of items of each data set; null, or no value, takes all items."""
     seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
-    """Seeds of edits, draws and permutations; each seed repeats all tests (the thesis has three).
-    By default the seed of the study.
+    """Seeds of generated texts, edits and permutations; each seed is a run (the thesis has three).
+    Models that do not sample their texts, and data sets outside of `repeated`, take the first
+    alone. By default the seed of the study.
     """
     repeated: Names | None = None
-    """Data sets that profile `published` runs with every seed; it runs others with the first seed
-    only, as the papers did. By default all data sets. Profile `equations` always takes every seed.
+    """Data sets that are run with every seed; others are run with the first seed only, as the
+    papers did. By default all data sets.
     """
     shards: Count | None = None
     """Jobs that a model and a group are cut into. Where absent, as many as let each end in half of

@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.evaluation.decoder_tasks import choose_sampling
-from waltz.evaluation.prompting.decoder_outputs import choose_label, decode_generation
+from waltz.evaluation.prompting.decoder_outputs import (
+    choose_label,
+    choose_sampling,
+    decode_generation,
+    select_sampling,
+)
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
     RenderedPrompt,
@@ -48,6 +52,8 @@ class Dialogue:
             share the answer to the prompt for a post-hoc explanation. A single question of `waltz
             explain` is sampled with the seed itself, is answered with the prompt for its kind of
             explanation, and an open answer is repeated without the spaces around it.
+        samples_explanations: Whether explanations are sampled, as in the thesis's runs, if the
+            model samples; else they are sampled only if the profile samples answers, too.
     """
 
     decoder: Decoder
@@ -56,6 +62,7 @@ class Dialogue:
     max_explanation: int = MAX_EXPLANATION_TOKENS
     max_answer: int = MAX_ANSWER_TOKENS
     of_study: bool = True
+    samples_explanations: bool = True
 
     @property
     def fidelity(self) -> Fidelity:
@@ -157,6 +164,7 @@ def generate_targets(
     fidelity: Fidelity,
     seed: int = 0,
     greedy: bool = False,
+    kind: str = "answer",
 ) -> tuple[int, ...]:
     """Return the tokens that a model generates after a prompt; each is an output that is explained.
 
@@ -168,8 +176,9 @@ def generate_targets(
     Args:
         max_tokens: Maximum number of tokens; the released code has 1 for an answer, 100 for an
             explanation.
-        seed: Seed of the sampling, if the profile samples.
+        seed: Seed of the sampling, if the model samples.
         greedy: Whether the most probable tokens are taken in any profile.
+        kind: Kind of the text; `equations` does not sample an `answer`.
     Returns:
         At least one token id.
     Raises:
@@ -179,7 +188,7 @@ def generate_targets(
     """
     sampling = None
     if not greedy:
-        sampling = choose_sampling(decoder, fidelity)
+        sampling = select_sampling(choose_sampling(decoder), kind, fidelity)
     if fidelity.keeps_end_token:
         (tokens,) = generate_texts(
             decoder,
@@ -264,7 +273,10 @@ def _generate(
     decoder, fidelity = dialogue.decoder, dialogue.fidelity
     prompt = decoder.build_prompt(rendered.text)
     seed = dialogue.draw_seed(question, kind)
-    return generate_targets(decoder, prompt, picture, max_tokens, fidelity, seed)
+    sampled_kind = kind if dialogue.samples_explanations else "answer"
+    return generate_targets(
+        decoder, prompt, picture, max_tokens, fidelity, seed, kind=sampled_kind
+    )
 
 
 def _cut_special(decoder: Decoder, tokens: Sequence[int]) -> tuple[int, ...]:

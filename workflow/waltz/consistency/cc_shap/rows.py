@@ -60,6 +60,7 @@ from waltz.evaluation.prompting.questions import Question, SelectedQuestions
 from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import Fidelity, get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
+from waltz.models.decoders.continuations import samples_text
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 
 KEY_PROMPTS = tuple(chain.from_iterable(PROMPT_KINDS.values()))
@@ -513,6 +514,7 @@ def _name_pair(setup: CCShapSetup, question: Question, kind: str) -> CcShapRecor
         kind=kind,
         seed=setup.settings.seed,
         image=question.image,
+        sampled=samples_text(setup.dialogue.decoder),
     )
 
 
@@ -608,8 +610,8 @@ class CCShapRun:
         seed: The study's seed.
         seeds: Seeds of permutations and samples; each is a complete run. Attributions are stored
             for the first.
-        repeated: Data sets on which `published` takes all these seeds instead of the first alone;
-            None for all.
+        repeated: Data sets on which a model that samples takes all these seeds instead of the first
+            alone; None for all.
         cc_shap: Settings of CC-SHAP.
         tokens: Maximum number of new tokens by kind of generation.
         shard: The items of this job.
@@ -722,15 +724,11 @@ def _explain_dataset(
     """Return the records of the selected questions of one data set for all seeds, and the records
     of attributions for the first seed.
     """
-    # Each fidelity has its own seeds; each seed is a complete run.
-    seeds = {
-        fidelity: select_seeds(run.seeds, dataset.name, fidelity, run.repeated)
-        for fidelity in selected
-    }
-    total = sum(
-        len(items.questions[run.shard]) * len(seeds[fidelity])
-        for fidelity, items in selected.items()
-    )
+    # Each seed is a complete run.
+    seeds = select_seeds(run.seeds, dataset.name, run.repeated, samples_text(decoder))
+    total = 0
+    for items in selected.values():
+        total += len(items.questions[run.shard]) * len(seeds)
     records: list[AnyRecord] = []
     attributions: list[AttributionRecord] = []
     with (
@@ -739,7 +737,7 @@ def _explain_dataset(
     ):
         for fidelity, items in selected.items():
             template = build_template(decoder, fidelity)
-            for seed in seeds[fidelity]:
+            for seed in seeds:
                 setup = build_setup(
                     decoder, template, seed, run.cc_shap, run.tokens, run.cache
                 )

@@ -14,15 +14,17 @@ from waltz.consistency.edit_tests.steps import (
 )
 from waltz.core.errors import ItemError, UserError
 from waltz.evaluation.decoder_rows import TIE, choose_best_label
-from waltz.evaluation.decoder_tasks import build_template, choose_sampling
+from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
     DecoderSession,
+    choose_sampling,
     decode_generation,
     generate_tokens,
     get_label_token_finder,
     score_continuations,
+    select_sampling,
 )
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import (
@@ -45,12 +47,18 @@ class PromptedDecoder:
     Attributes:
         session: The decoder, its images, and the file of finished blocks.
         template: Prompts of the decoder.
-        sampling: Settings of the sampling; None takes the most probable tokens.
+        sampling: Settings of the sampling; None if the decoder does not sample.
     """
 
     session: DecoderSession
     template: PromptTemplate
     sampling: Sampling | None
+
+    def select_sampling(self, kind: str) -> Sampling | None:
+        """Return the settings with which replies to a kind of prompt are sampled; None takes the
+        most probable tokens.
+        """
+        return select_sampling(self.sampling, kind, self.template.prompt_file.fidelity)
 
 
 @dataclass(frozen=True)
@@ -97,8 +105,10 @@ class DecoderRunner:
         if request.kind in ANSWER_KINDS and request.question.labels:
             return Batch("label", 0)
         if request.kind in HELPER_KINDS:
-            return Batch("helper", request.max_tokens)
-        return Batch("decoder", request.max_tokens)
+            sampling = self.helper.select_sampling(request.kind)
+            return Batch("helper", request.max_tokens, sampling)
+        sampling = self.decoder.select_sampling(request.kind)
+        return Batch("decoder", request.max_tokens, sampling)
 
     def _reply(
         self, batch: "Batch", requests: Sequence[GenerationRequest]
@@ -155,7 +165,7 @@ class DecoderRunner:
         prompted = self.helper if batch.source == "helper" else self.decoder
         queries = [_build_query(request, prompted) for request in requests]
         outputs = generate_tokens(
-            prompted.session, queries, batch.max_tokens, prompted.sampling
+            prompted.session, queries, batch.max_tokens, batch.sampling
         )
         return [_decode_output(outputs[query], prompted, batch) for query in queries]
 
@@ -168,10 +178,12 @@ class Batch:
         source: Source of the replies: `meaning` for the judge, `label` for the scores of labels,
             `helper` or `decoder` for text that this model generates.
         max_tokens: Maximum number of tokens of generated text.
+        sampling: Settings of the sampling; None takes the most probable tokens.
     """
 
     source: Literal["meaning", "label", "helper", "decoder"]
     max_tokens: int
+    sampling: Sampling | None = None
 
 
 def _decode_output(
@@ -204,7 +216,7 @@ def build_runner(
         session: The decoder that is tested, its images, and the file of finished blocks of decoder
             and helper.
         helper: The decoder that adds mistakes and paraphrases.
-        fidelity: Rules of the prompts and of the sampling.
+        fidelity: Rules of the prompts.
         judge: A classifier of entailment that compares meanings instead of the helper.
         judge_cache: File of the judge's finished blocks.
     Raises:
@@ -220,10 +232,8 @@ def build_runner(
         helper, session.load_image, session.cache_file, session.report_progress
     )
     return DecoderRunner(
-        PromptedDecoder(session, template, choose_sampling(decoder, fidelity)),
-        PromptedDecoder(
-            helper_session, helper_template, choose_sampling(helper, fidelity)
-        ),
+        PromptedDecoder(session, template, choose_sampling(decoder)),
+        PromptedDecoder(helper_session, helper_template, choose_sampling(helper)),
         judge,
         judge_cache,
     )
@@ -260,7 +270,7 @@ def _build_query(request: GenerationRequest, prompted: PromptedDecoder) -> Decod
     image = question.image if request.kind in IMAGE_KINDS else None
     # Equal queries are computed once. A query whose reply is not sampled has seed 0, so that it
     # equals other ones.
-    is_sampled = prompted.sampling is not None and not labels
+    is_sampled = prompted.select_sampling(request.kind) is not None and not labels
     return DecoderQuery(image, text, labels, request.seed if is_sampled else 0, fault)
 
 

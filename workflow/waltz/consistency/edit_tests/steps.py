@@ -10,14 +10,13 @@ from typing import Protocol, TypeVar
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
+from waltz.evaluation.prompting.prompt_files import ANSWER_KINDS
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity, Profile
 from waltz.filters.nli import Inference
 
 HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
 """Kinds of prompt that the helper model reads."""
-ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
-"""Kinds of prompt whose reply is a label if the question has labels."""
 UNEDITED = "unedited"
 """Name of the requests about the unedited item, which belong to no single test."""
 WORD = re.compile(r"\w+(?:['’-]\w+)*")

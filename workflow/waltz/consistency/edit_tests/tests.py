@@ -50,6 +50,7 @@ from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity, Profile, get_fidelity
+from waltz.models.decoders.continuations import samples_text
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
@@ -134,8 +135,8 @@ class EditTestRun:
         sample: Number of items of each data set; None for all.
         seed: The study's seed.
         seeds: Seeds of edits and samples; each is a complete run.
-        repeated: Data sets on which `published` takes all these seeds instead of the first alone;
-            None for all.
+        repeated: Data sets on which a model that samples takes all these seeds instead of the first
+            alone; None for all.
         tokens: Maximum number of new tokens by kind of generation.
         edits: Positions and words of counterfactual edits.
         compare_meaning: Whether meanings of open answers are compared.
@@ -204,7 +205,9 @@ def run_tests(
                 ):
                     pair = select_shared_pair(source, dataset.settings, run.sample)
                 runner = build_runner(session, helper, fidelity, judge, run.cache)
-                seeds = select_seeds(run.seeds, dataset.name, fidelity, run.repeated)
+                seeds = select_seeds(
+                    run.seeds, dataset.name, run.repeated, samples_text(decoder)
+                )
                 settings_of_seeds = build_settings(
                     fidelity, seeds, run.tokens, run.edits, run.compare_meaning, pair
                 )
@@ -271,6 +274,7 @@ def build_test_records(
     """
     prompt_file = runner.decoder.template.prompt_file
     run_questions = [(run, question) for run in runs for question in questions]
+    is_sampled = runner.decoder.sampling is not None
     # The tests of all items and seeds run in step, so that the requests of a round form large
     # batches.
     running = []
@@ -284,7 +288,8 @@ def build_test_records(
     ):
         text, _ = render_question(question, prompt_file)
         for outcome in outcomes:
-            records.append(convert_outcome(outcome, question, text, run.fidelity))
+            record = convert_outcome(outcome, question, text, run.fidelity)
+            records.append(replace(record, sampled=is_sampled))
     return records
 
 

@@ -15,12 +15,18 @@ from PIL import Image
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
+from waltz.evaluation.prompting.prompt_files import ANSWER_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
-from waltz.models.decoders.continuations import FIRST_STEP, score_targets
+from waltz.models.decoders.continuations import (
+    FIRST_STEP,
+    get_published_sampling,
+    samples_text,
+    score_targets,
+)
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 
 FindTokens = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
@@ -293,6 +299,32 @@ def _build_score_output(
                 None, None, row.tokens, f"the model's score is {score}"
             )
     return DecoderOutput(scores, None, row.tokens, row.error)
+
+
+def choose_sampling(decoder: Decoder) -> Sampling | None:
+    """Return the settings with which a decoder samples its explanations and chains of thought; None
+    if it does not sample.
+    """
+    return get_published_sampling(decoder) if samples_text(decoder) else None
+
+
+def select_sampling(
+    sampling: Sampling | None, kind: str, fidelity: Fidelity
+) -> Sampling | None:
+    """Return the settings with which the reply to one kind of prompt is sampled; None takes the most
+    probable tokens.
+
+    `equations` samples explanations, chains of thought, mistakes and paraphrases, as the thesis's
+    runs did (C.5, C.6.3), but no answers. `published` samples open answers, too.
+
+    Args:
+        sampling: Settings of the decoder (`choose_sampling`).
+        kind: Kind of prompt (`prompt_files.KINDS`).
+    """
+    is_answer = kind in ANSWER_KINDS or kind == "same-meaning"
+    if is_answer and not fidelity.samples_answers:
+        return None
+    return sampling
 
 
 def generate_tokens(

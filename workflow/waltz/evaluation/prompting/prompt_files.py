@@ -50,6 +50,9 @@ FREE_KINDS = (
 )
 """Kinds of prompt that contain no question of a data set."""
 
+ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
+"""Kinds of prompt whose reply is an answer: a label if the question has labels."""
+
 KINDS = (*QUESTION_KINDS, *FREE_KINDS)
 """All kinds of prompt."""
 
@@ -387,10 +390,10 @@ def read_prompt_file(
     """
     location = RESOURCES / "prompts" / f"{fidelity.name}.yaml"
     entries = _read_yaml(location)
-    # In `published` the families of language models have scripts of their own.
-    if fidelity.prompts == "chat-template" and not reads_images:
-        location = RESOURCES / "prompts" / f"{fidelity.name}-texts.yaml"
-        entries = _merge(entries, _read_yaml(location))
+    # In `published` language models are families with scripts of their own.
+    texts_location = RESOURCES / "prompts" / f"{fidelity.name}-texts.yaml"
+    if not reads_images and texts_location.is_file():
+        entries = _merge(entries, _read_yaml(texts_location))
     if path is not None:
         location = find_resource("prompts", path)
         # A user's file states only the entries that it changes.

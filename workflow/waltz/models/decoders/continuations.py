@@ -616,11 +616,26 @@ def _keep_likeliest(
     return kept_scores, is_certain
 
 
+def samples_text(decoder: Decoder) -> bool:
+    """Return whether a model samples its explanations and chains of thought.
+
+    The released code samples with every VL decoder, and with language models whose own generation
+    settings sample.
+    """
+    if decoder.reads_images:
+        return True
+    settings = decoder.network.model.generation_config
+    return settings is not None and bool(settings.do_sample)
+
+
 def get_published_sampling(decoder: Decoder) -> Sampling:
     """Return the checkpoint's sampling settings, with the defaults of transformers 4 that the
     published code used.
     """
     settings = decoder.network.model.generation_config
+    # A network without generation settings has the defaults.
+    if settings is None:
+        return Sampling(top_k=PUBLISHED_TOP_K)
     top_k = PUBLISHED_TOP_K if settings.top_k is None else int(settings.top_k)
     return Sampling(
         temperature=float(settings.temperature or 1.0),

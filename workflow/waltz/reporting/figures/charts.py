@@ -63,7 +63,7 @@ GRAY = "#444444"
 """Color of the entry of paper values in the legend."""
 HOLLOW = "hollow: paper value"
 SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
-ONE_SEED = "One seed was run, so there is no deviation."
+ONE_SEED = "One run each (one seed, or no sampling), so there is no deviation."
 MEANING_OF_BARS = {
     (True, True): SEVERAL_SEEDS,
     (True, False): ONE_SEED,
@@ -268,9 +268,26 @@ def _format_note(chart: Chart, content: _ChartContent, missing: str) -> str:
         notes += [TREND_LINES, _format_sizes(content)]
     text = " ".join(filter(None, notes))
     lines = textwrap.wrap(text, NOTE_LENGTH) + textwrap.wrap(chart.note, NOTE_LENGTH)
+    single_runs = _list_single_runs(chart, measured)
+    if single_runs:
+        lines.append(f"One run, without deviation: {', '.join(single_runs)}.")
     if content.unsized:
         lines.append(f"Without a known size: {', '.join(content.unsized)}.")
     return "\n".join(filter(None, lines))
+
+
+def _list_single_runs(chart: Chart, measured: Sequence[Point]) -> list[str]:
+    """Return the models without a deviation in a chart over seeds, next to models that have one."""
+    with_bars: set[str] = set()
+    models: dict[str, None] = {}
+    for point in measured:
+        model = point.series if chart.series == "model" else point.row
+        models[model] = None
+        if point.low is not None:
+            with_bars.add(model)
+    if not chart.over_seeds or not with_bars:
+        return []
+    return [model for model in models if model not in with_bars]
 
 
 def _has_small_points(chart: Chart, points: Sequence[Point]) -> bool:
