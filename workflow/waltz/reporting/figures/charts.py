@@ -281,7 +281,9 @@ def _list_single_runs(chart: Chart, measured: Sequence[Point]) -> list[str]:
     with_bars: set[str] = set()
     models: dict[str, None] = {}
     for point in measured:
-        model = point.series if chart.series == "model" else point.row
+        model = point.row
+        if chart.series == "model":
+            model = point.series
         models[model] = None
         if point.low is not None:
             with_bars.add(model)
