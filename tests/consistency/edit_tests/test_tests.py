@@ -9,7 +9,6 @@ import torch
 
 from stand_ins.respondents import Scripted, closed, open_ended
 from waltz.consistency.edit_tests.steps import (
-    ANSWER_KINDS,
     HELPER_KINDS,
     EditTestSettings,
     GenerationRequest,
@@ -23,7 +22,7 @@ from waltz.consistency.edit_tests.tests import (
 )
 from waltz.core.errors import UserError
 from waltz.core.records import to_row
-from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompt_files import ANSWER_KINDS, read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
     build_published_template,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from waltz.consistency.edit_tests.steps import (
-    ANSWER_KINDS,
     HELPER_KINDS,
     GenerationRequest,
     Generations,
@@ -26,7 +25,7 @@ from waltz.evaluation.prompting.decoder_outputs import (
     score_continuations,
     select_sampling,
 )
-from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
+from waltz.evaluation.prompting.prompt_files import ANSWER_KINDS, IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
     render_label,
