@@ -60,7 +60,7 @@ from waltz.plan.read_study import (
     read_study,
 )
 from waltz.plan.step_settings import get_step_settings
-from waltz.reporting.plan import ReportingPlan
+from waltz.reporting.plan import COMPARED_STEPS, ReportingPlan
 from waltz.reporting.selection import select_only
 
 CONFIG_FILES = snakemake_compat.list_config_files(workflow)

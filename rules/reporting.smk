@@ -7,8 +7,14 @@ SAMPLED_RUNS = ask(REPORT.select_attributed_runs, "{encoder}")
 SAMPLED_DATASETS = ask(list_datasets_of, SAMPLED_RUNS)
 
 
+def compared_runs(step):
+    """Return the runs of a step whose rows a comparison compares."""
+    return ask(REPORT.select_compared_runs, "{comparison}", step)
+
+
 localrules:  # a second each
     check_runs,
+    paired_differences,
     table,
     reproduction,
 
@@ -33,6 +39,38 @@ rule check_runs:
         code=code("check_runs.py"),
     script:
         "../workflow/scripts/check_runs.py"
+
+
+rule paired_differences:
+    """Paired differences: explanations less answers, chat models less base models, or captions less foils."""
+    input:
+        cc_shap=expand(
+            "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
+            file=files_of("cc-shap", compared_runs("cc-shap")),
+        ),
+        tests=expand(
+            "<results>/consistency/{file.model}/tests/{file.name}.parquet",
+            file=files_of("tests", compared_runs("tests")),
+        ),
+        attributions=expand(
+            "<results>/attribution/{file.model}/{file.name}.parquet",
+            file=files_of("attribution", compared_runs("attribution")),
+        ),
+    output:
+        differences="<results>/reporting/differences/{comparison}.parquet",
+    log:
+        "<logs>/paired_differences/{comparison}.log",
+    wildcard_constraints:
+        comparison=PLAN.build_pattern(COMPARED_STEPS),
+    conda:
+        "../envs/environment.yaml"
+    params:
+        comparison="{comparison}",
+        bases=REPORT.base_models,
+        resampling=settings("resampling"),
+        code=code("differences.py"),
+    script:
+        "../workflow/scripts/differences.py"
 
 
 rule table:

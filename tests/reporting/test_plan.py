@@ -164,7 +164,7 @@ def test_examples_are_drawn_of_encoders_and_decoders_but_not_of_rulers(scenes, t
 
 
 def test_the_page_reads_files_of_stages_that_the_study_has(scenes, texts):
-    assert set(texts.summaries) == {"metrics", "comparisons", "tested"}
+    assert set(texts.summaries) == {"metrics", "comparisons", "tested", "changes"}
     assert {
         "funnel",
         "statistics",
@@ -173,6 +173,7 @@ def test_the_page_reads_files_of_stages_that_the_study_has(scenes, texts):
         "probes",
         "shares",
         "tested",
+        "changes",
     } <= set(scenes.summaries)
 
 

@@ -710,7 +710,7 @@ def test_encoders_stand_next_to_decoders_in_figure_1_of_the_decoders_paper():
 def read_documented_charts():
     """Return panels, rows, series and tables by file from the first table of the page."""
     lines = re.findall(
-        r"^\| `(thesis-\S+|decoders-\S+)` \|(.*)\|$",
+        r"^\| `((?:thesis|decoders|differences)-\S+)` \|(.*)\|$",
         DOCS.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

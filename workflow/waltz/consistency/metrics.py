@@ -160,8 +160,8 @@ def build_metric_records(
     averaged: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}
     edited: dict[tuple[str, str], list[Sequence[EditedRecord]]] = {}
     averaged_metrics = {*SETTING_OF_TEST, *CC_SHAP_METRICS.values()}
-    for (model, dataset, profile), run in _split_by_profile(runs).items():
-        for (metric, setting), numbers in _collect_series(run).items():
+    for (model, dataset, profile), run in split_by_profile(runs).items():
+        for (metric, setting), numbers in collect_series(run).items():
             # Each metric of the run: over seeds, and for each seed.
             cell = MetricCell(model, dataset, profile, setting)
             average, measures = compute_mean_over_seeds(
@@ -231,8 +231,8 @@ def build_correlation_records(runs: Runs, resampling: Resampling) -> list[Metric
         (nan in the thesis) if all verdicts or all CC-SHAP values are equal.
     """
     correlations: list[MetricRecord] = []
-    for (model, dataset, profile), run in _split_by_profile(runs).items():
-        series = _collect_series(run)
+    for (model, dataset, profile), run in split_by_profile(runs).items():
+        series = collect_series(run)
         for (metric, setting), tests in series.items():
             scores = series.get((CC_SHAP_METRICS[setting], setting))
             if metric not in SETTING_OF_TEST or scores is None:
@@ -245,7 +245,7 @@ def build_correlation_records(runs: Runs, resampling: Resampling) -> list[Metric
     return correlations
 
 
-def _split_by_profile(runs: Runs) -> dict[tuple[str, str, str], ConsistencyRows]:
+def split_by_profile(runs: Runs) -> dict[tuple[str, str, str], ConsistencyRows]:
     """Split the results of runs by model, data set and profile, in the order of the rows; refuse a
     run with two settings.
     """
@@ -270,7 +270,7 @@ def _split_by_profile(runs: Runs) -> dict[tuple[str, str, str], ConsistencyRows]
     return split
 
 
-def _collect_series(run: ConsistencyRows) -> Series:
+def collect_series(run: ConsistencyRows) -> Series:
     """Collect the numbers of items for each metric and setting, under the names of the papers."""
     series: dict[tuple[str, str], list[ItemNumber]] = defaultdict(list)
     # Verdicts of the tests, then the accuracy of the answers that they start from.

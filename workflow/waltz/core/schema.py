@@ -587,6 +587,41 @@ class ComparisonRecord(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceRecord(Record):
+    """One row per model, data set, fidelity, setting and metric: a difference of two sides, over the
+    items that have a number on both.
+
+    Attributes:
+        model: The model.
+        base_model: Model of the second side; empty if both sides are of `model`.
+        dataset: The data set; `pooled` for all data sets of the model, each with the same weight.
+        profile: The fidelity.
+        setting: The setting.
+        metric: What is compared, such as `t_shap_explanation_less_answer`; with the ending `:first`
+            or `:second` the mean of that side.
+        measure: Mean difference, first less second, or the mean of a side: T-SHAP, tests and
+            accuracies in percent or percentage points, CC-SHAP from -1 to 1.
+        p: p value of the test that exchanges the sides on each image; null for the mean of a side.
+        p_holm: p value after Holm's correction.
+        unpaired: Number of items that are left out because a side has no number.
+    """
+
+    LAYOUT_NAME: ClassVar = "paired differences"
+    KEY: ClassVar = ("model", "dataset", "profile", "setting", "metric")
+
+    model: str
+    base_model: str = ""
+    dataset: str
+    profile: str
+    setting: str
+    metric: str
+    measure: Annotated[Measure, INLINE]
+    p: float | None = None
+    p_holm: float | None = None
+    unpaired: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementRecord(Record):
     """One row per number about the reliability of a measure (stage measures).
 

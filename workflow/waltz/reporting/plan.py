@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from waltz.consistency.differences import find_base_models
 from waltz.core.files.resources import locate_in_package
 from waltz.model_registry import load_registry
 from waltz.plan.plan import Plan
@@ -110,6 +111,14 @@ PARTED_NUMBERS = {
     ),
 }
 """Kinds of numbers whose files come in parts."""
+COMPARED_STEPS: dict[str, tuple[Step, ...]] = {
+    "explanations": ("cc-shap",),
+    "chat": ("tests", "cc-shap"),
+    "foils": ("attribution",),
+}
+"""Steps whose rows are compared over the same items, by the name of the comparison."""
+DIFFERENCES = "differences_of_"
+"""Prefix of the kind of file with the paired differences of a comparison."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +172,46 @@ class ReportingPlan:
         for name in study.measures.list_measurements():
             files[name] = [f"{results}/measures/{name}.parquet"]
         files |= {"validation": [], "probes": [], "captions": []}
+        for comparison in COMPARED_STEPS:
+            files[DIFFERENCES + comparison] = self.list_difference_files(comparison)
         if self.plan.built_or_finished:
             files["validation"] = [f"{results}/benchmark/validation/statistics.parquet"]
         if study.cv_probes:
             files["probes"] = [f"{results}/benchmark/cv-probes.parquet"]
             files["captions"] = [f"{results}/benchmark/cv-probes/captions.parquet"]
         return files
+
+    # Paired differences
+
+    @cached_property
+    def base_models(self) -> dict[str, str]:
+        """Base model of each chat model of the study that is tested."""
+        models = self.plan.models
+        tested = unique(run.model for run in self.plan.tested)
+        return find_base_models({name: models[name] for name in tested})
+
+    def select_compared_runs(self, comparison: str, step: Step) -> list[Run]:
+        """Return the runs of a step whose rows a comparison, a key of `COMPARED_STEPS`, compares."""
+        if step not in COMPARED_STEPS[comparison]:
+            return []
+        runs = self.plan.runs.select(step).runs
+        # Explanations and foils are compared within each model, chat models with their base.
+        if comparison != "chat":
+            return runs
+        compared = {*self.base_models, *self.base_models.values()}
+        return [run for run in runs if run.model in compared]
+
+    def list_difference_files(self, comparison: str) -> list[str]:
+        """Return the file with the paired differences of a comparison; empty if the study has
+        nothing to compare.
+        """
+        steps = COMPARED_STEPS[comparison]
+        runs = [self.select_compared_runs(comparison, step) for step in steps]
+        if not any(runs):
+            return []
+        return [f"{self.plan.results}/reporting/differences/{comparison}.parquet"]
+
+    # Files of numbers
 
     def list_shown_parts(self, table: str, kind: str) -> list[str]:
         """Return the parts whose numbers a table shows.
@@ -507,6 +550,10 @@ class ReportingPlan:
             "shares": (plan.attributed, f"{results}/attribution/shares.parquet"),
             "attributed": (plan.attributed, f"{results}/attribution/metrics.parquet"),
             "tested": (plan.tested, f"{results}/consistency/metrics.parquet"),
+            "changes": (
+                plan.explained,
+                f"{results}/reporting/differences/explanations.parquet",
+            ),
         }
         return {name: file for name, (exists, file) in files.items() if exists}
 

@@ -27,6 +27,8 @@ CHARTS_FILE = RESOURCES / "charts.yaml"
 MANUAL = "docs/how-to/add-a-chart.md"
 """Page of the documentation that describes the entries."""
 PERCENT = "percent"
+POINTS = "points"
+"""Unit of differences of percentages; their panels have a line at 0."""
 SELECTORS = ("table", "metric", "model", "dataset", "setting")
 """Fields of a `Cell` by which a part of a chart selects its cells."""
 Selector = Literal["table", "metric", "model", "dataset", "setting"]

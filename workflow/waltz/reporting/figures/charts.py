@@ -23,7 +23,7 @@ from waltz.reporting.figures.chart_cells import (
     list_labels,
     select_points,
 )
-from waltz.reporting.figures.chart_declarations import Chart, ChartPart
+from waltz.reporting.figures.chart_declarations import POINTS, Chart, ChartPart
 from waltz.reporting.figures.figure_files import use_style
 from waltz.reporting.tables.cells import (
     FEWEST_IMAGES,
@@ -199,6 +199,8 @@ def _draw_panel(
         axis.set_xlabel(part.unit)
     else:
         _draw_points(axis, points, content)
+        if part.unit == POINTS:  # differences, which may have either sign
+            axis.axvline(0, color="#999999", linewidth=0.8, zorder=1)
         axis.set_xlabel(part.unit)
 
 

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from waltz.core.files.atomic import write_text
 from waltz.core.records import read_records
-from waltz.core.schema import ImageFaultRecord, SceneScoreRecord
+from waltz.core.schema import DifferenceRecord, ImageFaultRecord, SceneScoreRecord
 from waltz.reporting.figures.figure_files import list_example_files
 from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
@@ -47,6 +47,7 @@ from waltz.reporting.page.findings import (
 )
 from waltz.reporting.page.model_tables import read_model_tables
 from waltz.reporting.page.page_tables import PageTable
+from waltz.reporting.page.share_changes import describe_share_changes
 from waltz.reporting.page.sources import SourceSection, describe_sources
 from waltz.reporting.run_records import (
     RunRecord,
@@ -223,6 +224,7 @@ class ReportInputs:
         sources: Sources of the study.
         records: Run records.
         findings: Findings of each model.
+        share_changes: Sentences about the share of text in answers and explanations.
         cells: Cells of all declared tables and profiles.
         significance: Significance tests of differences between cells.
         figures: Figures of the page.
@@ -237,6 +239,7 @@ class ReportInputs:
     sources: Sequence[SourceSection] = ()
     records: Sequence[RunRecord] = ()
     findings: Sequence[ModelFinding] = ()
+    share_changes: Sequence[str] = ()
     cells: Sequence[Cell] = ()
     significance: SignificanceTests = UNPAIRED
     figures: Sequence[FigureSection] = ()
@@ -283,6 +286,10 @@ def read_report(
     # A study without scores has no comparisons.
     comparisons = [inputs["comparisons"]] if "comparisons" in inputs else []
 
+    changes: list[DifferenceRecord] = []
+    if "changes" in inputs:
+        changes += read_records(inputs["changes"], DifferenceRecord)
+
     findings = read_findings(inputs, runs)
     browser = read_browser_data(
         items,
@@ -298,6 +305,7 @@ def read_report(
         sources=describe_sources(settings["sources"], runs, lock),
         records=runs,
         findings=findings,
+        share_changes=describe_share_changes(changes, settings["confidence"]),
         cells=read_cells(inputs["cells"]),
         significance=read_significance_tests(comparisons, settings["confidence"]),
         figures=figures,
@@ -339,7 +347,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             script_hash=hash_script(script),
             classes=CLASSES,
             facts=summarize_runs(report.records),
-            sentences=describe_findings(report.findings),
+            sentences=[*describe_findings(report.findings), *report.share_changes],
             mixed=list_mixed_means(report.findings),
             placed=select_comparable(report.findings),
             small={"mark": SMALL_MARK, "n": SMALLEST_N, "images": FEWEST_IMAGES},

@@ -47,6 +47,7 @@ from waltz.reporting.tables.numbers import (
     read_numbers,
     take_paper_ties,
 )
+from waltz.reporting.tables.paper_differences import PAPER_DIFFERENCES
 from waltz.reporting.tables.paper_values import (
     EVERY_METRIC,
     RANDOM,
@@ -116,6 +117,8 @@ def read_paper_cells(
     paper_values: dict[PaperKey, PaperValue] = {}
     for file in paper_tables:
         paper_values |= read_paper_values(file)
+    if declaration.paper_differences is not None:
+        return PAPER_DIFFERENCES[declaration.paper_differences](paper_values)
     if "rescaled" in declaration.derived:
         return derive_paper_averages(paper_values)
     return paper_values

@@ -87,6 +87,8 @@ class Declaration:
             without models.
         paper_table_ids: Ids of the paper tables that it is compared with; None means the paper
             table of the same id, if there is one.
+        paper_differences: Comparison, a key of `paper_differences.PAPER_DIFFERENCES`, whose
+            differences of paper values the table is compared with instead of the values themselves.
         derived: Numbers to compute from other numbers first, keys of
             `derived_numbers.DERIVED_NUMBERS`.
         extra_sources: Kinds of files that derived numbers need in addition to those in `sources`.
@@ -125,6 +127,7 @@ class Declaration:
     side_metrics: tuple[str, ...] = ()
     model_kinds: tuple[str, ...] = ()
     paper_table_ids: tuple[str, ...] | None = None
+    paper_differences: str | None = None
     derived: tuple[str, ...] = ()
     extra_sources: tuple[str, ...] = ()
     model_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -13,6 +13,7 @@ import numpy as np
 from waltz.core.measure import Measure
 from waltz.core.records import Record, read_records
 from waltz.core.schema import (
+    DifferenceRecord,
     ItemRecord,
     MeasurementRecord,
     MetricRecord,
@@ -203,6 +204,23 @@ def _read_t_shap(kind: str, records: Sequence[ShareRecord]) -> Numbers:
     return numbers
 
 
+def _read_differences(kind: str, records: Sequence[DifferenceRecord]) -> Numbers:
+    """Return paired differences, and p after Holm's correction as a metric with the ending `:p`."""
+    numbers: Numbers = {}
+    for record in records:
+        key = NumberKey(
+            kind, record.metric, record.model, record.dataset, record.setting
+        )
+        note = ""
+        if record.unpaired:
+            note = f"{record.unpaired} items lack a number on a side and do not count"
+        numbers[key] = Number(record.measure, note=note)
+        if record.p_holm is not None:
+            p_key = key._replace(metric=f"{record.metric}:p")
+            numbers[p_key] = Number(Measure(record.p_holm, record.measure.n))
+    return numbers
+
+
 def _read_statistics(kind: str, records: Sequence[StatisticRecord]) -> Numbers:
     """Return the statistics of validation."""
     return {
@@ -291,6 +309,10 @@ READERS: dict[str, tuple[type[Record], Reader]] = {
     "consistency": (MetricRecord, _read_metrics),
     "correlations": (MetricRecord, _read_correlations),
     "shares": (ShareRecord, _read_t_shap),
+    **dict.fromkeys(
+        ("differences_of_explanations", "differences_of_chat", "differences_of_foils"),
+        (DifferenceRecord, _read_differences),
+    ),
     "validation": (StatisticRecord, _read_statistics),
     "probes": (ProbeRecord, _read_conditions),
     "captions": (ProbeCaptionRecord, _read_captions),

@@ -1,0 +1,273 @@
+"""Paired differences: how much a number of the same items differs between two sides, such as T-SHAP
+of an explanation and of its answer, with an interval and a test over images.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure, resample
+from waltz.core.measure import Measure
+from waltz.core.schema import DifferenceRecord
+from waltz.evaluation.metrics.comparisons import correct_by_holm
+from waltz.evaluation.metrics.power import compute_least_p
+
+POOLED = "pooled"
+"""Name of the data set of differences over all data sets, each with the same weight."""
+FIRST, SECOND = ":first", ":second"
+"""Endings of the names of the metrics that hold the mean of either side."""
+MOST_ENUMERATED = 16
+"""Largest number of clusters whose signs are enumerated; 2^16 sums."""
+ROUNDING = 1e-9
+"""Share of the sum of magnitudes up to which two sums of signed numbers count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedItem:
+    """Hold the numbers of one item on two sides.
+
+    Attributes:
+        item_id: Name of the item.
+        dataset: Data set of the item.
+        cluster: Unit that is resampled and whose sides are exchanged: the image, or the item if it
+            has no image.
+        first: Number on the first side; None where it is missing.
+        second: Number on the second side; None where it is missing.
+    """
+
+    item_id: str
+    dataset: str
+    cluster: str
+    first: float | None
+    second: float | None
+
+
+COLUMNS = [field.name for field in fields(PairedItem)]
+"""Names of the fields of `PairedItem`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """Hold the means of two sides over the same items, and their difference.
+
+    Attributes:
+        first: Mean of the first side over the items that have both numbers.
+        second: Mean of the second side over the same items.
+        difference: Mean of first minus second.
+        p: p value of `compute_sign_flip_p`; None without a difference.
+        unpaired: Number of items that are left out because a side has no number.
+    """
+
+    first: Measure
+    second: Measure
+    difference: Measure
+    p: float | None
+    unpaired: int
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceKey:
+    """Name what is compared: the metric of one model in one profile and setting.
+
+    Attributes:
+        model: The model.
+        profile: The fidelity.
+        setting: The setting.
+        metric: The metric of the difference.
+        base_model: The model on the second side; empty if both sides are of `model`.
+    """
+
+    model: str
+    profile: str
+    setting: str
+    metric: str
+    base_model: str = ""
+
+
+def compute_paired_difference(
+    items: Sequence[PairedItem],
+    label: str,
+    resampling: Resampling,
+    bounds: Bounds = PERCENT,
+) -> PairedDifference:
+    """Compute the mean difference of two sides over the items that have a number on both.
+
+    Each data set has the same weight, whatever its number of items; with one data set this is the
+    mean over items. The bootstrap draws clusters over all data sets, since data sets share images.
+
+    Args:
+        items: Items of one or several data sets; an item with several seeds occurs once for each.
+        label: Name of the data, which separates its bootstrap draws from other draws.
+        resampling: Resamples, coverage, seed.
+        bounds: Smallest and largest possible number of an item.
+    """
+    # Only items with both numbers count, so that both means are over the same items.
+    numbers = pd.DataFrame(items, columns=COLUMNS).astype(
+        {"first": float, "second": float}
+    )
+    pairs = numbers.dropna(subset=["first", "second"])
+    n_items = _count_items(pairs)
+    unpaired = _count_items(numbers) - n_items
+    if pairs.empty:
+        reason = f"none of {unpaired} items has a number on both sides"
+        undefined = Measure(None, 0, reason=reason)
+        return PairedDifference(undefined, undefined, undefined, None, unpaired)
+
+    first = pairs["first"].to_numpy()  # (pairs,)
+    second = pairs["second"].to_numpy()
+    weights = _weigh_datasets(pairs["dataset"])
+    resamples = resample(
+        pairs["cluster"].tolist(),
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+        label=label,
+    )
+    # Sum of the weights in each resample, (resamples,), so that a mean of equal numbers is exact.
+    weight_draws = resamples.compute_means(weights)
+
+    def measure_mean(values: np.ndarray, value_bounds: Bounds) -> Measure:
+        draws = resamples.compute_means(weights * values) / weight_draws
+        return build_measure(
+            float(weights @ values),
+            n_items,
+            draws,
+            resampling,
+            resamples.clusters,
+            value_bounds,
+        )
+
+    differences = first - second
+    # A difference is largest where one side has the smallest number and the other the largest.
+    span = bounds[1] - bounds[0]
+    # Weighted sum of the differences of each cluster, (clusters,).
+    sums = np.bincount(resamples.cluster, weights=weights * differences)
+    return PairedDifference(
+        first=measure_mean(first, bounds),
+        second=measure_mean(second, bounds),
+        difference=measure_mean(differences, (-span, span)),
+        p=compute_sign_flip_p(sums),
+        unpaired=unpaired,
+    )
+
+
+def _count_items(numbers: pd.DataFrame) -> int:
+    """Return the number of items; an item with several seeds counts once."""
+    return len(numbers.drop_duplicates(["dataset", "item_id"]))
+
+
+def _weigh_datasets(datasets: "pd.Series[str]") -> np.ndarray:
+    """Return the weight of each pair, float64 of shape (pairs,): all data sets have the same weight,
+    and all weights sum to 1.
+
+    Args:
+        datasets: Data set of each pair.
+    """
+    # Number of pairs in the data set of each pair, (pairs,).
+    sizes = datasets.map(datasets.value_counts()).to_numpy(np.float64)
+    weights: np.ndarray = 1 / (datasets.nunique() * sizes)
+    return weights
+
+
+def compute_sign_flip_p(sums: np.ndarray) -> float:
+    """Return the two-sided p value of the hypothesis that both sides are alike.
+
+    If they are, they can be exchanged on each cluster, which flips the sign of its difference. p is
+    the probability that random flips, with a fair coin for each cluster, give a total that is at
+    least as large as the observed one. This is the test of `compute_mcnemar_p` for numbers that are
+    not 0 or 1. All flips of at most `MOST_ENUMERATED` clusters are enumerated; the total of more
+    clusters is compared with the normal distribution of the same variance. m clusters give no p
+    below 2 / 2^m.
+
+    Args:
+        sums: Sum of the differences of each cluster, float64 of shape (clusters,).
+    Source:
+        Fisher (The Design of Experiments, 1935), section 21.
+    """
+    # A cluster without a difference is the same under both signs.
+    flipped = sums[sums != 0]
+    observed = abs(float(flipped.sum()))
+    # Sums that are equal but for rounding count as equal.
+    tolerance = ROUNDING * float(np.abs(flipped).sum())
+    if len(flipped) <= MOST_ENUMERATED:
+        totals = np.zeros(1)
+        for value in flipped:
+            totals = np.concatenate([totals + value, totals - value])
+        return float(np.mean(np.abs(totals) >= observed - tolerance))
+    # Independent signs of mean 0: the variance of the total is the sum of the squares.
+    deviation = float(np.sqrt((flipped**2).sum()))
+    p = float(2 * scipy.stats.norm.sf(observed / deviation))
+    return max(p, compute_least_p(len(flipped)))
+
+
+def build_difference_records(
+    items_of_datasets: Mapping[DifferenceKey, Mapping[str, Sequence[PairedItem]]],
+    resampling: Resampling,
+    bounds: Mapping[str, Bounds],
+) -> list[DifferenceRecord]:
+    """Build the records of paired differences on each data set, and over all data sets of a model.
+
+    Each difference has two more records, for the means of its sides (`FIRST`, `SECOND`).
+
+    Args:
+        items_of_datasets: Items of each comparison, by data set.
+        resampling: Resamples, coverage, seed.
+        bounds: Bounds of the numbers of a metric; those of a metric without an entry are percent.
+    Returns:
+        Records in which p is corrected by Holm over the models and data sets of one profile,
+        setting and metric; pooled differences are corrected among themselves.
+    """
+    records: list[DifferenceRecord] = []
+    for key, datasets in items_of_datasets.items():
+        labeled_items = dict(datasets)
+        if len(datasets) > 1:
+            labeled_items[POOLED] = list(chain.from_iterable(datasets.values()))
+        for dataset, items in labeled_items.items():
+            result = compute_paired_difference(
+                items, dataset, resampling, bounds.get(key.metric, PERCENT)
+            )
+            records += _build_records(key, dataset, result)
+    return _correct_records(records)
+
+
+def _build_records(
+    key: DifferenceKey, dataset: str, result: PairedDifference
+) -> list[DifferenceRecord]:
+    """Return the record of a difference, and the records of the means of both sides."""
+    record = DifferenceRecord(
+        model=key.model,
+        base_model=key.base_model,
+        dataset=dataset,
+        profile=key.profile,
+        setting=key.setting,
+        metric=key.metric,
+        measure=result.difference,
+        p=result.p,
+        unpaired=result.unpaired,
+    )
+    return [
+        record,
+        replace(record, metric=key.metric + FIRST, measure=result.first, p=None),
+        replace(record, metric=key.metric + SECOND, measure=result.second, p=None),
+    ]
+
+
+def _correct_records(records: Sequence[DifferenceRecord]) -> list[DifferenceRecord]:
+    """Add Holm's correction to the p values of records."""
+    # p values that are corrected together, by the position of their record.
+    families: dict[tuple[str, str, str, bool], dict[int, float]] = defaultdict(dict)
+    for position, record in enumerate(records):
+        if record.p is not None:
+            is_pooled = record.dataset == POOLED
+            family = (record.profile, record.setting, record.metric, is_pooled)
+            families[family][position] = record.p
+    corrected = list(records)
+    for p_values in families.values():
+        p_holms = correct_by_holm(list(p_values.values()))
+        for position, p_holm in zip(p_values, p_holms, strict=True):
+            corrected[position] = replace(records[position], p_holm=p_holm)
+    return corrected
