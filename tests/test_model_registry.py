@@ -14,6 +14,7 @@ from waltz.model_registry import (
     ModelSpec,
     compute_fingerprint,
     estimate_gpu_memory,
+    find_base_models,
     is_hub_snapshot,
     list_downloads,
     list_encoder_kinds,
@@ -356,3 +357,20 @@ def test_a_complete_folder_has_all_parts(model):
         ).revision
         == "local"
     )
+
+
+def test_base_models_are_those_of_the_family_with_as_many_parameters():
+    assert find_base_models(load_registry()) == {
+        "llama2-7b-chat": "llama2-7b",
+        "llama2-13b-chat": "llama2-13b",
+        "mistral-7b-chat": "mistral-7b",
+        "falcon-7b-chat": "falcon-7b",
+        "falcon-40b-chat": "falcon-40b",
+    }
+    mine = {
+        "tuned": ModelSpec("tuned", family="mistral-chat", parameters=7),
+        "small": ModelSpec("small", family="mistral", parameters=1),
+    }
+    assert find_base_models(mine) == {}
+    mine["plain"] = ModelSpec("plain", family="mistral", parameters=7)
+    assert find_base_models(mine) == {"tuned": "plain"}

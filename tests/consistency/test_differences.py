@@ -8,13 +8,11 @@ from waltz.consistency.differences import (
     READS_NO_IMAGE,
     build_chat_differences,
     build_explanation_differences,
-    find_base_models,
 )
 from waltz.consistency.metrics import ConsistencyRows
 from waltz.core.intervals import Resampling
 from waltz.core.schema import CcShapRecord, ConsistencyRecord
 from waltz.evaluation.metrics.paired_differences import POOLED
-from waltz.model_registry import ModelSpec, load_registry
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 
@@ -136,20 +134,3 @@ def test_chat_models_are_compared_with_their_base_over_items_and_seeds():
     assert record.base_model == "base"
     # the base model was not run on e-SNLI, so there is one data set and nothing is pooled
     assert {key[1] for key in records} == {"comve"}
-
-
-def test_base_models_are_those_of_the_family_with_as_many_parameters():
-    assert find_base_models(load_registry()) == {
-        "llama2-7b-chat": "llama2-7b",
-        "llama2-13b-chat": "llama2-13b",
-        "mistral-7b-chat": "mistral-7b",
-        "falcon-7b-chat": "falcon-7b",
-        "falcon-40b-chat": "falcon-40b",
-    }
-    mine = {
-        "tuned": ModelSpec("tuned", family="mistral-chat", parameters=7),
-        "small": ModelSpec("small", family="mistral", parameters=1),
-    }
-    assert find_base_models(mine) == {}
-    mine["plain"] = ModelSpec("plain", family="mistral", parameters=7)
-    assert find_base_models(mine) == {"tuned": "plain"}

@@ -112,6 +112,8 @@ DECISIVE_FIELDS = (
     "allow_missing",
 )
 """Optional fields of an entry on which a model's numbers depend."""
+CHAT_SUFFIX = "-chat"
+"""Ending by which the prompt family of a chat model differs from the family of its base model."""
 URL_FIELDS = ("weights", "answers", "config", "detector", "tokenizer")
 """Fields that may be the url of a file."""
 
@@ -405,6 +407,29 @@ def select_decisive_fields(spec: ModelSpec) -> dict[str, object]:
             continue  # so that a field of a later version, unless set, changes no record
         values[name] = name_origin(value) if isinstance(value, str) else value
     return values
+
+
+def find_base_models(models: Mapping[str, ModelSpec]) -> dict[str, str]:
+    """Return the base model of each chat model: the first model with as many parameters whose
+    prompt family is the chat model's without `-chat`.
+
+    Args:
+        models: Entries of the models by name. Models without such a base model are no key of the
+            result.
+    """
+    # The first model of each family and size.
+    names: dict[tuple[str, int], str] = {}
+    for name, spec in models.items():
+        names.setdefault((spec.family, spec.parameters), name)
+
+    bases: dict[str, str] = {}
+    for name, chat in models.items():
+        # `mistral-chat` is the family of chat models, `mistral` that of their base models.
+        family, suffix, _ = chat.family.rpartition(CHAT_SUFFIX)
+        base_name = names.get((family, chat.parameters), "")
+        if suffix and base_name:
+            bases[name] = base_name
+    return bases
 
 
 def estimate_gpu_memory(spec: ModelSpec) -> int:

@@ -4,7 +4,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from waltz.consistency.aggregates import ItemNumber
 from waltz.consistency.metrics import (
@@ -29,17 +28,22 @@ from waltz.evaluation.metrics.paired_differences import (
     PairedItem,
     build_difference_records,
 )
-from waltz.model_registry import ModelSpec
 
 EXPLANATION_LESS_ANSWER = "t_shap_explanation_less_answer"
 """T-SHAP of an explanation less T-SHAP of its answer, by kind of explanation."""
 COT_LESS_POST_HOC = "t_shap_cot_less_post_hoc"
 """T-SHAP of a chain of thought less T-SHAP of the post-hoc explanation of the same item."""
+EXPLANATION, ANSWER = "t_shap_explanation", "t_shap_prediction"
+"""Metrics of stage consistency that are compared."""
+COMPARED = (
+    (EXPLANATION_LESS_ANSWER, POST_HOC, (EXPLANATION, POST_HOC), (ANSWER, POST_HOC)),
+    (EXPLANATION_LESS_ANSWER, COT, (EXPLANATION, COT), (ANSWER, COT)),
+    (COT_LESS_POST_HOC, COT, (EXPLANATION, COT), (EXPLANATION, POST_HOC)),
+)
+"""Metric and setting of each difference, with metric and setting of its first and second side."""
 READS_NO_IMAGE = (
     "reads no image: text's share is 100 % of an answer and of an explanation"
 )
-CHAT_SUFFIX = "-chat"
-"""Ending by which the prompt family of a chat model differs from the family of its base model."""
 CHAT_METRICS = (
     *ACCURACY_METRICS.values(),
     *SETTING_OF_TEST,
@@ -47,6 +51,8 @@ CHAT_METRICS = (
 )
 """Metrics in which chat models are compared with their base models."""
 
+ItemSeed = tuple[str, int]
+"""Name of an item, and seed."""
 ItemsOfDatasets = defaultdict[DifferenceKey, dict[str, list[PairedItem]]]
 
 
@@ -75,19 +81,13 @@ def build_explanation_differences(
             key = DifferenceKey(model, profile, POST_HOC, EXPLANATION_LESS_ANSWER)
             unmeasured.append(_explain_missing_images(key, dataset, run))
             continue
-        # Explanation less answer, for each kind of explanation.
-        for setting in (POST_HOC, COT):
-            explanations = _select_t_shap(series, "t_shap_explanation", setting)
-            answers = _select_t_shap(series, "t_shap_prediction", setting)
-            if explanations:
-                key = DifferenceKey(model, profile, setting, EXPLANATION_LESS_ANSWER)
-                items[key][dataset] = pair_numbers(dataset, explanations, answers)
-        # Chain of thought less post-hoc explanation.
-        chains = _select_t_shap(series, "t_shap_explanation", COT)
-        post_hoc = _select_t_shap(series, "t_shap_explanation", POST_HOC)
-        if chains and post_hoc:
-            key = DifferenceKey(model, profile, COT, COT_LESS_POST_HOC)
-            items[key][dataset] = pair_numbers(dataset, chains, post_hoc)
+        for metric, setting, first_names, second_names in COMPARED:
+            first = _select_t_shap(series, *first_names)
+            second = _select_t_shap(series, *second_names)
+            # A study may have one kind of explanation alone.
+            if first and second:
+                key = DifferenceKey(model, profile, setting, metric)
+                items[key][dataset] = pair_numbers(dataset, first, second)
     return [*build_difference_records(items, resampling, bounds={}), *unmeasured]
 
 
@@ -108,10 +108,9 @@ def _explain_missing_images(
 
 def _select_t_shap(series: Series, metric: str, setting: str) -> Sequence[ItemNumber]:
     """Return T-SHAP of each item, over the players of its profile."""
-    for name in (metric, metric + SHARED):
-        if (name, setting) in series:
-            return series[name, setting]
-    return ()
+    # A series has one of both names, by its profile.
+    shared = series.get((metric + SHARED, setting), ())
+    return series.get((metric, setting), shared)
 
 
 def build_chat_differences(
@@ -121,7 +120,7 @@ def build_chat_differences(
 
     Args:
         runs: Results for each model and data set.
-        bases: Base model of each chat model, as of `find_base_models`.
+        bases: Base model of each chat model, as of `model_registry.find_base_models`.
     Returns:
         Records as of `build_difference_records`, under the names of the metrics of stage
         consistency.
@@ -132,9 +131,7 @@ def build_chat_differences(
     }
     items: ItemsOfDatasets = defaultdict(dict)
     for (model, dataset, profile), chat in series_of_runs.items():
-        base_model = bases.get(model)
-        if base_model is None:
-            continue
+        base_model = bases.get(model, "")
         # A base model that was not run on the data set has no series.
         base = series_of_runs.get((base_model, dataset, profile), {})
         for (metric, setting), numbers in chat.items():
@@ -147,52 +144,31 @@ def build_chat_differences(
     return build_difference_records(items, resampling, bounds)
 
 
-def find_base_models(models: Mapping[str, ModelSpec]) -> dict[str, str]:
-    """Return the base model of each chat model: the first model with as many parameters whose
-    prompt family is the chat model's without `-chat`.
-
-    Args:
-        models: Entries of the models by name. Models without such a base model are no key of the
-            result.
-    """
-    bases: dict[str, str] = {}
-    for name, chat in models.items():
-        if not chat.family.endswith(CHAT_SUFFIX):
-            continue
-        # `mistral-chat` is the family of chat models, `mistral` that of their base models.
-        base_family = chat.family.removesuffix(CHAT_SUFFIX)
-        for base_name, base in models.items():
-            if base.family == base_family and base.parameters == chat.parameters:
-                bases[name] = base_name
-                break
-    return bases
-
-
 def pair_numbers(
     dataset: str, first: Sequence[ItemNumber], second: Sequence[ItemNumber]
 ) -> list[PairedItem]:
     """Return the numbers of each item and seed that occurs on a side, in the order of the first
     side.
     """
-    pairs: dict[tuple[str, int], PairedItem] = {}
-    # Items of the first side, with the second side still missing.
-    for number in first:
-        pairs[number.item_id, number.seed] = PairedItem(
+    # Item and seed of each number; those of one side alone have no number on the other.
+    first_values = _index_values(first)
+    second_values = _index_values(second)
+    pairs: dict[ItemSeed, PairedItem] = {}
+    for number in (*first, *second):
+        key = (number.item_id, number.seed)
+        pairs[key] = PairedItem(
             item_id=number.item_id,
             dataset=dataset,
             cluster=_name_cluster(dataset, number),
-            first=number.value,
-            second=None,
+            first=first_values.get(key),
+            second=second_values.get(key),
         )
-    # Numbers of the second side, and items that only this side has.
-    for number in second:
-        key = (number.item_id, number.seed)
-        pair = pairs.get(key)
-        if pair is None:
-            cluster = _name_cluster(dataset, number)
-            pair = PairedItem(number.item_id, dataset, cluster, None, None)
-        pairs[key] = replace(pair, second=number.value)
     return list(pairs.values())
+
+
+def _index_values(numbers: Sequence[ItemNumber]) -> dict[ItemSeed, float | None]:
+    """Return the number of each item and seed."""
+    return {(number.item_id, number.seed): number.value for number in numbers}
 
 
 def _name_cluster(dataset: str, number: ItemNumber) -> str:

@@ -8,9 +8,8 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from waltz.consistency.differences import find_base_models
 from waltz.core.files.resources import locate_in_package
-from waltz.model_registry import load_registry
+from waltz.model_registry import find_base_models, load_registry
 from waltz.plan.plan import Plan
 from waltz.plan.run_table import Run, RunTable, Step, list_datasets_of, unique
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart

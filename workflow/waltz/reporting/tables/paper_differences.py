@@ -12,11 +12,10 @@ from waltz.attribution.differences import (
 from waltz.consistency.differences import (
     COT_LESS_POST_HOC,
     EXPLANATION_LESS_ANSWER,
-    find_base_models,
 )
 from waltz.consistency.metrics import COT, POST_HOC
 from waltz.evaluation.metrics.paired_differences import POOLED
-from waltz.model_registry import load_registry
+from waltz.model_registry import find_base_models, load_registry
 from waltz.reporting.tables.declaration import AVERAGE
 from waltz.reporting.tables.paper_values import RANDOM, PaperKey, PaperValue
 
