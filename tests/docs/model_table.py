@@ -132,6 +132,8 @@ def list_tables_by_model() -> dict[str, tuple[str, ...]]:
     """Return the ids of the paper tables that contain a model, by our name of the model."""
     tables_by_model: dict[str, list[str]] = {}
     for table in TABLES.values():
+        if table.paper_differences is not None:
+            continue  # compared with differences of other tables' cells, so no table of a paper
         names = {
             key[1]
             for number in table.paper_tables
