@@ -18,7 +18,7 @@ from stand_ins.proposal_slots import (
 )
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.foils.candidates import Slot
+from waltz.foils.candidates import Slot, check_readable
 from waltz.foils.masked_proposals import (
     INSTALL,
     WORDNET_MODULE,
@@ -249,6 +249,23 @@ def test_the_generator_has_the_fields_that_checklists_own_constructor_sets(
         assert getattr(generator, name) == getattr(original, name)
     assert generator.with_space_set == {int(token) for token in original.with_space_set}
     assert generator.special_chars == original.special_chars
+
+
+def test_the_limit_of_a_caption_counts_no_special_tokens(tmp_path):
+    spec = ModelSpec("masked-lm", kind="masked", weights=str(SCENES), revision="local")
+    options = load_proposer(
+        spec,
+        Device("cpu", 1, "test"),
+        ProposalSettings(longest=1, best=1, most_tokens=3),
+        cache_file=tmp_path / "cache.sqlite",
+        on_progress=lambda count: None,
+    )
+    model = load_scenes_model()
+    text = "a cat sleeps"
+    n_pieces = len(model.tokenizer.tokenize(text))
+    assert n_pieces == 3
+    assert options.count_tokens(text) == n_pieces
+    assert check_readable(text, options.count_tokens, options.most_tokens) is None
 
 
 @needs_checklist

@@ -98,11 +98,22 @@ def test_a_long_text_takes_no_longer_than_its_candidates_are_long():
     assert time.process_time() - began < 5
 
 
-def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read():
+@pytest.mark.parametrize(
+    ("instrument", "needs"),
+    [
+        ("relations", "a source of format coco-captions and a masked language model"),
+        ("action-replacement", "a source of format swig and a masked language model"),
+        ("actant-swap", "a source of format swig"),
+    ],
+)
+def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read(
+    instrument, needs
+):
     with pytest.raises(
-        UserError, match="needs more than one text; name one of plurality"
+        UserError,
+        match=rf"not enough for '{instrument}' \(got texts, expected {needs}\); name one of",
     ):
-        next(build_from_texts("relations", iter(["a dog"])))
+        next(build_from_texts(instrument, iter(["a dog"])))
     assert "actant-swap" not in BUILDERS
 
 
@@ -208,7 +219,7 @@ def test_the_command_refuses_an_instrument_that_needs_more():
     done = foil("--instrument", "relations", "a dog on a bed")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(
-        "waltz: instrument 'relations' needs more than one text; name one of plurality"
+        "waltz: --instrument: a text is not enough for 'relations' (got texts, expected a source"
     )
     assert len(done.stderr.splitlines()) == 1
 

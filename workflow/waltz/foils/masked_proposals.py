@@ -71,7 +71,8 @@ class ProposalSettings:
     Attributes:
         longest: Highest number of tokens of a span.
         best: Highest number of proposals of each span length, and of verbs for a caption.
-        most_tokens: Highest number of tokens of a caption; None for no limit.
+        most_tokens: Highest number of tokens of a caption, without special tokens; None for no
+            limit.
         proposer: Code that fills spans: `waltz`, or the released code of `checklist`.
     """
 
@@ -108,7 +109,8 @@ def load_proposer(
         rank_words=partial(
             rank_words, model=model, cache_file=cache_file, on_progress=on_progress
         ),
-        count_tokens=lambda text: len(model.tokenize(text)),
+        # [CLS] and [SEP] are no tokens of the caption (thesis A.1.2: 80 tokens or less).
+        count_tokens=lambda text: len(model.tokenize(text)) - sum(model.special_counts),
         most_tokens=settings.most_tokens,
         most_verbs=settings.best,
     )

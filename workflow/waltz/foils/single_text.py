@@ -30,10 +30,20 @@ def build_from_texts(
         raise build_name_error("--instrument", "instrument", instrument, INSTRUMENTS)
     if instrument not in BUILDERS:
         raise UserError(
-            f"instrument {instrument!r} needs more than one text; name one of {', '.join(BUILDERS)}, or run a study"
+            f"--instrument: a text is not enough for {instrument!r} (got texts, expected"
+            f" {describe_needs(instrument)}); name one of {', '.join(BUILDERS)}, or run a study"
         )
     for text in map(str.strip, texts):
         yield text, refuse_true_foils(BUILDERS[instrument](instrument, text), text)
+
+
+def describe_needs(instrument: str) -> str:
+    """Return in words what an instrument is built from."""
+    entry = INSTRUMENTS[instrument]
+    needs = f"a source of format {entry.source_format}"
+    if entry.proposal_key is None:
+        return needs
+    return f"{needs} and a masked language model"
 
 
 def _build_plurality(_: str, text: str) -> Iterator[Outcome]:
