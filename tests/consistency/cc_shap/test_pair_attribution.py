@@ -39,6 +39,23 @@ def photo():
     )
 
 
+def test_equations_draws_explanations_but_no_answers_and_no_text_of_a_model_that_does_not_sample():
+    decoder = tiny_decoders.causal("llama")
+    settings = decoder.network.model.generation_config
+    settings.update(do_sample=True, temperature=1.5, top_k=20, top_p=0.9)
+    prompt = decoder.build_prompt(QUESTION)
+
+    def generate(kind, seed):
+        return generate_targets(decoder, prompt, None, 6, EQUATIONS, seed, kind=kind)
+
+    seeds = range(4)
+    assert len({generate("post-hoc", seed) for seed in seeds}) > 1
+    assert generate("cot", 1) == generate("cot", 1)
+    assert len({generate("answer", seed) for seed in seeds}) == 1
+    settings.update(do_sample=False)
+    assert len({generate("post-hoc", seed) for seed in seeds}) == 1
+
+
 def pair(
     decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION
 ):

@@ -723,6 +723,27 @@ def test_accuracies_next_to_tests_are_of_the_tested_items(table):
     assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].n == 851  # not tested
 
 
+def test_accuracy_of_language_models_after_a_chain_of_thought_is_of_the_tests_chain():
+    declaration, paper = TABLES["thesis-5.2"], read_paper_table("thesis-5.2")
+    numbers = {
+        NumberKey("consistency", "accuracy_cot", "llama2-7b", "comve", "cot"): Number(
+            Measure(60.0, 100)
+        ),
+    }
+    for dataset in ("comve", "e-snli"):
+        key = NumberKey(
+            "evaluation", "accuracy", "llama2-7b", dataset, "choice-after-cot"
+        )
+        numbers[key] = Number(Measure(70.0, 100))
+    cells = build_cells(
+        declaration, "published", numbers, paper, build_study(declaration, paper)
+    )
+    values = {get_key(cell): cell.value for cell in cells}
+    assert values["accuracy_cot", "llama2-7b", "comve", "cot"] == 60
+    # Without tests there is only the answer of stage evaluation.
+    assert values["accuracy_cot", "llama2-7b", "e-snli", "cot"] == 70
+
+
 @pytest.mark.parametrize("table", ["thesis-5.5", "decoders-paper-2"])
 def test_accuracies_on_captions_of_other_images_are_of_the_tested_items(table):
     declaration, paper = TABLES[table], read_paper_table(table)
