@@ -167,6 +167,26 @@ def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
     ]
 
 
+def test_simplified_captions_of_people_come_first_and_are_reviewed(tmp_path):
+    path = tmp_path / "written.csv"
+    path.write_text(
+        "image,annotator,caption,plain_image,simplified\n"
+        "a.jpg,w,A man sits in a hall with a hat in his hand.,p.jpg,A man sits with a hat in his hand.\n"
+        "a.jpg,w,An old man waits.,p.jpg,\n"
+        "a.jpg,w,A man stands in a hall.,p.jpg,A man votes.\n"
+        "a.jpg,w,A man looks up.,p.jpg,A man looks up at the ceiling.\n"
+    )
+    written = read_written_captions(path, {"a.jpg": "voting"})
+    rows = review_plain_captions(written, CONTEXTUAL, None)
+    assert [(row.simplified, row.not_simplified) for row in rows] == [
+        ("A man sits with a hat in his hand.", None),
+        ("A man waits.", None),
+        (None, "its simplified caption: uses the contextual verb"),
+        (None, "its simplified caption has more words than the caption"),
+    ]
+    assert {row.rejected for row in rows} == {None}
+
+
 def test_files_of_written_captions_and_checks(tmp_path):
     captions, checks = tmp_path / "written.csv", tmp_path / "checks.csv"
     captions.write_text(

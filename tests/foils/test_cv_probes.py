@@ -34,9 +34,9 @@ from waltz.foils.cv_probes import (
     review_captions,
     select_images,
     select_verbs,
-    simplify_caption,
 )
 from waltz.foils.english.parsing import parse
+from waltz.foils.english.simplification import simplify_caption
 from waltz.foils.english.wordnet import read_swig_verbs
 from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes, remove_action

@@ -19,15 +19,16 @@ from waltz.foils.cv_probes import (
     ImageCaption,
     WrittenCaption,
     build_condition_items,
+    find_contextual_verbs,
     read_scene_captions,
     review_captions,
-    simplify_caption,
 )
-from waltz.foils.english.parsing import parse
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.english.simplification import simplify_caption
 from waltz.scenes.oracle import VOTER
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.files import find_scene
-from waltz.sources.raw_files import read_csv_records
+from waltz.sources.raw_files import join_lines, read_csv_records
 
 SAME_CAPTION = "another annotation gives the same caption"
 IMAGE_NOT_IN_STUDY = "its image is not among those of the study"
@@ -37,7 +38,11 @@ UNDECIDED = "nobody can say whether its plain image fits"
 CAPTION_NOT_SHOWN = "its plain image does not show what it says"
 ACTION_SHOWN = "its plain image shows the action"
 
+SIMPLIFIED_IS_LONGER = "its simplified caption has more words than the caption"
 WRITTEN_COLUMNS = ("image", "annotator", "caption", "plain_image")
+"""Columns that a file of written captions must have."""
+SIMPLIFIED_COLUMN = "simplified"
+"""Column of simplified captions, which a file of written captions may have."""
 CHECK_COLUMNS = ("image", "caption", "annotator", "answer")
 YES, NO = YES_NO
 
@@ -108,8 +113,8 @@ def build_probe_captions(
 def read_written_captions(
     path: str | Path, images: Mapping[str, str]
 ) -> list[WrittenCaption]:
-    """Read plain captions from a CSV file with the columns `WRITTEN_COLUMNS`; plain_image may be
-    empty.
+    """Read plain captions from a CSV file with the columns `WRITTEN_COLUMNS`, and with
+    `SIMPLIFIED_COLUMN` where people wrote it; cells of plain_image and simplified may be empty.
 
     Args:
         images: The verb of each image of the study.
@@ -121,6 +126,7 @@ def read_written_captions(
             writer=record["annotator"],
             caption=record["caption"],
             plain_image=record["plain_image"].strip() or None,
+            simplified=join_lines(record.get(SIMPLIFIED_COLUMN, "")) or None,
         )
         for _, record in read_csv_records(path, required=WRITTEN_COLUMNS)
     ]
@@ -248,15 +254,23 @@ def review_plain_captions(
     for plain in written:
         if plain.image not in study_images:
             reviewed.append(replace(plain, rejected=IMAGE_NOT_IN_STUDY))
-    return _simplify_captions(reviewed)
+    return _simplify_captions(reviewed, verbs)
 
 
-def _simplify_captions(captions: Sequence[WrittenCaption]) -> list[ProbeCaptionRecord]:
-    """Return the plain captions with their ids and simplified forms."""
+def _simplify_captions(
+    captions: Sequence[WrittenCaption], contextual: Sequence[str]
+) -> list[ProbeCaptionRecord]:
+    """Return the plain captions with their ids and simplified forms: those that people wrote, or
+    else those by rule.
+
+    Args:
+        contextual: All contextual verbs of the study.
+    """
+    reasons = _review_simplified(captions, contextual)
     numbers: Counter[str] = Counter()  # captions of each image so far
     records: list[ProbeCaptionRecord] = []
-    docs = parse(caption.caption for caption in captions)
-    for caption, doc in zip(captions, docs, strict=True):
+    docs = parse_captions(caption.caption for caption in captions)
+    for caption, doc, reason in zip(captions, docs, reasons, strict=True):
         record = ProbeCaptionRecord(
             caption_id=f"plain:{caption.image}#{numbers[caption.image]}",
             kind="plain",
@@ -267,7 +281,12 @@ def _simplify_captions(captions: Sequence[WrittenCaption]) -> list[ProbeCaptionR
             plain_image=caption.plain_image,
             rejected=caption.rejected,
         )
-        simplified = simplify_caption(doc)
+        # What a person wrote comes first; where it cannot be used, no rule replaces it.
+        simplified: str | Refusal
+        if reason is not None:
+            simplified = Refusal(reason)
+        else:
+            simplified = caption.simplified or simplify_caption(doc)
         if isinstance(simplified, Refusal):
             record = replace(record, not_simplified=simplified.reason)
         else:
@@ -275,6 +294,32 @@ def _simplify_captions(captions: Sequence[WrittenCaption]) -> list[ProbeCaptionR
         records.append(record)
         numbers[caption.image] += 1
     return records
+
+
+def _review_simplified(
+    captions: Sequence[WrittenCaption], contextual: Sequence[str]
+) -> list[str | None]:
+    """Return for each caption the reason why the simplified caption that a person wrote cannot be
+    used; None where it can, or where nobody wrote one.
+    """
+    # Captions of images outside the study have no verb, and are rejected anyway.
+    simplified = {
+        index: caption.simplified
+        for index, caption in enumerate(captions)
+        if caption.simplified is not None and caption.verb
+    }
+    texts = [(text, captions[index].verb) for index, text in simplified.items()]
+    verb_reasons = find_contextual_verbs(texts, contextual)
+    # Simplified captions keep the rules for captions, and leave words out.
+    reasons: list[str | None] = [None] * len(captions)
+    for (index, text), verb_reason in zip(
+        simplified.items(), verb_reasons, strict=True
+    ):
+        if verb_reason is not None:
+            reasons[index] = f"its simplified caption: {verb_reason}"
+        elif len(text.split()) > len(captions[index].caption.split()):
+            reasons[index] = SIMPLIFIED_IS_LONGER
+    return reasons
 
 
 def _find_rejection(

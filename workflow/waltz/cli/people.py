@@ -197,14 +197,15 @@ def export_captions_command(
 def import_captions_command(
     results: Exports, captions: Captions, output: Output, seed: Seed = 0
 ) -> None:
-    """Read the captions that people wrote; their column plain_image is still empty."""
-    from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
+    """Read the captions that people wrote; plain_image and simplified are still empty."""
+    from waltz.benchmark.cv_probes import SIMPLIFIED_COLUMN, WRITTEN_COLUMNS
     from waltz.benchmark.people.writing import import_captions
 
     imported = import_captions(results, _read_images_to_describe(captions), seed)
-    # plain_image stays empty here; people or `find-images` fill it in.
-    columns = ("image", "annotator", "reason")
-    _write_answers(output, WRITTEN_COLUMNS, imported.rows, columns, imported.skipped)
+    # plain_image and simplified stay empty here; people or `find-images` fill them in.
+    columns = (*WRITTEN_COLUMNS, SIMPLIFIED_COLUMN)
+    skipped_columns = ("image", "annotator", "reason")
+    _write_answers(output, columns, imported.rows, skipped_columns, imported.skipped)
     images = {row["image"] for row in imported.rows}
     typer.echo(f"{len(imported.rows)} captions of {len(images)} images: {output}")
 
@@ -233,11 +234,11 @@ def find_images_command(
     """Fill in the plain image of each caption: the image without a contextual verb to which CLIP
     gives most.
     """
-    from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
+    from waltz.benchmark.cv_probes import SIMPLIFIED_COLUMN, WRITTEN_COLUMNS
 
     rows = _read_written_captions(written)
     _fill_in_images(rows, images, model, revision)
-    write_csv(written, WRITTEN_COLUMNS, rows)
+    write_csv(written, (*WRITTEN_COLUMNS, SIMPLIFIED_COLUMN), rows)
     typer.echo(f"{len(rows)} captions with a plain image: {written}")
 
 
@@ -341,11 +342,11 @@ def _read_images_to_check(path: Path) -> Rows:
 
 
 def _read_written_captions(path: Path) -> Rows:
-    from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
+    from waltz.benchmark.cv_probes import SIMPLIFIED_COLUMN, WRITTEN_COLUMNS
     from waltz.sources.raw_files import read_csv_records
 
     return [
-        {name: row[name] for name in WRITTEN_COLUMNS}
+        {name: row.get(name, "") for name in (*WRITTEN_COLUMNS, SIMPLIFIED_COLUMN)}
         for _, row in read_csv_records(path, required=WRITTEN_COLUMNS)
     ]
 

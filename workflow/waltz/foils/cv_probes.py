@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from lemminflect import getAllInflections, getLemma
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc
 
 from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
 from waltz.core.sampling import rank
@@ -25,7 +25,7 @@ from waltz.foils.candidates import Refusal
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.sentences import capitalize, write_sentence
-from waltz.foils.english.verbs import find_main_verb, find_subjects
+from waltz.foils.english.verbs import find_main_verb
 from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.swig import (
     AUXILIARIES,
@@ -73,24 +73,6 @@ MAY_CHANGE = frozenset({
 })  # fmt: skip
 """Words that the language model may add, remove or change when it repairs a sentence."""
 
-COMPLEMENT = TokenPattern(relations={"dobj", "attr", "acomp", "oprd"})
-"""Words that complete a verb, such as its object."""
-# "next" in "is next to a dog"
-PREDICATIVE = TokenPattern(relations={"acomp", "advmod"})
-PREPOSITION = TokenPattern(relations={"prep"})
-# "by" in "is held by a man" is an agent, "in" in "sits in a room" a preposition.
-VERB_PREPOSITION = TokenPattern(relations={"prep", "agent"})
-WITHIN_VERB = TokenPattern(relations={"aux", "auxpass", "neg", "prt"})
-"""Words that belong to a verb: auxiliaries, negations, particles."""
-WITHIN_NOUN = TokenPattern(
-    relations={"det", "nummod", "compound", "poss", "case", "predet", "quantmod"}
-)
-# "and" and "cow" in "a dog and a cow"
-CONJUNCT = TokenPattern(relations={"cc", "conj"})
-OF = TokenPattern(words={"of"}, relations={"prep"})
-NESTED_PHRASE = TokenPattern(relations={"prep", "pcomp"})
-"""Phrase with a preposition within a phrase with a preposition ("in front of a house")."""
-
 CONDITIONS = {
     "+img+cap": ("contextual", "contextual"),
     "+img-cap": ("contextual", "plain"),
@@ -133,6 +115,7 @@ class WrittenCaption:
         plain_image: Path of the image that fits the caption and does not show the action; None
             where none is named.
         rejected: Reason why the caption cannot be used; None where it can.
+        simplified: The simplified caption, where a person wrote it; else None.
     """
 
     image: str
@@ -141,6 +124,7 @@ class WrittenCaption:
     caption: str
     plain_image: str | None
     rejected: str | None = None
+    simplified: str | None = None
 
 
 @dataclass(frozen=True)
@@ -439,25 +423,42 @@ def review_captions(
     verb of its image, or uses another contextual verb of the study as a verb (section 3.2:
     "annotations that used context-dependent verbs were removed").
     """
+    lines = [replace(row, caption=join_lines(row.caption)) for row in captions]
+    texts = [(row.caption, row.verb) for row in lines]
+    reasons = find_contextual_verbs(texts, contextual)
+    reviewed: list[WrittenCaption] = []
+    earlier: set[tuple[str, str]] = set()
+    for row, verb_reason in zip(lines, reasons, strict=True):
+        # Case, spaces and the full stop do not make another caption.
+        text = " ".join(row.caption.lower().rstrip(". ").split())
+        reason = verb_reason
+        if (row.image, text) in earlier:
+            reason = "written before for this image"
+        earlier.add((row.image, text))
+        reviewed.append(replace(row, rejected=reason))
+    return reviewed
+
+
+def find_contextual_verbs(
+    texts: Sequence[tuple[str, str]], contextual: Sequence[str]
+) -> list[str | None]:
+    """Return for each text the reason why it is not plain; None where it is plain.
+
+    Args:
+        texts: Texts, each with the contextual verb of its image.
+        contextual: All contextual verbs of the study.
+    """
     verbs = read_swig_verbs()
     contextual_forms = frozenset().union(
         *(list_forms(verbs[verb]) for verb in contextual)
     )
     # Nouns that look like a verb ("a race") do not name an action.
     contextual_verb = TokenPattern(words=contextual_forms, parts_of_speech={"VERB"})
-    lines = [replace(row, caption=join_lines(row.caption)) for row in captions]
-    docs = parse(row.caption for row in lines)
-    reviewed: list[WrittenCaption] = []
-    earlier: set[tuple[str, str]] = set()
-    for row, doc in zip(lines, docs, strict=True):
-        # Case, spaces and the full stop do not make another caption.
-        text = " ".join(row.caption.lower().rstrip(". ").split())
-        reason = _explain_rejection(doc, verbs[row.verb], contextual_verb)
-        if (row.image, text) in earlier:
-            reason = "written before for this image"
-        earlier.add((row.image, text))
-        reviewed.append(replace(row, rejected=reason))
-    return reviewed
+    docs = parse(text for text, _ in texts)
+    return [
+        _explain_rejection(doc, verbs[verb], contextual_verb)
+        for (_, verb), doc in zip(texts, docs, strict=True)
+    ]
 
 
 def _explain_rejection(
@@ -477,83 +478,6 @@ def _explain_rejection(
     if contextual_verb.matches_any(doc):
         return "uses another contextual verb"
     return None
-
-
-def simplify_caption(doc: Doc) -> str | Refusal:
-    """Return the sentence of subject, verb and object of a caption's main clause, or a refusal.
-
-    Nouns keep their articles, numerals and possessives. Without an object, the first phrase with a
-    preposition is kept ("A boy is in the snow.").
-    """
-    verb = find_main_verb(doc)
-    if verb is None:
-        return Refusal("no main verb is found")
-    subjects = find_subjects(verb)
-    if not subjects:
-        return Refusal("no subject is found")
-
-    # Collect the words that stay; they are written in the order of the caption.
-    tokens = {verb, *WITHIN_VERB.select(verb.children)}
-    for noun in (*subjects, *_find_complements(verb)):
-        tokens |= _collect_noun(noun)
-    preposition = _find_needed_preposition(verb)
-    if preposition is not None:
-        tokens |= _collect_phrase(preposition)
-
-    ordered_tokens = sorted(tokens, key=lambda token: token.i)
-    return write_sentence(*(token.text for token in ordered_tokens))
-
-
-def _find_predicatives(verb: Token) -> list[Token]:
-    """Return the adjectives and adverbs that follow a form of `be`, such as "next" in "is next to a
-    dog".
-    """
-    return PREDICATIVE.select(verb.rights) if verb.lemma_ == "be" else []
-
-
-def _find_complements(verb: Token) -> list[Token]:
-    """Return the objects and predicatives of a verb."""
-    return COMPLEMENT.select(verb.rights) + _find_predicatives(verb)
-
-
-def _find_needed_preposition(verb: Token) -> Token | None:
-    """Return the preposition of the phrase that completes a verb; None where an object completes
-    the verb.
-    """
-    predicatives = _find_predicatives(verb)
-    if COMPLEMENT.matches_any(verb.rights) and not predicatives:
-        return None
-    # "is next to a dog": the word after `be` carries the phrase that completes it.
-    words_after = chain.from_iterable(word.children for word in predicatives)
-    prepositions = PREPOSITION.select(words_after)
-    prepositions += VERB_PREPOSITION.select(verb.rights)
-    return next(iter(prepositions), None)
-
-
-def _collect_noun(head: Token) -> set[Token]:
-    """Return the tokens of a noun, its determiners, its conjuncts, and its phrase with "of" ("a
-    group of people").
-    """
-    # Other modifiers, such as adjectives and relative clauses, are dropped.
-    tokens = {head, *WITHIN_NOUN.select(head.children)}
-    for conjunct in CONJUNCT.select(head.children):
-        tokens |= _collect_noun(conjunct)
-    for of in OF.select(head.children):
-        tokens |= _collect_phrase(of)
-    return tokens
-
-
-def _collect_phrase(preposition: Token) -> set[Token]:
-    """Return the tokens of a preposition and of the noun or phrase that follows it ("in front of a
-    house").
-    """
-    tokens = {preposition}
-    for child in preposition.children:
-        if NESTED_PHRASE.matches(child):
-            tokens |= _collect_phrase(child)
-        else:
-            tokens |= _collect_noun(child)
-    return tokens
 
 
 def build_condition_items(

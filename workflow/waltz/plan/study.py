@@ -433,8 +433,8 @@ class CvProbes(Section):
     images: Count | None = None
     """Largest number of images of a verb; by default 5, as in the paper."""
     written: Text | None = None
-    """CSV of plain captions by people (image, annotator, caption, plain_image), which `waltz people
-    import-captions` writes; relative to the folder in which snakemake runs.
+    """CSV of plain captions by people (image, annotator, caption, plain_image, simplified), which `waltz
+    people import-captions` writes; relative to the folder in which snakemake runs.
     """
     checks: Text | None = None
     """CSV of answers whether captions describe plain images (image, caption, annotator, answer),
