@@ -50,6 +50,7 @@ def find_figure_table(name: str, ids: Collection[str]) -> str:
     """Return the id of the table with the numbers of a figure whose number was named as if it were
     that of a table, such as `thesis-figure-C.1` for `thesis-C.1`; an empty text if there is none.
     """
+    # `thesis-C.1` and `C.1` mean the same figure.
     paper, _, number = name.rpartition("-")
     figure = f"{paper}-{FIGURE}{number}".removeprefix("-")
     for table in ids:
@@ -62,6 +63,7 @@ def suggest_table(name: str, ids: Collection[str]) -> str:
     """Return the end of a message about an unknown table: the table that was probably meant, or all
     tables.
     """
+    # A figure is not like a table by its letters, so that it is looked up first.
     table = find_figure_table(name, ids)
     if table:
         return f"; the numbers of the figure are table {table!r}"

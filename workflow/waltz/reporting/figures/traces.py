@@ -269,8 +269,8 @@ def _draw_line(figure: Figure, line: Sequence[Segment], y: float) -> None:
     for segment in line:
         # The width of a text includes no spaces at its ends, so that the segment begins where it
         # begins in the whole line.
-        whole = _measure_width(figure, before + segment.text)
-        x = HEADING / WIDTH + whole - _measure_width(figure, segment.text)
+        line_width = _measure_width(figure, before + segment.text)
+        x = HEADING / WIDTH + line_width - _measure_width(figure, segment.text)
         _write(figure, x, y, segment.text, fontsize=FONT_SIZE, color=segment.color)
         before += f"{segment.text} "
 
