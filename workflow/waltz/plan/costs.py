@@ -246,7 +246,8 @@ def _count_seeds(plan: Plan, run: Run) -> int:
     Only the checkpoint says whether a language model samples, so that all are counted as if they
     did.
     """
-    # The papers repeated their runs on some data sets only.
+    # The papers repeated their runs on some data sets only; without a list, all are repeated. A
+    # model that does not sample takes one seed there, so that the count is an upper limit.
     repeated = plan.study.consistency.repeated
     if repeated is None or run.dataset in repeated:
         return len(get_consistency_seeds(plan.study))
