@@ -118,9 +118,18 @@ def test_a_frame_without_agent_gives_none() -> None:
             "A priest baptizes a baby in a church with his hands.",
         ),
         (
-            "The priest is baptizing the baby at church, with a hand",
-            "The priest is baptizing the baby at church, with a hand.",
+            "A priest baptizes the baby with a hand, at church",
+            "A priest baptizes the baby with a hand, at church.",
         ),
+        # another tense, article or voice, other roles, no sentence
+        ("The priest is baptizing the baby at church, with a hand", None),
+        ("A priest baptized a baby with a hand in a church.", None),
+        ("The priest baptizes a baby with a hand in a church.", None),
+        ("A priest is baptized by a baby with a hand in a church.", None),
+        ("A baby baptizes a priest with a hand in a church.", None),
+        ("A priest baptizes a baby with a church in a hand.", None),
+        ("With the hand church priest baptize baby a.", None),
+        ("A priest baptizes a baby is with a hand in a church.", None),
         (
             "A priest holds a baby with a hand in a church.",
             None,
@@ -188,10 +197,10 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
     ]
     assert result[0].writer == "rule"
     (first, *_) = build_contextual_captions(
-        frames, images, lambda prompt: "The priest baptizes the baby.", "tiny"
+        frames, images, lambda prompt: "A priest baptizes the baby.", "tiny"
     )
     assert (first.caption, first.writer) == (
-        "The priest baptizes the baby.",
+        "A priest baptizes the baby.",
         "tiny",
     )
     assert first.simplified == result[0].simplified

@@ -28,7 +28,9 @@ from waltz.foils.english.sentences import capitalize, write_sentence
 from waltz.foils.english.verbs import find_main_verb
 from waltz.foils.english.wordnet import SwigVerb, read_swig_verbs
 from waltz.foils.swig import (
+    ARTICLES,
     AUXILIARIES,
+    DETERMINERS,
     ROLE,
     Complement,
     FillerNoun,
@@ -72,6 +74,9 @@ MAY_CHANGE = frozenset({
     *AUXILIARIES,
 })  # fmt: skip
 """Words that the language model may add, remove or change when it repairs a sentence."""
+
+FINITE_AUXILIARIES = AUXILIARIES - {"to"}
+"""Auxiliaries; "to" is a preposition as well."""
 
 CONDITIONS = {
     "+img+cap": ("contextual", "contextual"),
@@ -356,8 +361,10 @@ def repair_caption(
 ) -> str | None:
     """Let a language model repair a filled abstract; None where its answer changes too much.
 
-    The first line of the answer is used that has a form of the verb and otherwise the same words,
-    apart from their number and `MAY_CHANGE`. Models also add words, explain, or copy the request.
+    The first line of the answer is used that keeps to the prompt: it begins with subject and verb of
+    the sentence by rule (indefinite article, present tense, active), and otherwise has the same
+    words in the same roles, apart from their number and `MAY_CHANGE`. Models also add words,
+    explain, or copy the request.
     """
     answer = generate(f"{REPAIR_PROMPT}{filled.words}")
     for line in answer.splitlines():
@@ -365,29 +372,76 @@ def repair_caption(
         # sentences.
         sentence = LIST_SIGN.sub("", line.strip()).strip('"').strip()
         sentence = f"{sentence.removesuffix('.')}."
-        if _is_repair(sentence, filled.words, verb):
+        if _is_repair(sentence, filled, verb):
             return capitalize(sentence)
     return None
 
 
-def _is_repair(sentence: str, words: str, verb: SwigVerb) -> bool:
-    """Return True where a sentence has a form of the verb and the same content words as the filled
-    abstract.
+def _is_repair(sentence: str, filled: FilledAbstract, verb: SwigVerb) -> bool:
+    """Return True where a sentence keeps the words of a filled abstract in the roles that they have
+    in the sentence by rule.
     """
-    if not list_forms(verb) & set(_split_words(sentence)):
+    words = _split_words(sentence)
+    opening = _list_opening(words, verb)
+    if opening != _list_opening(_split_words(filled.caption), verb):
         return False
-    return _list_content_words(sentence, verb) == _list_content_words(words, verb)
+    # After the verb come no other verb, and no article or preposition without a noun.
+    rest = words[len(opening) :]
+    is_cut_off = bool(rest) and rest[-1] in MAY_CHANGE
+    if is_cut_off or not FINITE_AUXILIARIES.isdisjoint(rest):
+        return False
+    nouns = _list_content_words(sentence, verb)
+    rule_nouns = _list_content_words(filled.caption, verb)
+    if sorted(nouns) != sorted(_list_content_words(filled.words, verb)):
+        return False
+    # Where nouns change their order, each must keep its preposition.
+    if nouns == rule_nouns:
+        return True
+    prepositions = _list_prepositions(sentence, verb)
+    return prepositions == _list_prepositions(filled.caption, verb)
+
+
+def _list_opening(words: Sequence[str], verb: SwigVerb) -> list[str]:
+    """Return the words of a sentence up to its verb, with `a` for both indefinite articles."""
+    forms = list_forms(verb)
+    opening: list[str] = []
+    for index, word in enumerate(words):
+        opening.append("a" if word == "an" else word)
+        # The first words are the subject, whose noun may look like the verb ("A guard guards").
+        if word in forms and index > 0 and words[index - 1] not in ARTICLES:
+            break
+    return opening
+
+
+def _list_prepositions(text: str, verb: SwigVerb) -> list[tuple[str, str]]:
+    """Return each content word of a sentence with the preposition before it, sorted by the words;
+    the preposition is empty where a word has none.
+    """
+    pairs: list[tuple[str, str]] = []
+    preposition = ""
+    for word in _split_words(text):
+        content_words = _list_content_words(word, verb)
+        if content_words:
+            pairs.append((content_words[0], preposition))
+            preposition = ""
+        elif word in MAY_CHANGE and word not in DETERMINERS:
+            preposition = word
+    return sorted(pairs)
 
 
 def _split_words(text: str) -> list[str]:
     return [word.strip(".,;:!?").lower() for word in text.split()]
 
 
-def _list_content_words(text: str, verb: SwigVerb) -> set[str]:
-    """Return the words of a text that a repair must keep; nouns are in the singular."""
-    words = set(_split_words(text)) - list_forms(verb) - MAY_CHANGE - {""}
+def _list_content_words(text: str, verb: SwigVerb) -> list[str]:
+    """Return the words of a text that a repair must keep, in their order; nouns are in the singular."""
+    dropped = list_forms(verb) | MAY_CHANGE | {""}
     # The number of a noun may change, as articles may.
-    return {getLemma(word, upos="NOUN")[0] for word in words}
+    return [
+        getLemma(word, upos="NOUN")[0]
+        for word in _split_words(text)
+        if word not in dropped
+    ]
 
 
 def list_forms(verb: SwigVerb) -> frozenset[str]:
