@@ -77,6 +77,50 @@ def test_a_table_brings_the_runs_that_it_shows():
         assert runs == set(plan.attributed)
 
 
+BUILDERS = {"spanbert", "albert-xxlarge-nli", "gruen-cola"}
+"""Models that propose and filter foils in the study of the thesis, and run on nothing."""
+
+
+@pytest.mark.parametrize(
+    "only",
+    [
+        "clip-vit-base-patch32,relations",
+        "lxmert,existence",
+        "gpt2,comve",
+        "thesis-4.2",
+        "bakllava",
+    ],
+)
+def test_runs_on_released_items_rebuild_nothing(only):
+    plan = cut("thesis", only)
+    assert not plan.study.instruments
+    assert not plan.construction.models
+    assert not BUILDERS.intersection(plan.models)
+    assert plan.scored
+    assert {"coco", "swig", "visdial"}.isdisjoint(
+        plan.list_sources(plan.built_or_finished)
+    )
+
+
+@pytest.mark.parametrize(
+    "only", ["relations", "thesis-A.2", "clip-vit-base-patch32,thesis-A.2"]
+)
+def test_what_is_about_building_rebuilds_released_instruments(only):
+    plan = cut("thesis", only)
+    assert "relations" in plan.study.instruments
+    assert {*plan.construction.models} >= BUILDERS
+
+
+def test_a_model_on_items_that_nobody_released_has_them_built():
+    plan = cut("scenes", "scenes-clip,existence")
+    assert list(plan.study.instruments) == ["existence"]
+
+
+def test_only_models_with_tests_have_a_helper():
+    assert "llama2-13b-chat" not in cut("thesis", "clip-vit-base-patch32").models
+    assert "llama2-13b-chat" in cut("thesis", "gpt2,comve").models
+
+
 def test_a_table_about_building_keeps_all_instruments():
     assert (
         cut("scenes", "thesis-A.2").study.instruments

@@ -127,9 +127,10 @@ class Construction:
     @property
     def audit_models(self) -> dict[str, str]:
         """Return the judges of the blind audit by their keys under `filters`; empty if the study
-        has no audit.
+        has no audit, or builds no instruments.
         """
-        if self.study.filters is None or not self.study.benchmark.audit:
+        is_audited = self.study.benchmark.audit and self.study.instruments
+        if self.study.filters is None or not is_audited:
             return {}
         return self.study.filters.models
 

@@ -39,6 +39,19 @@ class Selection:
         is_selected_dataset = not self.datasets or run.dataset in self.datasets
         return is_selected_model and is_selected_dataset
 
+    @property
+    def shows_building(self) -> bool:
+        """Whether the selection is about how data sets are built, and not about runs on them: it
+        has a table of other numbers than those of runs, or data sets alone.
+        """
+        kinds: set[str] = set()
+        for table in self.tables:
+            kinds.update(TABLES[table].source_kinds)
+        # Kinds of numbers that come from no runs are about how data sets are built.
+        if not kinds <= PARTED_NUMBERS.keys():
+            return True
+        return not self.models and not self.tables
+
 
 def select_only(plan: Plan) -> Plan:
     """Return the plan cut to the names in the study's `only`; all other models and data sets are
@@ -52,7 +65,7 @@ def select_only(plan: Plan) -> Plan:
     selection = _sort_names(plan)
     runs = _select_runs(plan, selection)
     datasets = _select_datasets(plan, selection, runs)
-    study = _cut_study(plan.study, selection, runs, datasets)
+    study = _cut_study(plan, selection, runs, datasets)
 
     # Models that are run, those that help them, and the detectors of both.
     needed = {*runs.models, *_list_helper_models(study)}
@@ -133,13 +146,7 @@ def _select_datasets(plan: Plan, selection: Selection, runs: RunTable) -> set[st
     selected table is about how data sets are built, they also include all built data sets.
     """
     datasets = {*list_datasets_of(runs.runs), *selection.datasets}
-    if selection.datasets:
-        return datasets
-    kinds: set[str] = set()
-    for table in selection.tables:
-        kinds.update(TABLES[table].source_kinds)
-    # Kinds of numbers that come from no runs are about how data sets are built.
-    if kinds <= PARTED_NUMBERS.keys():
+    if selection.datasets or not selection.shows_building:
         return datasets
     datasets.update(plan.built_or_finished)
     if plan.study.cv_probes:
@@ -147,13 +154,29 @@ def _select_datasets(plan: Plan, selection: Selection, runs: RunTable) -> set[st
     return datasets
 
 
+def _select_instruments(
+    plan: Plan, selection: Selection, datasets: Collection[str]
+) -> list[str]:
+    """Return the instruments that a cut study builds.
+
+    Runs take the released items of a data set that is released. Such an instrument is rebuilt only
+    if the selection is about building.
+    """
+    instruments = select_names(plan.study.instruments, datasets)
+    if selection.shows_building:
+        return instruments
+    return [name for name in instruments if name not in plan.item_sets]
+
+
 def _cut_study(
-    study: Study,
+    plan: Plan,
     selection: Selection,
     runs: RunTable,
     datasets: Collection[str],
 ) -> Study:
     """Return a study with only some runs and data sets, and with the sources that these need."""
+    study = plan.study
+    instruments = _select_instruments(plan, selection, datasets)
     groups = {}
     for group, names in study.groups.items():
         # A group that has lost all its data sets is removed.
@@ -163,7 +186,7 @@ def _cut_study(
     tables = sorted(selection.tables) or study.reporting.tables
     changes: dict[str, Any] = {
         "groups": groups,
-        "instruments": _select_entries(study.instruments, datasets),
+        "instruments": _select_entries(study.instruments, instruments),
         "alignment": _select_entries(study.alignment, datasets),
         "answering": _select_entries(study.answering, datasets),
         "texts": _select_entries(study.texts, datasets),
@@ -177,9 +200,23 @@ def _cut_study(
     for stage in study.model_fields_set.intersection(STAGES):
         stage_runs = runs.select(*STAGES[stage])
         changes[stage] = _cut_stage(getattr(study, stage), stage_runs, groups)
+    cut = _drop_unused_builders(study.model_copy(update=changes))
     # Sources are chosen last, since they depend on the instruments and models that are left.
-    cut = study.model_copy(update=changes)
     return cut.model_copy(update={"sources": _select_sources(cut, datasets)})
+
+
+def _drop_unused_builders(study: Study) -> Study:
+    """Return a study without the models that propose and filter foils, if it builds nothing with
+    them.
+    """
+    changes: dict[str, None] = {}
+    if not study.instruments:
+        changes["proposals"] = None
+    # One model of the filters may also judge the meaning of open answers.
+    judges_meaning = study.consistency.models and study.consistency.meaning == "nli"
+    if not (study.instruments or study.cv_probes or judges_meaning):
+        changes["filters"] = None
+    return study.model_copy(update=changes)
 
 
 def _cut_stage(
@@ -225,7 +262,9 @@ def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Source
 
 def _list_helper_models(study: Study) -> list[str]:
     """Return the names of the models that build data sets or help with tests."""
-    helpers = [study.consistency.helper]
+    helpers: list[str | None] = []
+    if study.consistency.models:
+        helpers.append(study.consistency.helper)
     if study.cv_probes:
         helpers.append(study.cv_probes.repair)
     if study.proposals:
