@@ -137,7 +137,7 @@ rule attribution:
 rule consistency:
     """Self-consistency tests and CC-SHAP of all decoders, and their numbers."""
     input:
-        rules.consistency_metrics.output if PLAN.tested else [],
+        rules.consistency_metrics.output if PLAN.checked else [],
 
 
 rule measures:

@@ -106,7 +106,7 @@ def check_folders():
 
 def check_prompt_files(plan):
     """Refuse prompt files that lack a prompt which a decoder of the run needs."""
-    prompted = [*plan.decoded, *plan.tested]
+    prompted = [*plan.decoded, *plan.checked]
     for name in dict.fromkeys(run.model for run in prompted):
         if name in plan.run_decoders:
             check_prompts(plan.models[name], plan.study.profiles)

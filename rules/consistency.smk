@@ -12,7 +12,8 @@ from waltz.plan.plan import (
 
 # The tests of a decoder load the helper and the judge as well.
 TESTING_MODELS = ask(PLAN.list_testing_models, "{decoder}")
-TESTED_PART = ask(PLAN.tested_parts.get, "{part}")
+CHECKED_PART = ask(PLAN.checked_parts.get, "{part}")
+EDITED_DATASETS = ask(PLAN.list_edited_datasets, "{decoder}", "{group}")
 # CC-SHAP, its contributions and its edits are cut into the same shards.
 SHARDED_STEP = ask(get_sharded_step, "{result}")
 
@@ -96,10 +97,10 @@ rule cc_shap_shard:
 # The edits are those that the tests made, so that the same edited texts are explained.
 use rule cc_shap_shard as cc_shap_edits with:
     input:
-        rows=rows("{group}", "{decoder}"),
+        rows=rows_of(EDITED_DATASETS),
         tests="<results>/consistency/{decoder}/tests/{group}.parquet",
         unedited="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
-        images=images("{group}", prompted="{decoder}"),
+        images=images_of(EDITED_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),
         prompts=prompts("{decoder}"),
     output:
@@ -109,6 +110,13 @@ use rule cc_shap_shard as cc_shap_edits with:
     log:
         "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
     priority: ON_GPUS
+    params:
+        user_images=USER_IMAGES,
+        model=model("{decoder}"),
+        datasets=ask(PLAN.get_settings, EDITED_DATASETS),
+        settings=settings("cc_shap"),
+        shards=shards("cc-shap", "{decoder}", "{group}"),
+        code=code("cc_shap.py"),
     message:
         "CC-SHAP of {wildcards.decoder} after edits on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
 
@@ -194,15 +202,15 @@ rule consistency_part:
     input:
         tests=expand(
             "<results>/consistency/{file.model}/tests/{file.name}.parquet",
-            file=files_of("tests", TESTED_PART),
+            file=files_of("tests", ask(PLAN.select_tested, CHECKED_PART)),
         ),
         cc_shap=expand(
             "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
-            file=files_of("cc-shap", ask(PLAN.select_explained, TESTED_PART)),
+            file=files_of("cc-shap", ask(PLAN.select_explained, CHECKED_PART)),
         ),
         edited=expand(
             "<results>/consistency/{file.model}/edited/{file.name}.parquet",
-            file=files_of("edited", ask(PLAN.select_edited, TESTED_PART)),
+            file=files_of("edited", ask(PLAN.select_edited, CHECKED_PART)),
         ),
     output:
         metrics="<results>/consistency/metrics/{part}.parquet",
@@ -210,12 +218,12 @@ rule consistency_part:
     log:
         "<logs>/consistency_part/{part}.log",
     wildcard_constraints:
-        part=PLAN.build_pattern(PLAN.tested_parts),
+        part=PLAN.build_pattern(PLAN.checked_parts),
     conda:
         "../envs/environment.yaml"
     params:
         resampling=settings("resampling"),
-        runs=TESTED_PART,
+        runs=CHECKED_PART,
         averaged=ask(PLAN.holds_tasks, "{part}"),
         together=ask(PLAN.name_pooled_data, "{part}"),
         code=code("consistency_metrics.py"),
@@ -227,10 +235,11 @@ rule consistency_metrics:
     """Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
     input:
         metrics=expand(
-            "<results>/consistency/metrics/{part}.parquet", part=PLAN.tested_parts
+            "<results>/consistency/metrics/{part}.parquet", part=PLAN.checked_parts
         ),
         correlations=expand(
-            "<results>/consistency/correlations/{part}.parquet", part=PLAN.tested_parts
+            "<results>/consistency/correlations/{part}.parquet",
+            part=PLAN.checked_parts,
         ),
     output:
         metrics="<results>/consistency/metrics.parquet",

@@ -295,11 +295,11 @@ use rule explanation_figures as edit_figures with:
         ),
         edited=expand(
             "<results>/consistency/{file.model}/edited/{file.name}.parquet",
-            file=files_of("edited", DRAWN_RUNS),
+            file=files_of("edited", ask(PLAN.select_edited, DRAWN_RUNS)),
         ),
         edited_contributions=expand(
             "<results>/consistency/{file.model}/edited-contributions/{file.name}.parquet",
-            file=files_of("edited-contributions", DRAWN_RUNS),
+            file=files_of("edited-contributions", ask(PLAN.select_edited, DRAWN_RUNS)),
         ),
         images=images_of(DRAWN_DATASETS, prompted="{decoder}"),
         weights=weights("{decoder}"),

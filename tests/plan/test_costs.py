@@ -133,8 +133,29 @@ def test_edits_are_counted_by_coalitions_of_one_kind_and_only_where_they_are_exp
     assert [2 * work.passes for _, work in edited] == [
         work.passes for _, work in explained
     ]
-    some = plan_thesis(consistency={"cc_shap": {"permutations": 2, "edits": ["gpt2"]}})
-    assert {run.model for run in list_computed_runs(some, "edited")} == {"gpt2"}
+    some = plan_thesis(
+        consistency={
+            "cc_shap": {
+                "permutations": 2,
+                "edits": {"models": ["gpt2"], "datasets": ["comve", "e-snli"]},
+            }
+        }
+    )
+    assert list_computed_runs(some, "edited") == [
+        Run("gpt2", "e-snli"),
+        Run("gpt2", "comve"),
+    ]
+
+
+def test_the_thesis_study_explains_no_more_edits_and_tests_no_more_models_than_print(
+    thesis,
+):
+    edited = thesis.runs.select("edited")
+    assert {run.dataset for run in edited.runs} == {"comve"}
+    assert len(edited.models) == 5  # C.13 to C.17
+    tested = thesis.runs.select("tests").models
+    explained = thesis.runs.select("cc-shap").models
+    assert set(explained) - set(tested) == {"mplug-owl3"}
 
 
 def test_the_helper_of_the_tests_is_paid_for_by_the_other_decoders(thesis):

@@ -489,8 +489,18 @@ def test_a_misspelled_study_is_named_with_the_nearest():
         ("consistency.helper", "", "consistency.helper: nothing is called ''"),
         (
             "consistency.cc_shap.edits",
+            {"models": ["scenes-lava"]},
+            r"consistency.cc_shap.edits.models: nothing is called 'scenes-lava' \(did you mean 'scenes-llava'\?\)",
+        ),
+        (
+            "consistency.cc_shap.edits",
+            {"datasets": ["relation"]},
+            r"consistency.cc_shap.edits.datasets: nothing is called 'relation' \(did you mean 'relations'\?\)",
+        ),
+        (
+            "consistency.untested",
             ["scenes-lava"],
-            r"consistency.cc_shap.edits: nothing is called 'scenes-lava' \(did you mean 'scenes-llava'\?\)",
+            r"consistency.untested: nothing is called 'scenes-lava'",
         ),
         (
             "instruments.relations.filters",

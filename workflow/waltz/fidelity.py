@@ -60,6 +60,8 @@ def describe_rules(profile: Profile, kind: str, family: str) -> str:
     """
     if profile == "equations":
         return "the definitions of the thesis"
+    # Each kind of model has its own repository; mPLUG-Owl3 is on another branch than the LLaVA
+    # models.
     code = RELEASED_CODE["MM-SHAP"]
     if kind == "text":
         code = RELEASED_CODE["CC-SHAP"]

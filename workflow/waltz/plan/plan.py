@@ -400,14 +400,7 @@ class Plan:
         """Return the decoders whose contributions are also compared before and after counterfactual
         edits.
         """
-        cc_shap = self.study.consistency.cc_shap
-        if cc_shap is None or not cc_shap.edits:
-            return []
-        # The study sets `edits` to true for all models, or lists models.
-        models = self._select_run_here(self.study.consistency.models)
-        if cc_shap.edits is True:
-            return models
-        return [name for name in models if name in cc_shap.edits]
+        return self.runs.select("edited").models
 
     @cached_property
     def helpers(self) -> list[str]:
@@ -472,11 +465,11 @@ class Plan:
         """Return the table of all runs of models on data sets, step by step, including recorded
         runs.
         """
-        # Each list of stage consistency is a subset of the list before it: edits are explained only
-        # where CC-SHAP of the unedited items exists, and CC-SHAP takes the items of the tests.
-        tested = self._list_tested_runs()
-        explained = self.select_explained(tested)
-        edited = self.select_edited(explained)
+        # Edits are those of the tests, and explained only where CC-SHAP of the unedited items exists.
+        prompted = self._list_consistency_runs()
+        tested = self.select_tested(prompted)
+        explained = self.select_explained(prompted)
+        edited = list(filter(self._is_explained_after_edits, tested))
         rows = [
             *self._build_rows("evaluation", self._list_scored_runs()),
             *self._build_rows("attribution", self._list_attributed_runs()),
@@ -563,22 +556,61 @@ class Plan:
             )
         return runs
 
-    def _list_tested_runs(self) -> list[Run]:
-        """Return the runs of the self-consistency tests, including recorded models, whose verdicts
-        are imported.
+    def _list_consistency_runs(self) -> list[Run]:
+        """Return the runs of stage consistency, including recorded models, whose verdicts are
+        imported.
         """
         consistency = self.study.consistency
         return self._cross(consistency.models, consistency.groups, self.select_prompted)
 
+    def select_tested(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs of stage consistency whose models run the self-consistency tests."""
+        # The other models have CC-SHAP alone.
+        tested = []
+        for run in runs:
+            if run.model not in self.study.consistency.untested:
+                tested.append(run)
+        return tested
+
     def select_explained(self, runs: Iterable[Run]) -> list[Run]:
-        """Return the runs of the tests whose answers and explanations are attributed (CC-SHAP)."""
+        """Return the runs of stage consistency whose answers and explanations are attributed
+        (CC-SHAP).
+        """
         return [run for run in runs if self._is_explained(run)]
 
     def select_edited(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs whose contributions are also compared before and after counterfactual
         edits.
         """
-        return [run for run in runs if run.model in self.edited_models]
+        edited = []
+        for run in runs:
+            if run in self.edited:
+                edited.append(run)
+        return edited
+
+    def list_edited_datasets(self, model: str, group: str) -> list[str]:
+        """Return the data sets of a group on which a model's edits are explained."""
+        # A job explains the edits of one model on one group, of which the study may name a part.
+        datasets = []
+        for row in self.runs.select("edited"):
+            if (row.model, row.group) == (model, group):
+                datasets.append(row.dataset)
+        return datasets
+
+    def _is_explained_after_edits(self, run: Run) -> bool:
+        """Return whether the study compares the contributions of a run before and after edits."""
+        cc_shap = self.study.consistency.cc_shap
+        # A recorded model is not here to explain an edited item.
+        is_recorded = run.model in self.recorded_models
+        if cc_shap is None or not cc_shap.edits or is_recorded:
+            return False
+        # The study sets `edits` to true for all runs, or names models and data sets.
+        if cc_shap.edits is True:
+            return True
+        models, datasets = cc_shap.edits.models, cc_shap.edits.datasets
+        is_named_model = models is None or run.model in models
+        is_named_dataset = datasets is None or run.dataset in datasets
+        return is_named_model and is_named_dataset
 
     def _is_explained(self, run: Run) -> bool:
         """Return whether CC-SHAP of a run exists: the study computes it, or the model is recorded."""
@@ -617,6 +649,12 @@ class Plan:
         return self.runs.select("tests").runs
 
     @cached_property
+    def checked(self) -> list[Run]:
+        """Return the runs of stage consistency: tests, CC-SHAP or both."""
+        # Most runs are in both steps.
+        return unique(self.runs.select("tests", "cc-shap").runs)
+
+    @cached_property
     def explained(self) -> list[Run]:
         """Return the runs whose answers and explanations are attributed (CC-SHAP)."""
         return self.runs.select("cc-shap").runs
@@ -639,9 +677,12 @@ class Plan:
         return self.runs.select("attribution").group_by_part()
 
     @cached_property
-    def tested_parts(self) -> dict[str, list[Run]]:
+    def checked_parts(self) -> dict[str, list[Run]]:
         """Return the runs of stage consistency by part."""
-        return self.runs.select("tests").group_by_part()
+        keyed_runs = []
+        for run in self.checked:
+            keyed_runs.append((self.get_part(run), run))
+        return group_runs(keyed_runs)
 
     @cached_property
     def compared_parts(self) -> dict[str, list[Run]]:

@@ -15,6 +15,7 @@ from waltz.plan.study import (
     RECORDED_FORMATS,
     TASK_FORMATS,
     CvProbes,
+    EditShifts,
     Study,
 )
 
@@ -100,8 +101,13 @@ def _list_references_of_runs(
     yield "evaluation.only", only, models
     for name, groups in only.items():
         yield f"evaluation.only.{name}", groups, study.evaluation.groups
-    if consistency.cc_shap and isinstance(consistency.cc_shap.edits, list):
-        yield "consistency.cc_shap.edits", consistency.cc_shap.edits, consistency.models
+    yield "consistency.untested", consistency.untested, consistency.models
+    if consistency.cc_shap and isinstance(consistency.cc_shap.edits, EditShifts):
+        edits, key = consistency.cc_shap.edits, "consistency.cc_shap.edits"
+        # Edits are made by the tests.
+        tested = set(consistency.models).difference(consistency.untested)
+        yield f"{key}.models", edits.models or [], tested
+        yield f"{key}.datasets", edits.datasets or [], groupable
     if consistency.repeated:
         yield "consistency.repeated", consistency.repeated, groupable
     if consistency.helper is not None:

@@ -775,6 +775,15 @@ class Edits(Section):
     """Number of words that are tried at each position; by default 8."""
 
 
+class EditShifts(Section):
+    """Models and data sets of which contributions are compared before and after edits."""
+
+    models: Names | None = None
+    """Some models of `consistency.models`; by default all that run the tests."""
+    datasets: Names | None = None
+    """Some data sets of `consistency.groups`; by default all."""
+
+
 class CcShap(Section):
     """CC-SHAP of answers and explanations; by default it is not computed."""
 
@@ -790,9 +799,9 @@ class CcShap(Section):
     value: Value | None = None
     """Explained value of a decoder's output token in profile `equations`; `probability` by default.
     """
-    edits: bool | Names = False
-    """Whether contributions are also compared before and after counterfactual edits; a list limits
-    this to some models of `consistency.models`.
+    edits: bool | EditShifts = False
+    """Whether contributions are also compared before and after counterfactual edits, of all items
+    or of some models and data sets.
     """
 
 
@@ -803,6 +812,8 @@ class Consistency(Section):
     """Names of decoders in `models`, of kind text or vision."""
     groups: Names
     """Names of groups in `groups`."""
+    untested: Names = []
+    """Models of `models` that run no self-consistency tests, but CC-SHAP."""
     sample: Count | None = Field(default=None, json_schema_extra={"nullable": True})
     """Number of items of each data set; null, or no value, takes all items."""
     seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
@@ -849,6 +860,15 @@ class Consistency(Section):
     """Counterfactual edits of an item."""
     cc_shap: CcShap | None = None
     """CC-SHAP of answers and explanations; by default it is not computed."""
+
+    @model_validator(mode="after")
+    def check_untested(self) -> "Consistency":
+        """Refuse models without tests in a study without CC-SHAP."""
+        if self.untested and self.cc_shap is None:
+            raise ValueError(
+                "untested: these models would run nothing without cc_shap; set it, or name them not in models"
+            )
+        return self
 
 
 class Bias(Section):

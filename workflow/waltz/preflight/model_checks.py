@@ -164,7 +164,7 @@ def _judge_model(plan: Plan, spec: ModelSpec, skeleton: Path | UserError) -> Che
     try:
         # A decoder that only scores texts needs no prompts.
         is_prompted = any(
-            run.model == spec.name for run in [*plan.decoded, *plan.tested]
+            run.model == spec.name for run in [*plan.decoded, *plan.checked]
         )
         profiles = plan.study.profiles if is_prompted else []
         return Check(

@@ -157,7 +157,7 @@ class ReportingPlan:
         parts = {
             "evaluation": self.plan.scored_parts,
             "attribution": self.plan.attributed_parts,
-            "consistency": self.plan.tested_parts,
+            "consistency": self.plan.checked_parts,
         }
         return parts[PARTED_NUMBERS[kind].stage]
 
@@ -349,7 +349,7 @@ class ReportingPlan:
             *_list_files(f"{plan.results}/benchmark", plan.item_sets, "run.json"),
             *self.list_records("evaluation", plan.scored),
             *self.list_records("shares", plan.attributed),
-            *self.list_records("consistency", plan.tested),
+            *self.list_records("consistency", plan.checked),
         ]
 
     # Figures
@@ -449,8 +449,8 @@ class ReportingPlan:
         # A study may ask for no examples at all.
         if not plan.study.reporting.explained_examples:
             return []
-        tested = plan.runs.select("tests").models
-        decoders = select_names(plan.study.consistency.models, tested)
+        checked = {run.model for run in plan.checked}
+        decoders = select_names(plan.study.consistency.models, checked)
         return sorted(
             decoders, key=lambda name: plan.models.get_kind(name) != "language"
         )
@@ -467,7 +467,7 @@ class ReportingPlan:
 
     def select_drawn_runs(self, decoder: str) -> list[Run]:
         """Return the runs of stage consistency that are drawn for a decoder."""
-        return [run for run in self.plan.tested if run.model == decoder]
+        return [run for run in self.plan.checked if run.model == decoder]
 
     def select_attributed_runs(self, encoder: str) -> list[Run]:
         """Return the runs of stage attribution that are drawn for an encoder."""
@@ -483,7 +483,7 @@ class ReportingPlan:
         explained = plan.runs.select("cc-shap").models
         models = {
             "samples": self.sampled_encoders,
-            "traces": decoders,
+            "traces": select_names(decoders, plan.runs.select("tests").models),
             "explanations": select_names(decoders, explained),
             "edits": select_names(decoders, plan.edited_models),
         }
@@ -548,7 +548,7 @@ class ReportingPlan:
             "comparisons": (plan.scored, f"{results}/evaluation/comparisons.parquet"),
             "shares": (plan.attributed, f"{results}/attribution/shares.parquet"),
             "attributed": (plan.attributed, f"{results}/attribution/metrics.parquet"),
-            "tested": (plan.tested, f"{results}/consistency/metrics.parquet"),
+            "tested": (plan.checked, f"{results}/consistency/metrics.parquet"),
             "changes": (
                 plan.explained,
                 f"{results}/reporting/differences/explanations.parquet",

@@ -114,7 +114,7 @@ def _select_runs(plan: Plan, selection: Selection) -> RunTable:
     """Return the selected runs of all stages; the further steps of a stage depend on its first."""
     shown = _list_shown_runs(plan, selection)
     rows = []
-    for row in plan.runs.select("evaluation", "attribution", "tests"):
+    for row in plan.runs.select("evaluation", "attribution", "tests", "cc-shap"):
         # Without a table in `only`, models and data sets alone decide.
         is_shown = not selection.tables or row.run in shown[row.stage]
         if is_shown and selection.includes(row.run):
