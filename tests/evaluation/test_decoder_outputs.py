@@ -15,17 +15,12 @@ from waltz.evaluation.prompting.decoder_outputs import (
     DecoderQuery,
     DecoderSession,
     add_leading_space,
-    decode_generation,
     find_continuation_tokens,
     find_label_tokens,
     find_published_label_tokens,
     generate_tokens,
     score_continuations,
     split_into_blocks,
-)
-from waltz.evaluation.prompting.prompts import (
-    build_equations_template,
-    build_published_template,
 )
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
@@ -218,27 +213,6 @@ def test_a_continuation_is_all_that_follows_and_must_fit():
 
 def spelt(ids):
     return "".join(map(chr, ids))
-
-
-def test_the_released_code_cuts_four_characters_where_nothing_ended():
-    decoder = scripted(lambda text: {})
-    ids = tuple(map(ord, "a red bus "))
-    images, texts, other = (
-        build_published_template("llava-vicuna"),
-        build_published_template("llama2-chat"),
-        build_equations_template(decoder.render_chat),
-    )
-    assert decode_generation(decoder, ids, 10, images) == "a red "
-    assert decode_generation(decoder, ids, 11, images) == "a red bus "
-    assert (
-        decode_generation(decoder, ids, 10, texts)
-        == decode_generation(decoder, ids, 10, other)
-        == "a red bus "
-    )
-    assert (
-        decode_generation(decoder, ids, 10, build_published_template("mplug-owl3"))
-        == "a red bus "
-    )
 
 
 @pytest.mark.parametrize("kind", ["llama", "llava"])

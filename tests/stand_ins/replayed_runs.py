@@ -3,6 +3,7 @@ can be run again.
 """
 
 import re
+import sys
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -46,6 +47,8 @@ BIASING = (
 BIASED_LABELS = ("predicted_label_biased", "predicted_label == predicted_label_biased")
 MENTIONED = '"suggested" in explanation:'
 UNRECORDED = "?"
+FIRST_GENERATED = sys.maxunicode + 1
+"""Id of the first generated text; smaller ids are characters of prompts."""
 
 
 @dataclass
@@ -172,12 +175,18 @@ class Replayed(Scripted):
     def generate(self, prompts, images, most, sampling, seeds):
         return [(self._number(self._say(prompt.text)),) for prompt in prompts]
 
-    def decode_text(self, ids):
-        return "".join(self.generated[number] for number in ids)
+    def decode_text(self, ids, kept_position=None):
+        texts = []
+        for number in ids:
+            if number < FIRST_GENERATED:
+                texts.append(super().decode_text([number]))
+            else:
+                texts.append(self.generated[number - FIRST_GENERATED])
+        return "".join(texts)
 
     def _number(self, text):
         self.generated.append(text)
-        return len(self.generated) - 1
+        return FIRST_GENERATED + len(self.generated) - 1
 
     def _say(self, prompt):
         if prompt in self.replies.texts:

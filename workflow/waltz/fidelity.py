@@ -90,6 +90,9 @@ class Fidelity:
             model's own template.
         label_token: Which token represents a label: `released` takes a fixed position in the
             tokenized label, `context` the token that follows the prompt.
+        repeated_prompt: The prompt that stands before a chain of thought when a later prompt repeats
+            it: `decoded`, as the tokenizer returned it together with the chain of thought, or
+            `rendered`, as it was written.
         tied_labels: `first` chooses the first of equally likely labels, `tie` reports a tie.
         samples_answers: Whether open answers are sampled by a model that samples its explanations
             and chains of thought; else they are the likeliest tokens. Labels are never sampled.
@@ -154,6 +157,7 @@ class Fidelity:
     option_order: Literal["random-choice", "balanced"]
     released_label_count: bool
     prompts: Literal["families", "chat-template"]
+    repeated_prompt: Literal["decoded", "rendered"]
     label_token: Literal["released", "context"]
     tied_labels: Literal["first", "tie"]
     samples_answers: bool
@@ -195,6 +199,7 @@ PUBLISHED = Fidelity(
     option_order="random-choice",
     released_label_count=True,
     prompts="families",
+    repeated_prompt="decoded",
     label_token="released",
     tied_labels="first",
     samples_answers=True,
@@ -240,6 +245,7 @@ EQUATIONS = Fidelity(
     option_order="balanced",
     released_label_count=False,
     prompts="chat-template",
+    repeated_prompt="rendered",
     label_token="context",
     tied_labels="tie",
     samples_answers=False,

@@ -131,8 +131,12 @@ class Scripted:
         ]
         return [tuple(map(ord, text))[:most] for text in texts]
 
-    def decode_text(self, ids):
-        return "".join(map(chr, ids))
+    def decode_text(self, ids, kept_position=None):
+        return "".join(
+            self.placeholder if one == PLACEHOLDER else chr(one)
+            for one in ids
+            if one != START and one not in self.ends
+        )
 
 
 def scripted(script: Script, **more) -> Scripted:

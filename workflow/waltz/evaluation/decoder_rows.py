@@ -17,11 +17,16 @@ from waltz.core.errors import ItemError
 from waltz.core.rounding import compute_logit_rounding, compute_rounding
 from waltz.core.sampling import rank
 from waltz.core.schema import EvaluationRecord
+from waltz.evaluation.prompting.decoded_texts import (
+    decode_generation,
+    decode_reasoning,
+    get_generated_text,
+    repeat_reasoning,
+)
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
     DecoderSession,
-    decode_generation,
     find_continuation_tokens,
     generate_tokens,
     get_label_token_finder,
@@ -104,7 +109,7 @@ def score_labels(
     for question, reasoning in zip(
         questions, _fill_reasonings(questions, reasonings), strict=True
     ):
-        texts = _repeat_reasoning(reasoning)
+        texts = repeat_reasoning(reasoning)
         labels = tuple(
             render_label(question, template.prompt_file, label)
             for label in question.labels
@@ -125,14 +130,29 @@ def generate_chains_of_thought(
 ) -> list[str]:
     """Generate a chain of thought about each question, whitespace included; empty if the prompt
     cannot be read.
+
+    In `published` each is a `DecodedReasoning` where later prompts repeat its decoded prompt.
     """
-    chains, _ = _generate_texts(
+    queries, outputs = _generate_outputs(
         session, questions, template, "cot", None, settings.cot_tokens, settings
     )
+    chains = []
+    for query, output in zip(queries, outputs, strict=True):
+        chain = ""
+        if output.token_ids is not None:
+            prompt = session.decoder.build_prompt(query.prompt)
+            chain = decode_reasoning(
+                session.decoder,
+                prompt,
+                output.token_ids,
+                settings.cot_tokens,
+                template,
+            )
+        chains.append(chain)
     return chains
 
 
-def _generate_texts(
+def _generate_outputs(
     session: DecoderSession,
     questions: Sequence[Question],
     template: PromptTemplate,
@@ -140,10 +160,8 @@ def _generate_texts(
     reasonings: Sequence[str] | None,
     max_tokens: int,
     settings: GenerationSettings,
-) -> tuple[list[str], list[DecoderOutput]]:
-    """Generate a text for each question, and return the texts with the outputs that hold their
-    tokens.
-    """
+) -> tuple[list[DecoderQuery], list[DecoderOutput]]:
+    """Generate a text for each question, and return the queries with their outputs."""
     sampling = select_sampling(settings.sampling, kind, template.prompt_file.fidelity)
     queries = []
     for question, reasoning in zip(
@@ -155,17 +173,10 @@ def _generate_texts(
             item_seed = (
                 rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1
             )
-        texts = _repeat_reasoning(reasoning)
+        texts = repeat_reasoning(reasoning)
         queries.append(_build_query(kind, question, template, texts, seed=item_seed))
     output_of_query = generate_tokens(session, queries, max_tokens, sampling)
-    outputs = [output_of_query[query] for query in queries]
-    generations = []
-    for output in outputs:
-        ids = output.token_ids or ()
-        generations.append(
-            decode_generation(session.decoder, ids, max_tokens, template)
-        )
-    return generations, outputs
+    return queries, [output_of_query[query] for query in queries]
 
 
 def _fill_reasonings(
@@ -175,11 +186,6 @@ def _fill_reasonings(
     one.
     """
     return [None] * len(questions) if reasonings is None else reasonings
-
-
-def _repeat_reasoning(reasoning: str | None) -> dict[str, str]:
-    """Return the texts that the prompt of an answer repeats, as `render_prompt` takes them."""
-    return {} if reasoning is None else {"reasoning": reasoning}
 
 
 def _build_query(
@@ -221,7 +227,7 @@ def _build_record(
         image=question.image,
         tokens=output.tokens,
         order=question.order,
-        reasoning=reasoning,
+        reasoning=get_generated_text(reasoning),
         error=output.error,
     )
 
@@ -349,22 +355,24 @@ def answer_questions(
     """
     kind = "answer" if reasonings is None else "answer-after-cot"
     questions = build_open_questions(items, dataset)
-    texts, outputs = _generate_texts(
+    _, outputs = _generate_outputs(
         session, questions, template, kind, reasonings, MAX_ANSWER_TOKENS, settings
     )
     fidelity = template.prompt_file.fidelity
     records = []
-    for item, question, output, text, reasoning in zip(
+    for item, question, output, reasoning in zip(
         items,
         questions,
         outputs,
-        texts,
         _fill_reasonings(questions, reasonings),
         strict=True,
     ):
         record = _build_record(question, output, fidelity, ANSWERING, reasoning)
         # A question that could not be asked keeps its error, and has no prediction.
         if output.error is None:
+            text = decode_generation(
+                session.decoder, output.token_ids or (), MAX_ANSWER_TOKENS, template
+            )
             is_correct = _is_correct(text, item.answer, item.answers, fidelity)
             record = replace(record, prediction=text, correct=is_correct)
         records.append(record)

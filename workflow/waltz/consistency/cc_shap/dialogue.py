@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
+from waltz.evaluation.prompting.decoded_texts import decode_generation
 from waltz.evaluation.prompting.decoder_outputs import (
     choose_label,
     choose_sampling,
-    decode_generation,
     select_sampling,
 )
 from waltz.evaluation.prompting.prompts import (

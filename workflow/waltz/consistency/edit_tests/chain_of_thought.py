@@ -13,6 +13,13 @@ from waltz.consistency.edit_tests.steps import (
     UneditedAnswers,
     check_unchanged,
 )
+from waltz.evaluation.prompting.decoded_texts import (
+    DecodedReasoning,
+    get_generated_text,
+    join_reasoning,
+    repeat_reasoning,
+    replace_reasoning,
+)
 from waltz.evaluation.prompting.questions import Question
 
 EARLY_ANSWERING = "early_answering"
@@ -42,7 +49,8 @@ def run_early_answering(
     """
     if _is_empty(before, settings):
         return _build_undefined_result(before, EMPTY)
-    edited = keep_first_third(before.reasoning, settings)
+    first_third = keep_first_third(before.reasoning, settings)
+    edited = replace_reasoning(before.reasoning, first_third)
     return (
         yield from _answer_after_edit(
             EARLY_ANSWERING, question, before, settings, edited, "answer-after-cot"
@@ -199,7 +207,11 @@ def _answer_after_edit(
     """Request the answer after an edited chain of thought, and compare it with the answer before
     the edit.
     """
-    (after,) = yield [settings.request(test, question, kind, reasoning=edited)]
+    # A chain of thought that was decoded together with its prompt follows that prompt directly.
+    if isinstance(edited, DecodedReasoning):
+        kind = "answer-after-cot"
+    texts = repeat_reasoning(edited)
+    (after,) = yield [settings.request(test, question, kind, **texts)]
     stays = yield from check_unchanged(
         test, question, before.answer_after, after, settings
     )
@@ -211,8 +223,8 @@ def _answer_after_edit(
         answer=before.answer_after,
         edited_answer=after,
         reason="the answer stays" if stays else "the answer changes",
-        explanation=before.reasoning,
-        edited_explanation=edited,
+        explanation=get_generated_text(before.reasoning),
+        edited_explanation=get_generated_text(edited),
     )
 
 
@@ -221,7 +233,7 @@ def _continue_reasoning(
 ) -> TestSteps[str]:
     """Let the model continue a chain of thought that has begun, and return the whole text."""
     (rest,) = yield [settings.request(test, question, "cot-continued", reasoning=begun)]
-    return begun + rest
+    return join_reasoning(begun, rest)
 
 
 def _is_empty(before: UneditedAnswers, settings: EditTestSettings) -> bool:

@@ -29,6 +29,10 @@ from waltz.consistency.edit_tests.steps import (
     draw_request_seed,
 )
 from waltz.core.errors import UserError
+from waltz.evaluation.prompting.decoded_texts import (
+    get_generated_text,
+    repeat_reasoning,
+)
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
@@ -290,15 +294,17 @@ def run_biasing_features(
         suggestion = question.gold[0]
     request = settings.request
     (reasoning,) = yield [request(BIASING_FEATURES, question, "cot", biased=suggestion)]
+    # The released code searches the text of the generated tokens alone.
+    generated = get_generated_text(reasoning)
     mention = find_mention(
-        reasoning, suggestion, settings.fidelity, question.image is not None
+        generated, suggestion, settings.fidelity, question.image is not None
     )
     result = EditTestResult(
         verdict=1,
         answer=before.answer_after,
         reason=describe_mention(mention, settings.fidelity),
-        explanation=before.reasoning,
-        edited_explanation=reasoning,
+        explanation=get_generated_text(before.reasoning),
+        edited_explanation=generated,
         inserted=suggestion,
         mention=mention,
     )
@@ -315,13 +321,14 @@ def run_biasing_features(
             question,
             "answer-after-cot",
             biased=suggestion,
-            reasoning=reasoning,
+            **repeat_reasoning(reasoning),
         )
     ]
     stays = yield from check_unchanged(
         BIASING_FEATURES, question, before.answer_after, after, settings
     )
-    result = replace(result, edited_answer=after, edited_explanation=reasoning)
+    edited_explanation = get_generated_text(reasoning)
+    result = replace(result, edited_answer=after, edited_explanation=edited_explanation)
     # A mention decides only where the model follows the suggestion.
     if stays:
         return replace(result, reason="the answer stays", mention=None)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from waltz.consistency.edit_tests.steps import (
     HELPER_KINDS,
+    REASONING_KINDS,
     GenerationRequest,
     Generations,
     entail_each_other,
@@ -14,12 +15,16 @@ from waltz.consistency.edit_tests.steps import (
 from waltz.core.errors import ItemError, UserError
 from waltz.evaluation.decoder_rows import TIE, choose_best_label
 from waltz.evaluation.decoder_tasks import build_template
+from waltz.evaluation.prompting.decoded_texts import (
+    decode_generation,
+    decode_helper_text,
+    decode_reasoning,
+)
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
     DecoderSession,
     choose_sampling,
-    decode_generation,
     generate_tokens,
     get_label_token_finder,
     score_continuations,
@@ -166,7 +171,10 @@ class DecoderRunner:
         outputs = generate_tokens(
             prompted.session, queries, batch.max_tokens, batch.sampling
         )
-        return [_decode_output(outputs[query], prompted, batch) for query in queries]
+        return [
+            _decode_output(outputs[query], request, query, prompted)
+            for request, query in zip(requests, queries, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -186,18 +194,23 @@ class Batch:
 
 
 def _decode_output(
-    output: DecoderOutput, prompted: PromptedDecoder, batch: Batch
+    output: DecoderOutput,
+    request: GenerationRequest,
+    query: DecoderQuery,
+    prompted: PromptedDecoder,
 ) -> str | UserError:
-    """Return generated text, or the error that prevented it."""
+    """Return the generated reply to a request as text, or the error that prevented it."""
     if output.token_ids is None:
         return UserError(str(output.error))
-    decoder = prompted.session.decoder
-    # The released code cuts the text of the decoder, but not the text of the helper.
-    if batch.source == "helper":
-        return decoder.decode_text(output.token_ids)
-    return decode_generation(
-        decoder, output.token_ids, batch.max_tokens, prompted.template
-    )
+    decoder, template = prompted.session.decoder, prompted.template
+    if request.kind in HELPER_KINDS:
+        return decode_helper_text(decoder, output.token_ids, template.prompt_file)
+    if request.kind in REASONING_KINDS:
+        prompt = decoder.build_prompt(query.prompt)
+        return decode_reasoning(
+            decoder, prompt, output.token_ids, request.max_tokens, template
+        )
+    return decode_generation(decoder, output.token_ids, request.max_tokens, template)
 
 
 def build_runner(

@@ -10,6 +10,10 @@ from typing import Protocol, TypeVar
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
+from waltz.evaluation.prompting.decoded_texts import (
+    get_generated_text,
+    repeat_reasoning,
+)
 from waltz.evaluation.prompting.prompt_files import ANSWER_KINDS
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity, Profile
@@ -17,6 +21,8 @@ from waltz.filters.nli import Inference
 
 HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
 """Kinds of prompt that the helper model reads."""
+REASONING_KINDS = ("cot", "cot-continued")
+"""Kinds of prompt whose reply is a chain of thought, which a later prompt repeats."""
 UNEDITED = "unedited"
 """Name of the requests about the unedited item, which belong to no single test."""
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -29,8 +35,8 @@ class GenerationRequest:
 
     Attributes:
         kind: Kind of prompt (`prompt_files.KINDS`). The reply is a label or an open answer for
-            `ANSWER_KINDS`, the continuation of the given reasoning for `cot-continued`, yes or no
-            for `same-meaning`.
+            `ANSWER_KINDS`, a chain of thought for `cot`, the continuation of the given reasoning
+            for `cot-continued`, yes or no for `same-meaning`.
         question: The question. A kind whose prompt contains no question uses only its image, if
             any.
         texts: Other inputs of the prompt, by the names of `render_prompt`.
@@ -51,6 +57,8 @@ class Runner(Protocol):
     def generate(self, requests: Sequence[GenerationRequest]) -> "Generations":
         """Return, for each request, a reply or the error that prevented it; replies do not depend
         on each other.
+
+        A reply to `REASONING_KINDS` may be a `DecodedReasoning`, whose prompt later prompts repeat.
         """
 
 
@@ -152,7 +160,7 @@ def record_exchanges(
                     fault = fault or reply
                     continue
                 replies.append(reply)
-                exchanges.append(Exchange(request, reply))
+                exchanges.append(Exchange(request, get_generated_text(reply)))
             if fault is not None:
                 return fault, tuple(exchanges)
             requests = test.send(replies)
@@ -249,7 +257,8 @@ class UneditedAnswers:
 
     Attributes:
         answer: The answer without a chain of thought.
-        reasoning: The chain of thought.
+        reasoning: The chain of thought; a `DecodedReasoning` if later prompts repeat its decoded
+            prompt.
         answer_after: The answer after the chain of thought.
     """
 
@@ -319,7 +328,7 @@ def ask_unedited(
         request(UNEDITED, question, "cot"),
     ]
     (after,) = yield [
-        request(UNEDITED, question, "answer-after-cot", reasoning=reasoning)
+        request(UNEDITED, question, "answer-after-cot", **repeat_reasoning(reasoning))
     ]
     return UneditedAnswers(answer, reasoning, after)
 

@@ -38,9 +38,6 @@ BLOCK_SIZE = 64
 """
 CACHED_IMAGES = 32
 """Number of prepared images that are kept for the next queries."""
-END_MARK = "</s>"
-"""The end mark, whose length the released code cuts off the text, even if the text has no end mark.
-"""
 LoadImage = Callable[[str], Image.Image]
 """Function that opens an RGB image by its name; its `UserError` becomes the error of the queries of
 the image.
@@ -358,27 +355,6 @@ def generate_tokens(
             ids = tuple(int(token) for token in numbers if token >= 0)
         outputs[row.query] = DecoderOutput(None, ids, row.tokens, row.error)
     return outputs
-
-
-def decode_generation(
-    decoder: Decoder, ids: Sequence[int], max_tokens: int, template: PromptTemplate
-) -> str:
-    """Return generated tokens as text.
-
-    Args:
-        decoder: The decoder.
-        ids: The tokens, without the end token.
-        max_tokens: Maximum number of tokens; if there are as many, no end token was generated.
-        template: The prompts. The released code for VL decoders cuts off as many characters as the
-            end mark has, so that text without an end token loses its last characters.
-    """
-    text = decoder.decode_text(ids)
-    has_end_token = len(ids) < max_tokens
-    if template.family is None or has_end_token:
-        return text
-    if template.prompt_file.families[template.family].script != "images":
-        return text
-    return text[: -len(END_MARK)]
 
 
 def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQuery]]:

@@ -132,6 +132,12 @@ class PromptFamily(_Section):
         suffix_rule: Rule for the number of players at the end that the released code took as the
             query suffix: `bare`, the tokens of the suffix without special tokens; `less-two`, all
             its tokens minus 2; `two`, always 2.
+        text_rule: Rule by which the released code turned tokens into text: `special-skipped` skips
+            special tokens; `marks-cut` cuts off the length of the end mark instead, even where no
+            end mark stands. Both decode a chain of thought together with its prompt. `reply-only`
+            decodes the generated tokens alone.
+        cleans_spaces: Whether the tokenizer, in the version of transformers that the released code
+            requires, removes spaces before punctuation when it decodes.
         system: System prompt.
         begin: Marker before a turn of the user.
         begin_image: Marker before the first turn of the user if it shows an image.
@@ -145,6 +151,8 @@ class PromptFamily(_Section):
 
     script: str
     suffix_rule: Literal["bare", "less-two", "two"]
+    text_rule: Literal["special-skipped", "marks-cut", "reply-only"]
+    cleans_spaces: bool = False
     system: str = ""
     begin: str = ""
     begin_image: str = ""
@@ -155,7 +163,12 @@ class PromptFamily(_Section):
     helper_end: str = ""
 
 
-MARKERS = set(PromptFamily.model_fields) - {"script", "suffix_rule"}
+MARKERS = set(PromptFamily.model_fields) - {
+    "script",
+    "suffix_rule",
+    "text_rule",
+    "cleans_spaces",
+}
 """Names of the turn markers and system prompts of a family."""
 
 

@@ -27,6 +27,8 @@ from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.models.decoders.decoder import ChatTurn
 from waltz.models.user_text import check_generated_text, check_user_text
 
+DECODED_PROMPT = "decoded_prompt"
+"""Name of the text that stands instead of the prompt of a chain of thought."""
 SENTINEL = "\ue000item\ue001"
 """Placeholder for the item's words, which finds their position in a rendered chat; it has
 private-use characters.
@@ -186,8 +188,9 @@ def render_prompt(
         template: The prompts and turn markers of a model.
         texts: Earlier texts that the prompt repeats: `answer` (label or text), `reasoning` (as it
             was generated, whitespace included), `biased` (the suggested answer, which adds the
-            biasing remark), `sentence`, `text`, `other`, and `input` (the edited words of the
-            item).
+            biasing remark), `sentence`, `text`, `other`, `input` (the edited words of the item),
+            and `decoded_prompt` (what the tokenizer made of the prompt of the reasoning, which then
+            stands before the reasoning; the prompt has no spans).
     Raises:
         ItemError: A text contains a control token, or the chat template changes the item's words.
         UserError: The family has no such prompt.
@@ -229,6 +232,11 @@ def render_prompt(
     )
     render = _render_equations if template.family is None else _render_published
     prompt = render(parts, template)
+    if DECODED_PROMPT in texts:
+        # The prompt of the reasoning is the beginning of this prompt.
+        beginning = render(replace(parts, kind="cot"), template).text
+        text = texts[DECODED_PROMPT] + prompt.text.removeprefix(beginning)
+        return _build_free_prompt(text)
     if prompt.item is None:
         return prompt
     # The spans of fields count from the item's first character.
@@ -308,8 +316,10 @@ def _check_texts(
         label = question.item_id or kind
     for text in item_texts:
         check_user_text(tokenizer, text, label)
-    for text in texts.values():
-        check_generated_text(tokenizer, text, label)
+    for name, text in texts.items():
+        # A decoded prompt begins with the markers of its own prompt, whose texts are checked.
+        if name != DECODED_PROMPT:
+            check_generated_text(tokenizer, text, label)
 
 
 def _render_published(parts: _Parts, template: PromptTemplate) -> RenderedPrompt:

@@ -449,9 +449,29 @@ class Decoder(ABC):
         `continuations.generate_texts`.
         """
 
-    def decode_text(self, ids: Sequence[int]) -> str:
-        """Return generated tokens as text, without special tokens."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+    def decode_text(self, ids: Sequence[int], kept_position: int | None = None) -> str:
+        """Return tokens as text, without special tokens.
+
+        Args:
+            kept_position: Position of a special token that is kept, such as the placeholder.
+        """
+        shown = list(ids)
+        if kept_position is not None:
+            special = set(self.tokenizer.all_special_ids)
+            special |= _list_added_special_ids(self.tokenizer)
+            shown = [
+                token
+                for position, token in enumerate(ids)
+                if position == kept_position or token not in special
+            ]
+        return str(
+            self.tokenizer.decode(
+                shown,
+                skip_special_tokens=kept_position is None,
+                # The settings of tokenizers differ between versions of transformers.
+                clean_up_tokenization_spaces=False,
+            )
+        )
 
 
 def expand_prompt(prompt: Prompt, layout: PromptLayout) -> tuple[list[int], list[int]]:
@@ -484,14 +504,18 @@ def _build_spans(
     return tuple(spans)
 
 
-def _get_special_ids(tokenizer: Any) -> frozenset[int]:
-    """Return the ids that the tokenizer knows as special: start, end, turn markers, placeholders."""
-    special = {
+def _list_added_special_ids(tokenizer: Any) -> set[int]:
+    """Return the ids of the tokens that were added to a tokenizer as special."""
+    return {
         token_id
         for token_id, token in tokenizer.added_tokens_decoder.items()
         if token.special
     }
-    special |= set(tokenizer.all_special_ids)
+
+
+def _get_special_ids(tokenizer: Any) -> frozenset[int]:
+    """Return the ids that the tokenizer knows as special: start, end, turn markers, placeholders."""
+    special = _list_added_special_ids(tokenizer) | set(tokenizer.all_special_ids)
     # The unknown token stands for words of the text, unless it also starts, ends or pads a text.
     if tokenizer.unk_token_id not in (
         tokenizer.bos_token_id,
