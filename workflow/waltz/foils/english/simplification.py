@@ -293,13 +293,15 @@ def _collect_noun(head: Token) -> list[Token]:
     removed = set(chain.from_iterable(map(_list_removed, _find_free_adjectives(head))))
     # Words that no rule names stay, such as numbers, possessives and parts of compounds.
     doc = head.doc
-    left = [token for token in doc[head.left_edge.i : head.i] if token not in removed]
-    left = [token for token in left if not COMMA.matches(token)]
-    tokens = [*left, head]
-    for of in OF.select(head.rights):
-        objects = OBJECT_OF.select(of.children)
-        if of.i == head.i + 1 and objects:
-            tokens += [of, *_collect_noun(objects[0])]
+    tokens: list[Token] = []
+    for token in doc[head.left_edge.i : head.i]:
+        if token not in removed and not COMMA.matches(token):
+            tokens.append(token)
+    tokens.append(head)
+    for preposition in OF.select(head.rights):
+        objects = OBJECT_OF.select(preposition.children)
+        if preposition.i == head.i + 1 and objects:
+            tokens += [preposition, *_collect_noun(objects[0])]
     for conjunct in CONJUNCT.select(head.rights):
         tokens += _collect_conjunct(head, conjunct)
     return sorted(tokens, key=lambda token: token.i)
@@ -331,9 +333,11 @@ def _list_removed(adjective: Token) -> list[Token]:
 def _collect_conjunct(head: Token, conjunct: Token) -> list[Token]:
     """Return a conjunct of a noun with the comma and the conjunction before it."""
     between = head.doc[head.i + 1 : conjunct.left_edge.i]
-    signs = CONJUNCTION.select(between) + COMMA.select(between)
     # The comma or "and" of this conjunct, not of a clause between both.
-    nearest = [sign for sign in signs if sign.head in (head, conjunct)]
+    nearest: list[Token] = []
+    for sign in between:
+        if matches_one_of(sign, (CONJUNCTION, COMMA)) and sign.head in (head, conjunct):
+            nearest.append(sign)
     return [*nearest, *_collect_noun(conjunct)]
 
 
