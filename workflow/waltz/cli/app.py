@@ -23,6 +23,7 @@ COMMANDS = {
     "preflight": "Check what a study needs before anything big is downloaded.",
     "plan": "Print the runs that a study plans, with their files.",
     "tables": "Print the tables of a study that was run.",
+    "paper": "Print values of a paper's table, and ours next to them.",
     "report": "Print the path of a study's page, or open it.",
     "status": "Print what of a study is done, runs, is skipped, or failed.",
     "compare": "Compare the tables of two runs cell by cell.",

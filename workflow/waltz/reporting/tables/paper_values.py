@@ -105,7 +105,12 @@ def read_paper_values(path: str | Path) -> dict[PaperKey, PaperValue]:
 EQUAL = "equal to the paper"
 COMPATIBLE = "compatible"
 DIFFERS = "differs"
-
+VERDICT_DEFINITIONS = {
+    EQUAL: "our number has the digits of the paper when it is rounded or cut to as many decimal places",
+    COMPATIBLE: "the difference lies inside the combined interval of both numbers",
+    DIFFERS: "the difference lies outside the combined interval of both numbers",
+}
+"""What each verdict means, see `compare_with_paper`."""
 
 NO_PAPER_VALUE = "no paper value"
 NO_INTERVAL = (
