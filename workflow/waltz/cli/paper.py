@@ -31,6 +31,8 @@ DOCUMENTS = {
 """Document of each table by the beginning of the table's id."""
 TABLE_NUMBER = re.compile(r"(?:[a-c]\.)?\d+(?:\.\d+)?$")
 """Pattern of the number of a table, such as 4.2, c.25 or 10, at the end of its lower-case name."""
+OPTIONS = {"model": "--model", "dataset": "--data", "metric": "--metric"}
+"""Option that selects cells by each field."""
 MOST_BLOCKS = 12
 """Largest number of values that are printed one below the other; more are printed as a table."""
 
@@ -131,13 +133,15 @@ def paper_command(
     declaration = find_paper_table(" ".join(table))
     file = _find_our_table(declaration.id, study, find_results(results))
     cells = read_paper_cells(declaration, file)
-    for field, wanted in (("model", model), ("dataset", data), ("metric", metric)):
+    wanted_names = {"model": model, "dataset": data, "metric": metric}
+    for field, wanted in wanted_names.items():
         if wanted is not None:
             cells = select_cells(cells, field, wanted, declaration)
     if as_json:
         typer.echo(json.dumps([asdict(cell) for cell in cells], indent=2))
         return
     _print_source(declaration.id, declaration.title, file)
+    # A few values have room for their notes and reasons.
     if len(cells) <= MOST_BLOCKS:
         _print_blocks(cells)
     else:
@@ -157,10 +161,14 @@ def find_paper_table(name: str) -> Declaration:
         UserError: No table, or more than one, has this name.
     """
     tables = _find_paper_tables()
-    matches = [table for table in tables if _is_named(table, name)]
+    matches = []
+    for table in tables:
+        if _is_named(table, name):
+            matches.append(table)
     if len(matches) == 1:
         return tables[matches[0]]
     if matches:
+        # Several documents have a table of this number.
         raise UserError(
             f"TABLE: {name!r} is the number of several tables: {list_names(matches, 'and')}; name the document as well"
         )
@@ -171,11 +179,12 @@ def _find_paper_tables() -> dict[str, Declaration]:
     """Return the tables whose id is that of a file of paper values, in the order of the report."""
     from waltz.reporting.tables.declarations import TABLES
 
-    return {
-        table: declaration
-        for table, declaration in TABLES.items()
-        if table in declaration.paper_tables
-    }
+    tables = {}
+    for table, declaration in TABLES.items():
+        # A table may also be compared with the values of other tables, as Figure C.1 is.
+        if table in declaration.paper_tables:
+            tables[table] = declaration
+    return tables
 
 
 def _is_named(table: str, name: str) -> bool:
@@ -183,19 +192,19 @@ def _is_named(table: str, name: str) -> bool:
     if name == table:
         return True
     words, number = _split_name(name)
+    # "decoders 2" and "VL decoders 2" both name a table of the VL decoders paper.
     words_of_table, number_of_table = _split_name(table)
-    document = next(
-        (text for start, text in DOCUMENTS.items() if table.startswith(start)), ""
-    )
-    known_words = words_of_table | _split_name(document)[0]
+    known_words = words_of_table | _split_name(_name_document(table))[0]
     return number == number_of_table and words <= known_words
 
 
 def _split_name(name: str) -> tuple[set[str], str]:
     """Return the words of a table's name, and its number; `table` is not one of the words."""
     lower = name.casefold().strip()
+    number = ""
     match = TABLE_NUMBER.search(lower)
-    number = match[0] if match else ""
+    if match is not None:
+        number = match[0]
     words = set(re.findall("[a-z]+", lower.removesuffix(number)))
     return words - {"table", "tab"}, number
 
@@ -244,8 +253,9 @@ def _join_cell(
     file: Path | None,
 ) -> PaperCell:
     """Return a paper value with our numbers."""
-    numbers = [
-        OurNumber(
+    numbers = []
+    for cell in ours.get(paper.key, ()):
+        number = OurNumber(
             profile=cell.profile,
             value=cell.value,
             text=cell.text,
@@ -256,8 +266,7 @@ def _join_cell(
             reason=cell.reason,
             file=str(file),
         )
-        for cell in ours.get(paper.key, ())
-    ]
+        numbers.append(number)
     return PaperCell(
         table,
         *paper.key,
@@ -285,20 +294,25 @@ def select_cells(
     Raises:
         UserError: No cell has such a name.
     """
-    names = list(dict.fromkeys(getattr(cell, field) for cell in cells))
-    spellings = {name: _list_spellings(field, name, declaration) for name in names}
+    cells_by_name: dict[str, list[PaperCell]] = {}
+    for cell in cells:
+        cells_by_name.setdefault(getattr(cell, field), []).append(cell)
+    # "CLIP" is the model clip alone; "albef" is all models with this word.
     plain = _simplify(wanted)
-    chosen = [name for name in names if plain in spellings[name]]
-    if not chosen:
-        chosen = [
-            name for name in names if any(plain in text for text in spellings[name])
-        ]
-    if not chosen:
-        option = "--data" if field == "dataset" else f"--{field}"
-        raise build_name_error(
-            option, f"name in table {declaration.id}", wanted, filter(None, names)
-        )
-    return [cell for cell in cells if getattr(cell, field) in chosen]
+    equal: list[PaperCell] = []
+    similar: list[PaperCell] = []
+    for name, cells_of_name in cells_by_name.items():
+        spellings = _list_spellings(field, name, declaration)
+        if plain in spellings:
+            equal += cells_of_name
+        # A separator keeps the end of one spelling apart from the beginning of the next.
+        if plain in "\n".join(spellings):
+            similar += cells_of_name
+    if not similar:
+        option = OPTIONS[field]
+        names = filter(None, cells_by_name)
+        raise build_name_error(option, f"name in table {declaration.id}", wanted, names)
+    return equal or similar
 
 
 def _list_spellings(field: str, name: str, declaration: Declaration) -> list[str]:
@@ -327,10 +341,10 @@ def _list_paper_tables() -> None:
 
     listing = Table("table", "title", "paper values")
     for table, declaration in _find_paper_tables().items():
+        # The paper has no value in some cells; their notes say why.
         cells = read_paper_cells(declaration, None)
-        listing.add_row(
-            table, declaration.title, str(sum(bool(cell.value) for cell in cells))
-        )
+        count = sum(bool(cell.value) for cell in cells)
+        listing.add_row(table, declaration.title, str(count))
     create_console().print(listing)
     typer.echo("print one with: waltz paper TABLE [--model MODEL] [--data DATA SET]")
 
@@ -372,6 +386,7 @@ def _print_blocks(cells: list[PaperCell]) -> None:
         if cell.note:
             typer.echo(f"  note          {cell.note}")
         for number in cell.ours:
+            # The reason says why there is no number, or no verdict on it.
             typer.echo(f"  {number.profile:<13} {_format_our_number(cell, number)}")
             if number.reason:
                 typer.echo(f"                {number.reason}")
@@ -383,24 +398,39 @@ def _print_rows(cells: list[PaperCell]) -> None:
 
     from waltz.reporting.tables.declarations import get_style
 
-    fields = ("metric", "model", "dataset", "setting")
-    shown = [field for field in fields if any(getattr(cell, field) for cell in cells)]
-    profiles = list(
-        dict.fromkeys(number.profile for cell in cells for number in cell.ours)
-    )
-    listing = Table(*shown, "paper", *profiles)
+    fields = _list_shown_fields(cells)
+    profiles = _list_profiles(cells)
+    listing = Table(*fields, "paper", *profiles)
     for cell in cells:
-        names = {field: getattr(cell, field) for field in shown}
+        names = asdict(cell)
         names["metric"] = get_style(cell.metric).heading
-        ours = {
-            number.profile: _format_our_number(cell, number) for number in cell.ours
-        }
-        listing.add_row(
-            *(names[field] for field in shown),
-            _format_paper_value(cell),
-            *(ours.get(profile, "") for profile in profiles),
-        )
+        row = [names[field] for field in fields]
+        row.append(_format_paper_value(cell))
+        # A cell that a study has not built has no number of a profile.
+        ours = {number.profile: number for number in cell.ours}
+        for profile in profiles:
+            number = ours.get(profile)
+            row.append("" if number is None else _format_our_number(cell, number))
+        listing.add_row(*row)
     create_console().print(listing)
+
+
+def _list_shown_fields(cells: list[PaperCell]) -> list[str]:
+    """Return the fields that name a cell, without those that are empty in all cells."""
+    fields = []
+    for field in ("metric", "model", "dataset", "setting"):
+        if any(getattr(cell, field) for cell in cells):
+            fields.append(field)
+    return fields
+
+
+def _list_profiles(cells: list[PaperCell]) -> list[str]:
+    """Return the profiles of our numbers, each once."""
+    profiles: dict[str, None] = {}
+    for cell in cells:
+        for number in cell.ours:
+            profiles[number.profile] = None
+    return list(profiles)
 
 
 def _format_paper_value(cell: PaperCell) -> str:
@@ -431,7 +461,10 @@ def _print_verdicts(cells: list[PaperCell]) -> None:
     """Print what the verdicts of the printed numbers mean."""
     from waltz.reporting.tables.paper_values import VERDICT_DEFINITIONS
 
-    verdicts = {number.verdict for cell in cells for number in cell.ours}
+    verdicts = set()
+    for cell in cells:
+        for number in cell.ours:
+            verdicts.add(number.verdict)
     typer.echo("")
     for verdict, definition in VERDICT_DEFINITIONS.items():
         if verdict in verdicts:

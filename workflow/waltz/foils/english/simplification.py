@@ -149,8 +149,8 @@ def simplify_caption(doc: Doc) -> str | Refusal:
     predicate = _collect_predicate(verb)
     if PREPOSITION.matches(predicate[-1]):
         return Refusal(NO_OBJECT)
-    kept = {*_collect_noun(subject), *_collect_verb(subject, verb), *predicate}
-    indices = sorted(token.i for token in kept)
+    words_left = {*_collect_noun(subject), *_collect_verb(subject, verb), *predicate}
+    indices = sorted(token.i for token in words_left)
     return write_sentence(_join_words([words[index] for index in indices]))
 
 
