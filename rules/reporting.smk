@@ -5,11 +5,11 @@ DRAWN_RUNS = ask(REPORT.select_drawn_runs, "{decoder}")
 DRAWN_DATASETS = ask(list_datasets_of, DRAWN_RUNS)
 SAMPLED_RUNS = ask(REPORT.select_attributed_runs, "{encoder}")
 SAMPLED_DATASETS = ask(list_datasets_of, SAMPLED_RUNS)
-
-
-def compared_runs(step):
-    """Return the runs of a step whose rows a comparison compares."""
-    return ask(REPORT.select_compared_runs, "{comparison}", step)
+# Runs whose rows a comparison compares, by step.
+COMPARED_RUNS = {
+    step: ask(REPORT.select_compared_runs, "{comparison}", step)
+    for step in ("cc-shap", "tests", "attribution")
+}
 
 
 localrules:  # a second each
@@ -46,15 +46,15 @@ rule paired_differences:
     input:
         cc_shap=expand(
             "<results>/consistency/{file.model}/cc-shap/{file.name}.parquet",
-            file=files_of("cc-shap", compared_runs("cc-shap")),
+            file=files_of("cc-shap", COMPARED_RUNS["cc-shap"]),
         ),
         tests=expand(
             "<results>/consistency/{file.model}/tests/{file.name}.parquet",
-            file=files_of("tests", compared_runs("tests")),
+            file=files_of("tests", COMPARED_RUNS["tests"]),
         ),
         attributions=expand(
             "<results>/attribution/{file.model}/{file.name}.parquet",
-            file=files_of("attribution", compared_runs("attribution")),
+            file=files_of("attribution", COMPARED_RUNS["attribution"]),
         ),
     output:
         differences="<results>/reporting/differences/{comparison}.parquet",

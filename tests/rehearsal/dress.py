@@ -119,7 +119,7 @@ def study(complete: bool = True) -> dict[str, Any]:
 def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the models that the short rehearsal skips, with the reason."""
     consistency = settings["consistency"]
-    needed = {consistency["helper"], *consistency["cc_shap"]["edits"]}
+    needed = {consistency["helper"], *consistency["cc_shap"]["edits"]["models"]}
     needed |= {
         str(value)
         for stage in ("filters", "proposals")

@@ -116,7 +116,7 @@ def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
             "sample": 1,
             "tokens": {"explanation": 4, "mistake": 4, "paraphrase": 3},
             "edits": {"positions": 1, "words": 2},
-            "cc_shap": {"permutations": 1, "edits": ["llava"]},
+            "cc_shap": {"permutations": 1, "edits": {"models": ["llava"]}},
         },
     }
     study["evaluation"] |= {

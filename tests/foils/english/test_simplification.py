@@ -68,6 +68,10 @@ def simplify(caption: str) -> str | Refusal:
             "The room has a couch, a television, and a table.",
         ),
         ("a baby's hand is holding on to the bed", "A baby's hand is holding on to the bed."),
+        # what completes "be"
+        ("Two men are outdoors at night.", "Two men are outdoors at night."),
+        ("A big man is outside.", "A man is outside."),
+        ("A woman is sitting alone on a red bench.", "A woman is sitting on a bench."),
     ],
 )  # fmt: skip
 def test_modifiers_go_and_the_rest_stays(caption: str, short: str) -> None:

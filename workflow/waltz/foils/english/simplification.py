@@ -107,6 +107,10 @@ FREE_ADVERBS = frozenset({
     "very",
 })  # fmt: skip
 """Adverbs that can be removed, as can those in -ly."""
+COMPLEMENTS = frozenset({
+    "alone", "away", "indoors", "inside", "outdoors", "outside", "together",
+})  # fmt: skip
+"""Adverbs that complete a form of "be" ("Two men are outdoors")."""
 PARTICLE = TokenPattern(relations={"prt"})
 PREPOSITION = TokenPattern(parts_of_speech={"ADP"}, relations={"prep", "agent"})
 VERBS_OF_PLACING = frozenset({"lay", "place", "put", "set"})
@@ -282,6 +286,8 @@ def _is_free_adverb(token: Token) -> bool:
     """Return True for an adverb without which the sentence is still true."""
     word = token.lower_
     if not ADVERB.matches(token) or word in NEGATIONS or any(token.rights):
+        return False
+    if token.head.lemma_ == "be" and word in COMPLEMENTS:
         return False
     return word in FREE_ADVERBS or word.endswith("ly")
 
