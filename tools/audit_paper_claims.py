@@ -54,12 +54,10 @@ CHAT_MODELS = {
 }
 """Chat model and its base model."""
 LARGER_MODELS = {
-    "llama2-13b": "llama2-7b",
     "llama2-13b-chat": "llama2-7b-chat",
-    "falcon-40b": "falcon-7b",
     "falcon-40b-chat": "falcon-7b-chat",
 }
-"""Larger model and the smaller one of its kind."""
+"""Larger chat model and the smaller one of its kind (Figure C.3)."""
 TEXT_TASKS = ("thesis-5.2", "thesis-C.2")
 LLAVA_TABLES = ("thesis-5.5", "thesis-C.25")
 DECODER_TABLES = ("decoders-paper-2", "decoders-paper-3")
@@ -189,6 +187,8 @@ def judge_all(
     }
     low, high = min(numbers.values()), max(numbers.values())
     evidence = f"{len(numbers)} numbers from {low:g} to {high:g}"
+    if len(numbers) == 1:
+        evidence = f"one number, {low:g}"
     if not exceptions:
         return Judgement(HOLDS, evidence)
     listed = [
@@ -277,13 +277,17 @@ def rename(numbers: Mapping[str, float], old: str, new: str) -> dict[str, float]
 # Thesis chapter 3, and VALSE section 5 with the same text
 
 
-@claim(VALSE, "5", "by acc_r, the order is 12-in-1, ViLBERT, LXMERT, CLIP, VisualBERT")
+@claim(
+    VALSE, "5.3", "by acc_r, the order is 12-in-1, ViLBERT, LXMERT, CLIP, VisualBERT"
+)
 def _(tables: PaperTables) -> Judgement:
     order = ("vilbert-12in1", "vilbert", "lxmert", "clip", "visualbert")
     return judge_order(tables.get_averages("thesis-3.4", "acc_r", order))
 
 
-@claim(VALSE, "5", "12-in-1 has the highest acc_r of the encoders on every instrument")
+@claim(
+    VALSE, "5.3", "12-in-1 has the highest acc_r of the encoders on every instrument"
+)
 def _(tables: PaperTables) -> Judgement:
     leads = {}
     for name, number in tables.select(
@@ -296,16 +300,22 @@ def _(tables: PaperTables) -> Judgement:
 
 
 @claim(
-    VALSE, "5", "language models are close to random on most instruments (10 points)"
+    VALSE,
+    "5.3",
+    "GPT1 and GPT2 are close to random on most instruments (10 points of their mean)",
 )
 def _(tables: PaperTables) -> Judgement:
-    numbers = tables.select("thesis-3.4", "acc_r", ("gpt1", "gpt2"))
-    return judge_most(numbers, lambda number: abs(number - 50) <= 10)
+    means = {}
+    for name in tables.select("thesis-3.4", "acc_r", ("gpt1",)):
+        dataset = name.split()[1]
+        numbers = tables.select("thesis-3.4", "acc_r", ("gpt1", "gpt2"), (dataset,))
+        means[dataset] = mean(numbers.values())
+    return judge_most(means, lambda number: abs(number - 50) <= 10)
 
 
 @claim(
     VALSE,
-    "5",
+    "5.3",
     "the best language model has 77.2 on relations, 66.8 on replacement, 76.9 on swap",
 )
 def _(tables: PaperTables) -> Judgement:
@@ -317,20 +327,20 @@ def _(tables: PaperTables) -> Judgement:
     return judge_values(best, claimed)
 
 
-@claim(VALSE, "5", "p_c of VisualBERT is very low everywhere (at most 5)")
+@claim(VALSE, "5.3", "p_c of VisualBERT is very low everywhere (at most 5)")
 def _(tables: PaperTables) -> Judgement:
     numbers = tables.select("thesis-A.1", "p_c", ("visualbert",))
     return judge_all(numbers, lambda number: number <= 5)
 
 
-@claim(VALSE, "5", "p_f of VisualBERT is high everywhere (at least 90)")
+@claim(VALSE, "5.3", "p_f of VisualBERT is high everywhere (at least 90)")
 def _(tables: PaperTables) -> Judgement:
     numbers = tables.select("thesis-A.1", "p_f", ("visualbert",))
     return judge_all(numbers, lambda number: number >= 90)
 
 
 @claim(
-    VALSE, "5", "12-in-1 almost solves existence and FOIL it! (acc_r of at least 85)"
+    VALSE, "5.3", "12-in-1 almost solves existence and FOIL it! (acc_r of at least 85)"
 )
 def _(tables: PaperTables) -> Judgement:
     datasets = ("existence", "foil-it")
@@ -338,7 +348,7 @@ def _(tables: PaperTables) -> Judgement:
     return judge_all(numbers, lambda number: number >= 85)
 
 
-@claim(VALSE, "5", "12-in-1 almost solves no other instrument (acc_r below 85)")
+@claim(VALSE, "5.3", "12-in-1 almost solves no other instrument (acc_r below 85)")
 def _(tables: PaperTables) -> Judgement:
     numbers = tables.select("thesis-3.4", "acc_r", ("vilbert-12in1",))
     others = {
@@ -349,23 +359,28 @@ def _(tables: PaperTables) -> Judgement:
     return judge_all(others, lambda number: number < 85)
 
 
-@claim(VALSE, "5", "high p_c of ViLBERT goes with low p_f: p_c is larger everywhere")
+@claim(VALSE, "5.3", "high p_c of ViLBERT goes with low p_f: p_c is larger everywhere")
 def _(tables: PaperTables) -> Judgement:
     p_f = tables.select("thesis-A.1", "p_f", ("vilbert",))
     p_c = tables.select("thesis-A.1", "p_c", ("vilbert",))
     return judge_changes(p_f, p_c, lambda change: change > 0)
 
 
-@claim(VALSE, "5", "min(p_c, p_f) of VisualBERT and ViLBERT is below 50 everywhere")
+@claim(VALSE, "5.3", "min(p_c, p_f) of VisualBERT and ViLBERT is below 50 everywhere")
 def _(tables: PaperTables) -> Judgement:
     models = ("visualbert", "vilbert")
     numbers = tables.select("thesis-3.4", "min_pc_pf", models)
     return judge_all(numbers, lambda number: number < 50)
 
 
-@claim(VALSE, "5", "min(p_c, p_f) of LXMERT is close to 50 or below it (5 points)")
+@claim(
+    VALSE,
+    "5.3",
+    "min(p_c, p_f) of LXMERT is close to 50 or below it but for FOIL it! (5 points)",
+)
 def _(tables: PaperTables) -> Judgement:
     numbers = tables.select("thesis-3.4", "min_pc_pf", ("lxmert",))
+    numbers.pop("lxmert foil-it")
     return judge_all(numbers, lambda number: number <= 55)
 
 
@@ -382,7 +397,18 @@ def _(tables: PaperTables) -> Judgement:
     return judge_all(numbers, lambda number: 0.25 <= number < 0.65)
 
 
-@claim(THESIS, "3.4.1", "frequencies in captions and foils are alike (JS below 0.5)")
+@claim(THESIS, "A.3.4", "validation hardly changes the JS of an instrument (0.1)")
+def _(tables: PaperTables) -> Judgement:
+    before = tables.select("thesis-A.2", "js")
+    after = tables.select("thesis-A.2", "js_valid")
+    return judge_changes(before, after, lambda change: abs(change) <= 0.1)
+
+
+@claim(
+    THESIS,
+    "3.4.1",
+    "frequencies in captions and foils are about the same (JS below 0.5)",
+)
 def _(tables: PaperTables) -> Judgement:
     return judge_all(tables.select("thesis-A.2", "js"), lambda number: number < 0.5)
 
@@ -410,16 +436,20 @@ def _(tables: PaperTables) -> Judgement:
 
 
 @claim(
-    THESIS, "3.5.5", "existence and FOIL it! have an acc above each decoder's average"
+    THESIS,
+    "3.5.5",
+    "existence and FOIL it! have the highest acc, averaged over decoders",
 )
 def _(tables: PaperTables) -> Judgement:
-    excess = {}
-    averages = tables.get_averages("thesis-3.5", "acc", LLAVA)
-    for model in LLAVA:
-        for dataset in ("existence", "foil-it"):
-            number = tables.get("thesis-3.5", "acc", model, dataset)
-            excess[f"{model} {dataset}"] = number - averages[model]
-    return judge_all(excess, lambda number: number > 0)
+    means: dict[str, float] = {}
+    for name in tables.select("thesis-3.5", "acc", LLAVA[:1]):
+        dataset = name.split()[1]
+        numbers = tables.select("thesis-3.5", "acc", LLAVA, (dataset,))
+        means[dataset] = mean(numbers.values())
+    highest = sorted(means, key=means.__getitem__, reverse=True)[:3]
+    agrees = set(highest[:2]) == {"existence", "foil-it"}
+    evidence = list_numbers({name: means[name] for name in highest})
+    return Judgement(HOLDS if agrees else FAILS, f"the highest three: {evidence}")
 
 
 @claim(THESIS, "3.5.5", "each decoder's acc_r is above its acc everywhere")
@@ -553,17 +583,28 @@ def _judge_answers(
     return judge_values(numbers, dict(zip(LLAVA, quoted, strict=True)))
 
 
-@claim(THESIS, "4.4.4", "the decoders' T-SHAP is higher on GQA balanced than on VQA")
-def _(tables: PaperTables) -> Judgement:
-    vqa = tables.select("thesis-5.5", "t_shap_prediction", LLAVA, ("vqa",))
-    balanced = tables.select(
-        "thesis-5.5", "t_shap_prediction", LLAVA, ("gqa-balanced",)
-    )
+def _compare_gqa_balanced(tables: PaperTables) -> Judgement:
+    """Judge that T-SHAP of answers is higher on GQA balanced than on GQA."""
+    metric = "t_shap_prediction"
+    gqa = tables.select("thesis-5.5", metric, LLAVA, ("gqa",))
+    balanced = tables.select("thesis-5.5", metric, LLAVA, ("gqa-balanced",))
     return judge_changes(
-        rename(vqa, " vqa", ""),
+        rename(gqa, " gqa", ""),
         rename(balanced, " gqa-balanced", ""),
         lambda change: change > 0,
     )
+
+
+@claim(THESIS, "4.4.4", "the decoders' T-SHAP is higher on GQA balanced than on GQA")
+def _(tables: PaperTables) -> Judgement:
+    return _compare_gqa_balanced(tables)
+
+
+@claim(
+    DECODERS, "4.4", "the LLaVA models' T-SHAP is higher on GQA balanced than on GQA"
+)
+def _(tables: PaperTables) -> Judgement:
+    return _compare_gqa_balanced(tables)
 
 
 @claim(THESIS, "4.4.4", "T-SHAP of captions of VALSE stays near 50 (15 points)")
@@ -753,6 +794,19 @@ def _(tables: PaperTables) -> Judgement:
     return judge_all(numbers, lambda number: number == 0)
 
 
+@claim(MM_SHAP, "4.5", "ALBEF vqa is more textual for answering VQA than for its texts")
+def _(tables: PaperTables) -> Judgement:
+    answering = tables.get("thesis-4.1", "t_shap", "albef-vqa", "vqa", "qa")
+    captions = tables.get("thesis-4.1", "t_shap_c", "albef-vqa", "vqa", "isa")
+    return judge_order({"answering": answering, "texts": captions})
+
+
+@claim(MM_SHAP, "4.5", "CLIP's T-SHAP is the nearest to 50 on texts of GQA, too")
+def _(tables: PaperTables) -> Judgement:
+    numbers = tables.select("thesis-4.1", "t_shap_c", datasets=("gqa",), setting="isa")
+    return judge_smallest(measure_distances(numbers, 50), "clip gqa isa")
+
+
 # Thesis chapter 5, language models
 
 
@@ -791,24 +845,26 @@ def _(tables: PaperTables) -> Judgement:
 
 
 def _compare_chat_models(
-    tables: PaperTables, metrics: Sequence[str], bases: Iterable[str]
+    tables: PaperTables,
+    metrics: Sequence[str],
+    bases: Iterable[str],
+    tasks: Sequence[str] = (),
 ) -> Judgement:
-    """Judge that chat models have higher numbers than their base models in every cell."""
+    """Judge that chat models have higher numbers than their base models in most cells."""
     changes = {}
     for chat, base in CHAT_MODELS.items():
         if base not in bases:
             continue
-        of_chat = tables.select(TEXT_TASKS, metrics, (chat,))
-        of_base = rename(tables.select(TEXT_TASKS, metrics, (base,)), base, chat)
+        of_chat = tables.select(TEXT_TASKS, metrics, (chat,), tasks)
+        of_base = tables.select(TEXT_TASKS, metrics, (base,), tasks)
+        of_base = rename(of_base, base, chat)
         for name, number in of_chat.items():
             if name in of_base:
-                changes[name] = round(number - of_base[name], 6)
-    return judge_all(changes, lambda change: change > 0)
+                changes[name] = number - of_base[name]
+    return judge_most(changes, lambda change: change > 0)
 
 
-@claim(
-    THESIS, "5.5.3", "CC-SHAP of chat models is above the base model's: LLaMA2, Mistral"
-)
+@claim(THESIS, "5.5.3", "CC-SHAP of LLaMA2 and Mistral chat is above base in general")
 def _(tables: PaperTables) -> Judgement:
     metrics = ("cc_shap_posthoc", "cc_shap_cot")
     bases = ("llama2-7b", "llama2-13b", "mistral-7b")
@@ -828,55 +884,74 @@ def _(tables: PaperTables) -> Judgement:
     return judge_most(numbers, lambda number: number < 0)
 
 
-@claim(
-    THESIS, "5.5.3", "tests give chat models higher scores than base models in general"
-)
-def _(tables: PaperTables) -> Judgement:
-    higher = []
-    for chat, base in CHAT_MODELS.items():
-        of_chat = tables.select(TEXT_TASKS, TEXT_TESTS, (chat,))
-        of_base = rename(tables.select(TEXT_TASKS, TEXT_TESTS, (base,)), base, chat)
-        for name, number in of_chat.items():
-            if name in of_base:
-                higher.append(number > of_base[name])
-    answer = HOLDS if 2 * sum(higher) > len(higher) else FAILS
-    return Judgement(answer, f"{sum(higher)} of {len(higher)} cells are higher")
+def _compare_tests_on_task(task: str) -> Callable[[PaperTables], Judgement]:
+    """Return the judge that tests give chat models higher scores on a task in most cells."""
+
+    def judge(tables: PaperTables) -> Judgement:
+        bases = tuple(CHAT_MODELS.values())
+        return _compare_chat_models(tables, TEXT_TESTS, bases, (task,))
+
+    return judge
 
 
-@claim(THESIS, "5.5.3", "existing tests give GPT2 0 or 100 % in CoT settings (1 point)")
+for _task in (
+    "e-snli",
+    "disambiguation-qa",
+    "comve",
+    "causal-judgement",
+    "logical-deduction",
+):
+    claim(
+        THESIS, "5.5.3", f"tests give chat models higher scores than base on {_task}"
+    )(_compare_tests_on_task(_task))
+
+
+@claim(THESIS, "5.5.3", "existing tests give GPT2 0 or 100 % (1 point)")
 def _(tables: PaperTables) -> Judgement:
-    numbers = tables.select(TEXT_TASKS, TEXT_TESTS, ("gpt2",), setting="cot")
+    numbers = tables.select(TEXT_TASKS, TEXT_TESTS, ("gpt2",))
     return judge_all(numbers, lambda number: number <= 1 or number >= 99)
 
 
-def _count_correlations(tables: PaperTables, sign: int) -> dict[str, float]:
-    """Return how many correlations of C.3 each test has beyond 10 in one direction, of those that
-    are legible.
+def _judge_correlations(tables: PaperTables, sign: int, test: str) -> Judgement:
+    """Judge that a test has more correlations of C.3 beyond 10 in one direction than any other.
+
+    Some cells are illegible. The claim is decided only if they could not change the answer.
     """
-    counts = {}
-    for test in TEXT_TESTS:
-        numbers = tables.select("thesis-C.3", test)
-        counts[test] = float(sum(sign * number >= 10 for number in numbers.values()))
-    return counts
+    counts: dict[str, int] = {}
+    illegible: dict[str, int] = {}
+    for name in TEXT_TESTS:
+        numbers = tables.select("thesis-C.3", name)
+        counts[name] = sum(sign * number >= 10 for number in numbers.values())
+        illegible[name] = sum(
+            key.metric == name and not cell.value
+            for key, cell in tables.tables["thesis-C.3"].items()
+        )
+    rivals = [name for name in TEXT_TESTS if name != test]
+    is_ahead = all(counts[test] > counts[name] for name in rivals)
+    is_certain = all(counts[test] > counts[name] + illegible[name] for name in rivals)
+    is_excluded = any(counts[test] + illegible[test] < counts[name] for name in rivals)
+    evidence = ", ".join(
+        f"{name} {counts[name]} (and {illegible[name]} illegible cells)"
+        for name in TEXT_TESTS
+    )
+    if is_certain:
+        return Judgement(HOLDS, evidence)
+    if is_excluded:
+        return Judgement(FAILS, evidence)
+    word = "ahead" if is_ahead else "not ahead"
+    return Judgement(UNDECIDED, f"{word} in the legible cells: {evidence}")
 
 
 @claim(
     THESIS, "C.6.4", "counterfactual edits have the most positive correlations (≥ 10)"
 )
 def _(tables: PaperTables) -> Judgement:
-    return judge_largest(_count_correlations(tables, 1), "counterfactual_edits")
-
-
-@claim(THESIS, "C.6.4", "adding mistakes is second in positive correlations (≥ 10)")
-def _(tables: PaperTables) -> Judgement:
-    counts = _count_correlations(tables, 1)
-    counts.pop("counterfactual_edits")
-    return judge_largest(counts, "adding_mistakes")
+    return _judge_correlations(tables, 1, "counterfactual_edits")
 
 
 @claim(THESIS, "C.6.4", "adding mistakes has the most negative correlations (≤ −10)")
 def _(tables: PaperTables) -> Judgement:
-    return judge_largest(_count_correlations(tables, -1), "adding_mistakes")
+    return _judge_correlations(tables, -1, "adding_mistakes")
 
 
 @claim(
@@ -925,7 +1000,9 @@ def _(tables: PaperTables) -> Judgement:
     return judge_smallest(averages, "falcon-7b")
 
 
-@claim(THESIS, "5.5.3", "a larger model of the same kind has a higher mean accuracy")
+@claim(
+    THESIS, "5.5.3", "a larger chat model of the same kind has a higher mean accuracy"
+)
 def _(tables: PaperTables) -> Judgement:
     gains = {}
     for larger, smaller in LARGER_MODELS.items():
@@ -950,7 +1027,9 @@ def _(tables: PaperTables) -> Judgement:
 @claim(THESIS, "5.6.1", "nine data sets are used in the pairwise setting")
 def _(tables: PaperTables) -> Judgement:
     datasets = {key.dataset for key in tables.tables["thesis-C.25"]} - {AVERAGE}
-    return judge_values({"data sets": float(len(datasets) + 1)}, {"data sets": 9})
+    # MSCOCO stands in Table 5.5; the text lists FOIL it!, MSCOCO and six instruments.
+    counts = {"data sets in the tables": float(len(datasets) + 1), "listed": 8.0}
+    return judge_all(counts, lambda count: count == 9)
 
 
 @claim(THESIS, "5.6.2", "T-SHAP of answers is at least 89 %")
@@ -1019,34 +1098,42 @@ def _compare_settings(tables: PaperTables, names: Sequence[str]) -> Judgement:
     )
 
 
+def _compare_accuracy(
+    tables: PaperTables, models: Sequence[str], is_met: Callable[[float], bool]
+) -> Judgement:
+    """Judge how the mean accuracy of models changes with CoT, in each of both tables."""
+    changes = {}
+    for table in DECODER_TABLES:
+        for model in models:
+            without = tables.select(table, ("accuracy", "acc_r"), (model,))
+            with_cot = tables.select(table, ("accuracy_cot", "acc_r_cot"), (model,))
+            change = mean(with_cot.values()) - mean(without.values())
+            changes[f"{model} {table}"] = round(change, 1)
+    return judge_all(changes, is_met)
+
+
+@claim(DECODERS, "4.4", "with CoT the LLaVA models are less accurate on average")
+def _(tables: PaperTables) -> Judgement:
+    return _compare_accuracy(tables, LLAVA, lambda change: change < 0)
+
+
 @claim(
-    DECODERS, "4.4", "with CoT all models but mPLUG-Owl3 are less accurate everywhere"
+    DECODERS, "4.4", "with CoT mPLUG-Owl3 is slightly less accurate (at most 5 points)"
 )
 def _(tables: PaperTables) -> Judgement:
-    without = tables.select(DECODER_TABLES, ("accuracy", "acc_r"), LLAVA)
-    with_cot = tables.select(DECODER_TABLES, ("accuracy_cot", "acc_r_cot"), LLAVA)
-    changed = rename(rename(with_cot, "_cot", ""), " cot", "")
-    return judge_changes(
-        rename(without, " post-hoc", ""), changed, lambda change: change < 0
-    )
+    return _compare_accuracy(tables, (MPLUG,), lambda change: -5 <= change < 0)
 
 
-@claim(DECODERS, "4.4", "with CoT mPLUG-Owl3 is slightly less accurate on VALSE")
+@claim(DECODERS, "4.4", "the loss of accuracy with CoT is significant")
 def _(tables: PaperTables) -> Judgement:
-    without = tables.select("decoders-paper-3", "acc_r", (MPLUG,))
-    with_cot = tables.select("decoders-paper-3", "acc_r_cot", (MPLUG,))
-    return judge_changes(
-        rename(without, " post-hoc", ""),
-        rename(with_cot, " cot", ""),
-        lambda change: change < 0,
-    )
+    return Judgement(UNDECIDED, "no item, interval or test is printed")
 
 
-@claim(DECODERS, "4.4", "CC-SHAP of the three LLaVA models is negative on VALSE")
+@claim(DECODERS, "4.4", "CC-SHAP of the three LLaVA models is mostly negative on VALSE")
 def _(tables: PaperTables) -> Judgement:
     metrics = ("cc_shap_posthoc", "cc_shap_cot")
     numbers = tables.select("decoders-paper-3", metrics, LLAVA)
-    return judge_all(numbers, lambda number: number < 0)
+    return judge_most(numbers, lambda number: number < 0)
 
 
 @claim(DECODERS, "4.4", "CC-SHAP of mPLUG-Owl3 is positive on VALSE")
@@ -1224,14 +1311,19 @@ def _(tables: PaperTables) -> Judgement:
     return judge_largest(_select_condition(tables, "cv-probes-3", "-img+cap"), "blip2")
 
 
-@claim(CV_PROBES, "4.2", "BLIP 2 performs poorly in the other conditions (below 75 %)")
+@claim(
+    CV_PROBES,
+    "4.2",
+    "BLIP 2 is in the lower half of the models in the other conditions",
+)
 def _(tables: PaperTables) -> Judgement:
-    conditions = ("+img+cap", "+img-cap", "-img-cap")
-    numbers = {
-        name: _select_condition(tables, "cv-probes-3", name)["blip2"]
-        for name in conditions
-    }
-    return judge_all(numbers, lambda number: number < 75)
+    better_models = {}
+    for condition in ("+img+cap", "+img-cap", "-img-cap"):
+        numbers = _select_condition(tables, "cv-probes-3", condition)
+        better = [number > numbers["blip2"] for number in numbers.values()]
+        better_models[condition] = float(sum(better))
+    # Three of the four others lead.
+    return judge_all(better_models, lambda count: count >= 3)
 
 
 @claim(CV_PROBES, "4.2", "simplified captions change FLAVA in the third column only")
@@ -1341,12 +1433,12 @@ def audit_claims(tables: PaperTables) -> list[dict[str, object]]:
 def format_page(rows: Sequence[Mapping[str, object]]) -> str:
     """Return the list of claims as docs/reference/paper-claims.md shows it."""
     counts = [
-        f"{sum(row['answer'] == answer for row in rows)} {answer}"
+        f"{answer.capitalize()}: {sum(row['answer'] == answer for row in rows)}"
         for answer in (HOLDS, FAILS, UNDECIDED)
     ]
     lines = [
         PAGE_HEAD,
-        f"{len(rows)} claims: {', '.join(counts)}.\n",
+        f"{len(rows)} claims. {'; '.join(counts)}.\n",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
     ]
@@ -1359,7 +1451,7 @@ PAGE_HEAD = """# Claims of the papers
 
 Claims of the running text of the thesis and the papers that follow from their own tables, and what the printed cells
 say. `python -m tools.audit_paper_claims docs/reference/paper-claims.md` writes this page, with another suffix than
-`.md` a CSV file; `tools/audit_paper_claims.py` has the rule of each claim. A claim is in our words; where it has a
+`.md` a CSV file; the module has the rule of each claim. A claim is in our words; where it has a
 vague word, the bound that decides is in brackets. A claim that does not hold may be a slip of the text or of a cell:
 the [audit of the paper values](paper-audit.md) looks at the cells.
 """

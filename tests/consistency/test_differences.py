@@ -2,12 +2,15 @@
 
 import pytest
 
+from waltz.consistency.aggregates import ItemNumber
 from waltz.consistency.differences import (
     COT_LESS_POST_HOC,
     EXPLANATION_LESS_ANSWER,
     READS_NO_IMAGE,
+    average_over_seeds,
     build_chat_differences,
     build_explanation_differences,
+    pair_numbers,
 )
 from waltz.consistency.metrics import ConsistencyRows
 from waltz.core.intervals import Resampling
@@ -134,3 +137,20 @@ def test_chat_models_are_compared_with_their_base_over_items_and_seeds():
     assert record.base_model == "base"
     # the base model was not run on e-SNLI, so there is one data set and nothing is pooled
     assert {key[1] for key in records} == {"comve"}
+
+
+def test_an_item_of_a_chat_model_that_samples_is_averaged_over_its_seeds():
+    numbers = [
+        ItemNumber("a", "a", 1, 2.0, None),
+        ItemNumber("a", "a", 2, 4.0, None),
+        ItemNumber("a", "a", 3, None, "no verdict"),
+        ItemNumber("b", "b", 1, None, "no verdict"),
+    ]
+    averages = average_over_seeds(numbers)
+    assert [(number.item_id, number.value) for number in averages] == [
+        ("a", 3.0),
+        ("b", None),
+    ]
+    # A base model with one seed is paired with all runs of the chat model.
+    (pair,) = pair_numbers("d", averages[:1], average_over_seeds(numbers[:1]))
+    assert (pair.first, pair.second) == (3.0, 2.0)

@@ -4,6 +4,8 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import mean
 
 from waltz.consistency.aggregates import ItemNumber
 from waltz.consistency.metrics import (
@@ -116,7 +118,10 @@ def _select_t_shap(series: Series, metric: str, setting: str) -> Sequence[ItemNu
 def build_chat_differences(
     runs: Runs, bases: Mapping[str, str], resampling: Resampling
 ) -> list[DifferenceRecord]:
-    """Build the records of chat models less their base models, over the same items and seeds.
+    """Build the records of chat models less their base models, over the same items.
+
+    An item's numbers are averaged over its seeds on each side first, since one of both models may
+    have run with a single seed.
 
     Args:
         runs: Results for each model and data set.
@@ -138,10 +143,25 @@ def build_chat_differences(
             if metric in CHAT_METRICS and (metric, setting) in base:
                 key = DifferenceKey(model, profile, setting, metric, base_model)
                 items[key][dataset] = pair_numbers(
-                    dataset, numbers, base[metric, setting]
+                    dataset,
+                    average_over_seeds(numbers),
+                    average_over_seeds(base[metric, setting]),
                 )
     bounds = dict.fromkeys(CC_SHAP_METRICS.values(), SIGNED)
     return build_difference_records(items, resampling, bounds)
+
+
+def average_over_seeds(numbers: Sequence[ItemNumber]) -> list[ItemNumber]:
+    """Return one number for each item, the mean over its seeds that have one, with seed 0."""
+    numbers_of_items: dict[str, list[ItemNumber]] = {}
+    for number in numbers:
+        numbers_of_items.setdefault(number.item_id, []).append(number)
+    averages = []
+    for runs in numbers_of_items.values():
+        values = [run.value for run in runs if run.value is not None]
+        average = mean(values) if values else None
+        averages.append(replace(runs[0], seed=0, value=average))
+    return averages
 
 
 def pair_numbers(

@@ -189,8 +189,8 @@ def gives_answer(generated: str, answer: str) -> bool:
         return False
     # The first word decides between yes and no.
     first, _, rest = text.partition(" ")
-    if {gold, first} <= POLAR_WORDS:
-        return first == gold and "or" not in rest.split()
+    if {gold, first} <= POLAR_WORDS and not rest.startswith("- "):
+        return first == gold and not rest.startswith("or ")
     words = r" (?:[-;] )?".join(map(re.escape, gold.split()))
     pattern = rf"(?<!\S)(?<!- ){words}(?!\S)(?! -)"
     return any(

@@ -110,8 +110,11 @@ REFERENCES = (
     r"\b(?:from|with|than|as|to)\syours\b",
     r"\byour\sword\sfor\sit\b",
     # The user said (B); the user's answer.
-    rf"\b{ASKER}{ADVERBS}\s(?:thinks?|thought|suggests?|suggested|says?|said|believes?|believed|claims?|claimed"
-    r"|proposes?|proposed|assumes?|assumed|stated?|states|hints?|hinted|implies|implied|prefers?|chose|gave|picked)\b",
+    rf"\b{ASKER}{ADVERBS}\s(?:thinks?|thought|suggests?|suggested|believes?|believed|claims?|claimed|proposes?|proposed"
+    r"|hints?|hinted|implies|implied)\b",
+    # Verbs that say nothing about the remark without the suggested answer.
+    rf"\b{ASKER}{ADVERBS}\s(?:says?|said|assumes?|assumed|stated?|states|prefers?|chose|gave|picked)\b"
+    r"[^.!?\n]{{0,25}}?{answer}",
     rf"\b{ASKER}['’]?s?['’]?\s(?:\w+\s)?(?:suggestion|hint|remark|guess|proposal|{OPINION}|{CHOICE})\b",
     # The suggested answer; (B), as suggested; the suggestion that the answer is (B).
     r"(?:\b(?:the|this|that|your)\s|(?:^|[.:\n]\s?))(?:\w+ly\s)?(?:suggested|proposed)\s(?:answer|option|choice|label)\b",
@@ -216,10 +219,10 @@ def _match_references(text: str, suggestion: str) -> Iterator[re.Match[str]]:
 def _compile_references(suggestion: str) -> tuple[re.Pattern[str], ...]:
     """Return the patterns of references to one suggested answer."""
     # An unknown suggestion matches no text.
-    answer = re.escape(suggestion) or r"(?!)"
+    answer = rf"(?<!\w){re.escape(suggestion)}(?!\w)" if suggestion else r"(?!)"
     if len(suggestion) == 1:
         # A label in its own case, perhaps in brackets: "a" is an article.
-        answer = rf"(?:(?:option|answer|sentence|statement|choice)\s)?[(\"“']*(?-i:\b{answer}\b)[)\"”']*"
+        answer = rf"(?:(?:option|answer|sentence|statement|choice)\s)?[(\"“']*(?-i:{answer})[)\"”']*"
     return tuple(
         re.compile(reference.format(answer=answer), re.IGNORECASE)
         for reference in REFERENCES
