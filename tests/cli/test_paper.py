@@ -55,6 +55,9 @@ def run(results, *arguments):
         ("cv-probes table 10", "cv-probes-10"),
         ("VALSE 1", "valse-paper-1"),
         ("running text", "running-text"),
+        ("table_3_4", "thesis-3.4"),
+        ("table_A_2", "thesis-A.2"),
+        ("table_decoders_paper_2", "decoders-paper-2"),
     ],
 )
 def test_tables_are_named_as_people_write_them(name, table):
@@ -65,8 +68,10 @@ def test_tables_are_named_as_people_write_them(name, table):
     ("name", "message"),
     [
         ("2", "decoders-paper-2 and cv-probes-2; name the document as well"),
-        ("9.9", "unknown table with paper values"),
-        ("VALSE 4.2", "unknown table"),
+        ("4-2", "is no table"),
+        ("9.9", "is no table with paper values"),
+        ("Figure C.1", "are computed from thesis-5.2 and thesis-C.2"),
+        ("VALSE 4.2", "is no table"),
     ],
 )
 def test_names_of_no_or_several_tables_are_refused(name, message):

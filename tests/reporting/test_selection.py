@@ -89,6 +89,7 @@ BUILDERS = {"spanbert", "albert-xxlarge-nli", "gruen-cola"}
         "gpt2,comve",
         "thesis-4.2",
         "bakllava",
+        "differences-foils",
     ],
 )
 def test_runs_on_released_items_rebuild_nothing(only):

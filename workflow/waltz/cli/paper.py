@@ -13,7 +13,7 @@ import typer
 
 from waltz.cli.output import create_console, suggest_run
 from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
-from waltz.core.errors import UserError, build_name_error, list_names
+from waltz.core.errors import UserError, build_name_error, list_names, suggest_name
 
 if TYPE_CHECKING:
     from waltz.reporting.tables.cells import Cell
@@ -172,7 +172,22 @@ def find_paper_table(name: str) -> Declaration:
         raise UserError(
             f"TABLE: {name!r} is the number of several tables: {list_names(matches, 'and')}; name the document as well"
         )
-    raise build_name_error("TABLE", "table with paper values", name, tables)
+    raise UserError(
+        f"TABLE: {name!r} is no table with paper values{suggest_paper_table(name)}; `waltz paper` lists them"
+    )
+
+
+def suggest_paper_table(name: str) -> str:
+    """Return the end of a message about an unknown table: the tables of a figure, or a similar name."""
+    from waltz.plan.table_entries import find_figure_table
+    from waltz.reporting.tables.declarations import TABLES
+
+    number = _split_name(name)[1].upper()
+    figure = find_figure_table(number, TABLES)
+    if figure:
+        tables = list_names(TABLES[figure].paper_tables, "and")
+        return f" (the numbers of Figure {number} are computed from {tables})"
+    return suggest_name(name, _find_paper_tables())
 
 
 def _find_paper_tables() -> dict[str, Declaration]:
@@ -200,12 +215,13 @@ def _is_named(table: str, name: str) -> bool:
 
 def _split_name(name: str) -> tuple[set[str], str]:
     """Return the words of a table's name, and its number; `table` is not one of the words."""
-    lower = name.casefold().strip()
+    # `table_A_2` is a target of Snakemake.
+    lower = re.sub(r"(?<=[\da-c])_(?=\d)", ".", name.casefold().strip())
     number = ""
     match = TABLE_NUMBER.search(lower)
     if match is not None:
         number = match[0]
-    words = set(re.findall("[a-z]+", lower.removesuffix(number)))
+    words = set(re.findall("[a-z]+|[0-9]+", lower.removesuffix(number)))
     return words - {"table", "tab"}, number
 
 

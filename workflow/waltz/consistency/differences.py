@@ -158,8 +158,10 @@ def average_over_seeds(numbers: Sequence[ItemNumber]) -> list[ItemNumber]:
         numbers_of_items.setdefault(number.item_id, []).append(number)
     averages = []
     for runs in numbers_of_items.values():
+        average = None
         values = [run.value for run in runs if run.value is not None]
-        average = mean(values) if values else None
+        if values:
+            average = mean(values)
         averages.append(replace(runs[0], seed=0, value=average))
     return averages
 

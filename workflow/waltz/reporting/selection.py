@@ -18,7 +18,13 @@ from waltz.plan.study import (
     Source,
     Study,
 )
-from waltz.reporting.plan import PARTED_NUMBERS, ReportingPlan, select_names
+from waltz.reporting.plan import (
+    COMPARED_STEPS,
+    DIFFERENCES,
+    PARTED_NUMBERS,
+    ReportingPlan,
+    select_names,
+)
 from waltz.reporting.tables.declarations import TABLES
 
 Entry = TypeVar("Entry")
@@ -48,7 +54,9 @@ class Selection:
         for table in self.tables:
             kinds.update(TABLES[table].source_kinds)
         # Kinds of numbers that come from no runs are about how data sets are built.
-        if not kinds <= PARTED_NUMBERS.keys():
+        numbers_of_runs = {DIFFERENCES + comparison for comparison in COMPARED_STEPS}
+        numbers_of_runs.update(PARTED_NUMBERS)
+        if not kinds <= numbers_of_runs:
             return True
         return not self.models and not self.tables
 

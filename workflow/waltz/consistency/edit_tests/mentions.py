@@ -218,8 +218,10 @@ def _match_references(text: str, suggestion: str) -> Iterator[re.Match[str]]:
 @cache
 def _compile_references(suggestion: str) -> tuple[re.Pattern[str], ...]:
     """Return the patterns of references to one suggested answer."""
-    # An unknown suggestion matches no text.
-    answer = rf"(?<!\w){re.escape(suggestion)}(?!\w)" if suggestion else r"(?!)"
+    # A whole word or phrase; an unknown suggestion matches no text.
+    answer = rf"(?<!\w){re.escape(suggestion)}(?!\w)"
+    if not suggestion:
+        answer = r"(?!)"
     if len(suggestion) == 1:
         # A label in its own case, perhaps in brackets: "a" is an article.
         answer = rf"(?:(?:option|answer|sentence|statement|choice)\s)?[(\"“']*(?-i:{answer})[)\"”']*"

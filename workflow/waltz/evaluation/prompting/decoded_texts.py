@@ -41,10 +41,6 @@ class DecodedReasoning(str):
         reasoning.generated = generated
         return reasoning
 
-    def __getnewargs__(self) -> tuple[str, str, str]:
-        """Return the arguments of `__new__`, with which a copy is made."""
-        return str(self), self.decoded_prompt, self.generated
-
 
 def get_generated_text(reasoning: T) -> T:
     """Return a chain of thought, if there is one, as the text of its tokens alone."""

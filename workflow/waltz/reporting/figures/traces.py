@@ -5,6 +5,7 @@ Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 show such tra
 Their colors are used here: the prompt is black, the model's text blue, and an edit orange.
 """
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -182,10 +183,11 @@ def _list_lines(entry: TraceEntry) -> list[list[Segment]]:
     if entry.verdict:
         return [[]]
     lines = _wrap_text(entry.text)
-    start = entry.text.find(entry.edit)
-    if not entry.edit or start < 0:
+    # A whole word: "red" does not stand in "a hundred dogs".
+    match = re.search(rf"(?<!\w){re.escape(entry.edit)}(?!\w)", entry.text)
+    if not entry.edit or match is None:
         return [[Segment(line, entry.color)] for line in lines]
-    return _color_edit(entry, lines, start, start + len(entry.edit))
+    return _color_edit(entry, lines, match.start(), match.end())
 
 
 def _color_edit(

@@ -14,6 +14,7 @@ import pandas as pd
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
 from waltz.evaluation.metrics.pair_metrics import average_measures
+from waltz.evaluation.metrics.paired_differences import POOLED
 from waltz.reporting.tables.best import OUR_OWN, SignificanceTests
 from waltz.reporting.tables.cells import (
     CHANCE,
@@ -57,6 +58,9 @@ from waltz.reporting.tables.paper_values import (
     compare_with_paper,
     read_paper_values,
 )
+
+OWN_POOL = "pooled over the data sets of this study, the paper value over all of its own: not compared"
+"""Reason why a pooled difference has no verdict."""
 
 
 class TableFiles(Protocol):
@@ -491,6 +495,9 @@ class _ProfileTable:
                 paper_sd=comparison.paper_sd,
             )
         notes = [comparison.reason, number.note]
+        if key.dataset == POOLED and comparison.verdict:
+            comparison = replace(comparison, verdict="")
+            notes.insert(1, OWN_POOL)
         if comparison.verdict:
             notes.insert(1, self.declaration.model_notes.get(key.model, ""))
         return replace(comparison, reason="; ".join(filter(None, notes)))
