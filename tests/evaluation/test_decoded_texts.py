@@ -312,3 +312,22 @@ def test_accuracy_after_a_chain_of_thought_repeats_the_decoded_text():
         render_prompt("answer-after-cot", COMVE, template, given).text
     )
     assert record.tokens == len(read.ids)
+
+
+def test_only_published_never_lets_the_first_token_end_a_chain_of_thought():
+    decoder = tiny_decoders.causal("llama", build_byte_level(), seed=5)
+    prompt = render_prompt("cot", COMVE, build_published_template("gpt2")).text
+    ((first,),) = decoder.generate([decoder.build_prompt(prompt)], [None], 1, None, [0])
+    # The most probable first token ends texts.
+    decoder = replace(decoder, ends=frozenset([first]))
+    session, settings = (
+        DecoderSession(decoder, None),
+        GenerationSettings(1, cot_tokens=2),
+    )
+    (chain,) = generate_chains_of_thought(
+        session, [COMVE], build_published_template("gpt2"), settings
+    )
+    assert chain.generated
+    equations = build_equations_template(lambda turns: prompt)
+    (chain,) = generate_chains_of_thought(session, [COMVE], equations, settings)
+    assert chain == ""

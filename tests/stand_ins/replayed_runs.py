@@ -172,7 +172,7 @@ class Replayed(Scripted):
     generated: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
-    def generate(self, prompts, images, most, sampling, seeds):
+    def generate(self, prompts, images, most, sampling, seeds, min_tokens=0):
         return [(self._number(self._say(prompt.text)),) for prompt in prompts]
 
     def decode_text(self, ids, kept_position=None):

@@ -116,6 +116,8 @@ class Fidelity:
         open_answer_targets: Largest number of tokens of an open answer that are explained; None for
             all tokens.
         keeps_end_token: Whether the end token of a generated text is explained as well.
+        min_new_tokens: Smallest number of tokens of a generated text, before which no end token is
+            generated.
         language_models: How language models are explained: by shap's `partition` explainer, or
             `coalitions` of tokens.
         output_weights: How several outputs enter T-SHAP: `magnitudes` adds their magnitudes,
@@ -173,6 +175,7 @@ class Fidelity:
     first_step_only: bool
     open_answer_targets: int | None
     keeps_end_token: bool
+    min_new_tokens: int
     language_models: Literal["partition", "coalitions"]
     output_weights: Literal["magnitudes", "ratios"]
     drops_weak_outputs: bool
@@ -217,6 +220,7 @@ PUBLISHED = Fidelity(
     first_step_only=True,
     open_answer_targets=1,
     keeps_end_token=True,
+    min_new_tokens=1,
     language_models="partition",
     output_weights="magnitudes",
     drops_weak_outputs=False,
@@ -263,6 +267,7 @@ EQUATIONS = Fidelity(
     first_step_only=False,
     open_answer_targets=None,
     keeps_end_token=False,
+    min_new_tokens=0,
     language_models="coalitions",
     output_weights="ratios",
     drops_weak_outputs=True,

@@ -124,7 +124,9 @@ class Scripted:
     def find_label_id(self, prompt, label):
         return ord(label[0])
 
-    def generate(self, prompts: Sequence[Prompt], images, most, sampling, seeds):
+    def generate(
+        self, prompts: Sequence[Prompt], images, most, sampling, seeds, min_tokens=0
+    ):
         texts = [
             self.says(prompt.text, seed)
             for prompt, seed in zip(prompts, seeds, strict=True)

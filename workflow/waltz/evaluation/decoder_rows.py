@@ -162,7 +162,8 @@ def _generate_outputs(
     settings: GenerationSettings,
 ) -> tuple[list[DecoderQuery], list[DecoderOutput]]:
     """Generate a text for each question, and return the queries with their outputs."""
-    sampling = select_sampling(settings.sampling, kind, template.prompt_file.fidelity)
+    fidelity = template.prompt_file.fidelity
+    sampling = select_sampling(settings.sampling, kind, fidelity)
     queries = []
     for question, reasoning in zip(
         questions, _fill_reasonings(questions, reasonings), strict=True
@@ -175,7 +176,9 @@ def _generate_outputs(
             )
         texts = repeat_reasoning(reasoning)
         queries.append(_build_query(kind, question, template, texts, seed=item_seed))
-    output_of_query = generate_tokens(session, queries, max_tokens, sampling)
+    output_of_query = generate_tokens(
+        session, queries, max_tokens, sampling, fidelity.min_new_tokens
+    )
     return queries, [output_of_query[query] for query in queries]
 
 

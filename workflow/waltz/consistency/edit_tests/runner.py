@@ -168,8 +168,13 @@ class DecoderRunner:
         """Return the text that the decoder or its helper generates for each request."""
         prompted = self.helper if batch.source == "helper" else self.decoder
         queries = [_build_query(request, prompted) for request in requests]
+        min_tokens = prompted.template.prompt_file.fidelity.min_new_tokens
+        # The released script of language models sets no minimum for its helper.
+        reads_images = self.decoder.session.decoder.reads_images
+        if batch.source == "helper" and not reads_images:
+            min_tokens = 0
         outputs = generate_tokens(
-            prompted.session, queries, batch.max_tokens, batch.sampling
+            prompted.session, queries, batch.max_tokens, batch.sampling, min_tokens
         )
         return [
             _decode_output(outputs[query], request, query, prompted)

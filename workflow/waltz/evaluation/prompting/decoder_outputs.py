@@ -329,9 +329,17 @@ def generate_tokens(
     queries: Iterable[DecoderQuery],
     max_tokens: int,
     sampling: Sampling | None,
+    min_tokens: int = 0,
 ) -> dict[DecoderQuery, DecoderOutput]:
     """Generate text after each distinct query, as token ids; without sampling, the most probable
     tokens.
+
+    Args:
+        session: The decoder with its images and its cache.
+        queries: The queries.
+        max_tokens: Maximum number of tokens of a text.
+        sampling: Settings of the sampling; None takes the most probable tokens.
+        min_tokens: Minimum number of tokens of a text.
     """
 
     def compute(
@@ -340,10 +348,13 @@ def generate_tokens(
         pictures: list[PreparedImage | None],
     ) -> _Rows:
         seeds = [row.query.seed for row in rows]
-        return session.decoder.generate(prompts, pictures, max_tokens, sampling, seeds)
+        return session.decoder.generate(
+            prompts, pictures, max_tokens, sampling, seeds, min_tokens=min_tokens
+        )
 
     content = {
         "most": max_tokens,
+        "least": min_tokens,
         "sampling": None if sampling is None else asdict(sampling),
     }
     computation = _Computation(compute, content, None, fill=-1, width=max_tokens)

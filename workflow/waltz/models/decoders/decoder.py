@@ -444,6 +444,8 @@ class Decoder(ABC):
         max_tokens: int,
         sampling: Sampling | None,
         seeds: Sequence[int],
+        *,
+        min_tokens: int = 0,
     ) -> list[tuple[int, ...]]:
         """Return the tokens that the model generates after each prompt; see
         `continuations.generate_texts`.
