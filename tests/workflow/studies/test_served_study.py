@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from PIL import Image
+from transformers import GenerationConfig
 
 from stand_ins.models import tiny_chat, tiny_decoders
 from stand_ins.openai_server import MODEL, serve
@@ -102,6 +103,8 @@ def run(tmp_path_factory):
     reader.network.model.save_pretrained(folder / "reader")
     reader.tokenizer.save_pretrained(folder / "reader")
     tiny_chat.write_llava(folder / "viewer")
+    # The likeliest token alone can be drawn, so that server and network draw the same texts.
+    GenerationConfig(do_sample=True, top_k=1).save_pretrained(folder / "viewer")
     viewer = load_decoder(
         ModelSpec("viewer", "vision", str(folder / "viewer"), "local"),
         Device("cpu", 1, "test"),
