@@ -32,7 +32,7 @@ def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
     )
     assert (record["rows_in"], record["rows_out"]) == (4, len(pairs))
     assert record["generation"]["equations"] == {
-        "sampling": None,
+        "sampling": {"temperature": 1.0, "top_k": 50, "top_p": 1.0},
         "seed": 7,
         "cot_tokens": 3,
     }

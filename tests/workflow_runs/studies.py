@@ -231,6 +231,7 @@ def _language_checkout(folder, study) -> Checkout:
     from stand_ins.models import tiny_decoders
 
     decoder = tiny_decoders.causal()
+    decoder.network.model.generation_config.do_sample = True  # so that seeds matter
     decoder.network.model.save_pretrained(folder / "tiny")
     decoder.tokenizer.save_pretrained(folder / "tiny")
     run = checkout(folder / "waltz", folder / "tiny")

@@ -121,7 +121,7 @@ def test_the_readmes_commands_about_a_run_show_it(tiny_run):
     assert [command[1] for command in commands] == [
         "report",
         "tables",
-        "plan",
+        "paper",
         "status",
     ]
     for name, *arguments in commands:
@@ -135,8 +135,8 @@ def test_the_readmes_commands_about_a_run_show_it(tiny_run):
             text=True,
         )
         assert result.returncode == 0, f"{name} {arguments}: {result.stderr}"
-        # The plan is printed of the study that is named, the rest is of the run.
-        assert ("scenes-clip" if arguments[0] == "plan" else "tiny") in result.stdout
+        # The cell is of the thesis, the rest is of the run.
+        assert ("Table 4.2" if arguments[0] == "paper" else "tiny") in result.stdout
 
 
 def test_a_run_shows_progress_and_ends_with_its_page(tiny_run, tmp_path):
