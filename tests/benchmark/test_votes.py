@@ -88,6 +88,12 @@ def test_alpha_that_is_undefined_says_why_with_gaps():
     assert compute_alpha(rows) == Measure(None, 2, reason=ONE_ANSWER)
 
 
+def test_a_repeated_line_is_one_answer(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text(HEADER + "a,x,first,first\n" * 2)
+    assert len(read_annotations(path, ["a"])) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -305,7 +305,7 @@ def test_a_missing_answer_is_skipped_with_its_reason(tmp_path, platform):
         (
             [("T", "w1", "both"), ("T", "w1", "first")],
             3,
-            "annotator 'w1' answered item '.*' twice, before at .*",
+            "annotator 'w1' answered task '.*' twice, before at .*",
         ),
         ([("unknown", "w1", "both")], 3, "unknown task 'unknown'"),
         ([("T", "w1", "both")], 4, "unknown task '.*'; give the seed"),
@@ -342,8 +342,6 @@ def test_answers_of_two_files_are_merged(tmp_path):
         for name in ("w1", "w2")
     ]
     assert len(import_annotations(paths, "mturk", ITEMS, seed=3).annotations) == 2
-    with pytest.raises(UserError, match=r"'w1' answered item '.*' twice"):
-        import_annotations([paths[0], paths[0]], "mturk", ITEMS, seed=3)
 
 
 @pytest.mark.parametrize(
@@ -430,7 +428,7 @@ def test_label_studio_users_skips_and_other_exports(tmp_path):
     )
     imported = import_annotations([path], "label-studio", ITEMS, seed=3)
     assert imported.skipped == [SkippedAnswer(item_id, "7", "skipped by the annotator")]
-    assert [row.annotator for row in imported.annotations] == ["b@example.org"]
+    assert [row.annotator for row in imported.annotations] == ["8"]
     for annotation, fault in (
         ({**answered, "completed_by": None}, "has no completed_by"),
         (
@@ -452,6 +450,126 @@ def test_label_studio_users_skips_and_other_exports(tmp_path):
         match=r"entry 0: no data.task or no list of annotations; export the project as JSON",
     ):
         import_annotations([path], "label-studio", ITEMS, seed=3)
+
+
+def annotate(number, user, answer="both", **fields):
+    """An annotation of Label Studio."""
+    choice = {"from_name": "answer", "value": {"choices": [answer]}}
+    return {"id": number, "completed_by": user, "result": [choice], **fields}
+
+
+def import_annotated(tmp_path, *exports):
+    """The answers (annotator, answer) and skipped answers of exports, each of one task."""
+    task, _, _ = first_task("label-studio", tmp_path)
+    paths = []
+    for number, annotations in enumerate(exports):
+        paths.append(tmp_path / f"export-{number}.json")
+        paths[-1].write_text(
+            json.dumps([{"data": {"task": task}, "annotations": annotations}])
+        )
+    imported = import_annotations(paths, "label-studio", ITEMS, seed=3)
+    answers = [(row.annotator, row.answer) for row in imported.annotations]
+    return answers, [(row.annotator, row.reason) for row in imported.skipped]
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        7,
+        7.0,
+        "7",
+        " 7 ",
+        [7],
+        {"id": 7, "email": "Ann@Example.org", "first_name": "Ann"},
+        {"id": "7"},
+        "ann@example.org 7",
+        "ann@example.org, 7",
+        "ann@example.org",
+        {"email": "ANN@example.org", "first_name": "Anna"},
+    ],
+)
+def test_a_person_is_one_annotator_in_every_form(tmp_path, user):
+    known = {"id": 7, "email": "ann@example.org"}
+    later = {"updated_at": "2026-02-01T00:00:00Z"}
+    answers, skipped = import_annotated(
+        tmp_path,
+        [annotate(1, known, updated_at="2026-01-01T00:00:00Z"), annotate(2, 8)],
+        [annotate(3, user, "first", **later)],
+    )
+    assert answers == [("7", "first"), ("8", "both")]
+    assert skipped == [("7", "replaced by a later answer of the annotator")]
+
+
+def test_people_of_one_name_are_two(tmp_path):
+    users = [{"id": number, "first_name": "Ann"} for number in (7, 8)]
+    answers, _ = import_annotated(
+        tmp_path, [annotate(number, user) for number, user in enumerate(users)]
+    )
+    assert answers == [("7", "both"), ("8", "both")]
+
+
+def test_a_record_that_comes_twice_is_one_answer(tmp_path):
+    annotations = [annotate(1, 7), annotate(2, 8, "first")]
+    assert import_annotated(tmp_path, annotations, annotations) == (
+        [("7", "both"), ("8", "first")],
+        [],
+    )
+
+
+def test_a_revised_answer_replaces_the_first(tmp_path):
+    annotations = [annotate(1, 7), annotate(9, 7, "first", parent_annotation=1)]
+    skipped = [("7", "replaced by a later answer of the annotator")]
+    for order in (annotations, annotations[::-1]):
+        assert import_annotated(tmp_path, order) == ([("7", "first")], skipped)
+    # Another person may begin with a copy of an answer; both count.
+    copied = [annotate(1, 7), annotate(9, 8, "first", parent_annotation=1)]
+    assert import_annotated(tmp_path, copied) == ([("7", "both"), ("8", "first")], [])
+
+
+def test_the_later_state_of_a_record_counts(tmp_path):
+    states = [
+        [annotate(1, 7, "first", updated_at="2026-01-02T00:00:00Z")],
+        [annotate(1, 7, "both", updated_at="2026-01-01T12:00:00")],
+    ]
+    assert import_annotated(tmp_path, *states) == ([("7", "first")], [])
+    with pytest.raises(UserError, match=r"'7' answered task '.*' twice"):
+        import_annotated(tmp_path, [annotate(1, 7)], [annotate(1, 7, "first")])
+
+
+def test_a_gold_answer_is_no_vote(tmp_path):
+    answers, skipped = import_annotated(
+        tmp_path, [annotate(1, 7), annotate(2, 9, "first", ground_truth=True)]
+    )
+    assert answers == [("7", "both")]
+    assert skipped == [("9", "marked as ground truth, which is no vote")]
+
+
+def test_an_assignment_that_was_downloaded_twice_is_one_answer(tmp_path):
+    task, _, _ = first_task("mturk", tmp_path)
+    header = "AssignmentId,WorkerId,AssignmentStatus,Input.task,Answer.answer\n"
+    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path in paths:
+        path.write_text(f"{header}A1,w1,Approved,{task},both\n")
+    assert len(import_annotations(paths, "mturk", ITEMS, seed=3).annotations) == 1
+    paths[1].write_text(f"{header}A2,w1,Approved,{task},first\n")
+    with pytest.raises(UserError, match=r"'w1' answered task '.*' twice"):
+        import_annotations(paths, "mturk", ITEMS, seed=3)
+
+
+def test_hidden_files_next_to_doccanos_are_no_annotators(tmp_path):
+    task, _, _ = first_task("doccano", tmp_path)
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    line = json.dumps({"id": 4, "task": task, "label": ["both"]}) + "\n"
+    (folder / "ann.jsonl").write_text(line * 2)  # one record twice
+    (folder / "._ann.jsonl").write_bytes(b"\x00\x05\x16\x07")
+    (annotation,) = import_annotations([folder], "doccano", ITEMS, seed=3).annotations
+    assert (annotation.annotator, annotation.answer) == ("ann", "both")
+
+
+def test_a_folder_of_label_studio_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is a folder"):
+        import_annotations([tmp_path], "label-studio", ITEMS, seed=3)
 
 
 def test_doccano_exports_without_annotators_are_refused(tmp_path):

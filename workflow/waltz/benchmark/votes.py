@@ -67,8 +67,7 @@ def read_annotations(
         item_ids: Ids of all items of the data set.
     """
     known_ids = set(item_ids)
-    answered_pairs: set[tuple[str, str]] = set()
-    annotations = []
+    first_answers: dict[tuple[str, str], AnnotationRecord] = {}
     for line, record in read_csv_records(path, required=ANNOTATION_COLUMNS):
         columns = {name: record[name].strip() for name in ANNOTATION_COLUMNS}
         annotation = AnnotationRecord(**columns)
@@ -76,15 +75,13 @@ def read_annotations(
         if fault is not None:
             raise UserError(f"{path}: line {line}: {fault}")
         pair = (annotation.item_id, annotation.annotator)
-        # A second answer of one person would count as a second vote.
-        if pair in answered_pairs:
+        # A second answer of one person would count as a second vote; a repeated line is the same one.
+        if first_answers.setdefault(pair, annotation) != annotation:
             raise UserError(
                 f"{path}: line {line}: annotator {annotation.annotator!r} answered item {annotation.item_id!r} twice;"
                 " remove one of the answers"
             )
-        answered_pairs.add(pair)
-        annotations.append(annotation)
-    return annotations
+    return list(first_answers.values())
 
 
 def _find_fault(annotation: AnnotationRecord, known_ids: Collection[str]) -> str | None:

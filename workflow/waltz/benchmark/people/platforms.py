@@ -13,10 +13,15 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
+from waltz.benchmark.people.repeated_answers import (
+    select_latest_answers,
+    unify_annotators,
+)
 from waltz.benchmark.people.tasks import (
     INSTRUCTION,
     NOT_ANSWERED,
@@ -44,6 +49,7 @@ CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"
 CONTROL = "answer"
 """Name of the choices in the labeling configuration of Label Studio."""
 SKIPPED = "skipped by the annotator"
+GROUND_TRUTH = "marked as ground truth, which is no vote"
 LAYOUT = Path(__file__).with_name("templates") / "turk.html"
 COLUMNS = ("task", "image_url", "first", "second")
 REJECTED = "rejected by the requester"
@@ -130,33 +136,28 @@ def import_annotations(
     """
     exchange = _get_platform(platform)
     presentations = index_presentations(items, seed)
-    # Where each annotator answered each item.
-    locations: dict[tuple[str, str], str] = {}
-    annotations: list[AnnotationRecord] = []
-    skipped: list[SkippedAnswer] = []
+    read: list[PlatformAnswer] = []
     for path in paths:
-        # A skipped assignment is recorded but may be answered again; a second answer is an error.
         for answer in exchange.read_answers(Path(path)):
             _check_answer(answer, presentations)
-            item_id, caption_position = presentations[answer.task]
-            annotator = answer.annotator
-            if answer.reason:
-                skipped.append(SkippedAnswer(item_id, annotator, answer.reason))
-                continue
-            if (item_id, annotator) in locations:
-                raise UserError(
-                    f"{answer.location}: annotator {annotator!r} answered item {item_id!r} twice, before at"
-                    f" {locations[item_id, annotator]}; remove one of the answers"
-                )
-            locations[item_id, annotator] = answer.location
-            annotations.append(
-                AnnotationRecord(
-                    item_id=item_id,
-                    annotator=annotator,
-                    answer=answer.answer,
-                    caption_position=caption_position,
-                )
+            read.append(answer)
+    # A skipped assignment is recorded but may be answered again.
+    answers, replaced = select_latest_answers(unify_annotators(read))
+    annotations: list[AnnotationRecord] = []
+    skipped: list[SkippedAnswer] = []
+    for answer in (*answers, *replaced):
+        item_id, caption_position = presentations[answer.task]
+        if answer.reason:
+            skipped.append(SkippedAnswer(item_id, answer.annotator, answer.reason))
+            continue
+        annotations.append(
+            AnnotationRecord(
+                item_id=item_id,
+                annotator=answer.annotator,
+                answer=answer.answer,
+                caption_position=caption_position,
             )
+        )
     # A fixed order, whatever the order of the files.
     annotations.sort(key=attrgetter("item_id", "annotator"))
     skipped.sort(key=attrgetter("item_id", "annotator", "reason"))
@@ -210,14 +211,14 @@ def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
 
     A line without a label has the reason `NOT_ANSWERED`.
     """
-    for location, annotator, task, labels in read_labeled_lines(path):
+    for location, annotator, task, labels, record in read_labeled_lines(path):
         if len(labels) > 1:
             raise UserError(
                 f"{location}: more than one answer: {', '.join(labels)}; let the project allow a single label"
             )
         answer = labels[0] if labels else ""
         reason = "" if answer else NOT_ANSWERED
-        yield PlatformAnswer(location, task, annotator, answer, reason)
+        yield PlatformAnswer(location, task, annotator, answer, reason, record=record)
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> Path:
@@ -256,12 +257,29 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
     return path
 
 
-def read_labeled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield position, annotator, task and labels of each line of one annotator's file, or of a
-    folder of such files.
+class LabeledLine(NamedTuple):
+    """A line of doccano's export.
+
+    Attributes:
+        location: File and line, for error messages.
+        annotator: Name of the annotator.
+        task: Name of the task.
+        labels: The labels that the annotator gave.
+        record: Name of the annotator and number of the line's example; empty where the line has no
+            number.
     """
+
+    location: str
+    annotator: str
+    task: str
+    labels: list[str]
+    record: str
+
+
+def read_labeled_lines(path: Path) -> Iterator[LabeledLine]:
+    """Yield the lines of one annotator's file, or of a folder of such files."""
     # doccano names each file after its annotator, so the name of the file is the annotator.
-    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    files = _list_annotator_files(path) if path.is_dir() else [path]
     if not files:
         raise UserError(
             f"{path}: no .jsonl file in the folder; unpack doccano's export there"
@@ -289,7 +307,17 @@ def read_labeled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
                 raise UserError(
                     f"{location}: 'label' is {labels!r}, not a list of texts; export the project as JSONL"
                 )
-            yield location, file.stem, task, labels
+            record = ""
+            if line.get("id") is not None:
+                record = f"{file.stem}:{line['id']}"
+            yield LabeledLine(location, file.stem, task, labels, record)
+
+
+def _list_annotator_files(folder: Path) -> list[Path]:
+    """Return the files of annotators; hidden files, which systems put next to them, are none."""
+    return [
+        file for file in sorted(folder.glob("*.jsonl")) if not file.name.startswith(".")
+    ]
 
 
 def _is_list_of_texts(value: object) -> TypeGuard[list[str]]:
@@ -327,9 +355,15 @@ def _render_studio_html(text: MarkedText) -> str:
 
 
 def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of a Label Studio export; a task that an annotator skipped has the reason
-    `SKIPPED`.
+    """Yield the answers of a Label Studio export.
+
+    A task that an annotator skipped has the reason `SKIPPED`, an answer that is marked as ground
+    truth the reason `GROUND_TRUTH`.
     """
+    if path.is_dir():
+        raise UserError(
+            f"{path}: is a folder (expected a file); export the project as JSON and name that file"
+        )
     for index, entry in enumerate(read_list_entries(path, "", dict)):
         location = f"{path}: entry {index}"
         data = entry.get("data")
@@ -344,16 +378,37 @@ def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
                 raise UserError(
                     f"{location}: an annotation is {annotation!r}, not an object; export the project as JSON"
                 )
-            annotator = _read_label_studio_annotator(annotation, location)
-            answer = _read_label_studio_answer(annotation, location)
-            reason = "" if answer else NOT_ANSWERED
-            # A skipped task may hold a choice all the same; it does not count.
-            if annotation.get("was_cancelled"):
-                answer = ""
-                reason = SKIPPED
-            yield PlatformAnswer(
-                location, entry["data"]["task"], annotator, answer, reason
+            yield _read_label_studio_annotation(
+                annotation, entry["data"]["task"], location
             )
+
+
+def _read_label_studio_annotation(
+    annotation: JsonObject, task: str, location: str
+) -> PlatformAnswer:
+    """Read one annotation of a task."""
+    annotator, second_key = _read_label_studio_annotator(annotation, location)
+    answer = _read_label_studio_answer(annotation, location)
+    reason = "" if answer else NOT_ANSWERED
+    # A skipped task may hold a choice all the same; it does not count.
+    if annotation.get("was_cancelled"):
+        answer = ""
+        reason = SKIPPED
+    # It states what is right, so that others can be judged by it.
+    elif annotation.get("ground_truth"):
+        answer = ""
+        reason = GROUND_TRUTH
+    return PlatformAnswer(
+        location,
+        task,
+        annotator,
+        answer,
+        reason,
+        second_key=second_key,
+        record=_read_key(annotation.get("id")),
+        replaces=_read_key(annotation.get("parent_annotation")),
+        time=_read_time(annotation.get("updated_at") or annotation.get("created_at")),
+    )
 
 
 def _read_label_studio_answer(annotation: JsonObject, location: str) -> str:
@@ -375,18 +430,57 @@ def _read_label_studio_answer(annotation: JsonObject, location: str) -> str:
     return str(choices[0]) if choices else ""
 
 
-def _read_label_studio_annotator(annotation: JsonObject, location: str) -> str:
-    """Return the number of the user, or the e-mail address where the export describes users by
-    objects.
+def _read_label_studio_annotator(
+    annotation: JsonObject, location: str
+) -> tuple[str, str]:
+    """Return the keys of a user: the number, and the e-mail address where the export has it.
+
+    The address alone is the key where there is no number, and the second key is then empty. Names
+    are no keys, because people change and share them.
     """
     user = annotation.get("completed_by")
+    # Some exports list users, and an annotation has one.
+    if isinstance(user, list) and len(user) == 1:
+        user = user[0]
     if isinstance(user, dict):
-        user = user.get("email", user.get("id"))
-    if user is None:
+        keys = [_read_key(user.get("id")), _read_key(user.get("email"))]
+    else:
+        # Other exports have the address, the number, or both ("ann@example.org, 7").
+        words = _read_key(user).replace(",", " ").split()
+        addresses = [word for word in words if "@" in word]
+        others = [word for word in words if "@" not in word]
+        keys = [" ".join(others), " ".join(addresses)]
+    found = [key for key in keys if key]
+    if not found:
         raise UserError(
             f"{location}: an annotation has no completed_by; export the project as JSON"
         )
-    return str(user)
+    second_key = found[1] if len(found) == 2 else ""
+    return found[0], second_key
+
+
+def _read_key(value: object) -> str:
+    """Return a number or an e-mail address as a key; empty for other values."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    # A table program writes 7 as 7.0.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    # Letter case makes no other address.
+    return str(value).strip().casefold()
+
+
+def _read_time(value: object) -> datetime | None:
+    """Return a time of an export; without a zone it is taken as UTC."""
+    if not isinstance(value, str):
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
+    return time
 
 
 def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
@@ -430,6 +524,7 @@ def read_turk_answers(path: Path) -> Iterator[PlatformAnswer]:
             record["WorkerId"].strip(),
             answer,
             reason,
+            record=record.get("AssignmentId", "").strip(),
         )
 
 

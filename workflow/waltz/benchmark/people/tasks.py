@@ -7,6 +7,7 @@ import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -59,9 +60,14 @@ class PlatformAnswer:
     Attributes:
         location: File and line or entry, for error messages.
         task: Name of the task.
-        annotator: Name of the annotator.
+        annotator: Key of the annotator on the platform.
         answer: The answer, by the order of presentation; empty where no answer counts.
         reason: Why no answer counts, else empty.
+        second_key: Another key of the same annotator, such as an e-mail address next to a number;
+            else empty.
+        record: Id of the answer on the platform; empty where the export has none.
+        replaces: Id of the answer that this one revises, else empty.
+        time: When the answer was last changed; None where the export does not say.
     """
 
     location: str
@@ -69,6 +75,10 @@ class PlatformAnswer:
     annotator: str
     answer: str
     reason: str = ""
+    second_key: str = ""
+    record: str = ""
+    replaces: str = ""
+    time: datetime | None = None
 
 
 def build_tasks(

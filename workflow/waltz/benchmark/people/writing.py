@@ -199,7 +199,7 @@ def _read_labels(
     rows_by_task = _name_rows(rows, columns, seed)
     positions: dict[tuple[str, str], str] = {}
     lines = []
-    for location, annotator, task, labels in read_labeled_lines(Path(path)):
+    for location, annotator, task, labels, _ in read_labeled_lines(Path(path)):
         if task not in rows_by_task:
             raise UserError(
                 f"{location}: unknown task {task!r}; give the seed and rows of the export"
