@@ -153,8 +153,16 @@ def _set(config, path, value):
         (
             "groups",
             {1: ["existence"]},
-            r"groups.1: wrong value \(got 1, expected a valid string\)",
+            r"groups: wrong value \(got 1, expected a text\): YAML takes this for a number",
         ),
+        (
+            "groups",
+            {True: ["existence"]},
+            r"groups: .*got True.* reads on, off, yes and no; put quotes around it",
+        ),
+        ("study", False, r"study: .*got False.* put quotes around it"),
+        ("lock", "$NO_SUCH_VARIABLE/x", "lock: .*variable NO_SUCH_VARIABLE is not set"),
+        ("weights", "x{y}", "weights: a path with braces .* rename the file"),
         ("export", {"url": "javascript:alert(1)"}, r"export.url: wrong value"),
         (
             "export",

