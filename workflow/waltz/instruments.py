@@ -112,6 +112,14 @@ INSTRUMENTS = {
 }
 """Instruments by name: the instruments of VALSE in the order of its tables, then added ones."""
 
+SHORT_NAMES = {
+    "counting": "counting-balanced",
+    "nouns": "foil-it",
+    "prepositions": "relations",
+    "coreference": "coreference-standard",
+}
+"""Instruments by the short names that commands accept as well."""
+
 FILTER_MODELS = {
     "grammaticality": ("likelihood", "acceptability"),
     "contradiction": ("nli",),
