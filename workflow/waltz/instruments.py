@@ -59,16 +59,19 @@ INSTRUMENTS = {
         piece="counting",
         source_format="visual7w",
         maker="waltz.foils.counting",
+        other_format="coco-captions",
     ),
     "counting-small": Instrument(
         piece="counting",
         source_format="visual7w",
         maker="waltz.foils.counting",
+        other_format="coco-captions",
     ),
     "counting-adversarial": Instrument(
         piece="counting",
         source_format="visual7w",
         maker="waltz.foils.counting",
+        other_format="coco-captions",
     ),
     # A masked language model proposes the foils of relations and of replaced actions.
     "relations": Instrument(

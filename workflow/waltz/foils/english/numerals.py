@@ -1,0 +1,256 @@
+"""Numerals of a caption that count things, and the reasons why others count nothing."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spacy.tokens import Doc, Token
+
+from waltz.core.number_words import NUMBER_WORDS
+from waltz.foils.candidates import Refusal
+from waltz.foils.english.nouns import NUMBERS
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
+
+NO_NUMERAL = "the caption has no numeral from two on"
+NOT_COUNTING = "a numeral stands in a name, a measure, an estimate or a compound"
+NO_COUNTED_NOUN = "a numeral counts no plural noun"
+DENIED = "the things that a numeral counts are denied or quoted"
+RESUMED = "a later word refers to the number"
+
+LISTED = (
+    "nsubj",
+    "appos",
+    "conj",
+    "ROOT",
+    "dep",
+    "npadvmod",
+    "pobj",
+    "dobj",
+    "nsubjpass",
+)
+# "Each other" refers to no number.
+NOT_EACH = TokenPattern(excluded_words=("each",))
+NUMERAL = TokenPattern(tags=("CD",))
+COMMON_PLURAL = TokenPattern(tags=("NNS",))
+NAME = TokenPattern(tags=("NNP", "NNPS"))
+NOUN = TokenPattern(tags=("NN", "NNS", "NNP", "NNPS"))
+# Words before a numeral with which it states no count: estimates, ranges, ordinals, names.
+NO_COUNT_BEFORE = frozenset((
+    "about", "all", "almost", "another", "approximately", "approx", "around", "at", "barely", "both", "chapter", "each",
+    "every", "first", "following", "gate", "last", "least", "level", "maybe", "most", "nearly", "next", "no", "not",
+    "number", "or", "other", "over", "page", "past", "perhaps", "phase", "possibly", "previous", "remaining", "roughly",
+    "same", "some", "than", "these", "those", "to", "top", "under",
+))  # fmt: skip
+PLACES = frozenset(("about", "around", "at", "over", "past", "to", "under"))
+"""Words that are prepositions of place as often as estimates ("over two bridges")."""
+# "two or three dogs", "two to three", "two and a half", "two dozen".
+NO_COUNT_AFTER = frozenset((
+    "or", "to", "and", "plus", "of", "dozen", "hundred", "thousand", "million", "way", "story", "storey", "wheel",
+    "door", "tier", "lane", "level", "piece", "person", "seat", "seater", "bedroom", "bed", "room", "layer", "man",
+    "sided", "lined", "toned", "tone", "color", "colour", "wheeled", "tiered", "year", "day", "hour", "minute", "foot",
+    "inch", "mile", "pound", "quarter", "third", "more", "other", "less", "point", "out", "x", "by",
+))  # fmt: skip
+STATES_EXACTLY = frozenset(("exactly", "just", "only"))
+UNITS = frozenset((
+    "seconds", "minutes", "hours", "days", "weeks", "weekends", "months", "years", "decades", "centuries", "times",
+    "mornings", "evenings", "nights", "inches", "feet", "yards", "miles", "centimeters", "centimetres", "meters",
+    "metres", "kilometers", "kilometres", "ounces", "pounds", "grams", "kilograms", "kilos", "tons", "tonnes", "litres",
+    "liters", "gallons", "pints", "quarts", "degrees", "percent", "points", "dollars", "cents", "euros", "pence",
+    "bucks", "acres", "knots", "watts", "volts", "am", "pm", "km", "cm", "mm", "kg", "lbs", "ft", "mph", "halves",
+    "thirds", "quarters", "fourths", "fifths", "sixths", "eighths", "tenths", "dozens", "hundreds", "thousands",
+    "millions", "ages", "teens", "twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties",
+    "nineties", "goals", "stars", "blocks", "steps", "twins", "triplets", "couples", "innings", "sizes", "types",
+    "stories", "storeys", "kinds", "ways", "states", "seasons", "oclock", "calories", "grades", "sorts", "shades",
+))  # fmt: skip
+"""Nouns that measure: with another number the text tells of a size, a time or a share."""
+RESUMING = frozenset((
+    "both", "either", "neither", "respectively", "duo", "trio", "former", "latter", "half",
+))  # fmt: skip
+RESUMING_WORDS = (
+    TokenPattern(words=RESUMING),
+    # "Two dogs, one black and the other white" lists the counted things.
+    TokenPattern(words=("one", "others"), relations=LISTED),
+    TokenPattern(words=("other",), relations=LISTED, before=NOT_EACH),
+)
+"""Words with which a caption comes back to the number of the things."""
+DENYING = TokenPattern(
+    words=("no", "not", "n't", "without", "never", "neither", "nor", "none")
+)
+HYPOTHETICAL = TokenPattern(words=("if", "would", "could", "might", "may"))
+QUOTES = frozenset("\"“”'‘’`«»")
+
+
+@dataclass(frozen=True)
+class Count:
+    """A numeral that states the number of things in a caption.
+
+    Attributes:
+        numeral: The numeral, from two on.
+        number: Its number.
+        noun: The plural noun that it counts.
+    """
+
+    numeral: Token
+    number: int
+    noun: Token
+
+    @property
+    def is_exact(self) -> bool:
+        """True where the caption says that there are no more things ("only two dogs")."""
+        before = self.numeral.doc[max(self.numeral.i - 1, 0) : self.numeral.i]
+        return any(token.lower_ in STATES_EXACTLY for token in before)
+
+    @property
+    def is_definite(self) -> bool:
+        """True where a word of the noun phrase precedes the numeral ("the two dogs")."""
+        return self.noun.left_edge.i < self.numeral.i and not self.is_exact
+
+    def write(self, number: int) -> str:
+        """Return another number as the numeral is written: in digits or letters, with its capital."""
+        if self.numeral.text.isdigit() or number >= len(NUMBER_WORDS):
+            return str(number)
+        word = NUMBER_WORDS[number]
+        return word.capitalize() if self.numeral.text[0].isupper() else word
+
+
+def find_counts(doc: Doc) -> Iterator[Count | Refusal]:
+    """Yield the numerals of a caption that count things, and a refusal for each other numeral."""
+    numerals = [token for token in doc if read_numeral(token) is not None]
+    if not numerals:
+        yield Refusal(NO_NUMERAL)
+    for numeral in numerals:
+        yield _build_count(numeral)
+
+
+def read_numeral(token: Token) -> int | None:
+    """Return the number of a word that is a numeral from two on; None for any other word."""
+    word = token.lower_
+    number = NUMBERS.get(word)
+    if word.isdecimal() and word.isascii() and len(word) <= 2:
+        number = int(word)
+    if number is None or number < 2 or word.startswith("0"):
+        return None
+    return number
+
+
+def _build_count(numeral: Token) -> Count | Refusal:
+    """Return what a numeral counts, or a refusal."""
+    number = read_numeral(numeral)
+    assert number is not None
+    if not NUMERAL.matches(numeral) or not _stands_alone(numeral):
+        return Refusal(NOT_COUNTING)
+    noun = _find_noun(numeral)
+    if not _counts_noun(numeral, noun):
+        return Refusal(NO_COUNTED_NOUN)
+    if noun.lower_ in UNITS:
+        return Refusal(NOT_COUNTING)
+    if is_denied(noun) or is_quoted(numeral):
+        return Refusal(DENIED)
+    if _is_resumed(noun):
+        return Refusal(RESUMED)
+    return Count(numeral, number, noun)
+
+
+def _stands_alone(numeral: Token) -> bool:
+    """Return True for a numeral with spaces around it that no neighbor makes an estimate, a range,
+    a name or a part of a compound.
+    """
+    doc = numeral.doc
+    if not numeral.whitespace_ or _is_modified(numeral):
+        return False
+    if numeral.i > 0 and numeral.text[0].isupper():
+        return False
+    after = doc[numeral.i + 1 : numeral.i + 2]
+    if any(_ends_count(token) for token in after):
+        return False
+    if numeral.i == 0:
+        return True
+    before = doc[numeral.i - 1]
+    return not _spoils_count(before, numeral)
+
+
+def _is_modified(numeral: Token) -> bool:
+    """Return True where words other than "exactly" belong to a numeral ("more than two")."""
+    return any(child.lower_ not in STATES_EXACTLY for child in numeral.children)
+
+
+def _ends_count(token: Token) -> bool:
+    """Return True for a word that, after a numeral, makes it no count."""
+    return token.lower_ in NO_COUNT_AFTER or token.is_punct or NUMERAL.matches(token)
+
+
+def _spoils_count(before: Token, numeral: Token) -> bool:
+    """Return True for a word that, before a numeral, makes it no count."""
+    if before.lower_ in PLACES:
+        # "Around two dogs" is an estimate at the start of its phrase; "walks around two dogs" is
+        # a place where the preposition governs the noun.
+        return before.i != numeral.head.head.i or before.dep_ != "prep" or before.i == 0
+    if before.lower_ in NO_COUNT_BEFORE or NUMERAL.matches(before):
+        return True
+    if not before.whitespace_:  # "#2", "B-2"
+        return True
+    if numeral.text.isdigit() and NOUN.matches(before):
+        return True
+    return NAME.matches(before)
+
+
+def _find_noun(numeral: Token) -> Token:
+    """Return the noun that a numeral counts, as far as the parser finds it."""
+    noun = numeral.head
+    before = noun.nbor(-1) if noun.i > 0 else noun
+    # "Two dogs sleep": the parser takes the verb for the head of a compound.
+    if noun.tag_ == "NN" and COMMON_PLURAL.matches(before) and before.i > numeral.i:
+        return before
+    return noun
+
+
+def _counts_noun(numeral: Token, noun: Token) -> bool:
+    """Return True where a numeral counts a plural common noun behind it."""
+    if numeral.dep_ != "nummod" or noun.i < numeral.i:
+        return False
+    if not COMMON_PLURAL.matches(noun):
+        return False
+    between = noun.doc[numeral.i + 1 : noun.i]
+    if any(_breaks_phrase(token) for token in between):
+        return False
+    # "two dogs' bowls", "two hands-on lessons"
+    follower = noun.doc[noun.i + 1 : noun.i + 2]
+    return not any(token.text in ("-", "/", "'", "’", "'s") for token in follower)
+
+
+def _breaks_phrase(token: Token) -> bool:
+    """Return True for a word that cannot stand between a numeral and the noun that it counts."""
+    if token.text in (",", "-"):
+        return False
+    return token.is_punct or NUMERAL.matches(token) or token.tag_ in ("IN", "TO", "WDT")
+
+
+def is_denied(noun: Token) -> bool:
+    """Return True for a noun whose thing a negation or a condition takes away."""
+    for token in (noun, *noun.ancestors):
+        # "Two chairs without cushions" denies no chairs.
+        before = [child for child in token.children if child.i < noun.i]
+        if DENYING.matches(token) or DENYING.matches_any(before):
+            return True
+        if HYPOTHETICAL.matches_any(before):
+            return True
+    return False
+
+
+def is_quoted(token: Token) -> bool:
+    """Return True for a word behind an opened quotation."""
+    before = token.doc[: token.i].text
+    marks = sum(before.count(mark) for mark in '"“”«»')
+    # An apostrophe opens a quotation only where no letter precedes it.
+    singles = sum(
+        text[:1] in QUOTES and text[:1] not in '"“”«»' for text in before.split()
+    )
+    closed = sum(
+        text[-1:] in ("'", "’", "'.", "',") and text[:1] != text[-1:]
+        for text in before.split()
+    )
+    return marks % 2 == 1 or singles > closed
+
+
+def _is_resumed(noun: Token) -> bool:
+    """Return True where a word of the caption refers to the number of the things."""
+    return any(matches_one_of(token, RESUMING_WORDS) for token in noun.doc)
