@@ -9,7 +9,7 @@ from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal
 from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT
 from waltz.foils.english.nouns import parse_number, singularize
-from waltz.foils.english.parsing import parse
+from waltz.foils.english.parsing import parse, parse_captions
 from waltz.foils.english.statements import (
     IS_ARE,
     NO_FORMS,
@@ -22,6 +22,7 @@ from waltz.foils.existence import (
     STATED,
     build_candidates,
     build_existence_foils,
+    build_mention_foils,
     build_negation,
 )
 from waltz.foils.released_items import ReleasedItem, reproduce_existence
@@ -268,3 +269,53 @@ def test_one_thing_of_captions_takes_the_article_and_its_phrases_can_be_balanced
     assert by_caption["There is an orange."].caption_phrases == ("an orange",)
     assert by_caption["There is an orange."].foil_phrases == ("no orange",)
     assert by_caption["There is no apple."].foil_phrases == ("an apple",)
+
+
+def test_a_single_caption_of_an_image_is_enough_for_its_nouns() -> None:
+    made = {
+        (result.caption, result.foil)
+        for _, result in build_of_captions("Two laptops on a bed.")
+        if isinstance(result, Candidate)
+    }
+    assert ("There are laptops.", "There are no laptops.") in made
+    assert ("There are no tvs.", "There are tvs.") in made
+
+
+def state_mentions(caption: str) -> list[str]:
+    (doc,) = parse_captions([caption])
+    return [
+        result.caption
+        for result in build_mention_foils(doc)
+        if isinstance(result, Candidate)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("caption", "statements"),
+    [
+        ("Two dogs sleep.", ["There are dogs."]),
+        ("A hot dog on a bun.", ["There is a hot dog.", "There is a bun."]),
+        ("An elephant near an elephant", ["There is an elephant."]),
+        ("Brown dogs run.", ["There are brown dogs."]),
+        ("The dog drinks the water.", []),  # no article shows that it can be counted
+        ("Some broccoli", []),
+        ("There is no dog.", []),
+        ("A man without a hat", ["There is a man."]),
+        ("A statue of a horse", []),
+        ("A cloud shaped like a horse", ["There is a cloud."]),
+        ("A group of people in a row", ["There are people."]),
+        ("Platform 9 trains wait.", []),
+        ("Two story houses line the street.", []),
+        ('A sign says "a dog" on it', ["There is a sign."]),
+    ],
+)
+def test_things_of_a_single_caption(caption: str, statements: list[str]) -> None:
+    assert state_mentions(caption) == statements
+
+
+def test_a_single_caption_denies_what_it_mentions() -> None:
+    (doc,) = parse_captions(["Two dogs sleep."])
+    (result,) = build_mention_foils(doc)
+    assert isinstance(result, Candidate)
+    assert result.foil == "There are no dogs."
+    assert result.direction == "something-to-zero"

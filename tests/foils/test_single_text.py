@@ -10,6 +10,7 @@ from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.foils.candidates import TRUE_FOIL, Refusal, build_candidate
 from waltz.foils.single_text import BUILDERS, build_from_texts
+from waltz.instruments import TEXT_INPUTS
 
 COPPER = "A small copper vase with some flowers in it."
 
@@ -63,7 +64,7 @@ def test_instruments_that_need_but_a_text(instrument, text, pair):
 
 
 def test_texts_stay_in_order_whatever_they_give():
-    texts = ["How many dogs are there? 3", "no question", "How many cats are there? 1"]
+    texts = ["How many dogs are there? 3", "it rains", "How many cats are there? 1"]
     results = [
         (given, list(candidates))
         for given, candidates in build_from_texts("existence", texts)
@@ -140,8 +141,8 @@ def test_the_command_marks_what_was_exchanged():
         for pair in pairs
     ]
     assert (
-        "Exactly one small copper vase with some flowers in it.",
-        "Some small copper vases with some flowers in them.",
+        "caption: Exactly one small copper vase with some flowers in it.",
+        "foil:    Some small copper vases with some flowers in them.",
     ) in plain
 
 
@@ -165,21 +166,28 @@ def test_the_command_prints_one_object_a_line():
 
 def test_a_rejected_candidate_is_named_and_never_printed_as_a_pair():
     text = "There is no dog in the room"
-    for form in ([], ["--json"]):
-        done = foil(*form, text)
-        assert done.exit_code == 0
-        assert "dogs" not in done.stdout
-        assert (
-            f"waltz: {text!r}: 'There are some dogs in the room' is not a foil: "
-            in done.stderr
-        )
+    done = foil(text)
+    assert done.exit_code == 0
+    assert "dogs" not in done.stdout
+    assert (
+        f"waltz: {text!r}: 'There are some dogs in the room' is not a foil: "
+        in done.stderr
+    )
+
+
+def test_a_rejected_candidate_is_an_object_with_the_reason():
+    refused = [
+        result for result in objects(COPPER.replace("A", "No")) if "foil" not in result
+    ]
+    assert refused[0].keys() == {"source_text", "refused", "refused_text"}
+    assert refused[0]["refused_text"].startswith("Some small copper vases")
 
 
 def test_a_foil_that_is_the_text_itself_is_refused(monkeypatch):
     candidate = build_candidate("Exactly one dog.", "A dog", "one", "a", "sg2pl")
     monkeypatch.setitem(BUILDERS, "plurality", lambda *_: iter([candidate]))
-    done = foil("--json", "A dog.")
-    assert (done.stdout, done.stderr) == ("", f"waltz: 'A dog.': {TRUE_FOIL}\n")
+    assert objects("A dog.") == [{"source_text": "A dog.", "refused": TRUE_FOIL}]
+    assert foil("A dog.").stderr == f"waltz: 'A dog.': {TRUE_FOIL}\n"
 
 
 def test_a_dash_reads_one_text_a_line():
@@ -199,7 +207,7 @@ def test_a_dash_reads_one_text_a_line():
 def test_a_line_that_is_no_utf_8_is_named_after_those_before_it():
     done = foil("-", given=b"a dog\na \xff dog\n")
     assert done.exit_code == 1
-    assert "[Exactly one dog]" in done.stdout
+    assert "caption: [Exactly one dog]" in done.stdout
     assert (
         done.stderr
         == "waltz: standard input: line 2: no UTF-8 (got 0xff at byte 2); write it in UTF-8\n"
@@ -209,10 +217,104 @@ def test_a_line_that_is_no_utf_8_is_named_after_those_before_it():
 def test_a_text_without_candidates_is_named_on_standard_error():
     done = foil("--instrument", "existence", "How many dogs are there? many")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert (
-        done.stderr
-        == "waltz: 'How many dogs are there? many': the answer is no numeral\n"
+    assert done.stderr == (
+        "waltz: 'How many dogs are there? many': a question whose answer is no numeral (expected a"
+        ' question with its answer, such as "How many dogs are there? Three.", or a caption)\n'
     )
+
+
+@pytest.mark.parametrize("instrument", ["plurality", "nouns"])
+def test_a_question_gives_no_foil_of_a_caption(instrument):
+    text = "How many dogs are there? Three."
+    assert objects("--instrument", instrument, text) == [
+        {
+            "source_text": text,
+            "refused": 'a question (expected a caption, such as "Two dogs sleep.")',
+        }
+    ]
+    assert "foil" in objects('A dog by a sign that says "Who?"')[0]
+
+
+@pytest.mark.parametrize(
+    ("instrument", "pair"),
+    [
+        ("existence", ("There are dogs.", "There are no dogs.")),
+        (
+            "counting",
+            ("Two dogs sleep on a couch.", "Three dogs sleep on a couch."),
+        ),
+        ("nouns", ("Two dogs sleep on a couch.", "Two cats sleep on a couch.")),
+    ],
+)
+def test_short_names_take_a_caption(instrument, pair):
+    results = objects("--instrument", instrument, "Two dogs sleep on a couch.")
+    assert pair in [(result["caption"], result["foil"]) for result in results]
+
+
+def test_the_help_says_what_each_instrument_takes():
+    text = foil("--help").stdout
+    for name, text_input in TEXT_INPUTS.items():
+        assert name in text
+        assert text_input.split(";")[0] in text
+    assert set(TEXT_INPUTS) == set(BUILDERS)
+
+
+COCO = {
+    "images": [{"id": 1, "file_name": "1.jpg"}],
+    "annotations": [
+        {"id": 5, "image_id": 1, "caption": "A dog."},
+        {"id": 6, "image_id": 1, "caption": "A cat."},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("texts.txt", "A dog.\n\nA cat.\n"),
+        ("texts", "A dog.\nA cat.\n"),
+        ("marked.txt", "\ufeffA dog.\nA cat.\n"),
+        ("captions.csv", "image,caption\n1.jpg,A dog.\n2.jpg,A cat.\n"),
+        ("captions.csv", "\ufeffcaption\nA dog.\nA cat.\n"),
+        ("texts.jsonl", '{"text": "A dog.", "id": 1}\n{"text": "A cat.", "id": 2}\n'),
+        ("coco.json", json.dumps(COCO)),
+    ],
+)
+def test_a_file_has_the_candidates_of_its_texts(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    results = objects(str(path))
+    assert results == objects("A dog.") + objects("A cat.")
+
+
+def test_a_table_of_questions_has_their_answers(tmp_path):
+    path = tmp_path / "questions.csv"
+    path.write_text("question,answer\nHow many dogs are there?,3\n", encoding="utf-8")
+    (result,) = objects("--instrument", "existence", str(path))
+    assert result["foil"] == "There are no dogs."
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.csv",
+            "image,title\n1.jpg,A dog.\n",
+            "line 2: no column of texts (got image, title, expected caption, text, sentence, or"
+            " question and answer); name it in the first line",
+        ),
+        ("a.jsonl", '{"caption": 3}\n', "line 1: no text (got 3); write a text"),
+        ("a.csv", None, "no such file"),
+    ],
+)
+def test_a_file_without_texts_is_one_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    done = foil(str(path))
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_command_refuses_an_instrument_that_needs_more():

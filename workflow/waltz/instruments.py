@@ -123,6 +123,24 @@ SHORT_NAMES = {
 }
 """Instruments by the short names that commands accept as well."""
 
+CAPTION_OR_QUESTION = (
+    'a caption, or a question with its answer ("How many dogs are there? Three.")'
+)
+DIALOGUE = 'a caption, a question and yes or no ("A dog on a bed. Is it asleep? Yes.")'
+TEXT_INPUTS = {
+    "plurality": "a caption",
+    "existence": CAPTION_OR_QUESTION,
+    "counting-balanced": CAPTION_OR_QUESTION,
+    "counting-small": f"{CAPTION_OR_QUESTION}; numbers up to 3",
+    "counting-adversarial": f"{CAPTION_OR_QUESTION}; from 4 to fewer than 4",
+    "foil-it": "a caption with a noun of COCO's categories",
+    "coreference-standard": DIALOGUE,
+    "coreference-clean": DIALOGUE,
+}
+"""What the command `waltz foil` takes as a text, by instrument; other instruments need more than a
+text.
+"""
+
 FILTER_MODELS = {
     "grammaticality": ("likelihood", "acceptability"),
     "contradiction": ("nli",),

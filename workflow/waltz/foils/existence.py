@@ -27,8 +27,20 @@ from waltz.foils.english.coco_nouns import (
     is_salient,
     list_absent_nouns,
 )
-from waltz.foils.english.nouns import pluralize
+from waltz.foils.english.noun_phrases import (
+    NounPhrase,
+    explain_rejection,
+    find_noun_phrases,
+)
+from waltz.foils.english.nouns import has_other_singular, pluralize
+from waltz.foils.english.numerals import (
+    NO_COUNT_AFTER,
+    NUMERAL,
+    is_denied,
+    is_quoted,
+)
 from waltz.foils.english.parsing import parse_rows
+from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.statements import (
     IS_ARE,
     TIME_UNITS,
@@ -36,9 +48,39 @@ from waltz.foils.english.statements import (
     Statement,
     build_from_questions,
     convert_answered_question,
+    get_noun_forms,
 )
 from waltz.sources.records import CaptionRecord, QuestionRecord
 
+SINGULAR = TokenPattern(tags=("NN",))
+PLURAL = TokenPattern(tags=("NNS",))
+ARTICLE = TokenPattern(words=("a", "an"))
+OF = TokenPattern(words=("of",))
+SIMPLE_MODIFIER = TokenPattern(tags=("JJ", "NN", "VBG", "VBN"))
+DEPICTIONS = frozenset((
+    "art", "cartoon", "costume", "design", "doll", "drawing", "figurine", "graffiti", "illustration", "image", "logo",
+    "mural", "painting", "picture", "poster", "print", "sculpture", "sign", "statue", "sticker", "tattoo", "toy",
+))  # fmt: skip
+"""Things that show other things, which need not exist."""
+LIKENESSES = frozenset((
+    "like", "as", "fake", "imaginary", "painted", "shaped", "drawn", "resembling", "future", "former", "missing",
+    "invisible", "if", "than", "for", "instead", "except", "absent", "away",
+))  # fmt: skip
+"""Words by which a caption names a thing that need not exist ("looks like a horse")."""
+NO_THINGS = frozenset((
+    "air", "amount", "angle", "area", "arrangement", "back", "background", "bit", "bottom", "bunch", "center", "centre",
+    "collection", "corner", "couple", "day", "deal", "direction", "distance", "edge", "end", "foreground", "front",
+    "group", "kind", "left", "line", "lot", "lots", "middle", "moment", "morning", "night", "number", "pair", "part",
+    "photo", "photograph", "piece", "place", "right", "row", "set", "shot", "side", "sort", "time", "times", "top",
+    "type", "variety", "view", "way", "while", "circle", "hurry", "turn", "ride", "walk", "look", "sides", "others",
+    "game", "match", "swing", "hit", "jump", "trick", "break", "rest", "close", "manner", "fashion", "mood", "attempt",
+    "preparation", "motion", "action", "position", "formation", "distance", "background", "other", "one", "ones",
+    "inside", "outside", "dark", "black", "white", "color", "colors", "sunset", "rows", "lines", "circles",
+))  # fmt: skip
+"""Nouns of places in an image, of quantities, times, activities and colors, which name no thing."""
+NOT_ASSERTED = "the caption does not say that there is such a thing"
+UNCOUNTED = "a noun without an article or plural, which may not be countable"
+NO_THING = "a noun that names no thing"
 STATED = "an earlier caption of the image mentions the noun"
 
 
@@ -94,6 +136,76 @@ def _build_for_image(captions: Sequence[tuple[CaptionRecord, Doc]]) -> SourceOut
     for index, (noun, number) in enumerate(denied.items()):
         row, _ = captions[index % len(captions)]
         yield row, build_category_statement(noun, number, False)
+
+
+def build_mention_foils(doc: Doc) -> Iterator[Outcome]:
+    """Yield the statements that the things of a single caption exist ("There is a brown dog.") with
+    their negations, or refusals.
+
+    Things that the caption does not mention may exist, so none is stated to be absent. A singular
+    noun is stated with the article that it has in the caption, which shows that it can be counted.
+
+    Args:
+        doc: The parsed caption.
+    """
+    phrases = list(find_noun_phrases(doc))
+    if not phrases:
+        yield Refusal("no noun phrase")
+    stated: set[str] = set()
+    for phrase in phrases:
+        reason = _explain_no_statement(phrase)
+        if reason is not None:
+            yield Refusal(reason)
+            continue
+        statement = _state_phrase(phrase)
+        number = 2 if phrase.head.tag_ == "NNS" else 1
+        text = statement.write_negation(number)
+        if text not in stated:
+            stated.add(text)
+            yield build_negation(statement, number, True)
+
+
+def _explain_no_statement(phrase: NounPhrase) -> str | None:
+    """Return the reason why a caption does not show that there is the thing of a noun phrase, or
+    that it can be counted; None where it does.
+    """
+    head = phrase.head
+    if is_denied(head) or is_quoted(head) or explain_rejection(phrase) is not None:
+        return NOT_ASSERTED
+    for token in (*head.ancestors, *head.doc[phrase.start : head.i]):
+        if token.lower_ in DEPICTIONS or token.lower_ in LIKENESSES:
+            return NOT_ASSERTED
+    is_singular = SINGULAR.matches(head) and ARTICLE.matches(phrase.first_word)
+    # "Broccoli" and "police" are tagged as plurals.
+    is_plural = PLURAL.matches(head) and has_other_singular(head.lower_)
+    if not is_singular and not is_plural:
+        return UNCOUNTED
+    if head.lower_ in NO_THINGS or OF.matches_any(head.children):
+        return NO_THING
+    # "Platform 9 trains", "two story houses"
+    words = head.doc[phrase.stem : head.i]
+    follows_numeral = NUMERAL.matches_any(phrase.determiners[-1:])
+    if follows_numeral and any(word.lower_ in NO_COUNT_AFTER for word in words[:1]):
+        return UNCOUNTED
+    if not SIMPLE_MODIFIER.matches_all(words):
+        return UNCOUNTED
+    return None
+
+
+def _state_phrase(phrase: NounPhrase) -> Statement:
+    """Return the statement that there is the thing of a noun phrase, without its determiners and
+    numerals.
+    """
+    modifiers = str(phrase.head.doc[phrase.stem : phrase.head.i].text)
+    # A first word that is not a name loses its capital.
+    if phrase.stem == 0:
+        modifiers = modifiers.lower()
+    return Statement(
+        opening="there",
+        be=IS_ARE,
+        modifiers=modifiers,
+        noun=get_noun_forms(phrase.head.lower_, phrase.head.tag_),
+    )
 
 
 def build_category_statement(noun: str, number: int, exists: bool) -> Candidate:

@@ -17,7 +17,9 @@ from waltz.foils.english.nouns import pluralize, singularize
 from waltz.foils.english.patterns import TokenPattern
 
 MENTIONS = 2
-"""Number of captions of an image that must mention a noun; FOIL-it takes such a noun as salient."""
+"""Number of captions of an image that must mention a noun; FOIL-it takes such a noun as salient. Of
+an image with a single caption, this caption must mention it.
+"""
 NOUN = TokenPattern(tags=("NN", "NNS"))
 COMPOUND = TokenPattern(relations=("compound",))
 HYPHEN = TokenPattern(words=("-",))
@@ -60,7 +62,7 @@ def is_salient(noun: str, captions: Sequence[set[str]]) -> bool:
     """
     forms = {noun, pluralize(noun)}
     n_mentions = sum(not forms.isdisjoint(words) for words in captions)
-    return n_mentions >= MENTIONS
+    return n_mentions >= min(MENTIONS, len(captions))
 
 
 def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:

@@ -1,5 +1,6 @@
 """Numerals of a caption that count things, and the reasons why others count nothing."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,8 +32,11 @@ LISTED = (
 NOT_EACH = TokenPattern(excluded_words=("each",))
 NUMERAL = TokenPattern(tags=("CD",))
 COMMON_PLURAL = TokenPattern(tags=("NNS",))
+PLURAL_IN_COMPOUND = TokenPattern(tags=("NNS",), relations=("compound",))
 NAME = TokenPattern(tags=("NNP", "NNPS"))
 NOUN = TokenPattern(tags=("NN", "NNS", "NNP", "NNPS"))
+DETERMINER = TokenPattern(tags=("DT", "PDT", "PRP$", "POS", "JJ", "JJR", "JJS"))
+PHRASE_BREAKS = (NUMERAL, TokenPattern(tags=("IN", "TO", "WDT")))
 # Words before a numeral with which it states no count: estimates, ranges, ordinals, names.
 NO_COUNT_BEFORE = frozenset((
     "about", "all", "almost", "another", "approximately", "approx", "around", "at", "barely", "both", "chapter", "each",
@@ -76,7 +80,8 @@ DENYING = TokenPattern(
     words=("no", "not", "n't", "without", "never", "neither", "nor", "none")
 )
 HYPOTHETICAL = TokenPattern(words=("if", "would", "could", "might", "may"))
-QUOTES = frozenset("\"“”'‘’`«»")
+# An apostrophe inside a word or behind it ("the boys' two dogs") is no quotation mark.
+QUOTATION_MARKS = re.compile(r"[\"“”«»]|(?<!\S)['‘‚]|(?<=[.,!?])['’]")
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,9 @@ class Count:
 
     @property
     def is_definite(self) -> bool:
-        """True where a word of the noun phrase precedes the numeral ("the two dogs")."""
-        return self.noun.left_edge.i < self.numeral.i and not self.is_exact
+        """True where a determiner, possessor or adjective precedes the numeral ("the two dogs")."""
+        before = self.numeral.doc[max(self.numeral.i - 1, 0) : self.numeral.i]
+        return DETERMINER.matches_any(before)
 
     def write(self, number: int) -> str:
         """Return another number as the numeral is written: in digits or letters, with its capital."""
@@ -175,7 +181,8 @@ def _is_modified(numeral: Token) -> bool:
 
 def _ends_count(token: Token) -> bool:
     """Return True for a word that, after a numeral, makes it no count."""
-    return token.lower_ in NO_COUNT_AFTER or token.is_punct or NUMERAL.matches(token)
+    is_punctuation = bool(token.is_punct)
+    return is_punctuation or token.lower_ in NO_COUNT_AFTER or NUMERAL.matches(token)
 
 
 def _spoils_count(before: Token, numeral: Token) -> bool:
@@ -183,7 +190,8 @@ def _spoils_count(before: Token, numeral: Token) -> bool:
     if before.lower_ in PLACES:
         # "Around two dogs" is an estimate at the start of its phrase; "walks around two dogs" is
         # a place where the preposition governs the noun.
-        return before.i != numeral.head.head.i or before.dep_ != "prep" or before.i == 0
+        governs_noun = before == numeral.head.head and before.dep_ == "prep"
+        return before.i == 0 or not governs_noun
     if before.lower_ in NO_COUNT_BEFORE or NUMERAL.matches(before):
         return True
     if not before.whitespace_:  # "#2", "B-2"
@@ -196,11 +204,12 @@ def _spoils_count(before: Token, numeral: Token) -> bool:
 def _find_noun(numeral: Token) -> Token:
     """Return the noun that a numeral counts, as far as the parser finds it."""
     noun = numeral.head
-    before = noun.nbor(-1) if noun.i > 0 else noun
-    # "Two dogs sleep": the parser takes the verb for the head of a compound.
-    if noun.tag_ == "NN" and COMMON_PLURAL.matches(before) and before.i > numeral.i:
-        return before
-    return noun
+    # "Two dogs sleep": the parser may take the verb for the head of a compound.
+    compounds = noun.doc[numeral.i + 1 : noun.i]
+    plural = PLURAL_IN_COMPOUND.find(compounds[-1:])
+    if plural is None or COMMON_PLURAL.matches(noun):
+        return noun
+    return plural
 
 
 def _counts_noun(numeral: Token, noun: Token) -> bool:
@@ -221,7 +230,8 @@ def _breaks_phrase(token: Token) -> bool:
     """Return True for a word that cannot stand between a numeral and the noun that it counts."""
     if token.text in (",", "-"):
         return False
-    return token.is_punct or NUMERAL.matches(token) or token.tag_ in ("IN", "TO", "WDT")
+    is_punctuation = bool(token.is_punct)
+    return is_punctuation or matches_one_of(token, PHRASE_BREAKS)
 
 
 def is_denied(noun: Token) -> bool:
@@ -239,16 +249,7 @@ def is_denied(noun: Token) -> bool:
 def is_quoted(token: Token) -> bool:
     """Return True for a word behind an opened quotation."""
     before = token.doc[: token.i].text
-    marks = sum(before.count(mark) for mark in '"“”«»')
-    # An apostrophe opens a quotation only where no letter precedes it.
-    singles = sum(
-        text[:1] in QUOTES and text[:1] not in '"“”«»' for text in before.split()
-    )
-    closed = sum(
-        text[-1:] in ("'", "’", "'.", "',") and text[:1] != text[-1:]
-        for text in before.split()
-    )
-    return marks % 2 == 1 or singles > closed
+    return len(QUOTATION_MARKS.findall(before)) % 2 == 1
 
 
 def _is_resumed(noun: Token) -> bool:

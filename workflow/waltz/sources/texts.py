@@ -1,0 +1,65 @@
+"""Texts of a user's file: lines, a table with a column of captions, or COCO captions."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from waltz.core.errors import UserError
+from waltz.core.text_diff import fold_text
+from waltz.sources.formats.coco import read_captions
+from waltz.sources.raw_files import read_csv_records, read_json_lines, read_text_lines
+
+SUFFIXES = (".csv", ".json", ".jsonl", ".txt")
+"""Ends of names by which a word is taken for a file; a file of another name has lines."""
+COLUMNS = ("caption", "text", "sentence")
+"""Columns that hold the texts of a table, the first that it has."""
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """Yield the texts of a file that are not empty, in their order.
+
+    Raises:
+        UserError: The file cannot be read, or has no column of texts.
+    """
+    for location, text in _read_located_texts(path):
+        if not isinstance(text, str):
+            raise UserError(f"{location}: no text (got {text!r}); write a text")
+        if fold_text(text):
+            yield " ".join(text.split())
+
+
+def _read_located_texts(path: Path) -> Iterator[tuple[str, object]]:
+    """Yield the texts of a file with their locations."""
+    # The end of the name tells the format.
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        for row in read_captions(path, path.stem, None):
+            yield f"{path}: caption {row.source_id}", row.caption
+    elif suffix == ".csv":
+        for number, cells in read_csv_records(path):
+            location = f"{path}: line {number}"
+            yield location, _find_text(cells, location)
+    elif suffix == ".jsonl":
+        for number, fields in read_json_lines(path):
+            location = f"{path}: line {number}"
+            yield location, _find_text(fields, location)
+    else:
+        for number, line in enumerate(read_text_lines(path), 1):
+            yield f"{path}: line {number}", line
+
+
+def _find_text(fields: Mapping[str, object], location: str) -> object:
+    """Return the text of a record: the only field, a caption, or a question with its answer."""
+    # A table of one column has its texts there, whatever its name.
+    if len(fields) == 1:
+        (text,) = fields.values()
+        return text
+    for name in COLUMNS:
+        if name in fields:
+            return fields[name]
+    # Existence and counting take a question with its answer as one text.
+    if "question" in fields and "answer" in fields:
+        return f"{fields['question']} {fields['answer']}"
+    raise UserError(
+        f"{location}: no column of texts (got {', '.join(fields)}, expected"
+        f" {', '.join(COLUMNS)}, or question and answer); name it in the first line"
+    )
