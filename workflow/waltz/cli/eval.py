@@ -247,6 +247,7 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
     """Return the model of a name, which must score foils; the path of a local model is as the study
     names it.
     """
+    from waltz.model_registry import FUNCTION_KIND
     from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
     spec = resolve_decoder(name) or resolve_encoder(name)
@@ -254,8 +255,8 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
         raise UserError(
             f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another"
         )
-    # Weights in the checkout get a path relative to it.
-    if spec.revision == "local":
+    # Weights in the checkout get a path relative to it; a function has no path.
+    if spec.revision == "local" and spec.kind != FUNCTION_KIND:
         return replace(spec, weights=_shorten(Path(spec.weights), checkout))
     return spec
 

@@ -34,6 +34,7 @@ from waltz.explainer.scores import explain_texts, pair_with_foil
 from waltz.explainer.text_states import TextStatesCache
 from waltz.explainer.values import shorten_model_name
 from waltz.fidelity import PROFILES, Fidelity, Profile
+from waltz.model_registry import FUNCTION_KIND
 from waltz.models.decoders.continuations import OUTCOMES
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.encoder import Encoder
@@ -94,10 +95,12 @@ class Explainer:
         """Load a model.
 
         Args:
-            model: A loaded transformers model; or the name of a registered model (`waltz models`);
-                or a folder in transformers format, a GGUF file, or a hub id, `owner/name` or
-                `owner/name@revision`; or an entry of the registry (`ModelSpec`); or the URL of a
-                server with the OpenAI API, `URL#MODEL` if the server has several models.
+            model: A loaded transformers model; or a function of a list of images and a list of
+                texts that returns their scores, or a `FunctionModel`; or the name of a registered
+                model (`waltz models`), or `module:function`; or a folder in transformers format, a
+                GGUF file, or a hub id, `owner/name` or `owner/name@revision`; or an entry of the
+                registry (`ModelSpec`); or the URL of a server with the OpenAI API, `URL#MODEL` if
+                the server has several models.
             processor: The processor of a loaded model; for a language model, its tokenizer. For a
                 server, the folder, GGUF file or hub id of the tokenizer, unless the name of the
                 model at the server is such an id.
@@ -122,6 +125,10 @@ class Explainer:
         self.estimator, self.seed = estimator, seed
         self._shows_progress = progress
         self.spec = describe_model(model, processor, dtype)
+        if self.spec.kind == FUNCTION_KIND and profile != "equations":
+            raise ValueError(
+                f"profile: {profile} is about released models, not functions; take equations"
+            )
         self.model: Encoder | Decoder = load_model(self.spec, device)
 
     @property

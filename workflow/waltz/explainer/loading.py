@@ -15,6 +15,7 @@ from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.encoders.kinds.function import describe_function, is_function
 from waltz.models.pretrained import LoadedSpec
 from waltz.models.resolve_name import describe_loaded, resolve_decoder, resolve_encoder
 
@@ -52,6 +53,9 @@ def describe_model(
     """
     if isinstance(model, ModelSpec):
         return model
+    if is_function(model):
+        _check_function_arguments(processor, dtype)
+        return describe_function(model)
     if not isinstance(model, str | Path):
         spec = describe_loaded(model, processor)
         if dtype is not None:
@@ -74,6 +78,15 @@ def describe_model(
     if name not in DTYPE_BYTES:
         raise ValueError(f"dtype: got {dtype}, expected {', '.join(DTYPE_BYTES)}")
     return replace(named_spec, dtype=name)
+
+
+def _check_function_arguments(processor: Any, dtype: str | torch.dtype | None) -> None:
+    """Refuse arguments that only models with a network have."""
+    if processor is not None or dtype is not None:
+        raise TypeError(
+            "model: a function reads images and texts itself; leave out processor and dtype (FunctionModel takes a"
+            " tokenizer)"
+        )
 
 
 def _describe_server(

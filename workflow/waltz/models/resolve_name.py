@@ -16,8 +16,10 @@ from transformers.models.auto.modeling_auto import (
 from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.archives import MODEL_CONFIG
+from waltz.core.files.user_modules import FUNCTION_NAME, find_module_file
 from waltz.model_registry import (
     DECODER_KINDS,
+    FUNCTION_KIND,
     GGUF_SUFFIX,
     HUB_ID,
     ModelSpec,
@@ -43,7 +45,8 @@ DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
 
 
 def resolve_encoder(name: str) -> ModelSpec:
-    """Return an encoder by its registered name, its folder in transformers format, or its hub id.
+    """Return an encoder by its registered name, its folder in transformers format, its hub id, or
+    `module:name` of a function.
 
     The kind of a folder or hub id is read from its config; a hub id without `@revision` resolves to
     its newest commit.
@@ -60,6 +63,10 @@ def resolve_encoder(name: str) -> ModelSpec:
         raise UserError(
             f"{name}: is of kind {spec.kind}, no alignment encoder; `waltz models` lists those"
         )
+
+    if FUNCTION_NAME.fullmatch(name):
+        find_module_file(name)
+        return ModelSpec(name, FUNCTION_KIND, name, "local")
 
     folder = Path(name).expanduser()
     if folder.is_dir():

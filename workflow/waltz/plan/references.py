@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from waltz.core.errors import UserError, suggest_name, suggest_or_list
 from waltz.instruments import INSTRUMENTS
+from waltz.model_registry import FUNCTION_KIND
 from waltz.plan.datasets import list_datasets, list_recorded_datasets
 from waltz.plan.raw_files import find_owners
 from waltz.plan.study import (
@@ -42,6 +43,11 @@ def check_references(study: Study) -> None:
                 entry.recorded,
                 *RECORDED_FORMATS,
                 key="recorded",
+            )
+        if entry.kind == FUNCTION_KIND and "published" in study.profiles:
+            raise UserError(
+                f"study file: models.{name}.kind: profile published is about released models, not functions; set"
+                " profiles: [equations]"
             )
     _check_instruments(study)
     _check_groups(study)

@@ -12,7 +12,12 @@ import torch
 
 from waltz.models import games
 from waltz.models.batches import run_in_halves
-from waltz.models.encoders.encoder import Encoder, States, TokenizedText
+from waltz.models.encoders.encoder import (
+    Encoder,
+    HidingEncoder,
+    States,
+    TokenizedText,
+)
 from waltz.models.games import CoalitionValues, decode_masks
 
 Row = TypeVar("Row")
@@ -35,9 +40,12 @@ class EncoderPlayers(games.Players):
 
     Attributes:
         text_input: The text.
+        hidden_image: What hidden pixels show, of the shape of the image; None for zero, which is
+            the mean colour of training images in most prepared images.
     """
 
     text_input: TokenizedText
+    hidden_image: torch.Tensor | None = None
 
     def mask_text(self, masks: np.ndarray) -> torch.Tensor:
         """Return the token ids of masked texts.
@@ -55,7 +63,7 @@ class EncoderPlayers(games.Players):
         return torch.from_numpy(ids)
 
     def mask_image(self, image: torch.Tensor, masks: np.ndarray) -> torch.Tensor:
-        """Return masked images, whose hidden patches are zero.
+        """Return masked images, whose hidden patches show `hidden_image`, or zero.
 
         Args:
             image: The prepared image, of shape (channels, height, width).
@@ -70,7 +78,11 @@ class EncoderPlayers(games.Players):
             [visible, np.ones((len(masks), 1), dtype=bool)], axis=1
         )
         factors = torch.from_numpy(visible).to(image.device, image.dtype)
-        return image * factors[:, self.cells].unsqueeze(1)
+        # (k, 1, height, width): whether a pixel is visible.
+        shown = factors[:, self.cells].unsqueeze(1)
+        if self.hidden_image is None:
+            return image * shown
+        return torch.where(shown > 0, image, self.hidden_image)
 
     def can_mask_text(self) -> bool:
         """Return whether masking changes the text; False if every token is the masked token."""
@@ -152,6 +164,9 @@ def build_equations_players(
         grid=grid,
         cells=_number_patches(edges, image, grid),
         always_visible=np.zeros(len(positions) + grid**2, dtype=bool),
+        hidden_image=encoder.hide_image(image)
+        if isinstance(encoder, HidingEncoder)
+        else None,
     )
 
 

@@ -1,7 +1,7 @@
 """The interface of alignment encoders: a text encoder, an image encoder and a fusion."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from PIL import Image
@@ -90,6 +90,14 @@ class TwoLogitEncoder(Encoder, Protocol):
 
     def compute_match_logits(self, text: States, image: States) -> torch.Tensor:
         """Return the logits of a mismatch and of a match, of shape (batch, 2)."""
+
+
+@runtime_checkable
+class HidingEncoder(Protocol):
+    """An encoder that chooses what hidden pixels show in the profile `equations`."""
+
+    def hide_image(self, image: torch.Tensor) -> torch.Tensor:
+        """Return what a prepared image shows where it is hidden, of the same shape."""
 
 
 class LateEncoder(Encoder, Protocol):
