@@ -27,6 +27,7 @@ rule items:
     params:
         format=ask(PLAN.get_item_format, "{dataset}"),
         source=ask(PLAN.item_sets.get, "{dataset}"),
+        columns=ask(PLAN.get_columns, "{dataset}"),
         valid_votes=STUDY.benchmark.valid_votes,
         code=code("items.py"),
     script:

@@ -113,6 +113,29 @@ def test_images_are_looked_for_next_to_the_file(data):
     assert study["sources"]["own"]["images"] == {"path": str(data)}
 
 
+def test_columns_of_other_names_stand_in_the_study(data):
+    (data / "zoo.tsv").write_text("pic\tgood\tbad\na.png\ta dog\ta cat\n")
+    arguments = ("--model", "gpt2", "--on", data / "zoo.tsv", "--columns")
+    result = run(*arguments, "image=pic, caption=good,foil=bad")
+    study = yaml.safe_load(result.stdout)
+    assert study["sources"]["own"]["files"]["zoo"] == {
+        "path": str(data / "zoo.tsv"),
+        "columns": {"image": "pic", "caption": "good", "foil": "bad"},
+    }
+    faults = {
+        "image=pic": "line 2: 'caption' is missing (got pic, good and bad)",
+        "image": "--columns: 'image' is no mapping; write image=NAME",
+        "image=a,image=b": "--columns: image stands twice; leave one out",
+        "picture=a": "--columns: unknown part of a pair",
+    }
+    for columns, fault in faults.items():
+        result = run(*arguments, columns)
+        assert fault in result.output
+        assert result.exit_code == 1
+    result = run("--model", "gpt2", "--on", "scenes", "--columns", "image=pic")
+    assert "--columns: scenes is no file of pairs" in result.output
+
+
 def test_a_language_model_needs_no_images(data):
     study = yaml.safe_load(run("--model", "gpt2", "--on", data / "zoo.csv").stdout)
     assert "images" not in study["sources"]["own"]
@@ -199,19 +222,19 @@ def test_wrong_options_are_one_line(data, arguments, fault):
     [
         (
             "image,caption\na.png,a dog\n",
-            "column 'foil' is missing (got image, caption, expected image, caption, foil)",
+            "line 2: 'foil' is missing (got image and caption); name the column of the foil (--columns foil=NAME",
         ),
         (
             f"{HEADER}a.png,,a cat\n",
-            "item 1: 'caption' is not a text with content (got '')",
+            "line 2: 'caption' is not a text with content (got '')",
         ),
         (
             f"{HEADER}b.png,a dog,a cat\n",
             "image 'b.png': is missing; name images by their paths below --images",
         ),
         (f"{HEADER}/x/a.png,a dog,a cat\n", "image '/x/a.png': the path is absolute"),
-        (HEADER, "no pairs in the file"),
-        ("image;caption;foil\n", "column 'image' is missing (got image;caption;foil"),
+        (HEADER, "no rows in the file"),
+        ("image;caption;foil\n", "no rows in the file"),
         (f"{HEADER}a.png,a dog\n", "line 2: 2 cells, not 3"),
     ],
 )

@@ -16,7 +16,7 @@ from waltz.core.files import parquet
 from waltz.core.records import to_row
 from waltz.core.schema import BENCHMARK, StoredSpan
 from waltz.core.text_diff import SAME_TEXT, are_same_text, fold_text
-from waltz.sources.formats import pairs
+from waltz.sources import tables
 from waltz.sources.formats.pairs import read_pairs, read_release
 from waltz.valse_release import RELEASE
 
@@ -256,7 +256,7 @@ def test_ids_of_a_user_are_unchanged(tmp_path):
     [
         (
             [{"image": "a", "caption": "b"}],
-            r"item 1: 'foil' is missing \(got image, caption\)",
+            r"item 1: 'foil' is missing \(got image and caption\)",
         ),
         (
             [{"image": "a", "caption": " ", "foil": "c"}],
@@ -267,10 +267,10 @@ def test_ids_of_a_user_are_unchanged(tmp_path):
             "item 1: 'caption' is not a text with content \\(got 3\\)",
         ),
         (
-            [{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2,
-            "item 2: duplicate id '1'",
+            [{"id": "1", "image": "a", "caption": "b", "foil": foil} for foil in "cd"],
+            "item 2: duplicate id '1', with other content than above",
         ),
-        ([], "no pairs in the file"),
+        ([], "no rows in the file"),
         (7, "the root is a whole number"),
     ],
 )
@@ -445,13 +445,14 @@ def test_a_file_that_states_millions_of_rows_is_refused_at_once(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     assert (tmp_path / "a.parquet").stat().st_size < 10**6
     with pytest.raises(
-        UserError, match=r"too many pairs \(got 3000000, expected 1000000 or fewer\)"
+        UserError,
+        match=r"too many pairs or rows \(got 3000000, expected 1000000 or fewer\)",
     ):
         read_pairs(tmp_path / "a.parquet", "own", "own")
 
 
 def test_values_that_are_larger_than_their_file_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(pairs, "MAX_TABLE_BYTES", 10**6)
+    monkeypatch.setattr(tables, "MAX_TABLE_BYTES", 10**6)
     columns = {name: value * 2000 for name, value in PAIR.items()}
     pq.write_table(
         pa.table({**columns, "more": ["a" * 1000] * 2000}), tmp_path / "a.parquet"

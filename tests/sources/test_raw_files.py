@@ -289,12 +289,16 @@ def test_brackets_in_strings_are_no_depth(
             "line 2: not UTF-8 at byte 2 of the line; save it as UTF-8",
         ),
         (
-            "id,text\n1,a\n".encode("utf-16"),
+            "id,text\n1,a\n".encode("utf-16")[:-1],
+            "not UTF-16, though its first bytes say so; save it as UTF-8",
+        ),
+        (
+            "id,text\n1,a\n".encode("utf-32"),
             "line 1: not UTF-8 at byte 0 of the line; save it as UTF-8",
         ),
         (
             b"id,text\n1,a,b\n",
-            "line 2: 3 cells, not 2; correct the line, or get the file again",
+            "line 2: 3 cells, not 2; correct the line",
         ),
     ],
 )

@@ -14,6 +14,7 @@ with log_job(snakemake.log[0]):
         form=snakemake.params.format,
         dataset=snakemake.wildcards.dataset,
         source=snakemake.params.source,
+        columns=snakemake.params.columns,
         annotations=snakemake.input.get("annotations"),
         valid_votes=snakemake.params.valid_votes,
     )

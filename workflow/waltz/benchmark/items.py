@@ -24,6 +24,7 @@ def read_benchmark_items(
     source: str,
     annotations: str | None,
     valid_votes: int,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[list[ItemRecord], list[AnnotationRecord], Counter[str]]:
     """Read the items of a raw file, and count the votes of its annotations on them.
 
@@ -32,6 +33,7 @@ def read_benchmark_items(
         dataset: Name of the data set; for the release, its instrument.
         annotations: CSV of single annotations, or None.
         valid_votes: Number of votes for the caption that makes an item valid.
+        columns: Columns of a file of pairs that have other names, as `read_pairs` takes them.
     Returns:
         The items with their votes, the annotations of these items, and the number of unusable items
         by reason.
@@ -39,7 +41,7 @@ def read_benchmark_items(
     if form == "valse-release":
         all_items = read_release(path, dataset, valid_votes)
     else:
-        all_items = read_pairs(path, dataset, source)
+        all_items = read_pairs(path, dataset, source, columns)
     items: dict[str, ItemRecord] = {}
     unusable: Counter[str] = Counter()
     for item in all_items:

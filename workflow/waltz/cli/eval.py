@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from waltz.plan.study import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-PAIR_FORMATS = (".csv", ".json", ".parquet")
 NAMED_DATA = ("valse", "scenes")
+Columns = dict[str, str]
+"""Columns of a file of pairs that have other names, by the part of the pair that they hold."""
 
 
 @app.command()
@@ -48,7 +49,7 @@ def eval_command(
         str,
         typer.Option(
             help="valse (the released benchmark), scenes (the embedded world, without network),"
-            " or a CSV, JSON or Parquet file of image, caption and foil."
+            " or a file of image, caption and foil: CSV, TSV, JSON, JSON lines, Parquet, a saved data set."
         ),
     ],
     attribute: Annotated[
@@ -67,6 +68,13 @@ def eval_command(
         typer.Option(
             help="Folder, zip or tar of the images.",
             show_default="the folder of the file of pairs",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of the file that have other names: image=filename,foil=negative_caption.",
+            show_default="those of the file, or of a published set",
         ),
     ] = None,
     profile: Annotated[
@@ -100,7 +108,8 @@ def eval_command(
     data set.
     """
     # First everything that can be wrong without importing torch or finding a model.
-    _check_options(model, on, images, profile, output)
+    mapping = _parse_columns(columns)
+    _check_options(model, on, images, mapping, profile, output)
     variables = _choose_device(device)
     checkout = find_checkout()
     from waltz.plan.foil_study import (
@@ -117,7 +126,7 @@ def eval_command(
         raise UserError(
             "--attribute: T-SHAP needs a model that reads images; leave it out, or name one"
         )
-    data_name, data = _choose_data(on, images, specs, checkout)
+    data_name, data = _choose_data(on, images, mapping, specs, checkout)
     taken = ()
     # A study that extends another one has its models as well, so new models need other names.
     if "extends" in data:
@@ -183,6 +192,7 @@ def _check_options(
     models: Sequence[str],
     on: str,
     images: Path | None,
+    columns: Columns,
     profile: str,
     output: Path | None,
 ) -> None:
@@ -194,6 +204,7 @@ def _check_options(
         UserError: A model name, profile, output, folder of images or name of data is wrong.
     """
     from waltz.model_registry import check_model_name
+    from waltz.sources.tables import SUFFIXES
 
     for name in models:
         check_model_name(name)
@@ -204,16 +215,37 @@ def _check_options(
     if images and not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")
     # Named data need no file; any other name is a file of pairs.
+    if on in NAMED_DATA and columns:
+        raise UserError(
+            f"--columns: {on} is no file of pairs; leave it out, or name a file with --on"
+        )
     if on in NAMED_DATA:
         return
-    if Path(on).is_file():
-        _check_pairs(Path(on), images)
+    if Path(on).exists():
+        _check_pairs(Path(on), images, columns)
         return
-    if Path(on).suffix in PAIR_FORMATS:
+    if Path(on).suffix.lower() in SUFFIXES:
         raise UserError(f"--on {on}: no such file; check the path")
-    raise build_name_error(
-        "--on", "data", on, (*NAMED_DATA, "a .csv, .json or .parquet file")
-    )
+    raise build_name_error("--on", "data", on, (*NAMED_DATA, "a file of pairs"))
+
+
+def _parse_columns(text: str | None) -> Columns:
+    """Return the column of each part of a pair, from `image=filename,foil=negative_caption`."""
+    from waltz.sources.pair_layouts import OPTIONAL_COLUMNS, PAIR_COLUMNS
+
+    names = (*PAIR_COLUMNS, *OPTIONAL_COLUMNS)
+    columns: Columns = {}
+    for part in filter(None, (text or "").split(",")):
+        name, equals, column = map(str.strip, part.partition("="))
+        if not (equals and column):
+            raise UserError(
+                f"--columns: {part!r} is no mapping; write image=NAME, with commas between several"
+            )
+        check_name("--columns", "part of a pair", name, names)
+        if name in columns:
+            raise UserError(f"--columns: {name} stands twice; leave one out")
+        columns[name] = column
+    return columns
 
 
 def _choose_device(device: str | None) -> dict[str, str]:
@@ -269,13 +301,18 @@ def _shorten(path: Path, checkout: Path) -> str:
 
 
 def _choose_data(
-    on: str, images: Path | None, specs: Sequence[ModelSpec], checkout: Path
+    on: str,
+    images: Path | None,
+    columns: Columns,
+    specs: Sequence[ModelSpec],
+    checkout: Path,
 ) -> tuple[str, Settings]:
     """Return a short name of the data, and the keys of the study that describe them.
 
     Args:
         on: Name of the data, or file of pairs.
         images: Folder, zip or tar of the images; None where the option is absent.
+        columns: Columns of a file of pairs that have other names.
         specs: The models; images are needed only if one of them reads images.
         checkout: The checkout that runs the study.
     Raises:
@@ -286,7 +323,9 @@ def _choose_data(
 
     readers = [spec.name for spec in specs if spec.kind != "text"]
     if on not in NAMED_DATA:
-        return _describe_file(Path(on), images, checkout, reads_images=bool(readers))
+        return _describe_file(
+            Path(on), images, columns, checkout, reads_images=bool(readers)
+        )
     study = load_yaml(checkout / "config" / f"{on}.yaml")
     # The embedded world draws its images itself.
     if on == "scenes":
@@ -303,7 +342,11 @@ def _choose_data(
 
 
 def _describe_file(
-    file: Path, images: Path | None, checkout: Path, reads_images: bool
+    file: Path,
+    images: Path | None,
+    columns: Columns,
+    checkout: Path,
+    reads_images: bool,
 ) -> tuple[str, Settings]:
     """Return the name of a file of pairs, and its keys of the study; without `images`, they are
     next to the file.
@@ -315,18 +358,19 @@ def _describe_file(
         folder = _shorten(images or file.parent, checkout)
         # Images that were named have been checked with the options.
         if images is None:
-            _check_pairs(file, file.parent)
+            _check_pairs(file, file.parent, columns)
     dataset = choose_dataset_name(file)
-    return dataset, describe_pairs(dataset, _shorten(file, checkout), folder)
+    return dataset, describe_pairs(dataset, _shorten(file, checkout), folder, columns)
 
 
-def _check_pairs(file: Path, images: Path | None) -> None:
+def _check_pairs(file: Path, images: Path | None, columns: Columns) -> None:
     """Refuse a file of pairs that cannot be read, or whose images do not exist."""
     from waltz.sources.formats.pairs import read_pairs
     from waltz.sources.images import find_image_path, open_images
 
     # Each image is looked for once, however many pairs it has.
-    names = dict.fromkeys(item.image for item in read_pairs(file, "pairs", "own"))
+    items = read_pairs(file, "pairs", "own", columns)
+    names = dict.fromkeys(item.image for item in items)
     if images is None:
         return
     with open_images(images) as source:
@@ -369,7 +413,9 @@ def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
     attribution = dict(study["attribution"])
     # The study asks for a sample; a small file of pairs has fewer items than that.
     if on not in NAMED_DATA:
-        n_pairs = len(read_pairs(Path(on), "pairs", "own"))
+        (source,) = study["sources"].values()
+        (file,) = source["files"].values()
+        n_pairs = len(read_pairs(Path(on), "pairs", "own", file.get("columns")))
         attribution["sample"] = min(attribution["sample"], n_pairs)
     with chdir(checkout):
         costs = compute_costs(_plan_study({**study, "attribution": attribution}))

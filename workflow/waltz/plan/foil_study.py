@@ -122,15 +122,24 @@ def extend_world(study: Settings) -> Settings:
     }
 
 
-def describe_pairs(dataset: str, file: str, images: str | None) -> Settings:
+def describe_pairs(
+    dataset: str,
+    file: str,
+    images: str | None,
+    columns: Mapping[str, str] | None = None,
+) -> Settings:
     """Return the keys of a study about the data in one file of pairs.
 
     Args:
         dataset: Name of the data set.
-        file: CSV, JSON or Parquet of image, caption and foil.
+        file: File of pairs.
         images: Folder, zip or tar of the images; None for models that read only text.
+        columns: Columns that have other names.
     """
-    source: Settings = {"format": "pairs", "files": {dataset: {"path": file}}}
+    entry: Settings = {"path": file}
+    if columns:
+        entry["columns"] = dict(columns)
+    source: Settings = {"format": "pairs", "files": {dataset: entry}}
     if images:
         source["images"] = {"path": images}
     return {

@@ -167,6 +167,11 @@ class Plan:
         """Return the format of the source of a data set of finished items."""
         return self.study.sources[self.item_sets[dataset]].format
 
+    def get_columns(self, dataset: str) -> dict[str, str]:
+        """Return the names of the columns of a file of pairs, where they have other names."""
+        columns = self.raw.files[self.item_sets[dataset], dataset].columns
+        return {str(column): name for column, name in columns.items()}
+
     def list_rows_of_alignment(self, dataset: str) -> list[str]:
         """Return the files with the source rows from which a data set of mismatched texts is drawn."""
         return self.list_source_rows(self.study.alignment[dataset].source)

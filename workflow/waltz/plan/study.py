@@ -79,6 +79,7 @@ Draws = Annotated[int, Field(ge=1, le=10_000)]
 Evaluations = Annotated[int, Field(ge=1, le=10_000_000)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 Text = Annotated[str, Field(min_length=1)]
+PairColumn = Literal["image", "caption", "foil", "id", "phenomenon"]
 OutputPath = Annotated[Text, AfterValidator(expand_path)]
 UserPath = Annotated[OutputPath, AfterValidator(find_in_checkout)]
 Line = Annotated[str, Field(pattern="^[^\\n\\r]+$")]
@@ -225,6 +226,11 @@ class File(Section):
     """CSV of single annotations (item_id, annotator, answer, caption_position), from which votes
     and Krippendorff's alpha are computed; relative to the folder in which snakemake runs.
     """
+    columns: dict[PairColumn, Text] = {}
+    """Columns of a file of pairs that have other names (image, caption, foil, id, phenomenon), such
+    as `{image: filename}`; a path such as `texts.good` or `options.0` names a part of a value. Only
+    for `pairs`.
+    """
 
     @model_validator(mode="after")
     def check_origin(self) -> "File":
@@ -292,7 +298,7 @@ class Source(Section):
         "recorded-runs",
     ]
     """Format of the files. `valse-release` (the JSON of the released benchmark) and `pairs` (JSON,
-    CSV or Parquet with image, caption, foil and optionally phenomenon) contain finished items, and
+    CSV, Parquet and others with image, caption, foil and optionally phenomenon) contain finished items, and
     each file is a data set; `cc-shap-results`, `harness-samples` and `recorded-runs` contain
     results of models that were run elsewhere, and each file has the results on the data set of its
     name (docs/reference/recorded-runs.md); all other formats are raw, see
@@ -320,6 +326,10 @@ class Source(Section):
             if file.listed is not None:
                 raise ValueError(
                     f"files.{name}.listed: only images can be listed; give it a url"
+                )
+            if file.columns and self.format != "pairs":
+                raise ValueError(
+                    f"files.{name}.columns: only files of pairs have them (got format {self.format}); leave them out"
                 )
         # A table lists all images of a source, so it has no other images next to it.
         parts = self.images if isinstance(self.images, list) else []

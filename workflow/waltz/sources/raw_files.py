@@ -5,16 +5,20 @@ as in `"\\ud800 x"`, as `? x` or refuses it as bad UTF-8; the slower Python back
 key is a dotted path from the root (`data.dialogs`); the empty key is the root itself.
 """
 
+import codecs
 import csv
+import io
 import json
 import mmap
 import os
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, Literal
 
 import ijson
 import numpy as np
@@ -47,6 +51,11 @@ TOO_DEEP = "values are nested too deeply (got 200 levels or more); flatten them"
 KEEP_ONE = "only one of its values can hold; keep that one"
 LARGEST_CELL = 10_000_000
 """Highest number of characters of a cell of a CSV file."""
+SEPARATORS = ",;\t|"
+"""Separators of the cells of a CSV file; of those that occur equally often, the first counts."""
+QUOTED = re.compile('"[^"]*"')
+CARRIAGE_RETURN = re.compile(r"(?<=\r)(?!\n)")
+"""End of a line that no line feed follows."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 PARSE_ERRORS = (ijson.JSONError, json.JSONDecodeError, UnicodeDecodeError)
 """Errors of the parser; overlong and truncated UTF-8 passes its lexer and raises an error when it
@@ -150,7 +159,7 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, JsonObject]]:
     """Yield the line number, from 1, and the object of each line of a JSON-lines file; empty lines
     are skipped.
     """
-    with _open(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, _parse_line(line, f"{path}: line {number}")
@@ -172,6 +181,8 @@ def _parse_line(line: bytes, location: str) -> JsonObject:
         raise UserError(
             f"{location}: malformed JSON at column {error.colno}; get the file again"
         ) from None
+    except ValueError as error:  # such as a number of thousands of digits
+        raise UserError(f"{location}: {error}; correct the line") from None
     if not isinstance(entry, dict):
         raise UserError(f"{location} is {describe_type(entry)}, not an object")
     return entry
@@ -188,21 +199,55 @@ def read_csv_records(
         required: Columns that the file must have.
     """
     csv.field_size_limit(LARGEST_CELL)
-    reader = csv.reader(_read_lines(path), strict=True)
+    reader = csv.reader(_read_csv_lines(path), strict=True)
+    if not columns:
+        reader = csv.reader(_read_csv_lines(path), _find_dialect(path), strict=True)
     try:
-        header = list(columns) or next(reader, [])
+        header = list(columns) or _read_header(reader, required)
         _check_header(path, header, required)
         for cells in filter(None, reader):
             if len(cells) != len(header):
                 raise UserError(
-                    f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line, or"
-                    " get the file again"
+                    f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line (a"
+                    " text with a separator stands in quotation marks), or get the file again"
                 )
             yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise UserError(
             f"{path}: line {reader.line_num}: malformed CSV ({error}); correct the line, or get the file again"
         ) from None
+
+
+def _read_csv_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a CSV file; carriage returns end lines, too."""
+    for line in _read_lines(path):
+        yield from filter(None, CARRIAGE_RETURN.split(line))
+
+
+def _find_dialect(path: str | Path) -> type[csv.Dialect]:
+    """Return how the header of a CSV file is written: its separator, and whether blanks follow it."""
+    lines = _read_csv_lines(path)
+    header = next(filter(str.strip, lines), "")
+    bare = QUOTED.sub("", header)
+    separator = max(SEPARATORS, key=bare.count)
+
+    class Dialect(csv.excel):
+        delimiter = separator
+        skipinitialspace = bare.count(separator) == bare.count(f"{separator} ") > 0
+
+    return Dialect
+
+
+def _read_header(reader: Iterator[list[str]], required: Sequence[str]) -> list[str]:
+    """Return the names of the columns without blanks around them, and required names in their own
+    case of letters.
+    """
+    header = [name.strip() for name in next(filter(None, reader), [])]
+    for name in required:
+        alike = [other for other in header if other.lower() == name.lower()]
+        if len(alike) == 1:
+            header[header.index(alike[0])] = name
+    return header
 
 
 def _check_header(
@@ -232,16 +277,14 @@ def read_text_lines(path: str | Path) -> Iterator[str]:
 
 def _read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text file in UTF-8."""
-    encoding = "utf-8-sig"  # the first line may begin with a byte order mark
-    with _open(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             try:
-                yield line.decode(encoding)
+                yield line.decode()
             except UnicodeDecodeError as error:
                 raise UserError(
                     f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
                 ) from None
-            encoding = "utf-8"
 
 
 def find_half_pair(value: object) -> str | None:
@@ -316,13 +359,42 @@ def build_image_name(
         ) from None
 
 
-def _open(path: str | Path) -> BinaryIO:
+def open_text(path: str | Path) -> IO[bytes]:
+    """Open a text file, as UTF-8 and behind its byte order mark; UTF-16 with a mark is converted."""
+    file = _open(path)
+    start = file.read(len(codecs.BOM_UTF32_LE))
+    is_utf32 = start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not is_utf32:
+        with file:
+            return _convert_utf16(path, file)
+    has_mark = start.startswith(codecs.BOM_UTF8)
+    file.seek(len(codecs.BOM_UTF8) if has_mark else 0)
+    return file
+
+
+def _open(path: str | Path) -> IO[bytes]:
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
+
+
+def _convert_utf16(path: str | Path, file: IO[bytes]) -> IO[bytes]:
+    """Return a temporary file with the text of a UTF-16 file in UTF-8."""
+    file.seek(0)
+    target = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+    try:
+        text = io.TextIOWrapper(file, "utf-16", newline="")
+        shutil.copyfileobj(text, codecs.getwriter("utf-8")(target), CHUNK_BYTES)
+    except UnicodeDecodeError:
+        target.close()
+        raise UserError(
+            f"{path}: not UTF-16, though its first bytes say so; save it as UTF-8"
+        ) from None
+    target.seek(0)
+    return target
 
 
 def _read_entries(
@@ -358,7 +430,7 @@ def _read_entries(
             _check_keys(path)
 
 
-def _may_repeat(file: BinaryIO, key: str) -> bool:
+def _may_repeat(file: IO[bytes], key: str) -> bool:
     """Return True where a part of a key occurs twice in the text of a file, as a key or as another
     value.
     """
@@ -374,7 +446,7 @@ def _check_keys(path: str | Path) -> None:
     # A key for each object that is open, an index for each list.
     key_path: list[str | int] = []
     keys: list[set[str]] = []
-    with _open(path) as file:
+    with open_text(path) as file:
         for event, value in _choose_parser(file).basic_parse(file, use_float=True):
             # The last element of both lists belongs to the innermost open container.
             if event == "map_key":
@@ -411,8 +483,8 @@ def _build_repeated_error(path: str | Path, location: str, key: str) -> UserErro
 
 
 @contextmanager
-def _open_json(path: str | Path) -> Iterator[BinaryIO]:
-    with _open(path) as file:
+def _open_json(path: str | Path) -> Iterator[IO[bytes]]:
+    with open_text(path) as file:
         try:
             yield file
         except PARSE_ERRORS as error:
@@ -425,7 +497,7 @@ class _DepthError(Exception):
     """Error for a file whose values are nested too deeply."""
 
 
-def _choose_parser(file: BinaryIO) -> Any:
+def _choose_parser(file: IO[bytes]) -> Any:
     """Return the backend of ijson that reads a file correctly; the position of the file does not
     change.
     """
@@ -482,7 +554,7 @@ def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
     """
     parent = key.rpartition(".")[0]
     siblings: list[str] = []
-    with _open(path) as file:
+    with open_text(path) as file:
         for prefix, event, value in ijson.parse(file, use_float=True):
             if event == "map_key" and prefix == parent:
                 siblings.append(value)  # keys next to a missing key, for the message
@@ -506,7 +578,10 @@ def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
 
 
 def _build_json_error(path: str | Path, error: Exception) -> UserError:
-    position, size = _find_first_bad_byte(path), Path(path).stat().st_size
+    position = _find_first_bad_byte(path)
+    with open_text(path) as file:
+        start = file.tell()  # behind a byte order mark, as the position
+        size = file.seek(0, os.SEEK_END) - start
     if position >= size:
         return UserError(
             f"{path}: truncated: the file ends at byte {size} within its JSON; get it again"
@@ -525,7 +600,7 @@ def _find_first_bad_byte(path: str | Path) -> int:
     # First find the chunk in which parsing fails, then the byte within this chunk.
     for step in (CHUNK_BYTES, 1):
         parser = ijson.basic_parse_coro(_IgnoreEvents(), use_float=True)
-        with _open(path) as file:
+        with open_text(path) as file:
             try:
                 if offset:  # an empty chunk would end the file
                     parser.send(file.read(offset))

@@ -2,13 +2,14 @@
 of pairs.
 """
 
+import functools
 import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError
 from waltz.core.files.json_objects import JsonObject
 from waltz.core.schema import ItemRecord, StoredSpan
 from waltz.core.text_diff import (
@@ -19,15 +20,18 @@ from waltz.core.text_diff import (
     slice_span,
 )
 from waltz.instruments import INSTRUMENTS
-from waltz.sources.raw_entry import RawEntry, describe_type
-from waltz.sources.raw_files import (
-    find_half_pair,
-    read_csv_records,
-    read_list_entries,
-    read_object_entries,
-    read_root_type,
+from waltz.sources.pair_layouts import (
+    FoundPair,
+    choose_layout,
+    find_pairs,
+    read_optional,
 )
+from waltz.sources.raw_entry import RawEntry, describe_type
+from waltz.sources.raw_files import find_half_pair, read_object_entries
+from waltz.sources.tables import read_table
 from waltz.valse_release import RELEASE
+
+logger = logging.getLogger(__name__)
 
 SOURCES = {
     "visual7w": "visual7w",
@@ -173,47 +177,58 @@ def _read_phrase_field(entry: RawEntry, name: str) -> list[str]:
     return phrases
 
 
-REQUIRED = ("image", "caption", "foil")
-OPTIONAL = ("id", "phenomenon")
-SUFFIXES = (".json", ".csv", ".parquet")
-MAX_PAIRS = 1_000_000
-"""Pairs of one Parquet file; run lengths state millions of rows in a few bytes."""
-MAX_TABLE_BYTES = 4 * 1024**3
-"""Size limit of the values of one Parquet file, unpacked."""
-BATCH_ROWS = 256
-"""Rows that are unpacked at once."""
+SAME_RECORD = "the same record stands above"
+"""Reason why a repeated record is not an item."""
 
 
-def read_pairs(path: str | Path, dataset: str, source: str) -> list[ItemRecord]:
+def read_pairs(
+    path: str | Path,
+    dataset: str,
+    source: str,
+    columns: Mapping[str, str] | None = None,
+) -> list[ItemRecord]:
     """Return the items of a user's file, without votes.
 
-    A caption that is the same text as its foil gives an item that is not kept, with the reason in
-    `rejected`.
+    A caption that is the same text as its foil, and a record that stands twice, give items that are
+    not kept, with the reason in `rejected`.
 
-    An `id` column is used unchanged; without one the item id is the position in the file, starting
-    with `1`. A `phenomenon` becomes the piece; without one the piece is the data set.
+    An `id` is used unchanged; without one the item id is the position of the row in the file,
+    starting with `1`. Rows with several pairs add the number of the pair (`7-1`, `7-2`). A
+    `phenomenon` becomes the piece; without one the piece is the data set.
 
     Args:
-        path: A JSON list of objects (or object of id to object), a CSV file with a header, or
-            Parquet.
+        path: A file that `read_table` reads.
+        columns: Column of `image`, `caption`, `foil`, `id` and `phenomenon` where it has another
+            name; without it, the layout of a published set is recognised.
     """
-    path = Path(path)
-    records = _read_records(path)
-    if not records:
-        raise UserError(f"{path}: no pairs in the file")
-    seen_ids: set[str] = set()
+    columns = columns or {}
+    rows = read_table(path)
+    layout = choose_layout(rows[0], columns)
+    for name in layout.ignored:
+        if name in rows[0].fields:
+            _say_once(f"{path}: {name}: {layout.ignored[name]}")
+    names: dict[str, str] = {}  # name of each record, by its content
+    used_names: set[str] = set()
     items = []
-    for position, record in enumerate(records, 1):
-        location = f"{path}: item {position}"
-        fault = _find_fault(record)
-        if fault is not None:
-            raise UserError(f"{location}: {fault}")
-        _check_texts(record, location)
-        item_id = str(record.get("id", position))
-        if item_id in seen_ids:
-            raise UserError(f"{location}: duplicate id {item_id!r}")
-        seen_ids.add(item_id)
-        items.append(_build_item(record, item_id, dataset, source))
+    for position, row in enumerate(rows, 1):
+        _check_texts(row.fields, row.location)
+        record = _dump_record(row.fields)
+        is_repeated = record in names
+        if not is_repeated:
+            name = _read_id(row, columns.get("id", "id")) or str(position)
+            if name in used_names:
+                raise UserError(
+                    f"{row.location}: duplicate id {name!r}, with other content than above; give it another id"
+                )
+            used_names.add(name)
+            names[record] = name
+        for pair in find_pairs(row, layout):
+            item = _build_item(row, pair, names[record], record)
+            piece = _read_phenomenon(row, layout.phenomenon) or dataset
+            item = replace(item, instrument=dataset, piece=piece, source=source)
+            if is_repeated:
+                item = replace(item, kept=False, rejected=SAME_RECORD)
+            items.append(item)
     if not any(item.kept for item in items):
         raise UserError(
             f"{path}: none of {len(items)} items can be used: {SAME_TEXT}; write another foil"
@@ -221,21 +236,50 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[ItemRecord]:
     return items
 
 
-def _find_fault(record: JsonObject) -> str | None:
-    """Return why a record is not a pair: a field is missing, or is not a text with content."""
-    optional = [name for name in OPTIONAL if name in record]
-    for name in (*REQUIRED, *optional):
-        if name not in record:
-            return f"{name!r} is missing (got {', '.join(map(str, record))})"
-        value = record[name]
-        is_number = name == "id" and isinstance(value, int)
-        is_text = isinstance(value, str) and fold_text(value)
-        if not is_text and not is_number:
-            shown = repr(value)
-            if isinstance(value, dict | list):
-                shown = describe_type(value)
-            return f"{name!r} is not a text with content (got {shown}); write one"
-    return None
+@functools.cache
+def _say_once(text: str) -> None:
+    """Log a warning, once for a file that is read several times."""
+    logger.warning("%s", text)
+
+
+def _read_id(row: RawEntry, path: str) -> str | None:
+    """Return the id of a row as a text; None where it has none."""
+    value = read_optional(row, path)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column with gaps has floating-point numbers
+    if isinstance(value, bool) or not isinstance(value, str | int | None):
+        raise UserError(
+            f"{row.location}: 'id' is {describe_type(value)}, not a text or whole number; write one"
+        )
+    return None if value is None else str(value)
+
+
+def _read_phenomenon(row: RawEntry, path: str) -> str | None:
+    """Return the phenomenon of a row; None where it has none."""
+    value = read_optional(row, path)
+    if isinstance(value, str | None):
+        return value
+    raise UserError(
+        f"{row.location}: 'phenomenon' is not a text with content (got {_show(value)}); write one"
+    )
+
+
+def _read_text(row: RawEntry, name: str, value: object) -> str:
+    """Return the caption, foil or image of a row, which must be a text with content."""
+    if name == "image" and type(value) is int:
+        return str(value)  # an id, which stands for the file of that name
+    if isinstance(value, str) and fold_text(value):
+        return value
+    raise UserError(
+        f"{row.location}: {name!r} is not a text with content (got {_show(value)}); write one"
+    )
+
+
+def _show(value: object) -> str:
+    """Return a value for a message; of a list or object its type."""
+    if isinstance(value, dict | list):
+        return describe_type(value)
+    return repr(value)
 
 
 def _dump_record(record: JsonObject) -> str:
@@ -245,52 +289,21 @@ def _dump_record(record: JsonObject) -> str:
     return json.dumps(finite, ensure_ascii=False)
 
 
-def _read_parquet_records(path: Path) -> list[JsonObject]:
-    """Return the rows of a Parquet file, up to limits, because a small file may declare very many
-    rows.
-    """
-    records: list[JsonObject] = []
-    size = 0
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if file.metadata.num_rows > MAX_PAIRS:
-                raise UserError(
-                    f"{path}: too many pairs (got {file.metadata.num_rows}, expected {MAX_PAIRS} or fewer); divide it"
-                )
-            # A few rows at a time, so that the limit holds before all values are in memory.
-            for batch in file.iter_batches(BATCH_ROWS):
-                size += batch.nbytes
-                if size > MAX_TABLE_BYTES:
-                    raise UserError(
-                        f"{path}: its values are too large (expected {MAX_TABLE_BYTES} bytes or fewer); divide it"
-                    )
-                records += batch.to_pylist()
-    except (
-        OSError,
-        pa.ArrowException,
-        ValueError,
-        OverflowError,
-        LookupError,
-    ) as error:
-        raise UserError(
-            f"{path}: cannot be read: {get_first_line(error)}; correct the file"
-        ) from None
-    return records
-
-
-def _build_item(
-    record: JsonObject, item_id: str, dataset: str, source: str
-) -> ItemRecord:
-    caption, foil = record["caption"], record["foil"]
+def _build_item(row: RawEntry, pair: FoundPair, name: str, record: str) -> ItemRecord:
+    """Return the item of a pair, whose data set, source and piece are not known yet."""
+    image = _read_text(row, "image", pair.image)
+    caption = _read_text(row, "caption", pair.caption)
+    foil = _read_text(row, "foil", pair.foil)
+    item_id = name if pair.number is None else f"{name}-{pair.number}"
     caption_span, foil_span = find_changed_spans(caption, foil)
     rejected = SAME_TEXT if are_same_text(caption, foil) else None
     return ItemRecord(
         item_id=item_id,
-        instrument=dataset,
-        piece=record.get("phenomenon", dataset),
-        source=source,
+        instrument="",
+        piece="",
+        source="",
         source_id=item_id,
-        image=record["image"],
+        image=image,
         caption=caption,
         foil=foil,
         caption_span=StoredSpan(**caption_span),
@@ -299,22 +312,5 @@ def _build_item(
         foil_phrases=[slice_span(foil, foil_span)],
         kept=rejected is None,
         rejected=rejected,
-        release=_dump_record(record),
+        release=record,
     )
-
-
-def _read_records(path: Path) -> list[JsonObject]:
-    """Return the rows of a file of pairs; all values of a CSV file are texts."""
-    if path.suffix not in SUFFIXES:
-        raise UserError(
-            f"{path}: its name ends in {path.suffix or 'nothing'}; pairs are read from {', '.join(SUFFIXES)}"
-        )
-    if path.suffix == ".csv":
-        return [dict(record) for _, record in read_csv_records(path, required=REQUIRED)]
-    if path.suffix == ".parquet":
-        return _read_parquet_records(path)
-    if read_root_type(path) == "an object":
-        return [
-            {"id": name, **record} for name, record in read_object_entries(path, "")
-        ]
-    return list(read_list_entries(path, "", dict))

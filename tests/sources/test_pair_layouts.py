@@ -1,0 +1,328 @@
+"""Own data in the layouts of published sets, all with self-made texts."""
+
+import json
+
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.core.text_diff import SAME_TEXT
+from waltz.sources.formats import pairs
+from waltz.sources.formats.pairs import SAME_RECORD, read_pairs
+from waltz.sources.pair_layouts import LAYOUTS
+
+
+def read(tmp_path, content, name="a.json", columns=None):
+    path = tmp_path / name
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text)
+    return [
+        (item.item_id, item.piece, item.image, item.caption, item.foil)
+        for item in read_pairs(path, "mine", "own", columns)
+    ]
+
+
+TWO = [("0-1", "mine", "a", "x y", "y x"), ("0-2", "mine", "b", "y x", "x y")]
+
+PUBLISHED = {
+    "SugarCrepe": (
+        {
+            "0": {"filename": "a.png", "caption": "a dog", "negative_caption": "a cat"},
+            "2": {"filename": "b.png", "caption": "a cow", "negative_caption": "a hen"},
+        },
+        [
+            ("0", "mine", "a.png", "a dog", "a cat"),
+            ("2", "mine", "b.png", "a cow", "a hen"),
+        ],
+    ),
+    "SugarCrepe with images": (
+        [{"images": ["a.png"], "caption": "a dog", "negative_caption": "a cat"}],
+        [("1", "mine", "a.png", "a dog", "a cat")],
+    ),
+    "SugarCrepe++": (
+        [
+            {
+                "id": 5,
+                "filename": "a.png",
+                "caption": "a dog",
+                "caption2": "one dog",
+                "negative_caption": "a cat",
+            }
+        ],
+        [
+            ("5-1", "mine", "a.png", "a dog", "a cat"),
+            ("5-2", "mine", "a.png", "one dog", "a cat"),
+        ],
+    ),
+    "Winoground": (
+        [
+            {
+                "id": 0,
+                "tag": "x",
+                "image_0": "a",
+                "image_1": "b",
+                "caption_0": "x y",
+                "caption_1": "y x",
+            }
+        ],
+        TWO,
+    ),
+    "EqBen": (
+        [
+            {
+                "id": 0,
+                "image0": "a",
+                "image1": "b",
+                "caption0": "x y",
+                "caption1": "y x",
+            }
+        ],
+        TWO,
+    ),
+    "ColorSwap": (
+        [
+            {
+                "id": 0,
+                "image_1": "a",
+                "image_2": "b",
+                "caption_1": "x y",
+                "caption_2": "y x",
+            }
+        ],
+        TWO,
+    ),
+    "ARO": (
+        [
+            {
+                "image_id": "7",
+                "image_path": "a.png",
+                "bbox_x": 0,
+                "true_caption": "x on y",
+                "false_caption": "y on x",
+                "relation_name": "on",
+            }
+        ],
+        [("1", "on", "a.png", "x on y", "y on x")],
+    ),
+    "caption options": (
+        [{"image_path": "a.png", "caption_options": ["x y z", "y x z", "z y x"]}],
+        [
+            ("1-1", "mine", "a.png", "x y z", "y x z"),
+            ("1-2", "mine", "a.png", "x y z", "z y x"),
+        ],
+    ),
+    "VL-CheckList": (
+        [["a.png", {"POS": ["white dog", "a"], "NEG": ["black dog", "b"]}]],
+        [
+            ("1-1", "mine", "a.png", "white dog", "black dog"),
+            ("1-2", "mine", "a.png", "a", "b"),
+        ],
+    ),
+    "VL-CheckList with one": (
+        [["a.png", {"POS": ["white dog"], "NEG": ["black dog"]}]],
+        [("1", "mine", "a.png", "white dog", "black dog")],
+    ),
+    "BLA": (
+        [
+            {
+                "image_id": 73,
+                "index": 0,
+                "caption_group": [
+                    {
+                        "group_index": 0,
+                        "True1": "a",
+                        "True2": "b",
+                        "False1": "c",
+                        "False2": "d",
+                        "score": [0.5],
+                    }
+                ],
+            }
+        ],
+        [("1-1", "mine", "73", "a", "c"), ("1-2", "mine", "73", "b", "d")],
+    ),
+    "VALSE": (
+        {
+            "existence_1": {
+                "dataset": "visual7w",
+                "linguistic_phenomena": "existence",
+                "image_file": "a.png",
+                "caption": "There are no dogs.",
+                "classes": "False",
+                "classes_foil": "True",
+                "mturk": {"foil": 0, "caption": 3, "other": 0},
+                "foil": "There are dogs.",
+            }
+        },
+        [
+            (
+                "existence_1",
+                "existence",
+                "a.png",
+                "There are no dogs.",
+                "There are dogs.",
+            )
+        ],
+    ),
+    "rows without names": (
+        [["a.png", "a dog", "a cat"]],
+        [("1", "mine", "a.png", "a dog", "a cat")],
+    ),
+    "several foils": (
+        [{"image": "a.png", "caption": "a dog", "foils": ["a cat", "a hen"]}],
+        [
+            ("1-1", "mine", "a.png", "a dog", "a cat"),
+            ("1-2", "mine", "a.png", "a dog", "a hen"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_layouts_of_published_sets_are_read(tmp_path, name):
+    content, items = PUBLISHED[name]
+    assert read(tmp_path, content) == items
+
+
+def test_every_pair_of_a_group_of_captions_is_read(tmp_path):
+    group = {"True1": "a", "False1": "c", "True2": "b", "False2": "d"}
+    row = {"image_id": 73, "caption_group": [group, {**group, "True1": "e"}]}
+    captions = [item[3] for item in read(tmp_path, [row])]
+    assert captions == ["a", "e", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    "column", ["hard_negs", "valid_hard_negs_atom", "valid_hard_negs_comp"]
+)
+def test_lists_within_a_csv_are_foils(tmp_path, column):
+    content = (
+        f"""image_id,x,caption,{column}\n7,0,a dog,"['a cat', ""a dog's hen""]"\n"""
+    )
+    assert read(tmp_path, content, "a.csv") == [
+        ("1-1", "mine", "7", "a dog", "a cat"),
+        ("1-2", "mine", "7", "a dog", "a dog's hen"),
+    ]
+    content = "image,caption,foil\na,[UNK],[a dog]\n"
+    assert read(tmp_path, content, "a.csv")[0][3:] == ("[UNK]", "[a dog]")
+
+
+def test_no_layout_hides_a_later_one():
+    for number, layout in enumerate(LAYOUTS):
+        for earlier in LAYOUTS[:number]:
+            assert not set(earlier.paths) <= set(layout.paths), (earlier, layout)
+
+
+def test_what_is_ignored_is_said_once(tmp_path, caplog):
+    content, _ = PUBLISHED["ARO"]
+    pairs._say_once.cache_clear()
+    read(tmp_path, content)
+    read(tmp_path, content)
+    (record,) = caplog.records
+    assert "a.json: bbox_x: boxes are not cut out; the whole image" in record.message
+
+
+def test_case_of_letters_and_blanks_of_names_do_not_matter(tmp_path):
+    content = "Image, CAPTION,foil\na,b,c\n"
+    assert read(tmp_path, content, "a.csv") == [("1", "mine", "a", "b", "c")]
+    content = [{" Filename": "a", "Caption": "b", "Negative_Caption": "c"}]
+    assert read(tmp_path, content) == [("1", "mine", "a", "b", "c")]
+
+
+@pytest.mark.parametrize("absent", [float("nan"), None, "", " "])
+def test_an_optional_value_may_be_absent(tmp_path, absent):
+    row = {"image": "a", "caption": "b", "foil": "c", "phenomenon": absent}
+    assert read(tmp_path, [{**row, "id": absent}]) == [("1", "mine", "a", "b", "c")]
+
+
+def test_ids_that_became_numbers_with_a_point_are_whole(tmp_path):
+    row = {"image": "a", "caption": "b", "foil": "c"}
+    assert read(tmp_path, [{**row, "id": 3.0}])[0][0] == "3"
+
+
+def test_columns_are_mapped_by_the_user(tmp_path):
+    content = [{"pic": "a", "t": {"good": "b", "bad": "c"}, "kind": "k", "key": "q"}]
+    columns = {
+        "image": "pic",
+        "caption": "t.good",
+        "foil": "t.bad",
+        "phenomenon": "kind",
+        "id": "key",
+    }
+    assert read(tmp_path, content, columns=columns) == [("q", "k", "a", "b", "c")]
+    # Columns that are not mapped keep their names.
+    content = [{"image": "a", "caption": "b", "neg": "c"}]
+    mapped = read(tmp_path, content, columns={"foil": "neg"})
+    assert mapped == [("1", "mine", "a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "fault"),
+    [
+        (
+            {"image": "a", "captoin": "b", "foil": "c"},
+            {},
+            r"'caption' is missing \(got image, captoin and foil\); did you mean 'captoin'\?; name the"
+            r" column of the caption \(--columns caption=NAME, or `columns` in a study\)",
+        ),
+        (
+            {"filename": "a", "caption": "b", "negative": "c"},
+            {"image": "filenam", "foil": "negative"},
+            r"'filenam' is missing .*did you mean 'filename'\?; .*--columns image=NAME",
+        ),
+        (
+            {"image": "a", "caption": ["b", "d"], "foil": ["c"]},
+            {},
+            "2 captions and 1 foils; write as many captions as foils, or one caption",
+        ),
+        (
+            {"image": "a", "caption": "b", "foil": []},
+            {},
+            "1 captions and 0 foils",
+        ),
+        (
+            {"image": "a", "caption": "b", "foil": ["c", None]},
+            {},
+            r"'foil' is not a text with content \(got None\)",
+        ),
+        (
+            {"image": None, "caption": "b", "foil": "c"},
+            {},
+            r"'image' is not a text with content \(got None\)",
+        ),
+        (
+            {"image": "a", "caption": "b", "foil": "c", "phenomenon": ["x"]},
+            {},
+            r"'phenomenon' is not a text with content \(got a list\)",
+        ),
+        (
+            {"image": "a", "caption": "b", "foil": "c", "id": True},
+            {},
+            "'id' is true or false, not a text or whole number",
+        ),
+    ],
+)
+def test_a_row_without_a_pair_is_one_line(tmp_path, row, columns, fault):
+    with pytest.raises(UserError, match=f"a.json: item 1: {fault}") as raised:
+        read(tmp_path, [row], columns=columns)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_record_that_stands_twice_is_one_item(tmp_path):
+    path = tmp_path / "a.json"
+    row = {"image": "a", "caption": "b", "foil": "c"}
+    for twice in ([{**row, "id": 1}] * 2, [row] * 2):
+        path.write_text(json.dumps([*twice, {**row, "foil": "d"}]))
+        items = read_pairs(path, "mine", "own")
+        assert [item.rejected for item in items] == [None, SAME_RECORD, None]
+        assert [item.kept for item in items] == [True, False, True]
+    path.write_text(json.dumps([{**row, "id": 2}, row]))
+    with pytest.raises(UserError, match="item 2: duplicate id '2', with other content"):
+        read_pairs(path, "mine", "own")
+
+
+def test_as_many_pairs_are_counted_as_the_file_has(tmp_path):
+    row = {"image": "a", "caption": "b", "foils": ["c", "b ", "d"]}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([row, row]))
+    items = read_pairs(path, "mine", "own")
+    assert len(items) == 6
+    assert [item.rejected for item in items[:3]] == [None, SAME_TEXT, None]

@@ -1,0 +1,233 @@
+"""Rows of tables, in every arrangement in which people have them."""
+
+import codecs
+import json
+import unicodedata
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from waltz.core.errors import UserError
+from waltz.sources.tables import read_table
+
+ROWS = [
+    {"image": "a.jpg", "caption": "Two dogs, ran.", "foil": "Six dogs; ran."},
+    {"image": "b.jpg", "caption": "A café.", "foil": "A\u2028“cat”."},
+]
+
+
+def read_rows(path):
+    return [row.fields for row in read_table(path)]
+
+
+def write(folder, name, content):
+    path = folder / name
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
+    return path
+
+
+COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+LINES = "\n".join(json.dumps(row) for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", json.dumps(ROWS)),
+        ("a.json", json.dumps(ROWS, indent=1)),
+        ("a.JSON", json.dumps({"data": ROWS})),
+        ("a.json", json.dumps({"version": "1", "note": None, "rows": ROWS})),
+        ("a.json", json.dumps(COLUMNS)),
+        ("a.json", pd.DataFrame(ROWS).to_json()),
+        ("a.json", pd.DataFrame(ROWS).to_json(orient="split")),
+        ("a.json", pd.DataFrame(ROWS).to_json(orient="records")),
+        ("a.jsonl", LINES),
+        ("a.jsonl", f"\n{LINES}\n\n"),
+        ("a.json", LINES),
+        ("a.ndjson", LINES.replace("\n", "\r\n")),
+        ("a.jsonl", json.dumps(ROWS)),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_is_read_in_every_arrangement(tmp_path, name, content, encoding):
+    assert read_rows(write(tmp_path, name, content.encode(encoding))) == ROWS
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.tsv"])
+def test_csv_is_read_with_every_separator_and_line_end(
+    tmp_path, separator, line_end, encoding, name
+):
+    text = pd.DataFrame(ROWS).to_csv(index=False, sep=separator, lineterminator="\n")
+    content = text.replace("\n", line_end).encode(encoding)
+    assert read_rows(write(tmp_path, name, content)) == ROWS
+
+
+def test_blanks_behind_separators_and_in_names_of_columns_are_no_text(tmp_path):
+    path = write(tmp_path, "a.csv", 'image, caption, foil\na.jpg, x y, "z, y"\n')
+    (row,) = read_rows(path)
+    assert row == {"image": "a.jpg", "caption": "x y", "foil": "z, y"}
+    path = write(tmp_path, "a.csv", " image ,caption\na.jpg, x\n")
+    assert read_rows(path) == [{"image": "a.jpg", "caption": " x"}]
+
+
+def test_objects_by_id_keep_their_ids_and_lists_have_positions(tmp_path):
+    path = write(tmp_path, "a.json", '{"0": {"a": 1}, "7": {"a": 2}}')
+    assert read_rows(path) == [{"id": "0", "a": 1}, {"id": "7", "a": 2}]
+    path = write(tmp_path, "a.json", '[["s.png", {"POS": []}]]')
+    assert read_rows(path) == [{"0": "s.png", "1": {"POS": []}}]
+    path = write(tmp_path, "a.json", '{"data": {"0": {"a": 1}, "x": {"b": 2}}}')
+    assert read_rows(path) == [{"id": "0", "a": 1}, {"id": "x", "b": 2}]
+
+
+def test_a_row_is_located_by_its_line_or_position(tmp_path):
+    path = write(tmp_path, "a.csv", 'image\n"a\nb"\nc\n')
+    assert [row.location for row in read_table(path)] == [
+        f"{path}: line 3",
+        f"{path}: line 4",
+    ]
+    path = write(tmp_path, "a.json", '[{"a": 1}]')
+    assert [row.location for row in read_table(path)] == [f"{path}: item 1"]
+
+
+def save_dataset(folder, table, files=("data-00000-of-00001.arrow",)):
+    """Write a folder as `Dataset.save_to_disk` does."""
+    folder.mkdir(parents=True)
+    step = -(-len(table) // len(files))
+    for index, name in enumerate(files):
+        part = table.slice(index * step, step)
+        with pa.ipc.new_stream(str(folder / name), part.schema) as writer:
+            writer.write_table(part)
+    names = [{"filename": name} for name in files]
+    (folder / "state.json").write_text(json.dumps({"_data_files": names}))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+IMAGES = pa.array(
+    [{"bytes": b"x", "path": "a.jpg"}, {"bytes": b"y", "path": None}],
+    pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+)
+
+
+def test_a_saved_dataset_is_read_and_its_images_have_names(tmp_path):
+    table = pa.table({"image": IMAGES, "caption": ["a", "b"]})
+    rows = [
+        {"caption": "a", "image": "a.jpg"},
+        {"caption": "b", "image": "image-2"},
+    ]
+    save_dataset(tmp_path / "one", table)
+    assert read_rows(tmp_path / "one") == rows
+    save_dataset(tmp_path / "two" / "test", table, ("a.arrow", "b.arrow"))
+    splits = tmp_path / "two" / "dataset_dict.json"
+    splits.write_text('{"splits": ["test"]}')
+    assert read_rows(tmp_path / "two") == rows
+    assert read_rows(tmp_path / "two" / "test" / "a.arrow") == rows[:1]
+    splits.write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(UserError, match=r"several splits \(train and test\); name one"):
+        read_table(tmp_path / "two")
+    with pa.ipc.new_file(str(tmp_path / "file.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    assert read_rows(tmp_path / "file.arrow") == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("a.xlsx", "", "is a spreadsheet, which is not read; save it as CSV"),
+        ("a.txt", "", "its name ends in .txt; rows are read from .csv, .tsv"),
+        ("a", "", "its name ends in nothing; rows are read from .csv, .tsv"),
+        ("a.json", "", "truncated: the file ends within its JSON"),
+        ("a.json", '[{"a": 1}', "truncated: the file ends within its JSON"),
+        ("a.json", '[{"a": 1}\n{', "malformed JSON at line 2, column 1 .Expecting"),
+        ("a.json", "[]", "no rows in the file"),
+        ("a.json", "{}", "no rows in the file"),
+        ("a.json", "[7]", "item 1 is a whole number, not an object"),
+        ("a.json", '"x"', "the root is a text, not a list of objects"),
+        ("a.json", '[{"a": 1, "a": 2}]', "key 'a' stands twice"),
+        ("a.json", "[" * 9**5, "values are nested too deeply"),
+        ("a.json", f"[{'1' * 5000}]", "Exceeds the limit"),
+        ("a.json", b'["\xff"]', "not UTF-8 at byte 2"),
+        ("a.json", codecs.BOM_UTF16_LE + b"\x00\xd8a\x00", "not UTF-16, though"),
+        ("a.json", '{"a": [1], "b": [1, 2]}', "different lengths .got a 1, b 2"),
+        (
+            "a.json",
+            '{"images": [{"id": 1}], "annotations": [{"id": 1}]}',
+            "several lists of objects .images and annotations.; write one list of rows, or name a COCO file",
+        ),
+        ("a.json", '{"columns": ["a"], "data": [[1, 2]]}', "is not a list of 1 values"),
+        ("a.jsonl", '{"a": 1}\n{"a":\n', "line 2: malformed JSON at column"),
+        ("a.jsonl", '{"a": 1}\n[1]\n', "line 2 is a list, not an object"),
+        ("a.jsonl", f'{{"a": {"1" * 5000}}}\n', "line 1: Exceeds the limit"),
+        ("a.csv", "a,b\n1,2,3\n", "line 2: 3 cells, not 2; correct the line"),
+        ("a.csv", "a,a\n1,2\n", "column 'a' stands 2 times"),
+        ("a.csv", b"a,b\n1,\xe9\n", "line 2: not UTF-8 at byte 2"),
+        ("a.arrow", "no", "cannot be read"),
+        ("a.parquet", "no", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path, name, content, fault):
+    path = write(tmp_path, name, content)
+    with pytest.raises(UserError, match=fault) as raised:
+        read_table(path)
+    assert len(str(raised.value).splitlines()) == 1
+    assert str(raised.value).startswith(str(path))
+
+
+def test_a_folder_that_is_no_dataset_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="no data set that `save_to_disk` wrote"):
+        read_table(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        read_table(tmp_path / "a.csv")
+
+
+CELL = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    st.lists(st.fixed_dictionaries({"a": CELL, "b": CELL}), min_size=1, max_size=4),
+    st.sampled_from(",;\t|"),
+)
+def test_every_cell_is_read_as_it_was_written(tmp_path, rows, separator):
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "a.csv", index=False, sep=separator, lineterminator="\r\n")
+    assert read_rows(tmp_path / "a.csv") == rows
+    for orient, lines in (("records", True), ("split", False), ("columns", False)):
+        frame.to_json(tmp_path / "a.json", orient=orient, lines=lines)
+        assert read_rows(tmp_path / "a.json") == rows
+
+
+SPOILT = json.dumps(ROWS).encode(), LINES.encode(), b"image,caption\na,b\nc,d\n"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(
+    st.sampled_from(SPOILT),
+    st.sampled_from(["a.csv", "a.json", "a.jsonl", "a.tsv"]),
+    st.integers(0, 200),
+    st.integers(0, 9),
+    st.binary(max_size=4),
+)
+def test_a_spoilt_file_is_read_or_one_line(tmp_path, content, name, at, cut, put):
+    path = write(tmp_path, name, content[:at] + put + content[at + cut :])
+    try:
+        message = f"{path}: {len(read_table(path))} rows"
+    except UserError as error:
+        message = str(error)
+    assert len(message.splitlines()) == 1
+    assert message.startswith(f"{path}: ")
+
+
+def test_names_in_another_unicode_form_stay_as_they_are(tmp_path):
+    name = unicodedata.normalize("NFD", "café.jpg")
+    path = write(tmp_path, "a.csv", f"image\n{name}\n")
+    assert read_rows(path) == [{"image": name}]

@@ -1,0 +1,275 @@
+"""Layouts of published sets of captions and foils, by the names of their columns, and a user's own mapping.
+
+A layout says which columns hold image, caption and foil. A column is named by a path: `1.POS` is the field `POS` of the
+field `1`; within a list, a number is a position, `1:` all entries behind the first, and a name the field of every
+entry. One caption with several foils gives a pair for each foil; as many captions as foils give a pair for each two.
+"""
+
+import ast
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from waltz.core.errors import UserError, find_closest, list_names
+from waltz.core.files.json_objects import JsonObject
+from waltz.sources.raw_entry import RawEntry
+
+PAIR_COLUMNS = ("image", "caption", "foil")
+"""What every pair has."""
+OPTIONAL_COLUMNS = ("id", "phenomenon")
+"""What a pair may have."""
+REST = re.compile(r"(\d+):")
+"""Part of a path that names the entries of a list from a position on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairLayout:
+    """Layout of a file of pairs.
+
+    Attributes:
+        name: Name of the set, for messages.
+        columns: For each pair of a row: the paths of image, caption and foil.
+        phenomenon: Column of the phenomenon.
+        ignored: Columns that mean something that is not done, with what that is.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str, str], ...]
+    phenomenon: str = "phenomenon"
+    ignored: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the paths of all columns that a row must have."""
+        return [path for pair in self.columns for path in pair]
+
+
+OWN = PairLayout("pairs", (PAIR_COLUMNS,))
+"""The layout that waltz documents, which messages name where none fits."""
+VOTES = {"mturk": "votes are not read; all items count"}
+CROP = {
+    "bbox_x": "boxes are not cut out; the whole image is used",
+    "x": "boxes are not cut out; the whole image is used",
+}
+
+LAYOUTS = (
+    OWN,
+    PairLayout("own pairs with several foils", (("image", "caption", "foils"),)),
+    PairLayout(
+        "SugarCrepe++",
+        (
+            ("filename", "caption", "negative_caption"),
+            ("filename", "caption2", "negative_caption"),
+        ),
+    ),
+    PairLayout("SugarCrepe", (("filename", "caption", "negative_caption"),)),
+    PairLayout("SugarCrepe", (("image", "caption", "negative_caption"),)),
+    PairLayout("SugarCrepe", (("images", "caption", "negative_caption"),)),
+    PairLayout(
+        "Winoground",
+        (
+            ("image_0", "caption_0", "caption_1"),
+            ("image_1", "caption_1", "caption_0"),
+        ),
+        phenomenon="collapsed_tag",
+    ),
+    PairLayout(
+        "EqBen",
+        (("image0", "caption0", "caption1"), ("image1", "caption1", "caption0")),
+    ),
+    PairLayout(
+        "ColorSwap",
+        (
+            ("image_1", "caption_1", "caption_2"),
+            ("image_2", "caption_2", "caption_1"),
+        ),
+    ),
+    PairLayout(
+        "ARO",
+        (("image_path", "true_caption", "false_caption"),),
+        phenomenon="relation_name",
+        ignored=CROP,
+    ),
+    PairLayout("ARO", (("image", "true_caption", "false_caption"),), ignored=CROP),
+    # The first option is the caption.
+    PairLayout(
+        "ARO or What'sUp",
+        (("image_path", "caption_options.0", "caption_options.1:"),),
+    ),
+    PairLayout(
+        "VALSE", (("image_file", "caption", "foil"),), "linguistic_phenomena", VOTES
+    ),
+    PairLayout(
+        "VALSE", (("image_file", "caption", "foils"),), "linguistic_phenomena", VOTES
+    ),
+    PairLayout(
+        "BLA",
+        (
+            ("image_id", "caption_group.True1", "caption_group.False1"),
+            ("image_id", "caption_group.True2", "caption_group.False2"),
+        ),
+    ),
+    PairLayout("VL-CheckList", (("0", "1.POS", "1.NEG"),)),
+    PairLayout("CREPE", (("image_id", "caption", "hard_negs"),), ignored=CROP),
+    PairLayout(
+        "CREPE", (("image_id", "caption", "valid_hard_negs_combined"),), ignored=CROP
+    ),
+    PairLayout(
+        "CREPE", (("image_id", "caption", "valid_hard_negs_atom"),), ignored=CROP
+    ),
+    PairLayout(
+        "CREPE", (("image_id", "caption", "valid_hard_negs_comp"),), ignored=CROP
+    ),
+    PairLayout("rows of image, caption and foil", (("0", "1", "2"),)),
+)
+"""Known layouts; the first whose columns a row has is its layout, so that a layout stands before those with fewer
+columns.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPair:
+    """A pair of a row.
+
+    Attributes:
+        number: Position of the pair within its row, from 1; None where the row has one pair.
+        image: Name of the image.
+        caption: The caption, as the file has it.
+        foil: The foil, as the file has it.
+    """
+
+    number: int | None
+    image: object
+    caption: object
+    foil: object
+
+
+def choose_layout(row: RawEntry, columns: Mapping[str, str]) -> PairLayout:
+    """Return the layout of a file by its first row.
+
+    Args:
+        columns: The user's mapping: path of a column for `image`, `caption`, `foil`, `id` or `phenomenon`.
+    Raises:
+        UserError: No layout fits the row, or the row lacks a column of the mapping.
+    """
+    if columns:
+        (own,) = OWN.columns
+        image, caption, foil = (columns.get(name, name) for name in own)
+        phenomenon = columns.get("phenomenon", OWN.phenomenon)
+        return PairLayout("own columns", ((image, caption, foil),), phenomenon)
+    names = fold_names(row.fields)
+    for layout in LAYOUTS:
+        if all(has_column(names, path) for path in layout.paths):
+            return layout
+    return OWN
+
+
+def fold_names(fields: JsonObject) -> JsonObject:
+    """Return the fields by their names without blanks around them and in small letters."""
+    folded = {str(name).strip().lower(): value for name, value in fields.items()}
+    # Names that differ only in case stay apart.
+    return folded if len(folded) == len(fields) else dict(fields)
+
+
+def has_column(names: JsonObject, path: str) -> bool:
+    """Return whether a row has the column that a path names."""
+    return _follow(names, path) is not None
+
+
+def _follow(value: object, path: str) -> object:
+    """Return the value that a path names, None where it is missing or null."""
+    for part in path.split("."):
+        value = _get_part(value, part)
+    return value
+
+
+def _get_part(value: object, part: str) -> object:
+    rest = REST.fullmatch(part)
+    if isinstance(value, dict):
+        return fold_names(value).get(part.strip().lower())
+    if not isinstance(value, list):
+        return None
+    if rest:
+        return value[int(rest[1]) :] or None
+    if part.isdecimal():
+        return next(iter(value[int(part) :]), None)
+    # A name is a field of every entry; a missing one stays as null.
+    entries = [_get_part(entry, part) for entry in value]
+    return entries if any(entry is not None for entry in entries) else None
+
+
+def read_optional(row: RawEntry, path: str) -> object:
+    """Return an optional value of a row; None where it is missing, null, empty or not a number (NaN)."""
+    value = _follow(row.fields, path)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    is_empty = isinstance(value, str) and not value.strip()
+    return None if is_nan or is_empty else value
+
+
+def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
+    """Yield the pairs of a row.
+
+    Raises:
+        UserError: The row lacks a column, or has not as many captions as foils.
+    """
+    names = fold_names(row.fields)
+    pairs: list[tuple[object, object, object]] = []
+    for paths in layout.columns:
+        for role, path in zip(PAIR_COLUMNS, paths, strict=True):
+            if path.split(".")[0].strip().lower() not in names:
+                raise _build_missing_error(row, path, role)
+        image, caption, foil = (_follow(names, path) for path in paths)
+        pairs += _combine(row, _read_only(image), _read_list(caption), _read_list(foil))
+    for number, (image, caption, foil) in enumerate(pairs, 1):
+        yield FoundPair(number if len(pairs) > 1 else None, image, caption, foil)
+
+
+def _read_only(image: object) -> object:
+    """Return the only image of a list of one."""
+    if isinstance(image, list) and len(image) == 1:
+        return image[0]
+    return image
+
+
+def _read_list(value: object) -> object:
+    """Return a list of texts that a CSV file holds as the text of a Python list; any other value as it is."""
+    if not (isinstance(value, str) and value.startswith("[") and value.endswith("]")):
+        return value
+    try:
+        texts = ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
+    is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    return texts if is_list else value
+
+
+def _combine(
+    row: RawEntry, image: object, caption: object, foil: object
+) -> list[tuple[object, object, object]]:
+    """Return the pairs of captions and foils, of which each is a text or a list of texts."""
+    if not isinstance(caption, list) and not isinstance(foil, list):
+        return [(image, caption, foil)]
+    captions = caption if isinstance(caption, list) else [caption]
+    foils = foil if isinstance(foil, list) else [foil]
+    n_captions = len(captions)
+    if n_captions == 1 and foils:
+        captions = captions * len(foils)
+    if len(captions) != len(foils) or not foils:
+        raise UserError(
+            f"{row.location}: {n_captions} captions and {len(foils)} foils; write as many captions as foils, or"
+            " one caption"
+        )
+    return [(image, *texts) for texts in zip(captions, foils, strict=True)]
+
+
+def _build_missing_error(row: RawEntry, path: str, role: str) -> UserError:
+    """Return the error about a missing column, with the name that is most like it."""
+    got = list(map(str, row.fields))
+    hint = ""
+    if closest := find_closest(path.lower(), [name.lower() for name in got]):
+        hint = f"; did you mean {closest!r}?"
+    return UserError(
+        f"{row.location}: {path!r} is missing (got {list_names(got, 'and')}){hint}; name the column of the {role}"
+        f" (--columns {role}=NAME, or `columns` in a study)"
+    )

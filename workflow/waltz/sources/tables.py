@@ -1,0 +1,351 @@
+"""Rows of a user's file: CSV, TSV, JSON in its usual arrangements, JSON lines, Parquet, and data sets of Hugging Face
+that were saved to disk.
+
+The content decides how a file is read, as far as it can: separators, byte order marks, UTF-16 and JSON lines are
+recognised. Nothing is skipped: a row that cannot be read is an error.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from waltz.core.errors import UserError, get_first_line, list_names
+from waltz.core.files.json_objects import JsonObject, RepeatedKeyError, parse_json
+from waltz.sources.raw_entry import RawEntry, describe_type
+from waltz.sources.raw_files import (
+    KEEP_ONE,
+    TOO_DEEP,
+    open_text,
+    read_csv_records,
+    read_json_lines,
+)
+
+CSV_SUFFIXES = (".csv", ".tsv", ".tab")
+LINES_SUFFIXES = (".jsonl", ".ndjson")
+SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
+SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, ".parquet", ".arrow")
+"""Ends of the names of files that are read, in any case of letters."""
+MAX_ROWS = 1_000_000
+"""Rows of one file; run lengths of Parquet state millions of rows in a few bytes."""
+MAX_TABLE_BYTES = 4 * 1024**3
+"""Size limit of the values of one file, unpacked."""
+BATCH_ROWS = 256
+"""Rows that are unpacked at once."""
+SAVED_DATASET, SAVED_SPLITS = "state.json", "dataset_dict.json"
+"""Files by which a data set that was saved to disk is recognised, and one of several splits."""
+IMAGE_FIELDS = {"bytes", "path"}
+"""Fields of a stored image of a Hugging Face data set."""
+TABLE_ERRORS = (OSError, pa.ArrowException, ValueError, OverflowError, LookupError)
+"""Errors of reading damaged Parquet and Arrow files."""
+
+
+def read_table(path: str | Path) -> list[RawEntry]:
+    """Return the rows of a file with their locations, for messages.
+
+    All values of a CSV file are texts, and blanks around the names of its columns are left out. Objects of a JSON
+    object get its key as `id`; lists within a list get their positions (`0`, `1`) as names. A stored image becomes its
+    name, as `name_stored_image` builds it.
+
+    Args:
+        path: The file, or the folder of a data set that `save_to_disk` wrote.
+    Raises:
+        UserError: The file is missing, damaged, of another kind, too large, or has no rows.
+    """
+    path = Path(path)
+    if path.is_dir():
+        rows = _locate_rows(path, _read_arrow_rows(path))
+    else:
+        rows = list(_read_file(path))
+    if not rows:
+        raise UserError(f"{path}: no rows in the file; write at least one")
+    return rows
+
+
+def _read_file(path: Path) -> Iterator[RawEntry]:
+    """Yield the rows of a file by the end of its name."""
+    suffix = path.suffix.lower()
+    if suffix in SHEET_SUFFIXES:
+        raise UserError(
+            f"{path}: is a spreadsheet, which is not read; save it as CSV (UTF-8)"
+        )
+    if suffix not in SUFFIXES:
+        raise UserError(
+            f"{path}: its name ends in {suffix or 'nothing'}; rows are read from {list_names(SUFFIXES)}"
+        )
+    if suffix in (".parquet", ".arrow"):
+        yield from _locate_rows(path, _read_arrow_rows(path))
+    elif suffix in CSV_SUFFIXES:
+        for line, cells in read_csv_records(path):
+            yield RawEntry(dict(cells), f"{path}: line {line}")
+    elif _has_json_lines(path):
+        for line, fields in read_json_lines(path):
+            yield RawEntry(fields, f"{path}: line {line}")
+    else:
+        yield from _locate_rows(path, _find_rows(path, _load_json(path)))
+
+
+def _locate_rows(path: Path, records: Sequence[JsonObject]) -> list[RawEntry]:
+    """Return records with their positions from 1 as locations."""
+    return [
+        RawEntry(record, f"{path}: item {position}")
+        for position, record in enumerate(records, 1)
+    ]
+
+
+def _has_json_lines(path: Path) -> bool:
+    """Return whether each line of a file is an object of its own, whatever the end of its name."""
+    with open_text(path) as file:
+        lines = filter(None, map(bytes.strip, file))
+        first = next(lines, b"")
+        has_more = next(lines, None) is not None
+    # A list, or an object over several lines, does not end in its first line.
+    if not (first.startswith(b"{") and first.endswith(b"}")):
+        return False
+    is_named_so = path.suffix.lower() in LINES_SUFFIXES
+    return has_more or is_named_so
+
+
+def _load_json(path: Path) -> Any:
+    """Return the value of a JSON file; NaN and infinities, which other programs write, are numbers."""
+    with open_text(path) as file:
+        content = file.read(MAX_TABLE_BYTES + 1)
+    if len(content) > MAX_TABLE_BYTES:
+        raise _build_size_error(path)
+    try:
+        return parse_json(content)
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8"
+        ) from None
+    except RecursionError:
+        raise UserError(f"{path}: {TOO_DEEP}") from None
+    except RepeatedKeyError as error:
+        raise UserError(f"{path}: {error}; {KEEP_ONE}") from None
+    except json.JSONDecodeError as error:
+        if not error.doc[error.pos :].strip():
+            raise UserError(
+                f"{path}: truncated: the file ends within its JSON; get it again"
+            ) from None
+        raise UserError(
+            f"{path}: malformed JSON at line {error.lineno}, column {error.colno} ({error.msg}); correct it"
+        ) from None
+    except ValueError as error:  # such as a number of thousands of digits
+        raise UserError(f"{path}: {get_first_line(error)}; correct the file") from None
+
+
+def _find_rows(path: Path, value: object) -> list[JsonObject]:
+    """Return the rows of a JSON value, whose arrangement its types show."""
+    if isinstance(value, list):
+        return [_build_row(path, entry, n) for n, entry in enumerate(value, 1)]
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{path}: the root is {describe_type(value)}, not a list of objects; write one object a row"
+        )
+    lists = {name: part for name, part in value.items() if isinstance(part, list)}
+    objects = {name: part for name, part in value.items() if isinstance(part, dict)}
+    if value and len(objects) == len(value):
+        return _read_objects(path, objects)
+    # `{"columns": [...], "data": [[...]]}`, as pandas writes it with `orient="split"`.
+    if {"columns", "data"} <= set(lists):
+        return _zip_columns(path, lists["columns"], lists["data"])
+    tables = {name: part for name, part in lists.items() if _holds_rows(part)}
+    if len(tables) == 1:
+        ((_, rows),) = tables.items()
+        return _find_rows(path, rows)
+    if len(tables) > 1:
+        raise UserError(
+            f"{path}: has several lists of objects ({list_names(tables, 'and')}); write one list of rows, or name a"
+            " COCO file as a source of the format coco-captions"
+        )
+    if len(lists) == len(value) > 0:
+        return _turn_columns(path, lists)
+    return [value] if value else []
+
+
+def _holds_rows(values: Sequence[object]) -> bool:
+    """Return whether all entries of a list are objects."""
+    return bool(values) and all(isinstance(value, dict) for value in values)
+
+
+def _build_row(path: Path, entry: object, position: int) -> JsonObject:
+    """Return an entry of a list as a row; a list has its positions as names."""
+    if isinstance(entry, dict):
+        return entry
+    if isinstance(entry, list):
+        return {str(index): value for index, value in enumerate(entry)}
+    raise UserError(
+        f"{path}: item {position} is {describe_type(entry)}, not an object; write one object a row"
+    )
+
+
+def _read_objects(path: Path, objects: Mapping[str, JsonObject]) -> list[JsonObject]:
+    """Return the rows of an object of objects: rows by id, or columns by name."""
+    first, *others = objects.values()
+    has_row_numbers = first and all(name.isdecimal() for name in first)
+    if has_row_numbers and all(other.keys() == first.keys() for other in others):
+        columns = {name: list(column.values()) for name, column in objects.items()}
+        return _turn_columns(path, columns)
+    is_nested = first and all(isinstance(part, dict | list) for part in first.values())
+    if not others and is_nested:
+        return _find_rows(path, first)
+    return [{"id": name, **record} for name, record in objects.items()]
+
+
+def _turn_columns(path: Path, columns: Mapping[str, Sequence[Any]]) -> list[JsonObject]:
+    """Return the rows of columns, which must have equal lengths."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise UserError(
+            f"{path}: its columns have different lengths (got {shown}); write one object a row"
+        )
+    cells = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in cells]
+
+
+def _zip_columns(
+    path: Path, names: Sequence[Any], rows: Sequence[Any]
+) -> list[JsonObject]:
+    """Return the rows of a list of names and a list of lists of values."""
+    records = []
+    for position, row in enumerate(rows, 1):
+        if not isinstance(row, list) or len(row) != len(names):
+            raise UserError(
+                f"{path}: item {position} is not a list of {len(names)} values; write one for each of 'columns'"
+            )
+        records.append(dict(zip(map(str, names), row, strict=True)))
+    return records
+
+
+def find_arrow_files(path: Path) -> list[Path]:
+    """Return the Parquet or Arrow files of a data set, in their order.
+
+    Args:
+        path: A file, or the folder that `save_to_disk` wrote; of a folder with one split, that split is read.
+    Raises:
+        UserError: The folder is no saved data set, or has several splits.
+    """
+    if not path.is_dir():
+        return [path]
+    if (path / SAVED_SPLITS).is_file():
+        splits = _load_json(path / SAVED_SPLITS).get("splits", [])
+        if len(splits) != 1:
+            raise UserError(
+                f"{path}: has several splits ({list_names(splits, 'and')}); name one, such as {path}/{splits[0]}"
+            )
+        return find_arrow_files(path / splits[0])
+    if not (path / SAVED_DATASET).is_file():
+        raise UserError(
+            f"{path}: is a folder, and no data set that `save_to_disk` wrote (no {SAVED_DATASET}); name a file"
+        )
+    files = _load_json(path / SAVED_DATASET).get("_data_files", [])
+    return [path / file["filename"] for file in files]
+
+
+def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of Parquet or Arrow files, a few at once, up to limits: a small file may declare very many.
+
+    Args:
+        path: As `find_arrow_files` takes it.
+    """
+    n_rows = 0
+    size = 0
+    for batch in chain.from_iterable(map(_read_file_batches, find_arrow_files(path))):
+        n_rows += batch.num_rows
+        size += batch.nbytes
+        if n_rows > MAX_ROWS:
+            raise _build_rows_error(path, n_rows)
+        if size > MAX_TABLE_BYTES:
+            raise _build_size_error(path)
+        yield batch
+
+
+@contextmanager
+def name_damage(path: Path) -> Iterator[None]:
+    """Turn errors of reading a Parquet or Arrow file into a UserError that names it."""
+    try:
+        yield
+    except UserError:
+        raise
+    except TABLE_ERRORS as error:
+        raise UserError(
+            f"{path}: cannot be read: {get_first_line(error)}; correct the file"
+        ) from None
+
+
+def _read_file_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of one file: Parquet, an Arrow stream or an Arrow file."""
+    if path.suffix.lower() == ".parquet":
+        with pq.ParquetFile(path, page_checksum_verification=True) as parquet_file:
+            n_rows = parquet_file.metadata.num_rows
+            if n_rows > MAX_ROWS:
+                raise _build_rows_error(path, n_rows)
+            yield from parquet_file.iter_batches(BATCH_ROWS)
+        return
+    with pa.OSFile(str(path)) as source:
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        if is_file:
+            file = pa.ipc.open_file(source)
+            yield from map(file.get_batch, range(file.num_record_batches))
+        else:
+            yield from pa.ipc.open_stream(source)
+
+
+def _read_arrow_rows(path: Path) -> list[JsonObject]:
+    """Return the rows of a Parquet or Arrow data set, with names in place of stored images."""
+    records: list[JsonObject] = []
+    with name_damage(path):
+        for batch in read_batches(path):
+            records += _read_batch(batch, len(records))
+    return records
+
+
+def _read_batch(batch: pa.RecordBatch, first: int) -> list[JsonObject]:
+    """Return the rows of a batch.
+
+    Args:
+        first: Number of rows before the batch.
+    """
+    images = find_image_columns(batch.schema)
+    others = [name for name in batch.schema.names if name not in images]
+    rows: list[JsonObject] = batch.select(others).to_pylist()
+    for column in images:
+        # The content of an image is not needed for its name.
+        paths = batch[column].field("path").to_pylist()
+        for number, (row, stored) in enumerate(zip(rows, paths, strict=True), first):
+            row[column] = name_stored_image(column, number, stored)
+    return rows
+
+
+def find_image_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns that hold images of a Hugging Face data set, as objects of `bytes` and `path`."""
+    return [
+        field.name
+        for field in schema
+        if pa.types.is_struct(field.type)
+        and {part.name for part in field.type} == IMAGE_FIELDS
+    ]
+
+
+def name_stored_image(column: str, row: int, path: str | None) -> str:
+    """Return the name of an image that a data set stores: its path, or its column and row from 1."""
+    return path or f"{column}-{row + 1}"
+
+
+def _build_rows_error(path: Path, n_rows: int) -> UserError:
+    return UserError(
+        f"{path}: too many pairs or rows (got {n_rows}, expected {MAX_ROWS} or fewer); divide it"
+    )
+
+
+def _build_size_error(path: Path) -> UserError:
+    return UserError(
+        f"{path}: its values are too large (expected {MAX_TABLE_BYTES} bytes or fewer); divide it"
+    )
