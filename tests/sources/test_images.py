@@ -22,6 +22,7 @@ from waltz.sources.images import (
     MAX_PIXELS,
     ImageFault,
     check_images,
+    find_image_path,
     list_image_names,
     load_image,
     open_images,
@@ -472,3 +473,64 @@ def test_rare_members_of_a_zip_are_faults_of_their_images(tmp_path: Path) -> Non
         faults[name].startswith("cannot be read: ")
         for name in ("secret.png", "rare.png")
     )
+
+
+@pytest.mark.parametrize(
+    ("stored", "written"),
+    [
+        ("caf\u00e9.png", "cafe\u0301.png"),
+        ("cafe\u0301.png", "caf\u00e9.png"),
+        ("a.PNG", "a.png"),
+        ("IMG_1.png", "img_1.png"),
+        ("sub/a.png", "sub\\a.png"),
+        ("Sub/a b.png", "sub/a%20b.png"),
+        ("a%20b.png", "a b.png"),
+        ("000000000139.png", "139"),
+        ("139.png", "000000000139.png"),
+    ],
+)
+@pytest.mark.parametrize("pack", [as_folder, as_zip, as_tar])
+def test_a_name_in_another_form_is_found(tmp_path, pack, stored, written):
+    with open_images(pack(tmp_path, {stored: encoded(plain())})) as source:
+        assert find_image_path(source, written) == stored
+
+
+def test_a_name_that_fits_two_files_in_another_form_is_refused(tmp_path):
+    files = dict.fromkeys(["x/A.png", "x/a.PNG"], encoded(plain()))
+    with open_images(as_zip(tmp_path, files)) as source:
+        assert find_image_path(source, "A.png") == "x/A.png"
+        with pytest.raises(UserError, match="stands 2 times"):
+            find_image_path(source, "X/A.pNg")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sub/dog.png", r"is missing; did you mean 'dog.png'\?$"),
+        ("dgo.png", r"is missing; did you mean 'dog.png'\?$"),
+        ("img_3.png", "is missing$"),
+        ("..\\dog.png", r"is missing; did you mean 'dog.png'\?$"),
+    ],
+)
+def test_a_missing_image_is_named_with_one_that_is_like_it(tmp_path, name, hint):
+    files = dict.fromkeys(["dog.png", "img_1.png"], encoded(plain()))
+    with (
+        open_images(as_folder(tmp_path, files)) as source,
+        pytest.raises(UserError, match=hint),
+    ):
+        find_image_path(source, name)
+
+
+@pytest.mark.parametrize("pack", [as_folder, as_zip, as_tar])
+def test_files_that_systems_put_next_to_images_are_passed_over(tmp_path, pack):
+    names = [
+        "a.png",
+        "._a.png",
+        "__MACOSX/a.png",
+        "@eaDir/a.png/a.png",
+        ".cache/a.png",
+        "sub/Thumbs.db",
+    ]
+    with open_images(pack(tmp_path, dict.fromkeys(names, encoded(plain())))) as source:
+        assert find_image_path(source, "a.png") == "a.png"
+        assert source.members == {"a": ("a.png",)}

@@ -13,6 +13,7 @@ import typer
 
 from waltz.cli.output import check_inputs, show_error
 from waltz.core.errors import UserError
+from waltz.core.files.safe_names import is_companion
 from waltz.core.memory import check_address_space
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, VILBERT_DETECTOR_KIND
 
@@ -110,6 +111,8 @@ def _list_images(folder: Path) -> list[Path]:
     suffixes = Image.registered_extensions()
     images, skipped = [], []
     for entry in sorted(entry for entry in folder.iterdir() if entry.is_file()):
+        if is_companion(entry.name):
+            continue
         if entry.suffix.lower() in suffixes:
             images.append(entry)
         else:

@@ -4,26 +4,31 @@ upright.
 
 import csv
 import io
+import re
 import tarfile
+import unicodedata
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, find_closest, get_first_line
 from waltz.core.files import parquet
 from waltz.core.files.archives import is_regular
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.open_image import IMAGE_FORMATS, open_image
-from waltz.core.files.safe_names import is_safe_name
+from waltz.core.files.safe_names import is_companion, is_safe_name
 from waltz.core.redaction import hide_secrets
 from waltz.sources.listed_images import NOT_LISTED
 
@@ -34,6 +39,7 @@ MAX_PIXELS = 64_000_000
 phone 50 million.
 """
 
+NUMBER = re.compile(r"[0-9]+")
 MAX_LIST_BYTES = 1 << 20
 """Size limit of a list of folders and archives."""
 MAX_BYTES = 256 * 1024 * 1024
@@ -57,6 +63,14 @@ class ImageSource:
     members: Mapping[str, tuple[str, ...]]
     size: Callable[[str], int]
     read: Callable[[str], bytes]
+
+    @cached_property
+    def folded(self) -> Mapping[str, list[str]]:
+        """Return the paths of all files by the folded last part of the name without its suffix."""
+        paths: dict[str, list[str]] = {}
+        for path in chain.from_iterable(self.members.values()):
+            paths.setdefault(_fold_name(path).stem, []).append(path)
+        return paths
 
 
 @dataclass(frozen=True)
@@ -317,8 +331,25 @@ def find_image_path(source: ImageSource, name: str) -> str:
     """
     paths = _find_paths(source, name)
     if len(paths) != 1:
-        raise UserError(f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}")
+        raise UserError(
+            f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}{_suggest(source, name, paths)}"
+        )
     return paths[0]
+
+
+def _suggest(source: ImageSource, name: str, paths: Sequence[str]) -> str:
+    """Return a question that names the file most like a missing image; else an empty text."""
+    if paths:
+        return ""
+    target = _fold_name(name)
+    # The same last part in another folder, else a name with other letters; another number is
+    # another image.
+    same = source.folded.get(target.stem, [])
+    letters = NUMBER.sub("", target.stem)
+    others = [stem for stem in source.folded if NUMBER.sub("", stem) != letters]
+    if not same and (closest := find_closest(target.stem, others)):
+        same = source.folded[closest]
+    return f"; did you mean {same[0]!r}?" if same else ""
 
 
 def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
@@ -436,15 +467,44 @@ def _find_paths(source: ImageSource, name: str) -> list[str]:
 
     These are the path itself, else the paths that end in the name, else the paths that do so apart
     from the suffix: VisDial, VQA and GQA give ids instead of names, so that the suffix of their
-    images is a guess.
+    images is a guess. If there are none, the name may be written in another form (`_fold_name`).
     """
-    if not is_safe_name(name):
+    if is_safe_name(name):
+        target = PurePosixPath(name)
+        # Sources are indexed by stem, so only few paths are compared.
+        paths = source.members.get(target.stem, ())
+        if found := _match_paths(
+            target, [(PurePosixPath(path), path) for path in paths]
+        ):
+            return found
+    folded = _fold_name(name)
+    if not is_safe_name(str(folded)):
         return []
-    target = PurePosixPath(name)
-    # Sources are indexed by stem, so only few paths are compared.
-    candidates = [PurePosixPath(path) for path in source.members.get(target.stem, ())]
+    paths = tuple(source.folded.get(folded.stem, ()))
+    return _match_paths(folded, [(_fold_name(path), path) for path in paths])
+
+
+def _fold_name(name: str) -> PurePosixPath:
+    """Return a name without what systems write differently: back slashes, `%20`, Unicode form, case
+    of letters, and zeros before a number.
+    """
+    text = unquote(name.replace("\\", "/"))
+    path = PurePosixPath(unicodedata.normalize("NFC", text).casefold())
+    if path.stem.isdecimal():
+        return path.with_stem(path.stem.lstrip("0") or "0")
+    return path
+
+
+def _match_paths(
+    target: PurePosixPath, candidates: Sequence[tuple[PurePosixPath, str]]
+) -> list[str]:
+    """Return the paths whose forms fit a name best.
+
+    Args:
+        candidates: Each path in the form that is compared, and as it is.
+    """
     for matches in (_is_equal, _has_same_end, _has_same_end_but_suffix):
-        paths = [str(path) for path in candidates if matches(path, target)]
+        paths = [path for form, path in candidates if matches(form, target)]
         if paths:
             return paths
     return []
@@ -464,10 +524,12 @@ def _has_same_end_but_suffix(path: PurePosixPath, target: PurePosixPath) -> bool
 
 
 def _group_by_stem(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Group the safe names by their last part without suffix; other names are dropped."""
+    """Group the safe names by their last part without suffix; other names, and files that
+    systems put there, are dropped.
+    """
     members: dict[str, list[str]] = {}
     for name in names:
-        if is_safe_name(name):
+        if is_safe_name(name) and not is_companion(name):
             members.setdefault(PurePosixPath(name).stem, []).append(name)
     return {stem: tuple(paths) for stem, paths in members.items()}
 

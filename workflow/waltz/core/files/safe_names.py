@@ -2,6 +2,18 @@
 
 from pathlib import PurePosixPath
 
+COMPANIONS = {
+    "__macosx",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "@eadir",
+    "#recycle",
+    "$recycle.bin",
+    "system volume information",
+    "lost+found",
+}
+"""Files and folders, in small letters, that systems put next to a user's files."""
 LONGEST_PART = 255
 """Largest number of bytes in one part of a path."""
 LONGEST_NAME = 1000
@@ -31,3 +43,11 @@ def is_safe_name(name: str) -> bool:
     # Systems limit bytes, not characters.
     longest_part = max(len(part.encode()) for part in path.parts)
     return len(content) <= LONGEST_NAME and longest_part <= LONGEST_PART
+
+
+def is_companion(name: str) -> bool:
+    """Return whether a path, relative to a user's folder or archive, is of a file that a system put
+    there: hidden, or next to the user's own.
+    """
+    parts = PurePosixPath(name).parts
+    return any(part.startswith(".") or part.lower() in COMPANIONS for part in parts)
