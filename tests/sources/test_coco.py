@@ -82,8 +82,8 @@ def test_any_captions_survive_json_and_parquet(
         ),
         ({"id": 7, "image_id": 1, "caption": "A"}, "annotation 7: duplicate id"),
         (
-            {"id": 9, "image_id": 1, "caption": None},
-            "annotation 9: field 'caption' is null, not a text",
+            {"id": 9, "image_id": 1, "caption": 7},
+            "annotation 9: field 'caption' is a whole number, not a text",
         ),
         ({"id": 9, "image_id": 1}, "annotation 9: field 'caption' is missing"),
         (
@@ -101,8 +101,73 @@ def test_broken_annotations_are_named(
 
 
 def test_a_repeated_image_is_named(write_json: Any) -> None:
+    images = [*FILE["images"], {"id": 1, "file_name": "other.jpg"}]
     with pytest.raises(UserError, match="image 1: duplicate id"):
-        read_image_names(write_json(FILE | {"images": FILE["images"] * 2}))
+        read_image_names(write_json(FILE | {"images": images}))
+
+
+def test_an_entry_that_stands_twice_counts_once(write_json: Any, caplog: Any) -> None:
+    path = write_json({name: entries * 2 for name, entries in FILE.items()})
+    rows = list(read_captions(path, "coco", None))
+    assert [row.source_id for row in rows] == ["7", "8"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: 2 entries stand twice; each counts once"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("annotation", "reason"),
+    [
+        ({"caption": None}, "the caption is null"),
+        ({"bbox": [0, 0, 9, 9]}, "an annotation without caption (bbox)"),
+        ({"category_id": 3}, "an annotation without caption (category_id)"),
+        ({"caption": None, "bbox": [0, 0, 9, 9]}, "the caption is null"),
+    ],
+)
+def test_an_annotation_without_caption_is_rejected_alone(
+    write_json: Any, annotation: dict[str, Any], reason: str
+) -> None:
+    other = {"id": 9, "image_id": 1, **annotation}
+    path = write_json(FILE | {"annotations": [other, *FILE["annotations"]]})
+    rows = list(read_captions(path, "coco", None))
+    assert [row.rejected for row in rows] == [reason, None, "the caption is empty"]
+
+
+def test_ids_with_a_point_are_whole_numbers(write_json: Any) -> None:
+    content = {
+        "images": [{"id": 1.0, "file_name": "a.jpg"}],
+        "annotations": [{"id": 7.0, "image_id": 1, "caption": "A dog."}],
+    }
+    (row,) = read_captions(write_json(content), "coco", None)
+    assert (row.source_id, row.image) == ("7", "a.jpg")
+    content["images"][0]["id"] = 1.5
+    with pytest.raises(UserError, match="field 'id' is a number, not a whole number"):
+        list(read_captions(write_json(content), "coco", None))
+
+
+def test_karpathys_file_is_read(write_json: Any) -> None:
+    sentences = [{"raw": "A dog.\n", "sentid": 5}, {"raw": " ", "sentid": 6}]
+    image = {"filename": "a.jpg", "imgid": 0, "sentences": sentences}
+    other = {"filename": "b.jpg", "split": "test", "sentences": []}
+    content = {"images": [{**image, "split": "val"}, other], "dataset": "x"}
+    rows = list(read_captions(write_json(content), "coco", "all"))
+    assert [(r.source_id, r.split, r.image, r.caption, r.rejected) for r in rows] == [
+        ("5", "val", "a.jpg", "A dog.", None),
+        ("6", "val", "a.jpg", "", "the caption is empty"),
+    ]
+    content["images"] = [image, image]
+    with pytest.raises(UserError, match="sentence 5: duplicate id"):
+        list(read_captions(write_json(content), "coco", None))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text(json.dumps(FILE), encoding=encoding)
+    assert len(list(read_captions(path, "coco", None))) == 2
+    path.write_text(json.dumps(FILE)[:-2], encoding=encoding)
+    with pytest.raises(UserError, match="truncated: the file ends at byte"):
+        list(read_captions(path, "coco", None))
 
 
 def test_the_real_captions(shared_data: Path) -> None:

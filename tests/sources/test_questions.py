@@ -110,13 +110,13 @@ def test_unusable_questions_of_vqa_stay_with_their_reason(write_json: Any) -> No
     ("questions", "annotations", "message"),
     [
         (
-            [question(40), question(40)],
+            [question(40), question(40) | {"more": 1}],
             [],
             r"questions\.json: question 40: duplicate id",
         ),
         (
             [question(40)],
-            [annotation(40), annotation(40)],
+            [annotation(40), annotation(40) | {"more": 1}],
             r"annotations\.json: question 40: duplicate id",
         ),
         (
@@ -351,7 +351,7 @@ def test_broken_pairs_are_named(write_json: Any, broken: Any, message: str) -> N
 
 def test_a_repeated_image_is_named(write_json: Any) -> None:
     content = build_visual7w(pair())
-    content["images"] *= 2
+    content["images"].append({**content["images"][0], "filename": "other.jpg"})
     with pytest.raises(UserError, match="image 1: duplicate id"):
         list(read_visual7w(write_json(content), "visual7w"))
 
@@ -471,7 +471,8 @@ def test_image_names_may_be_given(write_json: Any) -> None:
 
 def test_a_repeated_dialogue_is_named(write_json: Any) -> None:
     content = build_visdial(turn(0, 0))
-    content["data"]["dialogs"] *= 2
+    (dialogue,) = content["data"]["dialogs"]
+    content["data"]["dialogs"].append({**dialogue, "more": 1})
     with pytest.raises(UserError, match="dialogue of image 12: duplicate id"):
         list(read_visdial(write_json(content), "visdial"))
 

@@ -74,6 +74,8 @@ class RawEntry:
             )
         if isinstance(value, str):
             return value
+        if isinstance(value, float) and value.is_integer():
+            return str(int(value))  # as tables with gaps write whole numbers
         return str(self.read(name, int))
 
     def read_strings(self, name: str) -> list[str]:

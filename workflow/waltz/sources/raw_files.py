@@ -9,6 +9,7 @@ import codecs
 import csv
 import io
 import json
+import logging
 import mmap
 import os
 import re
@@ -31,6 +32,8 @@ from waltz.core.files.json_objects import (
     parse_json,
 )
 from waltz.sources.raw_entry import TYPE_NAMES, RawEntry, T, describe_type
+
+logger = logging.getLogger(__name__)
 
 TYPE_BY_EVENT = {"start_map": TYPE_NAMES[dict], "start_array": TYPE_NAMES[list]}
 """Names of the types of containers, by the event of the parser at their start."""
@@ -101,7 +104,10 @@ def read_objects(path: str | Path, key: str, noun: str) -> Iterator[RawEntry]:
 def read_identified_objects(
     path: str | Path, key: str, noun: str, id_name: str, id_noun: str | None = None
 ) -> Iterator[tuple[str, RawEntry]]:
-    """Yield the id and the object of each entry of the list at `key`; a repeated id is an error.
+    """Yield the id and the object of each entry of the list at `key`.
+
+    An entry that stands twice is yielded once, and a warning counts such entries; a repeated id
+    with other content is an error.
 
     Args:
         noun: Noun for an object in error messages, which is followed by its number from 0 as long
@@ -109,12 +115,21 @@ def read_identified_objects(
         id_name: Field of the id.
         id_noun: Noun before the id where it is another one.
     """
-    seen_ids: set[str] = set()
+    seen: dict[str, int] = {}  # hash of the content, by id
+    n_repeated = 0
     for entry in read_objects(path, key, noun):
         identifier = entry.read_identifier(id_name)
         entry = entry.at(f"{path}: {id_noun or noun} {identifier}")
-        check_unique(seen_ids, identifier, entry.location)
+        content = hash(json.dumps(entry.fields))
+        if seen.get(identifier) == content:
+            n_repeated += 1
+            continue
+        if identifier in seen:
+            raise _build_duplicate_error(entry.location)
+        seen[identifier] = content
         yield identifier, entry
+    if n_repeated:
+        logger.warning("%s: %d entries stand twice; each counts once", path, n_repeated)
 
 
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, JsonObject]]:
@@ -312,8 +327,12 @@ def escape_half_pairs(value: Mapping[str, object]) -> JsonObject:
 def check_unique(seen_ids: set[str], identifier: str, location: str) -> None:
     """Add an id to the ids of the earlier records; an id among them is an error."""
     if identifier in seen_ids:
-        raise UserError(f"{location}: duplicate id in the file")
+        raise _build_duplicate_error(location)
     seen_ids.add(identifier)
+
+
+def _build_duplicate_error(location: str) -> UserError:
+    return UserError(f"{location}: duplicate id in the file")
 
 
 def find_empty(**texts: str | None) -> str | None:

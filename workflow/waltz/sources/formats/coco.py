@@ -20,14 +20,22 @@ from waltz.sources.raw_files import (
 )
 from waltz.sources.records import CaptionRecord, FoilPairRecord
 
+OTHER_KINDS = ("bbox", "segmentation", "keypoints", "category_id")
+"""Fields by which annotations of other kinds are known, which merged files have next to captions."""
+
 
 def read_captions(
     path: str | Path, source: str, split: str | None
 ) -> Iterator[CaptionRecord]:
-    """Yield the captions of a COCO file, such as captions_val2017.json.
+    """Yield the captions of a COCO file, such as captions_val2017.json, or of Karpathy's
+    dataset_coco.json.
 
-    Each caption is put on one line; an empty caption is rejected.
+    Each caption is put on one line. An empty caption, null and an annotation of another kind, such
+    as a box, are rejected. Karpathy's file names the split of each image itself.
     """
+    if _has_sentences(path):
+        yield from _read_sentences(path, source, split)
+        return
     names = read_image_names(path)
     for caption_id, annotation in read_identified_objects(
         path, "annotations", "annotation", "id"
@@ -37,15 +45,56 @@ def read_captions(
             raise UserError(
                 f"{annotation.location}: image_id {image_id} is not among the file's images"
             )
-        caption = join_lines(annotation.read("caption", str))
+        caption = _read_caption(annotation)
         yield CaptionRecord(
             source=source,
             source_id=caption_id,
             split=split,
             image=names[image_id],
-            caption=caption,
-            rejected=find_empty(caption=caption),
+            caption=caption or "",
+            rejected=_find_missing(annotation) or find_empty(caption=caption),
         )
+
+
+def _read_caption(annotation: RawEntry) -> str | None:
+    """Return the caption of an annotation on one line; None where it has none."""
+    if _find_missing(annotation):
+        return None
+    return join_lines(annotation.read("caption", str))
+
+
+def _find_missing(annotation: RawEntry) -> str | None:
+    """Return why an annotation has no caption: it is null, or the annotation is of another kind."""
+    if "caption" in annotation.fields:
+        return "the caption is null" if annotation.fields["caption"] is None else None
+    kind = next((name for name in OTHER_KINDS if name in annotation.fields), None)
+    return f"an annotation without caption ({kind})" if kind else None
+
+
+def _has_sentences(path: str | Path) -> bool:
+    """Return whether a file is Karpathy's, in which the captions stand with their images."""
+    first = next(read_objects(path, "images", "image"), None)
+    return first is not None and "sentences" in first.fields
+
+
+def _read_sentences(
+    path: str | Path, source: str, split: str | None
+) -> Iterator[CaptionRecord]:
+    """Yield the captions of Karpathy's file; ids are those of the sentences."""
+    seen_ids: set[str] = set()
+    for image in read_objects(path, "images", "image"):
+        for sentence in image.read_objects("sentences", "sentence"):
+            source_id = sentence.read_identifier("sentid")
+            check_unique(seen_ids, source_id, f"{path}: sentence {source_id}")
+            caption = join_lines(sentence.read("raw", str))
+            yield CaptionRecord(
+                source=source,
+                source_id=source_id,
+                split=image.read_optional("split", str) or split,
+                image=image.read("filename", str),
+                caption=caption,
+                rejected=find_empty(caption=caption),
+            )
 
 
 def read_image_names(path: str | Path) -> dict[str, str]:
