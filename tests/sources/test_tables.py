@@ -6,12 +6,19 @@ import unicodedata
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.sources.tables import read_table
+from waltz.sources.images import find_image_path, open_images
+from waltz.sources.tables import (
+    find_only_file,
+    read_stored_images,
+    read_table,
+    stores_images,
+)
 
 ROWS = [
     {"image": "a.jpg", "caption": "Two dogs, ran.", "foil": "Six dogs; ran."},
@@ -135,6 +142,36 @@ def test_a_saved_dataset_is_read_and_its_images_have_names(tmp_path):
     with pa.ipc.new_file(str(tmp_path / "file.arrow"), table.schema) as writer:
         writer.write_table(table)
     assert read_rows(tmp_path / "file.arrow") == rows
+
+
+def test_images_that_a_dataset_stores_are_found_by_their_names(tmp_path):
+    table = pa.table({"image": IMAGES, "caption": ["a", "b"]})
+    save_dataset(tmp_path / "one", table)
+    pq.write_table(table, tmp_path / "a.parquet")
+    for path in (tmp_path / "one", tmp_path / "a.parquet"):
+        assert read_stored_images(path) == {"a.jpg": b"x", "image-2": b"y"}
+        assert stores_images(path)
+        with open_images(path) as source:
+            found = find_image_path(source, read_rows(path)[1]["image"])
+            assert (source.read(found), source.size(found)) == (b"y", 1)
+    assert find_only_file(tmp_path / "one").name == "data-00000-of-00001.arrow"
+    pq.write_table(table.select(["caption"]), tmp_path / "b.parquet")
+    assert not stores_images(tmp_path / "b.parquet")
+    assert not stores_images(tmp_path)
+    save_dataset(tmp_path / "two", table, ("a.arrow", "b.arrow"))
+    assert read_stored_images(tmp_path / "two") == {"a.jpg": b"x", "image-2": b"y"}
+    with pytest.raises(UserError, match="has 2 files of rows; write them as one"):
+        find_only_file(tmp_path / "two")
+
+
+def test_one_name_of_two_stored_images_is_refused(tmp_path):
+    images = pa.array([{"bytes": letter, "path": "a.jpg"} for letter in (b"x", b"y")])
+    pq.write_table(pa.table({"image": images}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"two images have the name 'a\.jpg'"):
+        read_stored_images(tmp_path / "a.parquet")
+    same = pa.array([{"bytes": b"x", "path": "a.jpg"}] * 2 + [None])
+    pq.write_table(pa.table({"image": same}), tmp_path / "a.parquet")
+    assert read_stored_images(tmp_path / "a.parquet") == {"a.jpg": b"x"}
 
 
 @pytest.mark.parametrize(

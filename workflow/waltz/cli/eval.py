@@ -67,7 +67,7 @@ def eval_command(
         Path | None,
         typer.Option(
             help="Folder, zip or tar of the images.",
-            show_default="the folder of the file of pairs",
+            show_default="in the file of pairs, or in its folder",
         ),
     ] = None,
     columns: Annotated[
@@ -349,17 +349,20 @@ def _describe_file(
     reads_images: bool,
 ) -> tuple[str, Settings]:
     """Return the name of a file of pairs, and its keys of the study; without `images`, they are
-    next to the file.
+    in the file or next to it.
     """
     from waltz.plan.foil_study import choose_dataset_name, describe_pairs
+    from waltz.sources.tables import find_only_file, stores_images
 
+    dataset = choose_dataset_name(file)
+    file = find_only_file(file)
     folder = None
     if reads_images:
-        folder = _shorten(images or file.parent, checkout)
+        near = file if stores_images(file) else file.parent
+        folder = _shorten(images or near, checkout)
         # Images that were named have been checked with the options.
         if images is None:
-            _check_pairs(file, file.parent, columns)
-    dataset = choose_dataset_name(file)
+            _check_pairs(file, near, columns)
     return dataset, describe_pairs(dataset, _shorten(file, checkout), folder, columns)
 
 

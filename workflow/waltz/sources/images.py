@@ -31,6 +31,7 @@ from waltz.core.files.open_image import IMAGE_FORMATS, open_image
 from waltz.core.files.safe_names import is_companion, is_safe_name
 from waltz.core.redaction import hide_secrets
 from waltz.sources.listed_images import NOT_LISTED
+from waltz.sources.tables import read_stored_images, stores_images
 
 T = TypeVar("T")
 
@@ -88,8 +89,8 @@ class ImageFault:
 
 @contextmanager
 def open_images(path: str | Path) -> Iterator[ImageSource]:
-    """Open a folder, zip or tar of images, or several of them by a text file with one path in each
-    line.
+    """Open a folder, zip or tar of images, a Parquet or Arrow data set that stores them, or several
+    of these by a text file with one path in each line.
 
     Members of an archive with absolute names or `..`, and links and devices in it, are skipped;
     nothing is written to disk. A link in a folder is followed only to a file inside the folder;
@@ -100,6 +101,9 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
             a missing path or nothing.
     """
     path = Path(path)
+    if stores_images(path):
+        yield _open_stored_images(path)
+        return
     if path.is_dir():
         yield _open_folder(path)
         return
@@ -121,7 +125,9 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
         with _open_archive(path, lambda: tarfile.open(path)) as tar:
             yield _open_tar(path, tar)
     else:
-        raise UserError(f"{path}: not a folder, zip or tar; get the file again")
+        raise UserError(
+            f"{path}: not a folder, zip or tar, nor a data set with images; get the file again"
+        )
 
 
 def _open_folder(folder: Path) -> ImageSource:
@@ -130,6 +136,14 @@ def _open_folder(folder: Path) -> ImageSource:
         _group_by_stem(_list_files(folder)),
         lambda name: _locate(folder, name).stat().st_size,
         lambda name: _locate(folder, name).read_bytes(),
+    )
+
+
+def _open_stored_images(path: Path) -> ImageSource:
+    """Return the images within a data set, all of which are in memory, as the file packs them."""
+    images = read_stored_images(path)
+    return ImageSource(
+        path, _group_by_stem(images), lambda name: len(images[name]), images.__getitem__
     )
 
 

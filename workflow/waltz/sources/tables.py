@@ -28,8 +28,9 @@ from waltz.sources.raw_files import (
 
 CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 LINES_SUFFIXES = (".jsonl", ".ndjson")
+ARROW_SUFFIXES = (".parquet", ".arrow")
 SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
-SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, ".parquet", ".arrow")
+SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
 """Ends of the names of files that are read, in any case of letters."""
 MAX_ROWS = 1_000_000
 """Rows of one file; run lengths of Parquet state millions of rows in a few bytes."""
@@ -78,7 +79,7 @@ def _read_file(path: Path) -> Iterator[RawEntry]:
         raise UserError(
             f"{path}: its name ends in {suffix or 'nothing'}; rows are read from {list_names(SUFFIXES)}"
         )
-    if suffix in (".parquet", ".arrow"):
+    if suffix in ARROW_SUFFIXES:
         yield from _locate_rows(path, _read_arrow_rows(path))
     elif suffix in CSV_SUFFIXES:
         for line, cells in read_csv_records(path):
@@ -248,6 +249,16 @@ def find_arrow_files(path: Path) -> list[Path]:
     return [path / file["filename"] for file in files]
 
 
+def find_only_file(path: Path) -> Path:
+    """Return a file as it is, and the only file of a saved data set: a study names files, not folders."""
+    files = find_arrow_files(path)
+    if len(files) != 1:
+        raise UserError(
+            f"{path}: has {len(files)} files of rows; write them as one, such as with `to_parquet`, and name it"
+        )
+    return files[0]
+
+
 def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of Parquet or Arrow files, a few at once, up to limits: a small file may declare very many.
 
@@ -322,6 +333,54 @@ def _read_batch(batch: pa.RecordBatch, first: int) -> list[JsonObject]:
         for number, (row, stored) in enumerate(zip(rows, paths, strict=True), first):
             row[column] = name_stored_image(column, number, stored)
     return rows
+
+
+def read_stored_images(path: Path) -> dict[str, bytes]:
+    """Return the images that a Parquet or Arrow data set stores, by their names in its rows.
+
+    Raises:
+        UserError: The data set is damaged, or one name has two images.
+    """
+    images: dict[str, bytes] = {}
+    first = 0
+    with name_damage(path):
+        for batch in read_batches(path):
+            for column in find_image_columns(batch.schema):
+                for number, image in enumerate(batch[column].to_pylist(), first):
+                    _add_image(images, path, column, number, image)
+            first += batch.num_rows
+    return images
+
+
+def _add_image(
+    images: dict[str, bytes],
+    path: Path,
+    column: str,
+    row: int,
+    image: Mapping[str, Any] | None,
+) -> None:
+    """Add a stored image to those of its data set; one without content lies in a file elsewhere."""
+    if image is None or image["bytes"] is None:
+        return
+    name = name_stored_image(column, row, image["path"])
+    if images.setdefault(name, image["bytes"]) != image["bytes"]:
+        raise UserError(
+            f"{path}: two images have the name {name!r}; give each its own path, or none"
+        )
+
+
+def stores_images(path: Path) -> bool:
+    """Return whether a file or saved data set has a column of images."""
+    if path.suffix.lower() not in ARROW_SUFFIXES and not is_saved_dataset(path):
+        return False
+    with name_damage(path):
+        first = next(read_batches(path), None)
+    return first is not None and bool(find_image_columns(first.schema))
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Return whether a folder is a data set that `save_to_disk` wrote."""
+    return any((path / name).is_file() for name in (SAVED_DATASET, SAVED_SPLITS))
 
 
 def find_image_columns(schema: pa.Schema) -> list[str]:
