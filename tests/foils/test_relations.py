@@ -8,15 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import Span, slice_span
-from waltz.foils.candidates import Proposal, replace_span
+from waltz.foils.candidates import MakerOptions, Proposal, Refusal, replace_span
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.relations import (
+    NO_PLACE,
+    NOT_BEST,
     PrepositionSlot,
     build_attested_foils,
+    build_candidates,
     build_relation_foils,
     count_attested,
     find_slots,
 )
+from waltz.sources.records import CaptionRecord
 
 BOAT = "A boat pushes off from the shore."
 
@@ -167,3 +171,34 @@ def test_spans_hold_the_prepositions_and_nothing_else(first, second, stop):
                 == candidate.foil
                 != caption
             )
+
+
+def score_by_length(texts):
+    """Prefer short texts; among equals, the alphabetically first."""
+    ranking = sorted(set(texts), key=lambda text: (len(text), text))
+    return {text: -float(rank) for rank, text in enumerate(ranking)}
+
+
+def test_a_causal_model_ranks_the_contraries_of_each_preposition():
+    rows = [
+        CaptionRecord(
+            source="own", source_id="1", image="1.jpg", caption="a cat on a couch"
+        ),
+        CaptionRecord(source="own", source_id="2", image="2.jpg", caption="Two dogs."),
+    ]
+    options = MakerOptions(score_texts=score_by_length)
+    outcomes = list(build_candidates(rows, options, "relations"))
+    assert outcomes[-1] == (rows[1], Refusal(NO_PLACE))
+    # under, behind, beside; next to; in front of: the best of each number of words is used
+    used = [
+        (result.foil, result.direction, result.proposal_rank)
+        for _, result in outcomes[:-1]
+        if result.rejected is None
+    ]
+    assert used == [
+        ("A cat under a couch", "on>under", 0),
+        ("A cat next to a couch", "on>next to", 3),
+        ("A cat in front of a couch", "on>in front of", 4),
+    ]
+    assert {result.rejected for _, result in outcomes[:-1]} == {None, NOT_BEST}
+    assert all(result.caption == "A cat on a couch" for _, result in outcomes[:-1])

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.foils.candidates import TRUE_FOIL, Refusal, build_candidate
-from waltz.foils.single_text import BUILDERS, build_from_texts
+from waltz.foils.single_text import BUILDERS, RANKED, build_from_texts
 from waltz.instruments import TEXT_INPUTS
 
 COPPER = "A small copper vase with some flowers in it."
@@ -121,7 +121,7 @@ def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read(
 def test_a_misspelled_instrument_is_named_with_its_nearest():
     with pytest.raises(
         UserError,
-        match=r"unknown instrument \(got 'pluralty', .*; did you mean 'plurality'\?",
+        match=r"unknown instrument \(got 'pluralty'\); did you mean 'plurality'\?",
     ):
         next(build_from_texts("pluralty", ["a dog"]))
 
@@ -256,7 +256,22 @@ def test_the_help_says_what_each_instrument_takes():
     for name, text_input in TEXT_INPUTS.items():
         assert name in text
         assert text_input.split(";")[0] in text
-    assert set(TEXT_INPUTS) == set(BUILDERS)
+    assert set(TEXT_INPUTS) == {*BUILDERS, RANKED}
+
+
+def test_prepositions_are_ranked_by_a_language_model(monkeypatch):
+    monkeypatch.setattr(
+        "waltz.cli.foil._load_ranker",
+        lambda: lambda texts: {text: -float(len(text)) for text in texts},
+    )
+    results = objects("--instrument", "prepositions", "A cat on a couch.")
+    assert [result["foil"] for result in results if "foil" in result] == [
+        "A cat under a couch.",
+        "A cat next to a couch.",
+        "A cat in front of a couch.",
+    ]
+    (refused,) = objects("--instrument", "prepositions", "Is a cat on a couch?")
+    assert refused["refused"].startswith("a question")
 
 
 COCO = {
@@ -318,10 +333,10 @@ def test_a_file_without_texts_is_one_line(tmp_path, name, content, message):
 
 
 def test_the_command_refuses_an_instrument_that_needs_more():
-    done = foil("--instrument", "relations", "a dog on a bed")
+    done = foil("--instrument", "actant-swap", "a dog on a bed")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(
-        "waltz: --instrument: a text is not enough for 'relations' (got texts, expected a source"
+        "waltz: --instrument: a text is not enough for 'actant-swap' (got texts, expected a source"
     )
     assert len(done.stderr.splitlines()) == 1
 

@@ -464,9 +464,9 @@ def test_a_misspelled_study_is_named_with_the_nearest():
             r"no source is called 'visual8w' \(did you mean 'visual7w'\?\)",
         ),
         (
-            "instruments.counting-small.source",
+            "instruments.coreference-standard.source",
             "coco",
-            "coco is in format coco-captions, this is made from visual7w",
+            "coco is in format coco-captions, this is made from visdial",
         ),
         (
             "filters.nli",

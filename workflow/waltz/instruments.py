@@ -133,6 +133,7 @@ TEXT_INPUTS = {
     "counting-balanced": CAPTION_OR_QUESTION,
     "counting-small": f"{CAPTION_OR_QUESTION}; numbers up to 3",
     "counting-adversarial": f"{CAPTION_OR_QUESTION}; from 4 to fewer than 4",
+    "relations": "a caption with a preposition of place; a small language model ranks the foils",
     "foil-it": "a caption with a noun of COCO's categories",
     "coreference-standard": DIALOGUE,
     "coreference-clean": DIALOGUE,

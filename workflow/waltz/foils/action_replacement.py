@@ -7,6 +7,7 @@ WordNet and 13 of 779 at two to five, so that only direct relations are excluded
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import (
     Candidate,
@@ -42,7 +43,11 @@ def build_candidates(
 
     The masked language model `options.rank_words` must be set.
     """
-    assert options.rank_words is not None
+    if options.rank_words is None:
+        raise UserError(
+            "proposals.verbs: names a causal language model (expected a masked one); only relations"
+            " can have their foils ranked by a causal one"
+        )
     verb_names = {row.verb for row in rows}
     verbs = {
         name: verb for name, verb in read_swig_verbs().items() if name in verb_names

@@ -131,6 +131,9 @@ ProposeSpans = Callable[[Sequence[Slot]], Mapping[Slot, Sequence[Proposal]]]
 RankWords = Callable[[Mapping[Slot, Sequence[str]]], Mapping[Slot, Sequence[Proposal]]]
 """Function that ranks the candidate words of each slot, best first."""
 
+ScoreTexts = Callable[[Sequence[str]], Mapping[str, float]]
+"""Function that returns a score of each text; higher is better."""
+
 
 @dataclass(frozen=True)
 class MakerOptions:
@@ -139,6 +142,8 @@ class MakerOptions:
     Attributes:
         propose_spans: A masked language model on free spans, for relations.
         rank_words: A masked language model on candidate words, for action replacement.
+        score_texts: A causal language model: the mean log-likelihood per token of each text, for
+            relations.
         count_tokens: Returns the number of word pieces of a text; raises an `ItemError` where the
             model cannot read the text.
         most_tokens: Highest number of word pieces of a caption; None for no limit.
@@ -147,6 +152,7 @@ class MakerOptions:
 
     propose_spans: ProposeSpans | None = None
     rank_words: RankWords | None = None
+    score_texts: ScoreTexts | None = None
     count_tokens: Callable[[str], int] | None = None
     most_tokens: int | None = None
     most_verbs: int = 10

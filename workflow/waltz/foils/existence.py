@@ -58,24 +58,26 @@ ARTICLE = TokenPattern(words=("a", "an"))
 OF = TokenPattern(words=("of",))
 SIMPLE_MODIFIER = TokenPattern(tags=("JJ", "NN", "VBG", "VBN"))
 DEPICTIONS = frozenset((
-    "art", "cartoon", "costume", "design", "doll", "drawing", "figurine", "graffiti", "illustration", "image", "logo",
-    "mural", "painting", "picture", "poster", "print", "sculpture", "sign", "statue", "sticker", "tattoo", "toy",
+    "art", "cartoon", "costume", "design", "doll", "drawing", "figurine", "graffiti", "illustration", "image",
+    "logo", "mural", "painting", "picture", "poster", "print", "sculpture", "sign", "statue", "sticker",
+    "tattoo", "toy",
 ))  # fmt: skip
 """Things that show other things, which need not exist."""
 LIKENESSES = frozenset((
-    "like", "as", "fake", "imaginary", "painted", "shaped", "drawn", "resembling", "future", "former", "missing",
-    "invisible", "if", "than", "for", "instead", "except", "absent", "away",
+    "absent", "as", "away", "drawn", "except", "fake", "for", "former", "future", "if", "imaginary", "instead",
+    "invisible", "like", "missing", "painted", "resembling", "shaped", "than",
 ))  # fmt: skip
 """Words by which a caption names a thing that need not exist ("looks like a horse")."""
 NO_THINGS = frozenset((
-    "air", "amount", "angle", "area", "arrangement", "back", "background", "bit", "bottom", "bunch", "center", "centre",
-    "collection", "corner", "couple", "day", "deal", "direction", "distance", "edge", "end", "foreground", "front",
-    "group", "kind", "left", "line", "lot", "lots", "middle", "moment", "morning", "night", "number", "pair", "part",
-    "photo", "photograph", "piece", "place", "right", "row", "set", "shot", "side", "sort", "time", "times", "top",
-    "type", "variety", "view", "way", "while", "circle", "hurry", "turn", "ride", "walk", "look", "sides", "others",
-    "game", "match", "swing", "hit", "jump", "trick", "break", "rest", "close", "manner", "fashion", "mood", "attempt",
-    "preparation", "motion", "action", "position", "formation", "distance", "background", "other", "one", "ones",
-    "inside", "outside", "dark", "black", "white", "color", "colors", "sunset", "rows", "lines", "circles",
+    "action", "air", "amount", "angle", "area", "arrangement", "attempt", "back", "background", "bit", "black",
+    "bottom", "break", "bunch", "center", "centre", "circle", "circles", "close", "collection", "color",
+    "colors", "corner", "couple", "dark", "day", "deal", "direction", "distance", "edge", "end", "fashion",
+    "foreground", "formation", "front", "game", "group", "hit", "hurry", "inside", "jump", "kind", "left",
+    "line", "lines", "look", "lot", "lots", "manner", "match", "middle", "moment", "mood", "morning", "motion",
+    "night", "number", "one", "ones", "other", "others", "outside", "pair", "part", "photo", "photograph",
+    "piece", "place", "position", "preparation", "rest", "ride", "right", "row", "rows", "set", "shot", "side",
+    "sides", "sort", "sunset", "swing", "time", "times", "top", "trick", "turn", "type", "variety", "view",
+    "walk", "way", "while", "white",
 ))  # fmt: skip
 """Nouns of places in an image, of quantities, times, activities and colors, which name no thing."""
 NOT_ASSERTED = "the caption does not say that there is such a thing"

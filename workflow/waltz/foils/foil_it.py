@@ -32,6 +32,7 @@ from waltz.foils.english.coco_nouns import (
     list_absent_nouns,
 )
 from waltz.foils.english.nouns import pluralize
+from waltz.foils.english.numerals import is_denied, is_quoted
 from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.patterns import TokenPattern
 from waltz.foils.english.sentences import capitalize
@@ -39,6 +40,17 @@ from waltz.sources.records import CaptionRecord, FoilPairRecord
 
 AN = re.compile(r"\ban\b")
 VOWELS = "aeiou"
+SINGULAR = TokenPattern(tags=("NN",))
+DETERMINER = TokenPattern(relations=("det", "poss", "nummod", "predet"))
+OF = TokenPattern(words=("of",))
+CONTAINERS = frozenset(
+    ("bottle", "bottles", "bowl", "bowls", "cup", "cups", "spoon", "spoons", "vase")
+)
+MASS_NOUNS = frozenset(("broccoli",))
+"""Categories that can be neither one nor many."""
+NOT_ASSERTED = "the caption does not say that there is such a thing"
+CONTAINER = "the noun is a container or measure of other things"
+WITHOUT_ARTICLE = "the noun has no article, so that another may not fit"
 AFTER_ARTICLE = TokenPattern(before=TokenPattern(words={"a", "an"}))
 
 
@@ -88,9 +100,33 @@ def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Out
         if not is_salient(target, captions):
             yield Refusal(NOT_SALIENT)
             continue
+        reason = _explain_no_exchange(tokens)
+        if reason is not None:
+            yield Refusal(reason)
+            continue
         for foil_noun in list_absent_nouns(target, captions):
+            if foil_noun in MASS_NOUNS:
+                continue
             foil = _replace_nouns(doc, tokens, foil_noun)
             yield build_candidate(doc.text, foil, target, foil_noun, "noun")
+
+
+def _explain_no_exchange(tokens: Sequence[Token]) -> str | None:
+    """Return the reason why another noun would give no grammatical or no false text; None where it
+    would.
+    """
+    for token in tokens:
+        if is_denied(token) or is_quoted(token):
+            return NOT_ASSERTED
+        # "A bowl of soup", but not "a dog of his"
+        if token.lower_ in CONTAINERS and OF.matches_any(token.children):
+            return CONTAINER
+        # "Eats cake", "suit and tie"
+        if SINGULAR.matches(token) and not DETERMINER.matches_any(token.children):
+            return WITHOUT_ARTICLE
+        if token.lower_ in MASS_NOUNS:
+            return WITHOUT_ARTICLE
+    return None
 
 
 def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:

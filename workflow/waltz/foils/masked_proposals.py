@@ -22,6 +22,7 @@ import torch
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.candidates import MakerOptions, Proposal, Slot
+from waltz.foils.sentence_scores import load_ranker
 from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, Tokens, ignore_progress
 from waltz.models.text.masked import (
@@ -89,11 +90,14 @@ def load_proposer(
     cache_file: Path,
     on_progress: ProgressCallback,
 ) -> MakerOptions:
-    """Load a masked language model for the instruments whose foils it proposes.
+    """Load a masked language model for the instruments whose foils it proposes, or a causal one,
+    which ranks foils that rules propose.
 
     Args:
-        on_progress: Called with the number of finished slots.
+        on_progress: Called with the number of finished slots or texts.
     """
+    if spec.kind == "text":
+        return load_ranker(spec, device, settings.most_tokens, cache_file, on_progress)
     model = load_masked_model(spec, device)
     search: Callable[..., dict[Slot, list[Proposal]]] = propose_spans_with_checklist
     if settings.proposer == "waltz":

@@ -4,12 +4,15 @@
 A slot is a sequence of consecutive prepositions, or a part of such a sequence. A masked language
 model proposes spans of one to three tokens for it. Of each length, the best proposal is used that
 the captions attest as prepositions.
+
+With a causal language model instead, a preposition of place is exchanged for those that contradict
+it (`CONTRARY`), and the model ranks the foils by their likelihood.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 
 from spacy.tokens import Doc, Token
 
@@ -17,8 +20,10 @@ from waltz.core.text_diff import Span
 from waltz.foils.candidates import (
     Candidate,
     MakerOptions,
+    Outcome,
     Proposal,
     Refusal,
+    ScoreTexts,
     Slot,
     SourceOutcomes,
     attach_row,
@@ -27,6 +32,7 @@ from waltz.foils.candidates import (
 )
 from waltz.foils.english.parsing import parse_rows
 from waltz.foils.english.patterns import TokenPattern, matches_one_of
+from waltz.foils.english.prepositions import CONTRARY, find_prepositions
 from waltz.sources.records import CaptionRecord
 
 LONGEST = 3
@@ -44,6 +50,7 @@ PREPOSITIONS = (
     TokenPattern(parts_of_speech={"ADV", "SCONJ"}, words=PLACE_WORDS),
 )
 NO_PREPOSITION = "the caption has no preposition"
+NO_PLACE = "the caption has no preposition of place that another could contradict"
 NOT_ATTESTED = "not attested in the captions"
 SAME_WORDS = "the same words"
 NOT_BEST = "a better proposal of as many tokens is used"
@@ -68,11 +75,15 @@ def build_candidates(
     """Yield candidates for each slot of each COCO caption that is short enough, in the order of the
     rows.
 
-    The refusals of long captions come first. The proposer `options.propose_spans` must be set.
+    The refusals of long captions come first. One of the models `options.propose_spans` and
+    `options.score_texts` must be set.
     """
-    assert options.propose_spans is not None
     rows, refused_rows = split_readable(rows, options)
     yield from refused_rows
+    if options.score_texts is not None:
+        yield from _build_contrary_candidates(rows, options.score_texts)
+        return
+    assert options.propose_spans is not None
 
     # First all slots of all captions: the attested sequences depend on all, and the model fills
     # many slots at once.
@@ -94,6 +105,61 @@ def build_candidates(
             slot_proposals = proposals[Slot(text, **slot.span)]
             candidates = build_relation_foils(text, slot, slot_proposals, sequences)
             yield from attach_row(row, candidates)
+
+
+def _build_contrary_candidates(
+    rows: Sequence[CaptionRecord], score_texts: ScoreTexts
+) -> SourceOutcomes:
+    """Yield the candidates with contrary prepositions, in the order of the rows."""
+    captions = list(parse_rows(rows))
+    # The model scores all foils together.
+    candidates = [build_contrary_foils(doc) for _, doc in captions]
+    scores = score_texts([candidate.foil for candidate in chain(*candidates)])
+    for (row, _), caption_candidates in zip(captions, candidates, strict=True):
+        yield from attach_row(row, rank_contrary_foils(caption_candidates, scores))
+
+
+def build_contrary_foils(doc: Doc) -> list[Candidate]:
+    """Return a candidate for each preposition of place of a caption and each that contradicts it."""
+    candidates: list[Candidate] = []
+    for preposition in find_prepositions(doc):
+        text = preposition.text.lower()
+        span = Span(start=preposition.start_char, end=preposition.end_char)
+        slot = PrepositionSlot(text, span)
+        candidates += build_attested_foils(doc.text, slot, CONTRARY[text])
+    return candidates
+
+
+def rank_contrary_foils(
+    candidates: Iterable[Candidate], scores: Mapping[str, float]
+) -> Iterator[Outcome]:
+    """Yield the candidates of a caption with their ranks, best first for each preposition, or a
+    refusal where there is none.
+
+    Of each number of words, the best candidate is used; all others are rejected.
+
+    Args:
+        scores: Score of each foil, higher is better.
+    """
+    slots: dict[int, list[Candidate]] = {}
+    for candidate in candidates:
+        slots.setdefault(candidate.caption_span["start"], []).append(candidate)
+    if not slots:
+        yield Refusal(NO_PLACE)
+    for slot_candidates in slots.values():
+        slot_candidates.sort(key=lambda candidate: -scores[candidate.foil])
+        used_lengths: set[int] = set()
+        for rank, candidate in enumerate(slot_candidates):
+            (words,) = candidate.foil_phrases
+            length = len(words.split())
+            reason = NOT_BEST if length in used_lengths else None
+            used_lengths.add(length)
+            yield replace(
+                candidate,
+                proposal_rank=rank,
+                proposal_score=scores[candidate.foil],
+                rejected=reason,
+            )
 
 
 def find_slots(doc: Doc) -> Iterator[PrepositionSlot]:

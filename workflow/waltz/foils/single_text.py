@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from waltz.core.errors import UserError, build_name_error
-from waltz.foils.candidates import Outcome, Refusal, refuse_true_foils
+from waltz.foils.candidates import Outcome, Refusal, ScoreTexts, refuse_true_foils
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import (
     NUMBER_RANGES,
@@ -18,6 +19,7 @@ from waltz.foils.english.parsing import parse, parse_captions
 from waltz.foils.existence import build_existence_foils, build_mention_foils
 from waltz.foils.foil_it import build_category_foils
 from waltz.foils.plurality import build_plurality_foils
+from waltz.foils.relations import build_contrary_foils, rank_contrary_foils
 from waltz.instruments import INSTRUMENTS, SHORT_NAMES, TEXT_INPUTS
 
 FOIL_NUMBERS = range(21)
@@ -25,11 +27,13 @@ FOIL_NUMBERS = range(21)
 CAPTION_NUMBERS = range(2, 11)
 """Numbers that the foils of a single caption may have."""
 QUOTED = re.compile(r"[\"“«][^\"”»]*[\"”»]")
+RANKED = "relations"
+"""Instrument whose foils a language model ranks."""
 QUESTION_EXAMPLE = "How many dogs are there? Three."
 
 
 def build_from_texts(
-    instrument: str, texts: Iterable[str]
+    instrument: str, texts: Iterable[str], score_texts: ScoreTexts | None = None
 ) -> Iterator[tuple[str, Iterator[Outcome]]]:
     """Yield each text with its candidates, or with a refusal, for an instrument of `BUILDERS`.
 
@@ -38,18 +42,22 @@ def build_from_texts(
     Args:
         instrument: Name of an instrument, or a short name of `SHORT_NAMES`.
         texts: Texts of the form that `TEXT_INPUTS` says.
+        score_texts: A causal language model that ranks the foils of relations.
     """
     name = SHORT_NAMES.get(instrument, instrument)
     if name not in INSTRUMENTS:
         known = [*TEXT_INPUTS, *SHORT_NAMES]
         raise build_name_error("--instrument", "instrument", instrument, known)
-    if name not in BUILDERS:
+    builders = dict(BUILDERS)
+    if score_texts is not None:
+        builders[RANKED] = partial(_build_prepositions, score_texts)
+    if name not in builders:
         raise UserError(
             f"--instrument: a text is not enough for {instrument!r} (got texts, expected"
-            f" {describe_needs(name)}); name one of {', '.join(BUILDERS)}, or run a study"
+            f" {describe_needs(name)}); name one of {', '.join(builders)}, or run a study"
         )
     for text in map(str.strip, texts):
-        yield text, refuse_true_foils(BUILDERS[name](name, text), text)
+        yield text, refuse_true_foils(builders[name](name, text), text)
 
 
 def describe_needs(instrument: str) -> str:
@@ -75,6 +83,18 @@ def _build_nouns(_: str, text: str) -> Iterator[Outcome]:
         return
     (doc,) = parse_captions([text])
     yield from build_category_foils(doc, [collect_words(doc)])
+
+
+def _build_prepositions(
+    score_texts: ScoreTexts, _: str, text: str
+) -> Iterator[Outcome]:
+    if _has_question(text):
+        yield _expect_caption()
+        return
+    (doc,) = parse_captions([text])
+    candidates = build_contrary_foils(doc)
+    scores = score_texts([candidate.foil for candidate in candidates])
+    yield from rank_contrary_foils(candidates, scores)
 
 
 def _has_question(text: str) -> bool:

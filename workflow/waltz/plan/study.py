@@ -463,10 +463,12 @@ class CvProbes(Section):
 
 
 class Proposals(Section):
-    """Masked language models that propose foils."""
+    """Language models that propose foils."""
 
     spans: str
-    """Model in `models` that proposes spans for relations (SpanBERT in the thesis)."""
+    """Masked model in `models` that proposes spans for relations (SpanBERT in the thesis), or causal
+    model (kind `text`) that ranks contrary prepositions.
+    """
     verbs: str
     """Model in `models` that proposes verbs for actions (BERT in the thesis)."""
     longest: Annotated[int, Field(ge=1, le=5)]

@@ -22,6 +22,7 @@ an image with a single caption, this caption must mention it.
 """
 NOUN = TokenPattern(tags=("NN", "NNS"))
 COMPOUND = TokenPattern(relations=("compound",))
+HOT_DOG = TokenPattern(words=("dog", "dogs"), before=TokenPattern(words=("hot",)))
 HYPHEN = TokenPattern(words=("-",))
 NO_NOUN = "the caption has no noun of a category of COCO with others of its kind"
 NOT_SALIENT = "no other caption of the image mentions the noun"
@@ -81,7 +82,9 @@ def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
 
 
 def _is_noun_alone(token: Token) -> bool:
-    """Return True for a noun that is part of neither a compound nor a hyphened word."""
+    """Return True for a noun that is part of neither a compound, a hot dog, nor a hyphened word."""
+    if HOT_DOG.matches(token):
+        return False
     if not NOUN.matches(token) or COMPOUND.matches_any((token, *token.children)):
         return False
     # The parser splits hyphened words at their hyphens.

@@ -48,22 +48,24 @@ PLACES = frozenset(("about", "around", "at", "over", "past", "to", "under"))
 """Words that are prepositions of place as often as estimates ("over two bridges")."""
 # "two or three dogs", "two to three", "two and a half", "two dozen".
 NO_COUNT_AFTER = frozenset((
-    "or", "to", "and", "plus", "of", "dozen", "hundred", "thousand", "million", "way", "story", "storey", "wheel",
-    "door", "tier", "lane", "level", "piece", "person", "seat", "seater", "bedroom", "bed", "room", "layer", "man",
-    "sided", "lined", "toned", "tone", "color", "colour", "wheeled", "tiered", "year", "day", "hour", "minute", "foot",
-    "inch", "mile", "pound", "quarter", "third", "more", "other", "less", "point", "out", "x", "by",
+    "and", "bed", "bedroom", "by", "color", "colour", "day", "door", "dozen", "foot", "hour", "hundred", "inch",
+    "lane", "layer", "less", "level", "lined", "man", "mile", "million", "minute", "more", "of", "or", "other",
+    "out", "person", "piece", "plus", "point", "pound", "quarter", "room", "seat", "seater", "sided", "storey",
+    "story", "third", "thousand", "tier", "tiered", "to", "tone", "toned", "way", "wheel", "wheeled", "x",
+    "year",
 ))  # fmt: skip
 STATES_EXACTLY = frozenset(("exactly", "just", "only"))
 UNITS = frozenset((
-    "seconds", "minutes", "hours", "days", "weeks", "weekends", "months", "years", "decades", "centuries", "times",
-    "mornings", "evenings", "nights", "inches", "feet", "yards", "miles", "centimeters", "centimetres", "meters",
-    "metres", "kilometers", "kilometres", "ounces", "pounds", "grams", "kilograms", "kilos", "tons", "tonnes", "litres",
-    "liters", "gallons", "pints", "quarts", "degrees", "percent", "points", "dollars", "cents", "euros", "pence",
-    "bucks", "acres", "knots", "watts", "volts", "am", "pm", "km", "cm", "mm", "kg", "lbs", "ft", "mph", "halves",
-    "thirds", "quarters", "fourths", "fifths", "sixths", "eighths", "tenths", "dozens", "hundreds", "thousands",
-    "millions", "ages", "teens", "twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties",
-    "nineties", "goals", "stars", "blocks", "steps", "twins", "triplets", "couples", "innings", "sizes", "types",
-    "stories", "storeys", "kinds", "ways", "states", "seasons", "oclock", "calories", "grades", "sorts", "shades",
+    "acres", "ages", "am", "blocks", "bucks", "calories", "centimeters", "centimetres", "cents", "centuries",
+    "cm", "couples", "days", "decades", "degrees", "dollars", "dozens", "eighths", "eighties", "euros",
+    "evenings", "feet", "fifths", "fifties", "forties", "fourths", "ft", "gallons", "goals", "grades", "grams",
+    "halves", "hours", "hundreds", "inches", "innings", "kg", "kilograms", "kilometers", "kilometres", "kilos",
+    "kinds", "km", "knots", "lbs", "liters", "litres", "meters", "metres", "miles", "millions", "minutes", "mm",
+    "months", "mornings", "mph", "nights", "nineties", "oclock", "ounces", "pence", "percent", "pints", "pm",
+    "points", "pounds", "quarters", "quarts", "seasons", "seconds", "seventies", "shades", "sixths", "sixties",
+    "sizes", "sorts", "stars", "states", "steps", "storeys", "stories", "teens", "tenths", "thirds", "thirties",
+    "thousands", "times", "tonnes", "tons", "triplets", "twenties", "twins", "types", "volts", "watts", "ways",
+    "weekends", "weeks", "yards", "years",
 ))  # fmt: skip
 """Nouns that measure: with another number the text tells of a size, a time or a share."""
 RESUMING = frozenset((

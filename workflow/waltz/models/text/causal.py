@@ -435,7 +435,7 @@ def compute_mean_log_likelihoods(
     texts: Sequence[str],
     model: CausalModel,
     tokens_per_batch: int,
-    cache_file: Path,
+    cache_file: Path | None,
     on_progress: Callable[[int], object],
 ) -> dict[str, TextScore]:
     """Return the mean log-likelihood per token of each distinct text, which is minus its log
@@ -469,7 +469,7 @@ def compute_token_losses(
     sequences: set[Tokens],
     model: CausalModel,
     tokens_per_batch: int,
-    cache_file: Path,
+    cache_file: Path | None,
     on_progress: Callable[[int], object],
 ) -> dict[Tokens, np.ndarray]:
     """Return the negative log-likelihood of each token of each sequence given the tokens before it.

@@ -1,0 +1,214 @@
+"""Prepositions of place that stand before a thing, and others that contradict them.
+
+"A dog near a tree" may be under it as well, so that not every other preposition makes a caption
+false. The table has only those that do, for the same things at the same time.
+"""
+
+from collections.abc import Iterator
+
+from spacy.tokens import Doc, Span, Token
+
+from waltz.foils.english.numerals import is_denied, is_quoted
+from waltz.foils.english.patterns import TokenPattern, matches_one_of
+
+BESIDE = ("far from", "inside", "on top of", "under")
+INSIDE = ("outside", "behind", "on top of", "next to")
+ON_TOP = ("under", "behind", "beside", "next to", "in front of")
+BELOW = ("above", "on top of", "next to")
+ABOVE = ("under", "below", "beneath")
+CONTRARY = {
+    "above": ABOVE,
+    "across": ("along", "under"),
+    "along": ("across", "away from"),
+    "alongside": BESIDE,
+    "among": ("above", "far from"),
+    "around": ("on top of", "under", "far from"),
+    "at": ("above", "under", "far from"),
+    "atop": ON_TOP,
+    "away from": ("toward",),
+    "behind": ("in front of", "on top of"),
+    "below": BELOW,
+    "beneath": BELOW,
+    "beside": BESIDE,
+    "between": ("above", "on top of", "under"),
+    "by": BESIDE,
+    "close to": ("far from",),
+    "down": ("up",),
+    "far from": ("near", "inside"),
+    "in": ("outside", "behind", "above", "under", "next to"),
+    "in between": ("above", "on top of", "under"),
+    "in front of": ("behind", "on top of", "under"),
+    "inside": INSIDE,
+    "inside of": INSIDE,
+    "into": ("around", "over", "out of"),
+    "near": ("far from",),
+    "next to": BESIDE,
+    "off": ("onto",),
+    "on": ON_TOP,
+    "on top of": ON_TOP,
+    "onto": ("under", "off"),
+    "out of": ("into",),
+    "outside": ("inside",),
+    "outside of": ("inside",),
+    "over": ABOVE,
+    "past": ("through",),
+    "through": ("around", "past"),
+    "toward": ("away from",),
+    "towards": ("away from",),
+    "under": BELOW,
+    "underneath": BELOW,
+    "up": ("down",),
+    "with": ("without",),
+    "within": INSIDE,
+    "without": ("with",),
+}
+"""Prepositions that contradict each preposition."""
+LONGEST_PREPOSITION = 3
+
+ADPOSITION = TokenPattern(tags=("IN", "RP", "TO"))
+PREPOSITION = TokenPattern(relations=("prep",))
+OBJECT = TokenPattern(relations=("pobj",), tags=("NN", "NNS"))
+PLURAL = TokenPattern(tags=("NNS",))
+ARTICLE = TokenPattern(words=("a", "an", "the", "another"), relations=("det",))
+POSSESSIVE = TokenPattern(tags=("PRP$",))
+# "Without some flowers" and "without two dogs" are no plain denials.
+QUANTITY = TokenPattern(tags=("CD", "PDT", "PRP$"))
+QUANTITY_WORD = TokenPattern(
+    words=("some", "many", "several", "the", "multiple", "various", "few", "lot", "all")
+)
+PAST = TokenPattern(tags=("VBD", "VBN"))
+SLOPES = frozenset((
+    "escalator", "hill", "hills", "hillside", "ladder", "mountain", "mountains", "mountainside", "pole", "ramp",
+    "slope", "slopes", "staircase", "stairs", "stairway", "steps", "tree",
+))  # fmt: skip
+"""Things of which an image shows whether one moves up or down."""
+NO_PLACES = frozenset((
+    "act", "action", "afternoon", "air", "area", "back", "backdrop", "background", "black", "bottom", "bunch",
+    "center", "centre", "circle", "city", "color", "competition", "contest", "corner", "country", "countryside",
+    "couple", "dark", "day", "daylight", "direction", "display", "distance", "edge", "end", "evening", "event",
+    "fall", "fashion", "foreground", "front", "game", "ground", "group", "image", "left", "light", "line",
+    "lot", "lots", "manner", "match", "middle", "mode", "moment", "mood", "morning", "motion", "move", "night",
+    "number", "other", "others", "outdoors", "pair", "party", "photo", "picture", "pose", "position", "process", "rain",
+    "right", "row", "rows", "season", "series", "shade", "shadow", "shot", "side", "sides", "sky", "spring",
+    "style", "summer", "sun", "sunlight", "sunset", "time", "top", "tournament", "town", "trip", "turn",
+    "variety", "view", "walk", "way", "weather", "while", "white", "wild", "wind", "winter", "world",
+))  # fmt: skip
+"""Nouns behind a preposition that name no place that another preposition could deny."""
+CLOTHES = frozenset((
+    "attire", "boots", "cap", "clothes", "clothing", "coat", "coats", "costume", "costumes", "dress", "dresses",
+    "gear", "glasses", "gloves", "gown", "hat", "hats", "helmet", "helmets", "hoodie", "jacket", "jackets",
+    "jeans", "outfit", "outfits", "pants", "robe", "robes", "shirt", "shirts", "shoes", "shorts", "skirt",
+    "skis", "suit", "suits", "sunglasses", "sweater", "swimsuit", "tie", "ties", "tuxedo", "uniform",
+    "uniforms", "vest", "wetsuit", "wetsuits",
+))  # fmt: skip
+VERBS_OF_PREPOSITION = {
+    "at": frozenset((
+        "aim", "arrive", "bark", "gaze", "glance", "laugh", "look", "point", "smile", "stare", "swing", "throw",
+        "wave",
+    )),
+    "in": frozenset((
+        "be", "coat", "compete", "cover", "cut", "drench", "dress", "engage", "participate", "result", "split",
+        "wrap",
+    )),
+    "into": frozenset((
+        "bite", "cut", "dig", "divide", "look", "make", "stare", "transform", "turn",
+    )),
+    "on": frozenset((
+        "base", "chat", "chew", "concentrate", "depend", "feed", "focus", "put", "rely", "snack", "speak",
+        "talk", "try", "work",
+    )),
+    "off": frozenset((
+        "cut", "fall", "show", "take",
+    )),
+    "out of": frozenset((
+        "drink", "eat", "make",
+    )),
+    "over": frozenset((
+        "fight", "look", "preside", "take", "watch",
+    )),
+    "through": frozenset((
+        "go", "look", "read",
+    )),
+    "up": frozenset((
+        "hold", "line", "pick", "put", "set",
+    )),
+    "with": frozenset((
+        "agree", "cover", "deal", "fight", "fill", "finish", "go", "interact", "line", "match", "mix", "share",
+        "top",
+    )),
+}  # fmt: skip
+"""Verbs that take a preposition for themselves, so that another is no place."""
+
+
+def find_prepositions(doc: Doc) -> Iterator[Span]:
+    """Yield the prepositions of a caption that place a thing at another thing, of one to three
+    words.
+
+    "In front of" is one preposition. Particles of verbs, the "to" of an infinitive, prepositions of
+    times and idioms, in quotations and in denials are left out.
+    """
+    index = 0
+    while index < len(doc):
+        preposition = _match_preposition(doc, index)
+        if preposition is not None and _places_thing(preposition):
+            yield preposition
+        index += len(preposition or " ")
+
+
+def _match_preposition(doc: Doc, start: int) -> Span | None:
+    """Return the longest preposition of the table that begins at a word; None without one."""
+    for length in range(LONGEST_PREPOSITION, 0, -1):
+        words = doc[start : start + length]
+        if words.text.lower() in CONTRARY:
+            return words
+    return None
+
+
+def _places_thing(preposition: Span) -> bool:
+    """Return True where a preposition stands before a thing, and no other word belongs to it."""
+    first, last = preposition[0], preposition[-1]
+    doc = preposition.doc
+    if not PREPOSITION.matches(last) and len(preposition) == 1:
+        return False
+    # "up on a hill", "from behind a tree", "down into"
+    neighbors = [*doc[max(first.i - 1, 0) : first.i], *doc[last.i + 1 : last.i + 2]]
+    if ADPOSITION.matches_any(neighbors):
+        return False
+    thing = OBJECT.find(last.children)
+    if thing is None or thing.i < last.i:
+        return False
+    name = preposition.text.lower()
+    governor = first.head
+    if is_quoted(first) or is_denied(governor):
+        return False
+    return _is_place(thing, name) and not _belongs_to_verb(governor, name)
+
+
+def _is_place(thing: Token, name: str) -> bool:
+    """Return True for a thing of which another preposition than `name` can be false."""
+    if thing.lower_ in NO_PLACES:
+        return False
+    if name in ("up", "down"):
+        return thing.lower_ in SLOPES
+    if name == "in" and thing.lower_ in CLOTHES:
+        return False
+    children = list(thing.children)
+    if name in ("with", "without"):
+        return not _is_quantified(thing)
+    # "by train", "in black", "at night"
+    if PLURAL.matches(thing):
+        return True
+    return ARTICLE.matches_any(children) or POSSESSIVE.matches_any(children)
+
+
+def _is_quantified(thing: Token) -> bool:
+    """Return True for a thing that "without" denies in part only, or that belongs to someone."""
+    patterns = (QUANTITY, QUANTITY_WORD)
+    return any(matches_one_of(child, patterns) for child in thing.children)
+
+
+def _belongs_to_verb(governor: Token, name: str) -> bool:
+    """Return True where a preposition belongs to its verb ("looks at", "filled with")."""
+    if name in ("with", "by") and PAST.matches(governor):
+        return True
+    return governor.lemma_ in VERBS_OF_PREPOSITION.get(name, ())
