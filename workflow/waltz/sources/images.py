@@ -360,10 +360,12 @@ def _suggest(source: ImageSource, name: str, paths: Sequence[str]) -> str:
     # another image.
     same = source.folded.get(target.stem, [])
     letters = NUMBER.sub("", target.stem)
-    others = [stem for stem in source.folded if NUMBER.sub("", stem) != letters]
-    if not same and (closest := find_closest(target.stem, others)):
+    stems = [stem for stem in source.folded if NUMBER.sub("", stem) != letters]
+    if not same and (closest := find_closest(target.stem, stems)):
         same = source.folded[closest]
-    return f"; did you mean {same[0]!r}?" if same else ""
+    if not same:
+        return ""
+    return f"; did you mean {same[0]!r}?"
 
 
 def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
@@ -487,10 +489,10 @@ def _find_paths(source: ImageSource, name: str) -> list[str]:
         target = PurePosixPath(name)
         # Sources are indexed by stem, so only few paths are compared.
         paths = source.members.get(target.stem, ())
-        if found := _match_paths(
-            target, [(PurePosixPath(path), path) for path in paths]
-        ):
-            return found
+        forms = [(PurePosixPath(path), path) for path in paths]
+        if matches := _match_paths(target, forms):
+            return matches
+    # Only then are the names of all images compared in their folded forms.
     folded = _fold_name(name)
     if not is_safe_name(str(folded)):
         return []

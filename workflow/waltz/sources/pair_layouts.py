@@ -154,8 +154,7 @@ def choose_layout(row: RawEntry, columns: Mapping[str, str]) -> PairLayout:
         UserError: No layout fits the row, or the row lacks a column of the mapping.
     """
     if columns:
-        (own,) = OWN.columns
-        image, caption, foil = (columns.get(name, name) for name in own)
+        image, caption, foil = (columns.get(name, name) for name in PAIR_COLUMNS)
         phenomenon = columns.get("phenomenon", OWN.phenomenon)
         return PairLayout("own columns", ((image, caption, foil),), phenomenon)
     names = fold_names(row.fields)
@@ -167,9 +166,11 @@ def choose_layout(row: RawEntry, columns: Mapping[str, str]) -> PairLayout:
 
 def fold_names(fields: JsonObject) -> JsonObject:
     """Return the fields by their names without blanks around them and in small letters."""
-    folded = {str(name).strip().lower(): value for name, value in fields.items()}
     # Names that differ only in case stay apart.
-    return folded if len(folded) == len(fields) else dict(fields)
+    folded = {str(name).strip().lower(): value for name, value in fields.items()}
+    if len(folded) < len(fields):
+        return dict(fields)
+    return folded
 
 
 def has_column(names: JsonObject, path: str) -> bool:
@@ -196,7 +197,9 @@ def _get_part(value: object, part: str) -> object:
         return next(iter(value[int(part) :]), None)
     # A name is a field of every entry; a missing one stays as null.
     entries = [_get_part(entry, part) for entry in value]
-    return entries if any(entry is not None for entry in entries) else None
+    if entries.count(None) == len(entries):
+        return None
+    return entries
 
 
 def read_optional(row: RawEntry, path: str) -> object:
@@ -204,7 +207,9 @@ def read_optional(row: RawEntry, path: str) -> object:
     value = _follow(row.fields, path)
     is_nan = isinstance(value, float) and math.isnan(value)
     is_empty = isinstance(value, str) and not value.strip()
-    return None if is_nan or is_empty else value
+    if is_nan or is_empty:
+        return None
+    return value
 
 
 def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
@@ -221,8 +226,11 @@ def find_pairs(row: RawEntry, layout: PairLayout) -> Iterator[FoundPair]:
                 raise _build_missing_error(row, path, role)
         image, caption, foil = (_follow(names, path) for path in paths)
         pairs += _combine(row, _read_only(image), _read_list(caption), _read_list(foil))
-    for number, (image, caption, foil) in enumerate(pairs, 1):
-        yield FoundPair(number if len(pairs) > 1 else None, image, caption, foil)
+    if len(pairs) == 1:
+        yield FoundPair(None, *pairs[0])
+        return
+    for number, pair in enumerate(pairs, 1):
+        yield FoundPair(number, *pair)
 
 
 def _read_only(image: object) -> object:
@@ -241,7 +249,9 @@ def _read_list(value: object) -> object:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return value
     is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-    return texts if is_list else value
+    if not is_list:
+        return value
+    return texts
 
 
 def _combine(
@@ -250,8 +260,9 @@ def _combine(
     """Return the pairs of captions and foils, of which each is a text or a list of texts."""
     if not isinstance(caption, list) and not isinstance(foil, list):
         return [(image, caption, foil)]
-    captions = caption if isinstance(caption, list) else [caption]
-    foils = foil if isinstance(foil, list) else [foil]
+    captions = _make_list(caption)
+    foils = _make_list(foil)
+    # One caption belongs to all foils.
     n_captions = len(captions)
     if n_captions == 1 and foils:
         captions = captions * len(foils)
@@ -261,6 +272,13 @@ def _combine(
             " one caption"
         )
     return [(image, *texts) for texts in zip(captions, foils, strict=True)]
+
+
+def _make_list(value: object) -> list[object]:
+    """Return a list as it is, and any other value as the only one of a list."""
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _build_missing_error(row: RawEntry, path: str, role: str) -> UserError:

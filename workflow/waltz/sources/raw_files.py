@@ -259,7 +259,7 @@ def _read_header(reader: Iterator[list[str]], required: Sequence[str]) -> list[s
     """
     header = [name.strip() for name in next(filter(None, reader), [])]
     for name in required:
-        alike = [other for other in header if other.lower() == name.lower()]
+        alike = [cell for cell in header if cell.lower() == name.lower()]
         if len(alike) == 1:
             header[header.index(alike[0])] = name
     return header
@@ -386,8 +386,8 @@ def open_text(path: str | Path) -> IO[bytes]:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not is_utf32:
         with file:
             return _convert_utf16(path, file)
-    has_mark = start.startswith(codecs.BOM_UTF8)
-    file.seek(len(codecs.BOM_UTF8) if has_mark else 0)
+    # Readers begin behind the mark.
+    file.seek(len(codecs.BOM_UTF8) * start.startswith(codecs.BOM_UTF8))
     return file
 
 

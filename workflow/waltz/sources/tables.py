@@ -166,7 +166,9 @@ def _find_rows(path: Path, value: object) -> list[JsonObject]:
         )
     if len(lists) == len(value) > 0:
         return _turn_columns(path, lists)
-    return [value] if value else []
+    if not value:
+        return []
+    return [value]  # a file of a single row
 
 
 def _holds_rows(values: Sequence[object]) -> bool:
@@ -187,13 +189,14 @@ def _build_row(path: Path, entry: object, position: int) -> JsonObject:
 
 def _read_objects(path: Path, objects: Mapping[str, JsonObject]) -> list[JsonObject]:
     """Return the rows of an object of objects: rows by id, or columns by name."""
-    first, *others = objects.values()
+    # Columns by name have the same row numbers; rows by id have names of columns.
+    first, *rest = objects.values()
     has_row_numbers = first and all(name.isdecimal() for name in first)
-    if has_row_numbers and all(other.keys() == first.keys() for other in others):
+    if has_row_numbers and all(part.keys() == first.keys() for part in rest):
         columns = {name: list(column.values()) for name, column in objects.items()}
         return _turn_columns(path, columns)
     is_nested = first and all(isinstance(part, dict | list) for part in first.values())
-    if not others and is_nested:
+    if not rest and is_nested:
         return _find_rows(path, first)
     return [{"id": name, **record} for name, record in objects.items()]
 
@@ -325,8 +328,8 @@ def _read_batch(batch: pa.RecordBatch, first: int) -> list[JsonObject]:
         first: Number of rows before the batch.
     """
     images = find_image_columns(batch.schema)
-    others = [name for name in batch.schema.names if name not in images]
-    rows: list[JsonObject] = batch.select(others).to_pylist()
+    plain = [name for name in batch.schema.names if name not in images]
+    rows: list[JsonObject] = batch.select(plain).to_pylist()
     for column in images:
         # The content of an image is not needed for its name.
         paths = batch[column].field("path").to_pylist()
@@ -357,7 +360,7 @@ def _add_image(
     path: Path,
     column: str,
     row: int,
-    image: Mapping[str, Any] | None,
+    image: JsonObject | None,
 ) -> None:
     """Add a stored image to those of its data set; one without content lies in a file elsewhere."""
     if image is None or image["bytes"] is None:

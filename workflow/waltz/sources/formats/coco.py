@@ -65,10 +65,13 @@ def _read_caption(annotation: RawEntry) -> str | None:
 
 def _find_missing(annotation: RawEntry) -> str | None:
     """Return why an annotation has no caption: it is null, or the annotation is of another kind."""
-    if "caption" in annotation.fields:
-        return "the caption is null" if annotation.fields["caption"] is None else None
-    kind = next((name for name in OTHER_KINDS if name in annotation.fields), None)
-    return f"an annotation without caption ({kind})" if kind else None
+    if "caption" not in annotation.fields:
+        for kind in OTHER_KINDS:
+            if kind in annotation.fields:
+                return f"an annotation without caption ({kind})"
+    elif annotation.fields["caption"] is None:
+        return "the caption is null"
+    return None
 
 
 def _has_sentences(path: str | Path) -> bool:

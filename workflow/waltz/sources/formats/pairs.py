@@ -251,7 +251,9 @@ def _read_id(row: RawEntry, path: str) -> str | None:
         raise UserError(
             f"{row.location}: 'id' is {describe_type(value)}, not a text or whole number; write one"
         )
-    return None if value is None else str(value)
+    if value is None:
+        return None
+    return str(value)
 
 
 def _read_phenomenon(row: RawEntry, path: str) -> str | None:
@@ -294,7 +296,10 @@ def _build_item(row: RawEntry, pair: FoundPair, name: str, record: str) -> ItemR
     image = _read_text(row, "image", pair.image)
     caption = _read_text(row, "caption", pair.caption)
     foil = _read_text(row, "foil", pair.foil)
-    item_id = name if pair.number is None else f"{name}-{pair.number}"
+    # Pairs of one row share its name.
+    item_id = name
+    if pair.number is not None:
+        item_id = f"{name}-{pair.number}"
     caption_span, foil_span = find_changed_spans(caption, foil)
     rejected = SAME_TEXT if are_same_text(caption, foil) else None
     return ItemRecord(
