@@ -31,6 +31,7 @@ from waltz.foils.english.noun_phrases import (
 )
 from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_rows
+from waltz.foils.english.quantifiable import explain_refusal, find_text_fault
 from waltz.foils.english.sentences import capitalize
 from waltz.sources.records import CaptionRecord
 
@@ -57,7 +58,9 @@ def build_candidates(
         yield from attach_row(row, build_plurality_foils(doc))
 
 
-def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
+def build_plurality_foils(
+    doc: Doc, *, rejects_doubtful: bool = True
+) -> Iterator[Outcome]:
     """Yield candidates that change the number of a noun phrase, from one to many or from many to
     one; or a refusal.
 
@@ -65,7 +68,15 @@ def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
     with two quantifiers of the other number in the foil. A quantifier replaces the determiners. In
     the foil, the head, the verbs that agree with it, its anaphors and the nouns that these possess
     change their number.
+
+    Args:
+        rejects_doubtful: Whether phrases that no quantifier fits are rejected
+            (`english.quantifiable`); the released benchmark has some of them.
     """
+    fault = find_text_fault(doc)
+    if fault is not None and rejects_doubtful:
+        yield Refusal(fault)
+        return
     phrases = list(find_noun_phrases(doc))
     if not phrases:
         yield Refusal("no noun phrase")
@@ -75,7 +86,11 @@ def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
     for phrase in phrases:
         # A noun such as "sheep" can have either number, and gives candidates for both.
         for number in list_numbers(phrase.head):
-            yield from _change_number(words, phrase, number, antecedents)
+            rejected = explain_rejection(phrase)
+            if rejected is None and rejects_doubtful:
+                rejected = explain_refusal(phrase)
+            for candidate in _change_number(words, phrase, number, antecedents):
+                yield replace(candidate, rejected=rejected)
 
 
 def _change_number(
@@ -91,18 +106,16 @@ def _change_number(
     """
     new = OTHER_NUMBER[old]
     forms = _inflect_words(phrase, old, new, antecedents)
-    rejected = explain_rejection(phrase)
     # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a
     # foil.
     for quantifier, foil_quantifier in product(QUANTIFIERS[old], QUANTIFIERS[new]):
-        candidate = build_candidate(
+        yield build_candidate(
             caption=_write_text(words, phrase, quantifier, {}),
             foil=_write_text(words, phrase, foil_quantifier, forms),
             caption_phrase=phrase.head.text,
             foil_phrase=forms[phrase.head.i],
             direction=f"{old}2{new}",
         )
-        yield replace(candidate, rejected=rejected)
 
 
 def _inflect_words(
@@ -121,7 +134,8 @@ def _inflect_words(
     # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").
     for pronoun, pronoun_form in find_anaphors(head, new, antecedents):
         forms[pronoun.i] = pronoun_form
-        if pronoun.dep_ in SUBJECTS:
+        # The singular "they" keeps its verb.
+        if pronoun.dep_ in SUBJECTS and pronoun_form != pronoun.lower_:
             forms |= find_agreeing_verbs(pronoun, new)
         possession = _find_possession(pronoun, old)
         if possession is not None:

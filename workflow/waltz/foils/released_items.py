@@ -268,7 +268,7 @@ def reproduce_plurality(original: str) -> list[Candidate]:
     from.
     """
     (doc,) = parse_captions([original])
-    return select_usable(build_plurality_foils(doc))
+    return select_usable(build_plurality_foils(doc, rejects_doubtful=False))
 
 
 def explain_plurality(item: ReleasedItem, candidates: Sequence[Candidate]) -> str:

@@ -165,6 +165,19 @@ PEOPLE = MALE | FEMALE | {
     "toddler", "umpire", "worker",
 }  # fmt: skip
 """Nouns to which "it" does not refer."""
+OCCUPATIONS = {
+    "actor", "angler", "athlete", "author", "baker", "barber", "boxer", "builder", "butcher", "carpenter", "citizen",
+    "cleaner", "climber", "clown", "coach", "colleague", "commuter", "customer", "dancer", "dentist", "designer",
+    "diver", "doctor", "drummer", "engineer", "farmer", "firefighter", "fisherman", "friend", "gardener", "goalie",
+    "golfer", "grandparent", "guard", "guitarist", "gymnast", "hiker", "hunter", "individual", "infant", "jogger",
+    "journalist", "judge", "lawyer", "lifeguard", "mechanic", "member", "model", "monk", "musician", "neighbor",
+    "neighbour", "nun", "nurse", "opponent", "owner", "painter", "parent", "patient", "pedestrian", "performer",
+    "photographer", "pianist", "pilot", "politician", "priest", "protester", "pupil", "racer", "referee", "reporter",
+    "runner", "sailor", "scientist", "seller", "shopper", "singer", "soldier", "spectator", "sprinter", "swimmer",
+    "teacher", "teammate", "technician", "tourist", "traveler", "twin", "vendor", "violinist", "visitor", "waiter",
+    "waitress", "walker", "wrestler", "youngster",
+}  # fmt: skip
+"""People of either gender: one of them is "they"."""
 PLURAL_FORMS = {
     "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
     "itself": "themselves", "his": "their", "her": "their", "its": "their",
@@ -577,6 +590,8 @@ def _singularize(pronoun: Token, noun: Token) -> str:
     word = singularize(noun.lower_)
     if word in MALE:
         return male
+    if word in OCCUPATIONS:
+        return str(pronoun.lower_)
     return female if word in FEMALE else neuter
 
 

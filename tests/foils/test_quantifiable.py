@@ -1,0 +1,165 @@
+"""Noun phrases that no quantifier fits, and invariants of the pairs of those that one fits."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waltz.foils.candidates import Candidate, Refusal
+from waltz.foils.english import quantifiable as rules
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.plurality import build_plurality_foils
+
+
+def build(caption):
+    (doc,) = parse_captions([caption])
+    return list(build_plurality_foils(doc))
+
+
+def list_pairs(caption):
+    return [
+        (outcome.caption, outcome.foil)
+        for outcome in build(caption)
+        if isinstance(outcome, Candidate) and outcome.rejected is None
+    ]
+
+
+def find_reasons(caption):
+    """The reason of each noun whose number stays, by the noun."""
+    reasons = {}
+    for outcome in build(caption):
+        if isinstance(outcome, Candidate) and outcome.rejected is not None:
+            (noun,) = outcome.caption_phrases
+            reasons[noun] = outcome.rejected
+    return reasons
+
+
+@pytest.mark.parametrize(
+    ("caption", "noun", "reason"),
+    [
+        ("A 6-year-old boy kicks a ball.", "boy", rules.TORN_WORD),
+        ("A 3-storey house stands by a river.", "house", rules.TORN_WORD),
+        ("Twenty-two runners stand in a row.", "runners", rules.TORN_WORD),
+        ("At least two boats are in the harbour.", "boats", rules.OTHER_QUANTITY),
+        ("Only one child is awake.", "child", rules.OTHER_QUANTITY),
+        ("Most people are wearing coats.", "people", rules.OTHER_QUANTITY),
+        ("Hundreds of fans fill a stand.", "hundreds", rules.PART_OF_QUANTITY),
+        ("Hundreds of fans fill a stand.", "fans", rules.PART_OF_QUANTITY),
+        ("A group of dogs sits on a bed.", "dogs", rules.PART_OF_QUANTITY),
+        ("A group of dogs sleeps.", "group", rules.DOUBTFUL_PARSE),
+        ("A boy in a kayak paddles in a river.", "boy", rules.DOUBTFUL_PARSE),
+        ("The man is not holding a bottle.", "bottle", rules.NEGATION),
+        ("Nobody carries an umbrella.", "umbrella", rules.NEGATION),
+        ('A shirt says "I love dogs" in white.', "dogs", rules.QUOTATION),
+        ("The man at Gate 5 waves to a Lufthansa.", "lufthansa", rules.NAME),
+        ("A train leaves Athens at night.", "night", rules.NOT_COUNTED),
+        ("A man runs for two hours.", "hours", rules.UNIT),
+        ("A barber holds scissors.", "scissors", rules.NOT_COUNTED),
+        ("A man in jeans reads.", "jeans", rules.NOT_COUNTED),
+        ("A screen shows the information.", "information", rules.NOT_COUNTED),
+        ("The police are on a bridge.", "police", rules.NOT_COUNTED),
+        ("A bird in flight.", "flight", rules.NOT_COUNTED),
+        ("A pupil goes to school by bus.", "school", rules.NOT_COUNTED),
+        ("A woman stands between two trees.", "trees", rules.AMONG_SEVERAL),
+        ("Two women walk arm in arm.", "women", rules.JOINT),
+        ("Two men look at each other.", "men", rules.JOINT),
+        ("Three girls wear hats.", "hats", rules.SHARED_OUT),
+        ("Two shirtless young boys play.", "boys", rules.PART_OF_PHRASE),
+    ],
+)
+def test_a_phrase_that_no_quantifier_fits_is_rejected(caption, noun, reason):
+    assert find_reasons(caption)[noun] == reason
+
+
+def test_a_question_is_refused():
+    assert build("How many dogs are there?") == [Refusal(rules.QUESTION)]
+
+
+@pytest.mark.parametrize(
+    ("caption", "pair"),
+    [
+        ("A dog sleeps.", ("Exactly one dog sleeps.", "Some dogs sleep.")),
+        (
+            "Two nurses help their patient.",
+            (
+                "Some nurses help their patient.",
+                "Exactly one nurse helps their patient.",
+            ),
+        ),
+        (
+            "Two farmers say they are tired.",
+            (
+                "Some farmers say they are tired.",
+                "A single farmer says they are tired.",
+            ),
+        ),
+        (
+            "A room with a bed, chair and lamp.",
+            (
+                "A room with a bed, a single chair and lamp.",
+                "A room with a bed, some chairs and lamp.",
+            ),
+        ),
+        (
+            "A group of dogs sits on a bed.",
+            (
+                "A single group of dogs sits on a bed.",
+                "Some groups of dogs sit on a bed.",
+            ),
+        ),
+        ("Man on a bench", ("A single man on a bench", "Some men on a bench")),
+    ],
+)
+def test_a_countable_noun_changes_its_number(caption, pair):
+    assert pair in list_pairs(caption)
+
+
+QUANTIFIER = r"(?i)\b(exactly one|a single|some|a number of)"
+WRONG_AFTER = re.compile(
+    rf"{QUANTIFIER} (-|at least|only|nearly|about|most|one|two|three|or|not|no|of|to) ?\b"
+)
+DETERMINERS = (
+    "a",
+    "the",
+    "two",
+    "only one",
+    "at least three",
+    "nearly forty",
+    "no",
+    "his",
+)
+NOUNS = (
+    "dog",
+    "dogs",
+    "6-year-old boy",
+    "scissors",
+    "people",
+    "police",
+    "pair of shoes",
+    "water",
+)
+PLACES = (
+    "in flight",
+    "in a 3-storey house",
+    "between two trees",
+    "on a bench",
+    "at No. 12",
+)
+
+
+@given(
+    st.sampled_from(DETERMINERS),
+    st.sampled_from(NOUNS),
+    st.sampled_from(("sleeps", "sleep", "wearing hats", "is not there")),
+    st.sampled_from(PLACES),
+)
+def test_no_quantity_or_torn_word_is_left_behind_a_quantifier(
+    determiner, noun, verb, place
+):
+    caption = f"{determiner} {noun} {verb} {place}.".capitalize()
+    for texts in list_pairs(caption):
+        assert texts[0].casefold() != texts[1].casefold()
+        assert texts[1].casefold() != caption.casefold()
+        for text in texts:
+            assert not WRONG_AFTER.search(text)

@@ -1,0 +1,483 @@
+"""Noun phrases to which a quantifier can be given: one thing, or several, that a caption counts.
+
+A phrase is refused where the words around it, its form or its noun leave open whether "exactly one"
+and "a number of" make sense. A rule refuses what it does not know: a noun without a determiner is no
+countable thing, and a text with any word of negation asserts nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import chain
+
+from inflect import pl_sb_uninflected_complete, pl_sb_uninflected_endings
+from lemminflect import getAllLemmas
+from spacy.tokens import Doc, Token
+
+from waltz.core.number_words import NUMBER_WORDS
+from waltz.foils.english.coco_nouns import read_categories
+from waltz.foils.english.noun_phrases import (
+    HYPHENS,
+    PEOPLE,
+    NounPhrase,
+    list_numbers,
+)
+from waltz.foils.english.nouns import (
+    PLURAL_QUANTITIES,
+    TENS,
+    Number,
+    parse_number,
+    pluralize,
+    singularize,
+)
+
+TORN_WORD = "a hyphen joins the noun phrase to another word"
+OTHER_QUANTITY = "the noun phrase has another quantity"
+PART_OF_QUANTITY = "the noun is part of a quantity"
+NEGATION = "the sentence has a negation"
+QUOTATION = "the words are quoted"
+NAME = "the noun is part of a name or number"
+UNIT = "the noun is a unit of measurement"
+NOT_COUNTED = "the noun is not used as one of several things"
+NO_OTHER_NUMBER = "the noun has no form in the other number"
+OTHER_FORM = "determiner and noun differ in number"
+NO_NOUN = "the word may be a verb"
+DOUBTFUL_PARSE = "another word of the sentence may be its verb"
+PART_OF_PHRASE = "the noun phrase begins before the words that were found"
+MODIFIER = "the noun may modify another noun"
+AMONG_SEVERAL = "the preposition needs several things"
+QUESTION = "the text is a question"
+SHARED_OUT = "several things may each have one of these"
+JOINT = "what the caption says needs several things"
+
+NEGATORS = {
+    "n't", "absence", "absent", "avoid", "avoiding", "barely", "cannot", "devoid", "except", "excluding", "fail",
+    "fails", "hardly", "lack", "lacking", "lacks", "minus", "missing", "neither", "never", "nil", "no", "nobody",
+    "none", "nor", "not", "nothing", "nowhere", "rarely", "refuse", "refuses", "scarcely", "seldom", "unlike",
+    "without",
+}  # fmt: skip
+"""Words after which things may not be there."""
+DEGREES = {
+    "about", "almost", "approximately", "around", "at", "enough", "exactly", "fewer", "just", "least", "less",
+    "mere", "more", "most", "much", "nearly", "only", "or", "over", "per", "roughly", "some", "under", "up",
+}  # fmt: skip
+"""Words that modify a quantity ("at least two", "only one", "one or two")."""
+LARGE_QUANTITIES = {
+    "dozen",
+    "dozens",
+    "hundred",
+    "hundreds",
+    "thousand",
+    "thousands",
+    "million",
+    "millions",
+}
+QUANTITIES = {
+    *NUMBER_WORDS[1:], *TENS, *PLURAL_QUANTITIES, *LARGE_QUANTITIES, "first", "half", "lone", "second", "single",
+    "sole", "third", "whole",
+}  # fmt: skip
+MEASURES = {
+    "amount", "array", "bit", "couple", "kind", "lot", "lots", "majority", "number", "part", "plenty", "range",
+    "rest", "series", "sort", "type", "types", "variety",
+}  # fmt: skip
+"""Nouns that state how much or what kind of what follows "of"; a quantifier of their own fits badly."""
+GROUPS = {
+    "assortment", "bunch", "collection", "crowd", "flock", "group", "herd", "line", "pack", "pair", "pile", "row",
+    "selection", "set", "stack", "team",
+}  # fmt: skip
+"""Nouns of things that are several, so that what follows "of" is never one."""
+UNITS = {
+    "cent", "cm", "day", "degree", "dollar", "euro", "ft", "foot", "gram", "hour", "inch", "kg", "kilogram",
+    "kilometer", "kilometre", "km", "lb", "liter", "litre", "m", "meter", "metre", "mile", "minute", "mm", "month",
+    "mph", "ounce", "percent", "pm", "pound", "second", "ton", "week", "yard", "year",
+}  # fmt: skip
+UNCOUNTABLE = {
+    *pl_sb_uninflected_complete, *pl_sb_uninflected_endings,
+    # Things without a singular.
+    "belongings", "binoculars", "clothes", "clothing", "glasses", "goggles", "goods", "headphones", "jeans",
+    "leggings", "outskirts", "overalls", "pants", "police", "remains", "shorts", "spectacles", "stairs",
+    "sunglasses", "surroundings", "suspenders", "sweatpants", "thanks", "tights", "tongs", "tweezers",
+    "underpants", "whereabouts",
+    # Things without a plural.
+    "advice", "air", "apparel", "art", "bacon", "bread", "broccoli", "butter", "cash", "celery", "cheese", "chaos",
+    "coffee", "corn", "cutlery", "daylight", "dirt", "dust", "evidence", "fabric", "fire", "flour", "foliage", "food",
+    "fog", "footage", "fun", "fur", "garbage", "garlic", "gear", "glass", "gold", "gravel", "grass", "greenery",
+    "ground", "hair", "hay", "health", "heat", "help", "homework", "honey", "ice", "ink", "juice", "knowledge",
+    "laundry", "lettuce", "light", "lightning", "literature", "luck", "lumber", "makeup", "mail", "meat", "metal",
+    "milk", "money", "moonlight", "moss", "mud", "music", "nature", "nudity", "oil", "oxygen", "paint", "paper",
+    "pasta", "pepper", "plastic", "pollution", "poverty", "produce", "progress", "rain", "research", "rice",
+    "rubble", "rush", "salt", "sand", "scenery", "seafood", "seaweed", "shade", "silver", "sky", "smoke", "snow",
+    "soap", "soil", "soup", "space", "steam", "steel", "sugar", "sun", "sunlight", "sunshine", "tea", "tennis",
+    "timber", "toast", "traffic", "trash", "underwear", "vegetation", "water", "weather", "wheat", "wildlife",
+    "wine", "wood", "wool", "work", "world", "youth",
+    # Parts of which a body has one.
+    "beard", "belly", "body", "chest", "chin", "face", "forehead", "head", "mouth", "mustache", "neck", "nose",
+    "stomach", "tongue", "torso", "waist",
+    # Times, places and parts of a scene, of which there is one.
+    "daytime", "nighttime",
+    "afternoon", "background", "center", "centre", "countryside", "dark", "darkness", "dusk", "dawn", "distance",
+    "east", "edge", "end", "evening", "foreground", "front", "future", "inside", "left", "middle", "morning", "night",
+    "noon", "north", "outside", "past", "right", "seaside", "south", "summer", "sunrise", "sunset", "surface",
+    "time", "top", "west", "winter", "autumn", "spring", "back", "bottom", "side", "way", "rear",
+}  # fmt: skip
+"""Nouns that are not counted in captions, beside those that inflect leaves unchanged."""
+SINGULAR_STARTS = {"a", "an", "another", "one"}
+"""Determiners that only a countable noun in the singular can have."""
+DEFINITES = {
+    "the",
+    "this",
+    "that",
+    "his",
+    "her",
+    "its",
+    "their",
+    "my",
+    "your",
+    "our",
+    "'s",
+    "’s",
+}
+SINGULAR_DETERMINERS = {*SINGULAR_STARTS, "this", "that", "each", "every"}
+PLURAL_DETERMINERS = {*PLURAL_QUANTITIES, *NUMBER_WORDS[2:], *TENS}
+AMONG = {"amid", "among", "amongst", "between"}
+QUOTATION_MARKS = {'"', "“", "”", "«", "»", "``", "''", "‘"}
+NOUNS_IN_ING = {
+    "awning", "building", "ceiling", "clothing", "crossing", "dressing", "drawing", "evening", "filling", "icing",
+    "king", "landing", "lightning", "morning", "offspring", "opening", "painting", "railing", "ring", "serving",
+    "setting", "sibling", "sling", "stocking", "string", "swing", "thing", "topping", "wedding", "wing", "writing",
+}  # fmt: skip
+OPENING = {"", " ", "(", "["}
+POSSESSIVE_VERBS = {
+    "carry", "drink", "eat", "have", "hold", "lift", "raise", "ride", "use", "wave", "wear", "sport",
+}  # fmt: skip
+"""Verbs whose object each of several subjects can have for itself ("men wear hats")."""
+POSSESSIVE_PREPOSITIONS = {"in", "on", "with", "of", "at", "by"}
+JOINT_WORDS = ({"together"}, {"each", "other"}, {"one", "another"}, {"both"})
+"""Words that need several things, each set in one sentence."""
+
+
+def explain_refusal(phrase: NounPhrase) -> str | None:
+    """Return the reason why no quantifier can be given to a phrase of a caption; None where one can."""
+    for reason in filter(None, _list_reasons(phrase)):
+        return reason
+    return None
+
+
+def find_text_fault(doc: Doc) -> str | None:
+    """Return the reason why a text asserts nothing about numbers of things; None where it may."""
+    if doc.text.rstrip().endswith("?"):
+        return QUESTION
+    return None
+
+
+def _list_reasons(phrase: NounPhrase) -> Iterator[str | None]:
+    """Yield for each rule the reason why it refuses a phrase, or None."""
+    checks: tuple[tuple[Callable[[NounPhrase], bool], str], ...] = (
+        (_is_torn, TORN_WORD),
+        (_begins_earlier, PART_OF_PHRASE),
+        (_has_doubtful_verb, DOUBTFUL_PARSE),
+        (_is_negated, NEGATION),
+        (_is_quoted, QUOTATION),
+        (_is_in_name, NAME),
+        (_has_unit, UNIT),
+        (_keeps_quantity, OTHER_QUANTITY),
+        (_is_part_of_quantity, PART_OF_QUANTITY),
+        (_differs_in_number, OTHER_FORM),
+        (_may_be_verb, NO_NOUN),
+        (_may_modify_noun, MODIFIER),
+        (_is_uncounted, NOT_COUNTED),
+        (_lacks_other_number, NO_OTHER_NUMBER),
+        (_is_among_several, AMONG_SEVERAL),
+        (_is_shared_out, SHARED_OUT),
+        (_is_joint, JOINT),
+    )
+    for refuses, reason in checks:
+        yield reason if refuses(phrase) else None
+
+
+def _get_before(phrase: NounPhrase, count: int = 1) -> list[Token]:
+    """Return the words directly before a phrase, the nearest one last."""
+    return list(phrase.head.doc[max(phrase.start - count, 0) : phrase.start])
+
+
+def _get_after(phrase: NounPhrase, count: int = 1) -> list[Token]:
+    """Return the words directly after a phrase."""
+    return list(phrase.head.doc[phrase.head.i + 1 : phrase.head.i + 1 + count])
+
+
+def _is_torn(phrase: NounPhrase) -> bool:
+    """Return True where a quantifier would stand inside of a word ("6-year-old")."""
+    doc = phrase.head.doc
+    for index in (phrase.start, phrase.stem):
+        before = doc[:index].text_with_ws[-1:]
+        follows_possessive = doc[max(index - 1, 0)].tag_ == "POS"
+        if before not in OPENING and not (before.isspace() or follows_possessive):
+            return True
+    has_hyphen = any(
+        token.text in HYPHENS for token in doc[phrase.stem : phrase.stem + 1]
+    )
+    after = doc[phrase.head.i + 1 :].text[:1]
+    ends_in_word = not phrase.head.whitespace_ and (after.isalnum() or after in HYPHENS)
+    return has_hyphen or ends_in_word
+
+
+def _begins_earlier(phrase: NounPhrase) -> bool:
+    """Return True where an adjective, numeral or noun directly before a phrase belongs to it ("two
+    shirtless" before "young boys", "crowd" before "watches").
+    """
+    parts = {"ADJ", "DET", "NOUN", "NUM", "PROPN"}
+    is_bare = not phrase.determiners
+    return is_bare and any(token.pos_ in parts for token in _get_before(phrase))
+
+
+def _has_doubtful_verb(phrase: NounPhrase) -> bool:
+    """Return True for a sentence with a verb in -s that the parser takes for a noun ("a boy in a
+    kayak paddles").
+    """
+    own_words = {phrase.head.i}
+    if phrase.verb is not None:
+        own_words.add(phrase.verb.i)
+    sentence = phrase.head.sent
+    return (
+        not _find_doubtful_verbs(phrase.head.doc, sentence.start, sentence.end)
+        <= own_words
+    )
+
+
+@lru_cache(maxsize=8)
+def _find_doubtful_verbs(doc: Doc, start: int, end: int) -> frozenset[int]:
+    """Return the plural nouns of a sentence that may be verbs, each behind another noun."""
+    found = set()
+    for token in doc[start:end]:
+        # With a subject, the other rules take it for a verb.
+        has_subject = any(child.dep_ == "nsubj" for child in token.children)
+        if token.tag_ != "NNS" or has_subject:
+            continue
+        lemmas = getAllLemmas(token.lower_)
+        # "dogs sleeps": a plural does not modify another one.
+        follows_plural = token.i > start and token.nbor(-1).tag_ == "NNS"
+        if "VERB" in lemmas and (follows_plural or "NOUN" not in lemmas):
+            found.add(token.i)
+    for chunk in doc[start:end].noun_chunks:
+        word = chunk.root
+        has_article = chunk[0].lower_ in {"a", "an"}
+        has_noun = any(token.pos_ == "NOUN" for token in chunk[1:-1])
+        is_plural = word.tag_ == "NNS" and "VERB" in getAllLemmas(word.lower_)
+        if is_plural and has_article and has_noun:
+            found.add(word.i)
+    return frozenset(found)
+
+
+def _is_negated(phrase: NounPhrase) -> bool:
+    """Return True behind a word of negation, and where the sentence denies something."""
+    for token in phrase.head.sent:
+        is_before = token.i < phrase.head.i and token.lower_ in NEGATORS
+        if is_before or token.dep_ == "neg":
+            return True
+    return False
+
+
+def _is_quoted(phrase: NounPhrase) -> bool:
+    """Return True for words in quotation marks, or in capitals within other text."""
+    doc = phrase.head.doc
+    marks_before = sum(token.text in QUOTATION_MARKS for token in doc[: phrase.head.i])
+    marks_after = sum(token.text in QUOTATION_MARKS for token in doc[phrase.head.i :])
+    is_enclosed = marks_before % 2 == 1 and marks_after > 0
+    words = chain(phrase.determiners, phrase.words)
+    return is_enclosed or any(len(word) > 1 and word.is_upper for word in words)
+
+
+def _is_in_name(phrase: NounPhrase) -> bool:
+    """Return True for names, and for nouns with a number behind them ("table 5", "No. 12")."""
+    head = phrase.head
+    follows_number = any(token.like_num for token in _get_after(phrase))
+    if follows_number or head.lower_ in {"no", "nr", "nos"}:
+        return True
+    n_titled = sum(token.is_title for token in head.doc)
+    if n_titled > len(head.doc) / 2:  # a title, in which each word has a capital
+        return False
+    has_title = any(
+        token.is_title and token.i > phrase.start for token in phrase.determiners
+    )
+    is_name = head.is_title and head.tag_ in {"NNP", "NNPS"}
+    return has_title or (is_name and not (phrase.start == 0 and phrase.determiners))
+
+
+def _has_unit(phrase: NounPhrase) -> bool:
+    """Return True for a unit of measurement, time or money with a number ("4.8 km")."""
+    is_unit = singularize(phrase.head.lower_) in UNITS
+    return is_unit and any(
+        token.like_num or token.is_digit for token in phrase.determiners
+    )
+
+
+def _keeps_quantity(phrase: NounPhrase) -> bool:
+    """Return True where a quantity would be left next to the new quantifier."""
+    left = [token.lower_ for token in phrase.words[:-1]]
+    if any(word in QUANTITIES or parse_number(word) is not None for word in left):
+        return True
+    if any(word in DEGREES for word in left):
+        return True
+    # "at least two": words before the phrase, or determiners that the quantifier does not replace.
+    has_number = any(token.like_num for token in phrase.determiners)
+    before = [token.lower_ for token in _get_before(phrase, 2)]
+    if has_number and any(word in DEGREES or word in QUANTITIES for word in before):
+        return True
+    kept = {
+        "half",
+        "such",
+        "quite",
+        "rather",
+        "what",
+        "which",
+        "same",
+        "only",
+        "most",
+        "more",
+    }
+    return any(
+        word in kept for word in [*before[-1:], *(t.lower_ for t in phrase.determiners)]
+    )
+
+
+def _is_part_of_quantity(phrase: NounPhrase) -> bool:
+    """Return True for a noun that counts others ("hundreds of"), and for what it counts."""
+    head = phrase.head.lower_
+    after = [token.lower_ for token in _get_after(phrase)]
+    if any(token.lower_ == "of" for token in phrase.determiners):
+        return True
+    if head in LARGE_QUANTITIES or (head in MEASURES and after == ["of"]):
+        return True
+    before = [token.lower_ for token in _get_before(phrase, 2)]
+    if before[-1:] != ["of"]:
+        return False
+    counter = before[0]
+    counters = MEASURES | GROUPS | LARGE_QUANTITIES
+    is_group = counter in counters or singularize(counter) in counters
+    is_number = counter in QUANTITIES or parse_number(counter) is not None
+    return (
+        is_group
+        or is_number
+        or counter in {"all", "each", "many", "most", "several", "some"}
+    )
+
+
+def _differs_in_number(phrase: NounPhrase) -> bool:
+    """Return True where a determiner has another number than the noun by its tag ("an angler
+    fishes")."""
+    determiners = {token.lower_ for token in phrase.determiners}
+    numbers = list_numbers(phrase.head)
+    if numbers == ("pl",) and determiners & SINGULAR_DETERMINERS:
+        return True
+    return numbers == ("sg",) and bool(determiners & PLURAL_DETERMINERS)
+
+
+def _may_be_verb(phrase: NounPhrase) -> bool:
+    """Return True for a verb in -ing or an infinitive that is taken for a noun."""
+    word = phrase.head.lower_
+    before = _get_before(phrase)
+    is_infinitive = any(token.tag_ == "TO" and token.dep_ == "aux" for token in before)
+    if is_infinitive and not phrase.determiners:
+        return True
+    # "a bull standing in a field": the determiner is of another noun.
+    is_participle = word.endswith("ing") and word not in NOUNS_IN_ING
+    return is_participle and "VERB" in getAllLemmas(word)
+
+
+def _may_modify_noun(phrase: NounPhrase) -> bool:
+    """Return True for a noun before a modified noun ("chocolate" in "a chocolate frosted
+    doughnut").
+    """
+    tags = [token.tag_ for token in _get_after(phrase, 2)]
+    return len(tags) == 2 and tags[0] in {"VBN", "VBD", "JJ"} and tags[1] == "NN"
+
+
+def _is_uncounted(phrase: NounPhrase) -> bool:
+    """Return True for a noun that is used as a substance, an activity, a time or a manner."""
+    word = phrase.head.lower_
+    if phrase.head.pos_ not in {"NOUN", "PROPN"} or phrase.head.tag_ in {"JJ", "VBG"}:
+        return True
+    determiners = {token.lower_ for token in phrase.determiners}
+    if list_numbers(phrase.head) == ("pl",):
+        return word in UNCOUNTABLE
+    if determiners & SINGULAR_STARTS:
+        return word in UNCOUNTABLE and word not in {
+            "light",
+            "fire",
+            "glass",
+            "paper",
+        }
+    if word in UNCOUNTABLE or singularize(word) in UNCOUNTABLE:
+        return True
+    # A noun without determiner is counted only if it is known to be countable, or where a caption
+    # begins ("Man on a bench").
+    is_known = word in read_categories() or word in PEOPLE
+    is_counted = determiners & DEFINITES or phrase.start == 0 or is_known
+    return not (is_counted or _is_in_list(phrase))
+
+
+def _is_in_list(phrase: NounPhrase) -> bool:
+    """Return True for a noun in a list that begins with an article ("a bathtub, window and sink")."""
+    before = [token.lower_ for token in _get_before(phrase, 5)]
+    return before[-1:] in ([","], ["and"]) and not {"a", "an"}.isdisjoint(before)
+
+
+def _lacks_other_number(phrase: NounPhrase) -> bool:
+    """Return True where the other form is not a known noun, or does not lead back to this one."""
+    word = str(phrase.head.lower_)
+    numbers: tuple[Number, ...] = list_numbers(phrase.head)
+    if len(numbers) > 1:
+        return False
+    if numbers == ("pl",):
+        other = singularize(word)
+        return other == word or word not in {pluralize(other), f"{other}s"}
+    return pluralize(word) == word
+
+
+def _is_among_several(phrase: NounPhrase) -> bool:
+    """Return True behind a preposition that needs several things ("between two trees")."""
+    return any(token.lower_ in AMONG for token in _get_before(phrase))
+
+
+def _is_shared_out(phrase: NounPhrase) -> bool:
+    """Return True where each of several subjects may have one of the things ("men wear hats"), so
+    that a text about one of them can be true, too.
+    """
+    head = phrase.head
+    owner = None
+    if "pl" not in list_numbers(head):
+        return False
+    if head.dep_ in {"dobj", "conj"} and head.head.lemma_ in POSSESSIVE_VERBS:
+        owner = _find_subject(head.head)
+    elif head.dep_ == "pobj" and head.head.lower_ in POSSESSIVE_PREPOSITIONS:
+        owner = head.head.head
+        if owner.pos_ in {"VERB", "AUX"}:
+            owner = _find_subject(owner)
+    if owner is None or owner == head or owner.pos_ not in {"NOUN", "PROPN", "PRON"}:
+        return False
+    is_several = owner.lower_ in {"they", "we", "people"}
+    return is_several or "pl" in list_numbers(owner)
+
+
+def _find_subject(verb: Token) -> Token | None:
+    """Return the subject of a verb, or the noun that a participle modifies; None without one."""
+    for child in verb.children:
+        if child.dep_ in {"nsubj", "nsubjpass"}:
+            return child
+    if verb.dep_ in {"acl", "relcl"}:
+        return verb.head
+    return _find_subject(verb.head) if verb.dep_ in {"conj", "advcl", "xcomp"} else None
+
+
+def _is_joint(phrase: NounPhrase) -> bool:
+    """Return True for several things that do what one cannot do alone ("walk arm in arm")."""
+    is_subject = phrase.head.dep_ in {"nsubj", "nsubjpass", "ROOT", "attr"}
+    if "pl" not in list_numbers(phrase.head) or not is_subject:
+        return False
+    words = [token.lower_ for token in phrase.head.sent]
+    # "arm in arm", "side by side"
+    repeats = zip(words, words[1:], words[2:], strict=False)
+    has_repeat = any(
+        first == last and middle.isalpha() and middle != "and"
+        for first, middle, last in repeats
+    )
+    return has_repeat or any(joint.issubset(words) for joint in JOINT_WORDS)
