@@ -19,6 +19,7 @@ from waltz.sources.tables import (
     read_table,
     stores_images,
 )
+from waltz.sources.texts import read_texts
 
 ROWS = [
     {"image": "a.jpg", "caption": "Two dogs, ran.", "foil": "Six dogs; ran."},
@@ -268,3 +269,33 @@ def test_names_in_another_unicode_form_stay_as_they_are(tmp_path):
     name = unicodedata.normalize("NFD", "café.jpg")
     path = write(tmp_path, "a.csv", f"image\n{name}\n")
     assert read_rows(path) == [{"image": name}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "Image;Caption\na.jpg;Two dogs.\n"),
+        ("a.TSV", "image\ttext\na.jpg\tTwo dogs.\n"),
+        ("a.json", '[{"image": "a.jpg", "caption": "Two  dogs."}]'),
+        ("a.json", '{"x": {"sentence": "Two dogs."}}'),
+        ("a.json", '{"image": "a.jpg", "caption": "Two dogs."}'),
+        ("a.jsonl", '{"caption": "Two dogs."}\n{"caption": " "}\n'),
+        ("a.txt", "\ufeffTwo dogs.\r\n\r\n"),
+        (
+            "a.json",
+            '{"images": [{"id": 1, "file_name": "a"}], "annotations":'
+            ' [{"id": 1, "image_id": 1, "caption": "Two dogs."}]}',
+        ),
+    ],
+)
+def test_captions_are_read_from_every_table(tmp_path, name, content):
+    assert list(read_texts(write(tmp_path, name, content))) == ["Two dogs."]
+
+
+def test_a_table_without_captions_is_one_line(tmp_path):
+    path = write(tmp_path, "a.csv", "image,title\na,b\n")
+    fault = r"line 2: no column of texts \(got image, title, expected caption"
+    with pytest.raises(UserError, match=fault):
+        list(read_texts(path))
+    with pytest.raises(UserError, match="is a spreadsheet, which is not read"):
+        list(read_texts(write(tmp_path, "a.xlsx", "")))

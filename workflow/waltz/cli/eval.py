@@ -204,7 +204,7 @@ def _check_options(
         UserError: A model name, profile, output, folder of images or name of data is wrong.
     """
     from waltz.model_registry import check_model_name
-    from waltz.sources.tables import SUFFIXES
+    from waltz.sources.tables import TABLE_SUFFIXES
 
     for name in models:
         check_model_name(name)
@@ -224,7 +224,7 @@ def _check_options(
     if Path(on).exists():
         _check_pairs(Path(on), images, columns)
         return
-    if Path(on).suffix.lower() in SUFFIXES:
+    if Path(on).suffix.lower() in TABLE_SUFFIXES:
         raise UserError(f"--on {on}: no such file; check the path")
     raise build_name_error("--on", "data", on, (*NAMED_DATA, "a file of pairs"))
 

@@ -30,7 +30,7 @@ CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 LINES_SUFFIXES = (".jsonl", ".ndjson")
 ARROW_SUFFIXES = (".parquet", ".arrow")
 SHEET_SUFFIXES = (".xlsx", ".xls", ".ods")
-SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
+TABLE_SUFFIXES = (*CSV_SUFFIXES, ".json", *LINES_SUFFIXES, *ARROW_SUFFIXES)
 """Ends of the names of files that are read, in any case of letters."""
 MAX_ROWS = 1_000_000
 """Rows of one file; run lengths of Parquet state millions of rows in a few bytes."""
@@ -75,9 +75,9 @@ def _read_file(path: Path) -> Iterator[RawEntry]:
         raise UserError(
             f"{path}: is a spreadsheet, which is not read; save it as CSV (UTF-8)"
         )
-    if suffix not in SUFFIXES:
+    if suffix not in TABLE_SUFFIXES:
         raise UserError(
-            f"{path}: its name ends in {suffix or 'nothing'}; rows are read from {list_names(SUFFIXES)}"
+            f"{path}: its name ends in {suffix or 'nothing'}; rows are read from {list_names(TABLE_SUFFIXES)}"
         )
     if suffix in ARROW_SUFFIXES:
         yield from _locate_rows(path, _read_arrow_rows(path))

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import fold_text
-from waltz.sources.formats.coco import read_captions
-from waltz.sources.raw_files import read_csv_records, read_json_lines, read_text_lines
+from waltz.sources.formats.coco import is_coco, read_captions
+from waltz.sources.pair_layouts import fold_names
+from waltz.sources.raw_files import read_text_lines
+from waltz.sources.tables import SHEET_SUFFIXES, TABLE_SUFFIXES, read_table
 
-SUFFIXES = (".csv", ".json", ".jsonl", ".txt")
+SUFFIXES = (*TABLE_SUFFIXES, *SHEET_SUFFIXES, ".txt")
 """Ends of names by which a word is taken for a file; a file of another name has lines."""
 COLUMNS = ("caption", "text", "sentence")
 """Columns that hold the texts of a table, the first that it has."""
@@ -31,17 +33,12 @@ def _read_located_texts(path: Path) -> Iterator[tuple[str, object]]:
     """Yield the texts of a file with their locations."""
     # The end of the name tells the format.
     suffix = path.suffix.lower()
-    if suffix == ".json":
-        for row in read_captions(path, path.stem, None):
-            yield f"{path}: caption {row.source_id}", row.caption
-    elif suffix == ".csv":
-        for number, cells in read_csv_records(path):
-            location = f"{path}: line {number}"
-            yield location, _find_text(cells, location)
-    elif suffix == ".jsonl":
-        for number, fields in read_json_lines(path):
-            location = f"{path}: line {number}"
-            yield location, _find_text(fields, location)
+    if suffix == ".json" and is_coco(path):
+        for caption in read_captions(path, path.stem, None):
+            yield f"{path}: caption {caption.source_id}", caption.caption
+    elif suffix in (*TABLE_SUFFIXES, *SHEET_SUFFIXES):
+        for row in read_table(path):
+            yield row.location, _find_text(fold_names(row.fields), row.location)
     else:
         for number, line in enumerate(read_text_lines(path), 1):
             yield f"{path}: line {number}", line

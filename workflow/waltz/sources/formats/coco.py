@@ -74,6 +74,14 @@ def _find_missing(annotation: RawEntry) -> str | None:
     return None
 
 
+def is_coco(path: str | Path) -> bool:
+    """Return whether a JSON file lists images, as files of COCO and Karpathy's do."""
+    try:
+        return next(read_objects(path, "images", "image"), None) is not None
+    except UserError:
+        return False
+
+
 def _has_sentences(path: str | Path) -> bool:
     """Return whether a file is Karpathy's, in which the captions stand with their images."""
     first = next(read_objects(path, "images", "image"), None)
