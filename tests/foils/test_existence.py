@@ -305,6 +305,7 @@ def state_mentions(caption: str) -> list[str]:
         ("A cloud shaped like a horse", ["There is a cloud."]),
         ("A group of people in a row", ["There are people."]),
         ("Platform 9 trains wait.", []),
+        ("A man takes a picture of other items", ["There is a man."]),
         ("Two story houses line the street.", []),
         ('A sign says "a dog" on it', ["There is a sign."]),
     ],

@@ -293,6 +293,9 @@ COCO = {
         ("captions.csv", "\ufeffcaption\nA dog.\nA cat.\n"),
         ("texts.jsonl", '{"text": "A dog.", "id": 1}\n{"text": "A cat.", "id": 2}\n'),
         ("coco.json", json.dumps(COCO)),
+        ("captions.tsv", "image\tcaption\n1.jpg\tA dog.\n2.jpg\tA cat.\n"),
+        ("captions.csv", "image; Caption\n1.jpg;A dog.\n2.jpg;A cat.\n"),
+        ("captions.json", '[{"caption": "A dog."}, {"caption": "A cat."}]'),
     ],
 )
 def test_a_file_has_the_candidates_of_its_texts(tmp_path, name, content):
@@ -300,6 +303,14 @@ def test_a_file_has_the_candidates_of_its_texts(tmp_path, name, content):
     path.write_text(content, encoding="utf-8")
     results = objects(str(path))
     assert results == objects("A dog.") + objects("A cat.")
+
+
+def test_a_row_without_text_is_named_and_not_skipped(tmp_path):
+    path = tmp_path / "captions.json"
+    path.write_text('[{"caption": null, "id": 1}, {"caption": "A dog.", "id": 2}]')
+    first, *others = objects(str(path))
+    assert first == {"source_text": "", "refused": "no noun phrase"}
+    assert others == objects("A dog.")
 
 
 def test_a_table_of_questions_has_their_answers(tmp_path):
@@ -315,11 +326,13 @@ def test_a_table_of_questions_has_their_answers(tmp_path):
         (
             "a.csv",
             "image,title\n1.jpg,A dog.\n",
-            "line 2: no column of texts (got image, title, expected caption, text, sentence, or"
+            "no column of texts (got image, title, expected caption, text, sentence, or"
             " question and answer); name it in the first line",
         ),
-        ("a.jsonl", '{"caption": 3}\n', "line 1: no text (got 3); write a text"),
+        ("a.jsonl", '{"caption": 3}\n', "no text (got 3); write a text"),
         ("a.csv", None, "no such file"),
+        ("a.txt", None, "no such file"),
+        ("a.xlsx", "?", "a.xlsx"),
     ],
 )
 def test_a_file_without_texts_is_one_line(tmp_path, name, content, message):

@@ -47,7 +47,7 @@ def foil_command(
     text: Annotated[
         str,
         typer.Argument(
-            help="A text; a file of texts (lines, CSV, JSONL or COCO captions); or - for lines of"
+            help="A text; a file of texts (lines, CSV, TSV, JSON, JSONL, Parquet or COCO captions); or - for lines of"
             " standard input."
         ),
     ],

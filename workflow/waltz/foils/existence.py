@@ -56,6 +56,8 @@ SINGULAR = TokenPattern(tags=("NN",))
 PLURAL = TokenPattern(tags=("NNS",))
 ARTICLE = TokenPattern(words=("a", "an"))
 OF = TokenPattern(words=("of",))
+# "Other items" and "the same place" name things by what the statement lacks.
+UNNAMED = TokenPattern(words=("other", "different", "same", "own", "whole", "group"))
 SIMPLE_MODIFIER = TokenPattern(tags=("JJ", "NN", "VBG", "VBN"))
 DEPICTIONS = frozenset((
     "art", "cartoon", "costume", "design", "doll", "drawing", "figurine", "graffiti", "illustration", "image",
@@ -69,6 +71,8 @@ LIKENESSES = frozenset((
 ))  # fmt: skip
 """Words by which a caption names a thing that need not exist ("looks like a horse")."""
 NO_THINGS = frozenset((
+    "face", "item", "items", "object", "objects", "picture", "pictures", "places", "process", "size", "sizes", "thing",
+    "things", "types", "kinds", "sorts", "directions", "expression", "smile", "pose", "poses",
     "action", "air", "amount", "angle", "area", "arrangement", "attempt", "back", "background", "bit", "black",
     "bottom", "break", "bunch", "center", "centre", "circle", "circles", "close", "collection", "color",
     "colors", "corner", "couple", "dark", "day", "deal", "direction", "distance", "edge", "end", "fashion",
@@ -191,6 +195,8 @@ def _explain_no_statement(phrase: NounPhrase) -> str | None:
         return UNCOUNTED
     if not SIMPLE_MODIFIER.matches_all(words):
         return UNCOUNTED
+    if UNNAMED.matches_any(words):
+        return NO_THING
     return None
 
 

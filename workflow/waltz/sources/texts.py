@@ -17,16 +17,18 @@ COLUMNS = ("caption", "text", "sentence")
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file that are not empty, in their order.
+    """Yield the texts of a file, in their order; an absent text of a table is empty.
 
     Raises:
         UserError: The file cannot be read, or has no column of texts.
     """
     for location, text in _read_located_texts(path):
-        if not isinstance(text, str):
-            raise UserError(f"{location}: no text (got {text!r}); write a text")
-        if fold_text(text):
+        if text is None:
+            yield ""
+        elif isinstance(text, str):
             yield " ".join(text.split())
+        else:
+            raise UserError(f"{location}: no text (got {text!r}); write a text")
 
 
 def _read_located_texts(path: Path) -> Iterator[tuple[str, object]]:
@@ -41,7 +43,8 @@ def _read_located_texts(path: Path) -> Iterator[tuple[str, object]]:
             yield row.location, _find_text(fold_names(row.fields), row.location)
     else:
         for number, line in enumerate(read_text_lines(path), 1):
-            yield f"{path}: line {number}", line
+            if fold_text(line):
+                yield f"{path}: line {number}", line
 
 
 def _find_text(fields: Mapping[str, object], location: str) -> object:
