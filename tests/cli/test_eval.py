@@ -59,6 +59,12 @@ def test_a_dry_run_shows_the_study_and_the_command_and_writes_nothing(data):
     assert not (ROOT / "config" / "eval-clip-zoo.yaml").exists()
 
 
+def test_the_scenes_without_t_shap_have_no_cost(data):
+    result = run("--model", CLIP, "--on", "scenes")
+    assert result.exit_code == 0
+    assert "cost:" not in result.stderr
+
+
 def test_t_shap_is_announced_with_its_cost(data):
     (data / "zoo.csv").write_text(
         HEADER + "".join(f"a.png,a dog {n},a cat {n}\n" for n in range(3))

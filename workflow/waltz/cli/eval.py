@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from waltz.cli.eval_comparisons import print_comparisons, read_comparisons
 from waltz.cli.eval_results import (
+    OUTPUT_FORMATS,
+    print_files,
     print_results,
     print_warnings,
     read_result_rows,
-    write_result_rows,
+    write_results,
 )
 from waltz.cli.output import check_outputs
 from waltz.cli.run.checkout import find_checkout, start_snakemake
@@ -94,7 +97,8 @@ def eval_command(
         typer.Option(help="Name of the study.", show_default="eval-MODEL-DATA"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the results here, too: .csv or .json.")
+        Path | None,
+        typer.Option(help="Write the results here, too: .csv, .json or .tex."),
     ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="Build the report page as well.")
@@ -139,7 +143,7 @@ def eval_command(
         name, models, data, profile=profile, limit=limit, attribute=attribute
     )
     _check_study(study, checkout)
-    cost = _describe_cost(study, on, checkout) if "attribution" in study else ""
+    cost = _describe_cost(study, on, checkout) if attribute else ""
     # A run in progress must keep the file that it was started with.
     if not dry_run:
         _check_lock(name, checkout)
@@ -174,9 +178,12 @@ def eval_command(
     results = checkout / "results" / name
     rows = read_result_rows(results, list(models), attribute)
     print_results(rows)
+    comparisons = read_comparisons(results, list(models))
+    print_comparisons(comparisons)
     print_warnings(results)
     if output:
-        write_result_rows(output, rows)
+        write_results(output, rows, comparisons)
+    print_files(results, output)
 
 
 def _choose_targets(report: bool, attribute: bool) -> list[str]:
@@ -210,7 +217,7 @@ def _check_options(
         check_model_name(name)
     check_name("--profile", "profile", profile, ("equations", "published"))
     if output:
-        check_name(f"--output {output}", "format", output.suffix, (".csv", ".json"))
+        check_name(f"--output {output}", "format", output.suffix, OUTPUT_FORMATS)
     check_outputs(output=output)
     if images and not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")

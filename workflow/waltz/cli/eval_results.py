@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from waltz.cli.eval_comparisons import build_columns, format_difference, format_p
 from waltz.cli.output import create_console, write_csv
 from waltz.core.files.atomic import write_text
 from waltz.core.measure import Measure
 
 if TYPE_CHECKING:
-    from waltz.core.schema import MetricRecord
+    from waltz.core.schema import ComparisonRecord, MetricRecord
 
+OUTPUT_FORMATS = (".csv", ".json", ".tex")
+"""Suffixes of files to which results are written."""
 SETTINGS = ("alignment", "perplexity", "pairwise")
 """Settings whose accuracies are shown: those of encoders, of language models and of VL decoders."""
 NOT_MEASURED = Measure(None, 0)
@@ -191,10 +194,96 @@ def print_warnings(results: Path) -> None:
                 typer.echo(f"{record.name}: {count} {kind} ({reasons})")
 
 
-def write_result_rows(file: Path, rows: Sequence[ResultRow]) -> None:
-    """Write the results as JSON or CSV, depending on the suffix of the file."""
-    columns = [row.to_columns() for row in rows]
+def write_results(
+    file: Path, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRecord]
+) -> None:
+    """Write the results, and the differences between models if there are several.
+
+    CSV and JSON have one table a file, so that the differences get a file of their own, whose name
+    ends with `-differences`; LaTeX has both tables in one file.
+
+    Args:
+        file: File of the results; its suffix is one of `OUTPUT_FORMATS`.
+        rows: The results.
+        comparisons: Differences between the models.
+    """
+    results = [row.to_columns() for row in rows]
+    differences = [build_columns(comparison) for comparison in comparisons]
+    if file.suffix == ".tex":
+        write_text(file, _render_latex(rows, comparisons))
+        return
+    _write_table(file, results)
+    if differences:
+        _write_table(get_differences_file(file), differences)
+
+
+def get_differences_file(file: Path) -> Path:
+    """Return the file of the differences that belongs to a file of results."""
+    return file.with_name(f"{file.stem}-differences{file.suffix}")
+
+
+def _write_table(file: Path, rows: Sequence[dict[str, object]]) -> None:
+    """Write rows as JSON or CSV, depending on the suffix of the file."""
     if file.suffix == ".json":
-        write_text(file, json.dumps(columns, indent=1) + "\n")
+        write_text(file, json.dumps(rows, indent=1) + "\n")
     else:
-        write_csv(file, list(columns[0]), columns)
+        write_csv(file, list(rows[0]), rows)
+
+
+def _render_latex(
+    rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRecord]
+) -> str:
+    """Return the results and the differences as LaTeX tables of the package booktabs."""
+    import pandas as pd
+
+    from waltz.reporting.tables.formats import escape_latex
+
+    results = pd.DataFrame(
+        {
+            "Model": [row.model for row in rows],
+            "Data set": [row.dataset for row in rows],
+            "Items": [row.accuracy.n for row in rows],
+            "Accuracy (%)": [_format_measure(row.accuracy) for row in rows],
+        }
+    )
+    if any(row.t_shap.value is not None for row in rows):
+        results["T-SHAP (%)"] = [_format_measure(row.t_shap) for row in rows]
+    datasets = ", ".join(dict.fromkeys(row.dataset for row in rows))
+    caption = f"Results on {datasets}, with 95 % intervals."
+    text = results.to_latex(
+        index=False, escape=True, caption=escape_latex(caption), label="tab:results"
+    )
+    if not comparisons:
+        return text
+    differences = pd.DataFrame(
+        {
+            "Model": [comparison.model_a for comparison in comparisons],
+            "Less": [comparison.model_b for comparison in comparisons],
+            "Data set": [comparison.dataset for comparison in comparisons],
+            "Difference (points)": list(map(format_difference, comparisons)),
+            "$p$": [format_p(comparison.p_holm) for comparison in comparisons],
+        }
+    )
+    # The heading of the column is mathematics, and is not escaped.
+    differences = differences.map(escape_latex)
+    caption = "Differences of accuracy on the same items, with 95 % intervals and p values after Holm's correction."
+    return text + differences.to_latex(
+        index=False, caption=escape_latex(caption), label="tab:differences"
+    )
+
+
+def print_files(results: Path, output: Path | None) -> None:
+    """Print the paths of what was written: the output, and tables, figures and report page of the
+    study.
+
+    Args:
+        results: Folder of the study's results.
+        output: File of the option `--output`; None where it is absent.
+    """
+    reporting = results / "reporting"
+    paths = [reporting / name for name in ("tables", "figures", "report.html")]
+    if output:
+        paths = [output, get_differences_file(output), *paths]
+    for path in paths:
+        if path.exists():
+            typer.echo(f"written: {path}", err=True)

@@ -1,0 +1,115 @@
+"""Differences between models of `waltz eval`: correction, sentences and files."""
+
+import csv
+import json
+
+import pytest
+
+from waltz.cli.eval_comparisons import (
+    describe_comparison,
+    print_comparisons,
+    read_comparisons,
+)
+from waltz.cli.eval_results import NOT_MEASURED, ResultRow, write_results
+from waltz.core.measure import Measure
+from waltz.core.records import write_records
+from waltz.core.schema import ComparisonRecord
+
+
+def compare(model_a="clip", model_b="blip_2", **numbers):
+    fields = {
+        "difference": 12.5,
+        "ci_low": 3.1,
+        "ci_high": 21.9,
+        "p": 0.011,
+        "p_holm": 0.011,
+        "setting": "single",
+        "metric": "acc_r",
+    }
+    return ComparisonRecord(
+        profile="equations",
+        dataset="mine",
+        model_a=model_a,
+        model_b=model_b,
+        test="McNemar",
+        n=40,
+        **(fields | numbers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        (
+            {},
+            "clip is better than blip_2 on mine by 12.5 points [3.1, 21.9], p = 0.011",
+        ),
+        (
+            {"difference": -5.0, "ci_low": -8.0, "ci_high": -1.0, "p_holm": 0.0001},
+            "blip_2 is better than clip on mine by 5.0 points [1.0, 8.0], p < 0.001",
+        ),
+        (
+            {"ci_low": -7.5, "ci_high": 4.0, "p_holm": 0.3},
+            "clip and blip_2: no difference is shown on mine (p = 0.300); one of up to 7.5 points"
+            " cannot be excluded",
+        ),
+        (
+            {"ci_low": None, "ci_high": None, "p_holm": 1.0},
+            "clip and blip_2: no difference is shown on mine (p = 1.000); too few images say how"
+            " large one may be",
+        ),
+        (
+            {"difference": None, "p_holm": None, "reason": "no item"},
+            "clip and blip_2 are not compared on mine: no item",
+        ),
+    ],
+)
+def test_a_sentence_says_who_is_better_or_what_cannot_be_excluded(numbers, sentence):
+    assert describe_comparison(compare(**numbers)) == sentence
+
+
+def test_holm_covers_the_named_models_and_their_accuracy_alone(tmp_path):
+    written = [
+        compare("a", "b", p=0.01, p_holm=0.9),
+        compare("a", "c", p=0.03, p_holm=0.9),
+        compare("b", "c", p=None, p_holm=None, difference=None, reason="no item"),
+        # A choice between both texts is compared instead of scores of single texts.
+        compare("a", "c", p=0.04, p_holm=0.9, setting="pairwise"),
+        compare("a", "b", metric="p_c"),
+        compare("a", "other"),
+    ]
+    file = tmp_path / "evaluation" / "comparisons.parquet"
+    write_records(file, written, ComparisonRecord)
+    comparisons = read_comparisons(tmp_path, ["a", "b", "c"])
+    # The smaller of two p values counts twice: 2 * 0.01; the larger one once.
+    assert {(c.model_a, c.model_b): c.p_holm for c in comparisons} == {
+        ("a", "b"): pytest.approx(0.02),
+        ("a", "c"): pytest.approx(0.04),
+        ("b", "c"): None,
+    }
+
+
+def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsys):
+    accuracy = Measure(70.0, 40, ci_low=60.0, ci_high=80.0)
+    rows = [ResultRow(name, "mine", accuracy, NOT_MEASURED) for name in ("clip", "b")]
+    print_comparisons([compare()])
+    assert "+12.5 [+3.1, +21.9]" in capsys.readouterr().out
+    for suffix in ("csv", "json", "tex"):
+        write_results(tmp_path / f"r.{suffix}", rows, [compare()])
+    with (tmp_path / "r-differences.csv").open() as lines:
+        (row,) = csv.DictReader(lines)
+    assert (row["difference"], row["p_holm"]) == ("12.5", "0.011")
+    (record,) = json.loads((tmp_path / "r-differences.json").read_text())
+    assert (record["difference_low"], record["difference_high"]) == (3.1, 21.9)
+    latex = (tmp_path / "r.tex").read_text()
+    assert r"clip & blip\_2 & mine & +12.5 [+3.1, +21.9] & 0.011 \\" in latex
+    assert r"clip & mine & 40 & 70.0 [60.0, 80.0] \\" in latex
+    assert r"Results on mine, with 95 \% intervals" in latex
+
+
+def test_one_model_has_no_differences(tmp_path, capsys):
+    row = ResultRow("clip", "mine", Measure(70.0, 40), NOT_MEASURED)
+    print_comparisons([])
+    write_results(tmp_path / "r.csv", [row], [])
+    assert capsys.readouterr().out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["r.csv"]
