@@ -584,7 +584,7 @@ def test_importing_waltz_stays_cheap():
             ["explain", "--model", "no/model", "--image", "nope.jpg"],
             "--text is missing",
         ),
-        (["eval", "--model", "no/model", "--on", "{file}"], "column 'foil' is missing"),
+        (["eval", "--model", "no/model", "--on", "{file}"], "'foil' is missing"),
         (
             ["eval", "--model", "rulr-50", "--on", "scenes"],
             "rulr-50: no registered model (did you mean 'ruler-50'?)",
