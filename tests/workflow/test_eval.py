@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -12,6 +13,7 @@ from workflow_runs.checkout import Checkout
 
 pytestmark = pytest.mark.workflow
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "comparing-two-models.md"
 PAIRS = (
     ("0.png", "A dog is chasing a cow.", "A sheep is chasing a cow."),
     ("1.png", "A bus.", "A cat."),
@@ -79,6 +81,25 @@ def test_a_model_is_scored_and_attributed_on_a_file_of_pairs(fresh):
         "study eval-clip-zoo (config/eval-clip-zoo.yaml, metrics, shares): done\n"
     )
     assert "failed" not in status.stdout
+
+
+def test_two_models_are_compared_as_the_page_says(fresh):
+    (fresh.folder / "zoo-images").mkdir()
+    lines = ["image,caption,foil"]
+    for number in range(3):
+        Image.linear_gradient("L").convert("RGB").save(
+            fresh.folder / "zoo-images" / f"{number}.png"
+        )
+        lines.append(f"{number}.png,There is a red circle.,There is a blue circle.")
+    (fresh.folder / "zoo.csv").write_text("\n".join(lines) + "\n")
+    page = PAGE.read_text()
+    (command,) = [
+        line.split() for line in page.splitlines() if line.startswith("    waltz eval")
+    ]
+    result = run_waltz(fresh, *command[1:])
+    assert result.returncode == 0, result.stderr
+    assert "Holm's correction for 1 comparisons" in result.stdout
+    assert "clip & matcher & zoo" in (fresh.folder / "comparison.tex").read_text()
 
 
 def test_a_run_that_fails_is_explained_by_the_status(fresh, tiny_model_folder):
