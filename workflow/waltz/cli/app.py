@@ -16,6 +16,7 @@ from waltz import __version__
 
 COMMANDS = {
     "eval": "Score models on foils: accuracy and T-SHAP by data set.",
+    "build": "Build a benchmark of captions and foils from captions.",
     "explain": "Explain what a model's score or answer rests on.",
     "explain-prompts": "Explain a decoder's answer to ready prompts.",
     "foil": "Print the foils of a text.",

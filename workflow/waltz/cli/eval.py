@@ -5,8 +5,6 @@ runs.
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
@@ -25,9 +23,9 @@ from waltz.cli.eval_results import (
     write_results,
 )
 from waltz.cli.output import check_outputs
-from waltz.cli.run.checkout import find_checkout, start_snakemake
+from waltz.cli.run.checkout import find_checkout
+from waltz.cli.run.written_study import run_written_study, shorten
 from waltz.core.errors import UserError, build_name_error, check_name
-from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
@@ -52,7 +50,8 @@ def eval_command(
         str,
         typer.Option(
             help="valse (the released benchmark), scenes (the embedded world, without network),"
-            " or a file of image, caption and foil: CSV, TSV, JSON, JSON lines, Parquet, a saved data set."
+            " a study of waltz build, or a file of image, caption and foil: CSV, TSV, JSON,"
+            " JSON lines, Parquet, a saved data set."
         ),
     ],
     attribute: Annotated[
@@ -113,15 +112,10 @@ def eval_command(
     """
     # First everything that can be wrong without importing torch or finding a model.
     mapping = _parse_columns(columns)
-    _check_options(model, on, images, mapping, profile, output)
-    variables = _choose_device(device)
     checkout = find_checkout()
-    from waltz.plan.foil_study import (
-        build_study,
-        choose_model_names,
-        render_study,
-        write_study,
-    )
+    _check_options(model, on, images, mapping, profile, output, checkout)
+    variables = _choose_device(device)
+    from waltz.plan.foil_study import build_study, choose_model_names
     from waltz.plan.read_study import load_yaml
 
     # Then the models, the data and the study made from them, still without writing anything.
@@ -143,37 +137,18 @@ def eval_command(
         name, models, data, profile=profile, limit=limit, attribute=attribute
     )
     _check_study(study, checkout)
-    cost = _describe_cost(study, on, checkout) if attribute else ""
-    # A run in progress must keep the file that it was started with.
-    if not dry_run:
-        _check_lock(name, checkout)
-    text = render_study(study, shlex.join(["waltz", *sys.argv[1:]]))
-    file = checkout / "config" / f"{name}.yaml"
-    verdict = "not written" if dry_run else write_study(file, text)
-    targets = _choose_targets(report, attribute)
-    # The same command is shown and run, so that the user can repeat it.
-    arguments = [
-        "--cores",
-        str(cores or "all"),
-        "--config",
-        f"study={name}",
-        "--",
-        *targets,
-    ]
-    typer.echo(f"study:   {file} ({verdict})", err=True)
-    command = [
-        *(f"{key}={value}" for key, value in variables.items()),
-        "snakemake",
-        *arguments,
-    ]
-    typer.echo(f"command: {' '.join(command)}", err=True)
-    if cost:
-        typer.echo(f"cost:    {cost}; for the time left: waltz status {name}", err=True)
-    if dry_run:
-        typer.echo(f"\n{text}", nl=False)
+    cost = _describe_cost(study, on, checkout) if study.get("attribution") else ""
+    notes = {"cost": f"{cost}; for the time left: waltz status {name}"} if cost else {}
+    if not run_written_study(
+        study,
+        _choose_targets(report, attribute),
+        checkout,
+        cores=cores,
+        variables=variables,
+        notes=notes,
+        dry_run=dry_run,
+    ):
         return
-    if start_snakemake(arguments, checkout, variables).returncode:
-        raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
     # The results are read from the study's files, as those of any other study.
     results = checkout / "results" / name
     rows = read_result_rows(results, list(models), attribute)
@@ -202,6 +177,7 @@ def _check_options(
     columns: Columns,
     profile: str,
     output: Path | None,
+    checkout: Path,
 ) -> None:
     """Refuse options that are wrong for reasons which can be seen without torch and transformers.
 
@@ -222,11 +198,11 @@ def _check_options(
     if images and not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")
     # Named data need no file; any other name is a file of pairs.
-    if on in NAMED_DATA and columns:
+    if _is_named(on, checkout) and columns:
         raise UserError(
             f"--columns: {on} is no file of pairs; leave it out, or name a file with --on"
         )
-    if on in NAMED_DATA:
+    if _is_named(on, checkout):
         return
     if Path(on).exists():
         _check_pairs(Path(on), images, columns)
@@ -234,6 +210,16 @@ def _check_options(
     if Path(on).suffix.lower() in TABLE_SUFFIXES:
         raise UserError(f"--on {on}: no such file; check the path")
     raise build_name_error("--on", "data", on, (*NAMED_DATA, "a file of pairs"))
+
+
+def _is_named(on: str, checkout: Path) -> bool:
+    """Return whether data have a name: the released benchmark, the embedded world, or a study that
+    `waltz build` wrote.
+    """
+    from waltz.plan.built_study import PREFIX
+
+    file = checkout / "config" / f"{on}.yaml"
+    return on in NAMED_DATA or (on.startswith(PREFIX) and file.is_file())
 
 
 def _parse_columns(text: str | None) -> Columns:
@@ -296,15 +282,8 @@ def _resolve_model(name: str, checkout: Path) -> ModelSpec:
         )
     # Weights in the checkout get a path relative to it; a function has no path.
     if spec.revision == "local" and spec.kind != FUNCTION_KIND:
-        return replace(spec, weights=_shorten(Path(spec.weights), checkout))
+        return replace(spec, weights=shorten(Path(spec.weights), checkout))
     return spec
-
-
-def _shorten(path: Path, checkout: Path) -> str:
-    """Return a path as a study of the checkout names it: relative if it lies in the checkout, else
-    absolute.
-    """
-    return str(shorten_path(path.resolve(), checkout))
 
 
 def _choose_data(
@@ -329,13 +308,13 @@ def _choose_data(
     from waltz.plan.read_study import load_yaml
 
     readers = [spec.name for spec in specs if spec.kind != "text"]
-    if on not in NAMED_DATA:
+    if not _is_named(on, checkout):
         return _describe_file(
             Path(on), images, columns, checkout, reads_images=bool(readers)
         )
     study = load_yaml(checkout / "config" / f"{on}.yaml")
-    # The embedded world draws its images itself.
-    if on == "scenes":
+    # The embedded world draws its images itself, and a built benchmark names them.
+    if on != "valse":
         return on, extend_world(study)
     # Models of text need no images of the released benchmark.
     if not readers:
@@ -345,7 +324,7 @@ def _choose_data(
             f"--images is missing: {readers[0]} reads images, which the released benchmark does not hold;"
             " name a folder of them (docs/how-to/evaluating-a-model.md)"
         )
-    return on, select_release(study, _shorten(images, checkout))
+    return on, select_release(study, shorten(images, checkout))
 
 
 def _describe_file(
@@ -366,11 +345,11 @@ def _describe_file(
     folder = None
     if reads_images:
         near = file if stores_images(file) else file.parent
-        folder = _shorten(images or near, checkout)
+        folder = shorten(images or near, checkout)
         # Images that were named have been checked with the options.
         if images is None:
             _check_pairs(file, near, columns)
-    return dataset, describe_pairs(dataset, _shorten(file, checkout), folder, columns)
+    return dataset, describe_pairs(dataset, shorten(file, checkout), folder, columns)
 
 
 def _check_pairs(file: Path, images: Path | None, columns: Columns) -> None:
@@ -422,7 +401,7 @@ def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
 
     attribution = dict(study["attribution"])
     # The study asks for a sample; a small file of pairs has fewer items than that.
-    if on not in NAMED_DATA:
+    if len(study.get("sources", ())) == 1 and on not in NAMED_DATA:
         (source,) = study["sources"].values()
         (file,) = source["files"].values()
         n_pairs = len(read_pairs(Path(on), "pairs", "own", file.get("columns")))
@@ -435,15 +414,3 @@ def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
         if cost.step == "attribution"
     ]
     return f"T-SHAP takes at most this many forward passes: {', '.join(passes)}"
-
-
-def _check_lock(name: str, checkout: Path) -> None:
-    """Refuse the name of a study whose lock another run holds, before the file of that study is
-    overwritten.
-    """
-    from waltz.core.run_lock import SNAKEMAKE_FOLDER, check_study_is_free
-
-    try:
-        check_study_is_free(name, checkout / SNAKEMAKE_FOLDER)
-    except UserError as error:
-        raise UserError(f"{error}; or give this one another name with --name") from None

@@ -158,6 +158,9 @@ def _check_instruments(study: Study) -> None:
         formats = [INSTRUMENTS[name].source_format]
         if INSTRUMENTS[name].other_format:
             formats.append(INSTRUMENTS[name].other_format)
+        # Both formats give captions with their images.
+        if "coco-captions" in formats:
+            formats.append("captions")
         _check_source(study, location, entry.source, *formats)
         # An instrument may be rebuilt next to the released data set of the same name, but not next
         # to another data set.

@@ -30,7 +30,7 @@ from waltz.plan.table_entries import list_table_ids, suggest_table
 ITEM_FORMATS = ("valse-release", "pairs")
 """Formats of sources with finished items; each file is a data set."""
 ALIGNMENT_FORMATS: Mapping[str | None, tuple[str, ...]] = {
-    None: ("coco-captions", "vqa", "gqa"),
+    None: ("coco-captions", "captions", "vqa", "gqa"),
     "mscoco-encoders": ("valse-release",),
     "mscoco-decoders": ("valse-release",),
     "vqa-encoders": ("vqa",),
@@ -281,6 +281,7 @@ class Source(Section):
         "valse-release",
         "pairs",
         "coco-captions",
+        "captions",
         "visual7w",
         "swig",
         "imsitu",
@@ -637,7 +638,7 @@ class AlignmentSet(Section):
     """A data set of high discrepancy: each image has its own text and the text of another image."""
 
     source: str
-    """A source in format coco-captions, valse-release, vqa or gqa."""
+    """A source in format coco-captions, captions, valse-release, vqa or gqa."""
     size: Count | None
     """Number of items; null takes one item of each image, or all items of a published draw."""
     choice: (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from waltz.core.errors import UserError
 from waltz.core.records import AnyRecord, from_row, get_layout, to_row
 from waltz.sources.formats import (
+    captions,
     cc_shap_results,
     coco,
     harness_samples,
@@ -194,6 +195,9 @@ def _read_runs(files: Files, source: str) -> Rows:
 
 FORMATS = {
     "coco-captions": Format(CaptionRecord, _read_each_split(coco.read_captions)),
+    "captions": Format(
+        CaptionRecord, _require_single_file(_read_each_split(captions.read_captions))
+    ),
     "visual7w": _build_named_format(QuestionRecord, questions.read_visual7w, "telling"),
     "swig": Format(FrameRecord, _read_frames, ("space",)),
     "imsitu": Format(FrameRecord, _read_frames, ("space",)),

@@ -1,0 +1,94 @@
+"""docs/how-to/benchmark-from-captions.md, typed from start to end on drawn images: captions are
+built into a benchmark, two people validate it, it is exported, and a model is evaluated on it.
+"""
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from stand_ins import annotation_platforms as platforms
+from workflow.test_eval import run_waltz
+
+pytestmark = pytest.mark.workflow
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "benchmark-from-captions.md"
+CAPTIONS = (
+    "A dog sleeps on a bed.",
+    "Two cats sit on a couch.",
+    "Three birds are on a table.",
+    "A 6-year-old girl eats an apple.",
+    "Two sheep stand in a field.",
+    "There is no dog in the room.",
+    "Four boats lie in a harbour.",
+    "A man carries two books.",
+)
+
+
+def list_commands():
+    text = PAGE.read_text(encoding="utf-8")
+    return [shlex.split(line) for line in re.findall(r"^    (waltz .*)$", text, re.M)]
+
+
+def test_the_page_is_typed_from_start_to_end(fresh):
+    photos = fresh.folder / "photos"
+    photos.mkdir()
+    with (fresh.folder / "captions.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "caption"])
+        for number, caption in enumerate(CAPTIONS):
+            Image.new("RGB", (40, 30), (20 * number, 90, 200)).save(
+                photos / f"{number}.png"
+            )
+            writer.writerow([f"{number}.png", caption])
+    build, read, rebuild, export, evaluate = list_commands()
+
+    # Few captions give few balanced items, as the page says.
+    result = run_waltz(fresh, *build[1:], "--js", "1")
+    assert result.returncode == 0, result.stderr
+    assert "a hyphen joins the noun phrase to another word" in result.stdout
+    assert result.stdout.count("  foil: ") >= 3
+    assert "none; --filters adds GRUEN and NLI" in result.stderr
+    assert "python -m http.server --directory photos" in result.stdout
+    folder = fresh.folder / "results/build-captions"
+    tasks = platforms.shown_tasks("label-studio", folder / "people/plurality.json")
+    answers = [(name, person, "first") for name, _, _ in tasks for person in ("1", "2")]
+    exported = platforms.write_results("label-studio", fresh.folder / "export", answers)
+    (fresh.folder / "answers").mkdir()
+    read[read.index("export.json")] = str(exported)
+    result = run_waltz(fresh, *read[1:])
+    assert result.returncode == 0, result.stderr
+    assert f"{len(answers)} answers to {len(tasks)} items, 0 skipped" in result.stdout
+
+    for command in (rebuild, export):
+        result = run_waltz(fresh, *command[1:], "--js", "1")
+        assert result.returncode == 0, result.stderr
+    items = pq.read_table(folder / "benchmark/plurality.parquet").to_pylist()
+    kept = [item for item in items if item["kept"]]
+    assert len(kept) == len(tasks)
+    # Two people named the first text: the caption in half of the tasks.
+    assert 0 < sum(item["valid"] for item in kept) < len(kept)
+    assert (folder / "export/dataset/README.md").is_file()
+
+    result = run_waltz(fresh, *evaluate[1:])
+    assert result.returncode == 0, result.stderr
+    assert "plurality" in result.stdout
+
+
+def test_what_cannot_be_built_is_one_line(fresh):
+    (fresh.folder / "captions.csv").write_text("image,captoin\na.png,A dog.\n")
+    cases = (
+        (("--instruments", "plurality"), "did you mean 'captoin'"),
+        (("--instruments", "actant-swap"), "actant-swap is not built from captions"),
+        (("--instruments", "plurals"), "did you mean 'plurality'"),
+        (("--validate", "doccanno"), "did you mean 'doccano'"),
+    )
+    for options, fault in cases:
+        result = run_waltz(fresh, "build", "captions.csv", "--images", ".", *options)
+        assert result.returncode == 1
+        assert fault in result.stderr
+        assert "Traceback" not in result.stderr

@@ -1,0 +1,323 @@
+"""The command `waltz build`: a benchmark of captions and foils from a file of captions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import chdir
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from waltz.cli.output import create_console
+from waltz.cli.run.checkout import CONFIG, find_checkout
+from waltz.cli.run.written_study import run_written_study, shorten
+from waltz.core.errors import UserError, check_name
+from waltz.core.files.resources import shorten_path
+
+if TYPE_CHECKING:
+    from waltz.core.schema import PairRecord
+    from waltz.plan.study import Settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+COCO_KEYS = ("images", "annotations")
+"""Keys by which a JSON file of COCO captions is known."""
+EXAMPLES = 10
+"""Largest number of pairs that are shown at the end."""
+SERVER = "http://localhost:8000/"
+"""Address of the images for annotators on this machine."""
+JUDGES = "thesis"
+"""Study whose models judge candidates with `--filters`."""
+NO_FILTERS = "none; --filters adds GRUEN and NLI, whose models come from a hub"
+MOST_REASONS = 4
+"""Largest number of reasons of a step that are shown; the funnel has all."""
+HINT = (
+    "balancing keeps as many captions with a word as foils with it, so that no word betrays a foil: more captions, or a"
+    " higher --js, give more items (1 does not balance)"
+)
+PEOPLE = "people"
+"""Folder of the task files in the results of a study."""
+
+
+@app.command()
+def build_command(
+    captions: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of image and caption (CSV, TSV, JSON, JSON lines, Parquet), or COCO captions."
+        ),
+    ],
+    images: Annotated[
+        Path, typer.Option(help="Folder, zip or tar of the images that the file names.")
+    ],
+    instruments: Annotated[
+        str,
+        typer.Option(
+            help="plurality, existence, counting, nouns, prepositions; with commas between."
+        ),
+    ] = "plurality,existence,counting,nouns",
+    filters: Annotated[
+        bool,
+        typer.Option(
+            "--filters", help="Judge grammar (GRUEN) and contradiction (NLI) by models."
+        ),
+    ] = False,
+    validate: Annotated[
+        str | None,
+        typer.Option(help="Write tasks for people: label-studio, doccano or mturk."),
+    ] = None,
+    image_prefix: Annotated[
+        str, typer.Option(help="Start of the images' addresses for annotators.")
+    ] = SERVER,
+    export: Annotated[
+        str | None, typer.Option(help="hf: write a data set for the Hugging Face hub.")
+    ] = None,
+    size: Annotated[
+        int, typer.Option(help="Most items of an instrument.", min=1)
+    ] = 1000,
+    js: Annotated[
+        float,
+        typer.Option(
+            help="Largest Jensen-Shannon distance of the exchanged words of captions and foils.",
+            min=0,
+            max=1,
+        ),
+    ] = 0.3,
+    seed: Annotated[int, typer.Option(help="Seed of all draws.", min=0)] = 0,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the study.", show_default="build-CAPTIONS"),
+    ] = None,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the answers of people, INSTRUMENT.csv each."),
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="CPU cores.", show_default="all", min=1)
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show the study, and write and run nothing."),
+    ] = False,
+) -> None:
+    """Build a benchmark from captions: write a study, run it with Snakemake, and print what is left
+    after each step, and examples.
+    """
+    checkout = find_checkout()
+    _check_options(images, validate, export)
+    from waltz.plan.built_study import (
+        PREFIX,
+        build_caption_study,
+        choose_instruments,
+    )
+    from waltz.plan.foil_study import choose_dataset_name
+
+    chosen = choose_instruments([part.strip() for part in instruments.split(",")])
+    source = _describe_source(captions, images, checkout)
+    name = f"{PREFIX}{name or choose_dataset_name(captions)}".replace(
+        PREFIX * 2, PREFIX
+    )
+    study = build_caption_study(
+        name,
+        source,
+        chosen,
+        size=size,
+        js=js,
+        seed=seed,
+        judges=_read_judges(checkout) if filters else None,
+        annotations=_find_annotations(annotations, chosen, checkout),
+    )
+    _check_study(study, checkout)
+    targets = ["benchmark", *(["export"] if export else [])]
+    notes = {} if filters else {"filters": NO_FILTERS}
+    if not run_written_study(
+        study,
+        targets,
+        checkout,
+        cores=cores,
+        variables={},
+        notes=notes,
+        dry_run=dry_run,
+    ):
+        return
+    # Paths are shown as they are named here.
+    results = shorten_path(checkout / "results" / name, Path.cwd())
+    _print_funnel(results, size)
+    items = _read_items(results, chosen)
+    _print_examples(items)
+    if validate:
+        _write_tasks(items, results, validate, image_prefix, seed, images)
+    _print_next_steps(results, name, export)
+
+
+def _check_options(images: Path, validate: str | None, export: str | None) -> None:
+    """Refuse options that are wrong, before anything is imported that takes seconds."""
+    if not images.exists():
+        raise UserError(f"--images {images}: no such folder or archive; check the path")
+    if validate is not None:
+        platforms = ("label-studio", "doccano", "mturk")
+        check_name("--validate", "platform", validate, platforms)
+    if export is not None:
+        check_name("--export", "export", export, ("hf",))
+
+
+def _describe_source(captions: Path, images: Path, checkout: Path) -> Settings:
+    """Return the entry of the source of captions, after a look at the whole file.
+
+    Raises:
+        UserError: The file cannot be read, or an image is not in the folder.
+    """
+    from waltz.sources.formats import captions as tables
+    from waltz.sources.formats import coco
+    from waltz.sources.images import find_image_path, open_images
+
+    is_coco = captions.suffix.lower() == ".json" and _holds_coco(captions)
+    form = "coco-captions" if is_coco else "captions"
+    read = coco.read_captions if is_coco else tables.read_captions
+    rows = list(read(str(captions), "captions", None))
+    names = dict.fromkeys(row.image for row in rows if row.rejected is None)
+    with open_images(images) as folder:
+        for image in names:
+            try:
+                find_image_path(folder, image)
+            except UserError as error:
+                raise UserError(
+                    f"{captions}: {error}; name images by their paths below --images"
+                ) from None
+    return {
+        "format": form,
+        "files": {"captions": {"path": shorten(captions, checkout)}},
+        "images": {"path": shorten(images, checkout)},
+    }
+
+
+def _holds_coco(file: Path) -> bool:
+    """Return whether a JSON file has the keys of COCO captions."""
+    from waltz.sources.raw_files import read_objects
+
+    try:
+        return next(read_objects(file, "images", "image"), None) is not None
+    except UserError:
+        return False
+
+
+def _read_judges(checkout: Path) -> Settings:
+    """Return the study whose models judge candidates."""
+    from waltz.plan.read_study import load_yaml
+
+    return load_yaml(checkout / CONFIG / f"{JUDGES}.yaml")
+
+
+def _find_annotations(
+    folder: Path | None, instruments: Sequence[str], checkout: Path
+) -> Mapping[str, str] | None:
+    """Return the files with the answers of people, by instrument."""
+    if folder is None:
+        return None
+    files = {}
+    for instrument in instruments:
+        file = folder / f"{instrument}.csv"
+        if file.is_file():
+            files[instrument] = shorten(file, checkout)
+    if not files:
+        names = ", ".join(f"{instrument}.csv" for instrument in instruments)
+        raise UserError(
+            f"--annotations {folder}: none of {names} is there; write them with waltz people import"
+        )
+    return files
+
+
+def _check_study(study: Settings, checkout: Path) -> None:
+    """Refuse a study that Snakemake would refuse, before it is written."""
+    from waltz.plan.build_plan import build_plan
+    from waltz.plan.read_study import read_study
+
+    # Paths of a study are relative to the checkout.
+    with chdir(checkout):
+        build_plan(read_study(study))
+
+
+def _print_funnel(results: Path, size: int) -> None:
+    """Print the number of candidates of each instrument after each step, and why others are lost."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from waltz.core.records import read_records
+    from waltz.core.schema import FunnelRecord
+
+    has_few = False
+    table = Table("instrument", "step", "left", "lost")
+    for row in read_records(results / "benchmark/funnel.parquet", FunnelRecord):
+        is_idle = not row.lost and row.step not in ("candidates", "balanced")
+        # Without votes there are no valid items yet.
+        if is_idle or row.step == "valid":
+            continue
+        losses = sorted(row.lost, key=attrgetter("count"), reverse=True)
+        lines = [f"{loss.count:,} {loss.reason}" for loss in losses[:MOST_REASONS]]
+        if len(losses) > MOST_REASONS:
+            lines.append(f"{len(losses) - MOST_REASONS} more reasons")
+        table.add_row(
+            row.instrument, row.step, f"{row.count:,}", escape("\n".join(lines))
+        )
+        if row.step == "balanced" and row.count < size and row.lost:
+            has_few = True
+    create_console().print(table)
+    if has_few:
+        typer.echo(HINT)
+
+
+def _read_items(results: Path, instruments: Sequence[str]) -> list[PairRecord]:
+    """Return the items that are left, in the order of the instruments."""
+    from waltz.core.records import read_records
+    from waltz.core.schema import ItemRecord
+
+    items: list[PairRecord] = []
+    for instrument in instruments:
+        path = results / "benchmark" / f"{instrument}.parquet"
+        items += [item for item in read_records(path, ItemRecord) if item.kept]
+    return items
+
+
+def _print_examples(items: Sequence[PairRecord]) -> None:
+    """Print pairs of all instruments in turn."""
+    by_instrument: dict[str, list[PairRecord]] = {}
+    for item in items:
+        by_instrument.setdefault(item.instrument, []).append(item)
+    shares = max(1, EXAMPLES // max(1, len(by_instrument)))
+    for instrument, selected in by_instrument.items():
+        for item in selected[:shares]:
+            typer.echo(f"{instrument}, {item.image}")
+            typer.echo(f"  caption: {item.caption}\n  foil:    {item.foil}")
+
+
+def _write_tasks(
+    items: Sequence[PairRecord],
+    results: Path,
+    platform: str,
+    image_prefix: str,
+    seed: int,
+    images: Path,
+) -> None:
+    """Write the task files of a platform, and print the commands that show images and read answers."""
+    from waltz.benchmark.people.platforms import export_tasks
+
+    folder = results / PEOPLE
+    for file in export_tasks(items, platform, folder, image_prefix, seed):
+        typer.echo(f"tasks:   {file}")
+    if image_prefix == SERVER:
+        typer.echo(f"images:  python -m http.server --directory {images}")
+    for instrument in dict.fromkeys(item.instrument for item in items):
+        typer.echo(
+            f"answers: waltz people import RESULTS --items {results}/benchmark/{instrument}.parquet"
+            f" --platform {platform} --seed {seed} --output answers/{instrument}.csv"
+        )
+    typer.echo("then:    the same waltz build with --annotations answers")
+
+
+def _print_next_steps(results: Path, name: str, export: str | None) -> None:
+    """Print where the benchmark is, and the commands that go on."""
+    typer.echo(f"items:   {results}/benchmark")
+    if export:
+        typer.echo(f"export:  {results}/export/dataset")
+    typer.echo(f"next:    waltz eval --model ID_OR_FOLDER --on {name}")

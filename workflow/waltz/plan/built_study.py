@@ -1,0 +1,94 @@
+"""The study that `waltz build` writes, which builds a benchmark from captions."""
+
+from collections.abc import Mapping, Sequence
+
+from waltz.core.errors import UserError, build_name_error
+from waltz.instruments import INSTRUMENTS, SHORT_NAMES, TEXT_INPUTS
+from waltz.plan.study import Settings
+
+CAPTIONS = "captions"
+"""Name of the source of captions."""
+PREFIX = "build-"
+"""Start of the names of studies that `waltz build` writes."""
+CAPTION_INSTRUMENTS = tuple(
+    name
+    for name, entry in INSTRUMENTS.items()
+    if "coco-captions" in (entry.source_format, entry.other_format)
+)
+"""Instruments that can be built from captions."""
+RANKER = "smollm2-135m-instruct"
+"""Registered language model that proposes foils where no masked one is at hand."""
+PROPOSALS: Settings = {"spans": RANKER, "verbs": RANKER, "longest": 3, "best": 10}
+
+
+def choose_instruments(names: Sequence[str]) -> list[str]:
+    """Return instruments by their names or short names, each once, in the given order.
+
+    Raises:
+        UserError: A name is unknown, or the instrument needs more than captions.
+    """
+    known_names = [*SHORT_NAMES, *CAPTION_INSTRUMENTS]
+    chosen: list[str] = []
+    for name in names:
+        instrument = SHORT_NAMES.get(name, name)
+        if instrument in CAPTION_INSTRUMENTS:
+            chosen.append(instrument)
+        elif instrument in INSTRUMENTS:
+            needs = TEXT_INPUTS.get(instrument, INSTRUMENTS[instrument].source_format)
+            raise UserError(
+                f"--instruments: {name} is not built from captions (it needs {needs}); name some of"
+                f" {', '.join(CAPTION_INSTRUMENTS)}"
+            )
+        else:
+            raise build_name_error("--instruments", "instrument", name, known_names)
+    return list(dict.fromkeys(chosen))
+
+
+def build_caption_study(
+    name: str,
+    source: Settings,
+    instruments: Sequence[str],
+    *,
+    size: int,
+    js: float,
+    seed: int,
+    judges: Settings | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return a study that builds instruments from captions.
+
+    Args:
+        name: Name of the study.
+        source: Entry of the source of captions.
+        instruments: The instruments.
+        size: Largest number of items of an instrument.
+        js: Largest distance between the exchanged words of captions and of foils, 0 to 1.
+        seed: Seed of all draws.
+        judges: The sections `filters` and `models` of a study whose models judge the candidates;
+            None builds without filters.
+        annotations: Files with the answers of people by instrument.
+    """
+    filters = ["grammaticality", "contradiction"] if judges else []
+    entry = {"source": CAPTIONS, "filters": filters, "size": size, "js": js}
+    models: Settings = {}
+    study: Settings = {
+        "study": name,
+        "seed": seed,
+        "profiles": ["equations"],
+        "sources": {CAPTIONS: source},
+        "instruments": {instrument: dict(entry) for instrument in instruments},
+        "benchmark": {"valid_votes": 1},
+        "groups": {"pairs": list(instruments)},
+        "reporting": {"tables": [], "resamples": 1000, "confidence": 0.95},
+    }
+    if any(INSTRUMENTS[instrument].proposal_key for instrument in instruments):
+        study["proposals"] = PROPOSALS
+        models[RANKER] = {}
+    if judges:
+        study["filters"] = judges["filters"]
+        for key in ("likelihood", "acceptability", "nli", "ranking"):
+            models[judges["filters"][key]] = {}
+    if annotations:
+        study["benchmark"]["annotations"] = dict(annotations)
+    study["models"] = models
+    return study

@@ -1,0 +1,67 @@
+"""Captions of a user: a table with a row for each caption, and the name of its image."""
+
+from collections.abc import Iterator
+
+from waltz.core.errors import UserError, suggest_or_list
+from waltz.sources.pair_layouts import fold_names
+from waltz.sources.raw_entry import RawEntry
+from waltz.sources.raw_files import check_unique, find_empty, join_lines
+from waltz.sources.records import CaptionRecord
+from waltz.sources.tables import read_table
+
+IMAGE_COLUMNS = ("image", "image_file", "filename", "file_name", "image_path", "img")
+"""Names of the column with the image, the first that a table has."""
+CAPTION_COLUMNS = ("caption", "text", "sentence", "description", "title")
+"""Names of the column with the caption."""
+ID = "id"
+
+
+def read_captions(path: str, source: str, split: str | None) -> Iterator[CaptionRecord]:
+    """Yield the captions of a table; an empty caption or image is rejected.
+
+    Letter case and blanks of the names of columns make no difference. Without a column `id`, rows
+    are named by their positions.
+
+    Raises:
+        UserError: A column is missing, a value is no text, or an id comes twice.
+    """
+    rows = read_table(path)
+    image_column = _find_column(rows[0], IMAGE_COLUMNS, "image")
+    caption_column = _find_column(rows[0], CAPTION_COLUMNS, "caption")
+    seen_ids: set[str] = set()
+    for position, row in enumerate(rows, 1):
+        fields = fold_names(row.fields)
+        image = _read_text(row, fields.get(image_column), "image")
+        caption = join_lines(_read_text(row, fields.get(caption_column), "caption"))
+        source_id = str(fields.get(ID) or position)
+        check_unique(seen_ids, source_id, row.location)
+        yield CaptionRecord(
+            source=source,
+            source_id=source_id,
+            split=split,
+            image=image,
+            caption=caption,
+            rejected=find_empty(image=image, caption=caption),
+        )
+
+
+def _find_column(row: RawEntry, names: tuple[str, ...], role: str) -> str:
+    """Return the name of a column, in small letters."""
+    columns = fold_names(row.fields)
+    for name in names:
+        if name in columns:
+            return name
+    raise UserError(
+        f"{row.location}: no column {role!r}{suggest_or_list(role, list(columns))}; name it {role} in the first line"
+    )
+
+
+def _read_text(row: RawEntry, value: object, role: str) -> str:
+    """Return the text of a cell; empty where there is none."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UserError(
+            f"{row.location}: {role} is {value!r} (expected a text); correct it"
+        )
+    return value
