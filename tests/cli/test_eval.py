@@ -89,7 +89,8 @@ def test_the_file_of_a_study_that_is_running_stays(data, monkeypatch):
     monkeypatch.setattr(run_lock, "SNAKEMAKE_FOLDER", folder)
     monkeypatch.setattr(run_lock, "_locks", [])
     monkeypatch.setattr(
-        "waltz.cli.eval.start_snakemake", lambda *_: pytest.fail("it was started")
+        "waltz.cli.run.written_study.start_snakemake",
+        lambda *_: pytest.fail("it was started"),
     )
     run_lock.hold_study("eval-ruler-50-zoo", folder)
     command = [

@@ -13,7 +13,7 @@ from waltz.plan.foil_study import (
     choose_dataset_name,
     choose_model_names,
     describe_pairs,
-    extend_world,
+    extend_built,
     render_study,
     select_release,
     write_study,
@@ -73,7 +73,7 @@ def test_the_release_is_that_of_the_study_valse():
 
 def test_the_world_is_that_of_the_study_scenes_without_what_no_foil_needs():
     study = read_config("scenes")
-    changes = build_study("e", RULER, extend_world(study), profile="equations")
+    changes = build_study("e", RULER, extend_built(study), profile="equations")
     plan = build_plan(read_study(merge_study(changes, ROOT / "config")))
     assert list(plan.study.instruments) == list(study["instruments"])
     assert [run.model for run in plan.scored] == ["ruler-50"] * len(
@@ -92,7 +92,7 @@ def test_attribution_on_the_world_is_that_of_other_data():
     changes = build_study(
         "e",
         RULER,
-        extend_world(read_config("scenes")),
+        extend_built(read_config("scenes")),
         profile="equations",
         attribute=True,
     )

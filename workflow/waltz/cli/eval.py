@@ -304,7 +304,7 @@ def _choose_data(
     Raises:
         UserError: Images are needed and missing, or a file of pairs does not fit them.
     """
-    from waltz.plan.foil_study import extend_world, select_release
+    from waltz.plan.foil_study import extend_built, select_release
     from waltz.plan.read_study import load_yaml
 
     readers = [spec.name for spec in specs if spec.kind != "text"]
@@ -315,7 +315,7 @@ def _choose_data(
     study = load_yaml(checkout / "config" / f"{on}.yaml")
     # The embedded world draws its images itself, and a built benchmark names them.
     if on != "valse":
-        return on, extend_world(study)
+        return on, extend_built(study)
     # Models of text need no images of the released benchmark.
     if not readers:
         return on, select_release(study, None)

@@ -38,7 +38,7 @@ def build_study(
     Args:
         name: Name of the study.
         models: The models by their names in the study.
-        data: Keys of the study about data, with one group, as `select_release`, `extend_world` and
+        data: Keys of the study about data, with one group, as `select_release`, `extend_built` and
             `describe_pairs` return them.
         profile: Fidelity profile.
         limit: Largest number of items of a data set; None for all items.
@@ -106,15 +106,16 @@ def select_release(study: Settings, images: str | None) -> Settings:
     }
 
 
-def extend_world(study: Settings) -> Settings:
-    """Return the keys of a study about the embedded world, which extends the study `scenes` with
-    only its instruments.
+def extend_built(study: Settings) -> Settings:
+    """Return the keys of a study that extends another one with only its instruments: the embedded
+    world, or a benchmark that was built from captions.
 
     Args:
-        study: The study `scenes`.
+        study: The study `scenes`, or one that `waltz build` wrote.
     """
     return {
         "extends": study["study"],
+        "seed": study["seed"],  # which chose the items
         "groups": {"pairs": list(study["instruments"])},
         "benchmark": {"audit": None},
         "evaluation": {"decoder_sample": None},
