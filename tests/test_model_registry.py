@@ -24,6 +24,7 @@ from waltz.model_registry import (
     select_decisive_fields,
     set_local_paths,
 )
+from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
 
 def test_every_registered_model_is_complete():
@@ -374,3 +375,14 @@ def test_base_models_are_those_of_the_family_with_as_many_parameters():
     assert find_base_models(mine) == {}
     mine["plain"] = ModelSpec("plain", family="mistral", parameters=7)
     assert find_base_models(mine) == {"tuned": "plain"}
+
+
+def test_models_of_the_scenes_are_known_by_their_names():
+    spec = resolve_encoder("scenes-clip")
+    assert (spec.kind, spec.revision) == ("clip", "local")
+    assert Path(spec.weights).is_dir()
+    decoder = resolve_decoder("scenes-llava")
+    assert decoder is not None
+    assert decoder.prompts == "scenes.yaml"
+    with pytest.raises(UserError, match="did you mean 'scenes-clip'"):
+        resolve_encoder("scenes-clp")

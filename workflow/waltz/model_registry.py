@@ -225,6 +225,20 @@ def load_registry() -> Mapping[str, ModelSpec]:
     return registry
 
 
+@functools.cache
+def load_scene_models() -> Mapping[str, ModelSpec]:
+    """Return the models of the study `scenes` by name, which are part of a checkout; empty outside
+    of one.
+    """
+    file = Path(find_in_checkout("config/scenes.yaml"))
+    if not file.is_file():
+        return {}
+    entries = read_yaml(file)["models"]
+    return {
+        name: resolve_model(name, entry) for name, entry in entries.items() if entry
+    }
+
+
 def resolve_model(name: str, entry: Mapping[str, object]) -> ModelSpec:
     """Return a model of a study: the entry of the registry with this name, changed by the fields
     that the study sets.
@@ -581,10 +595,10 @@ def check_model_name(name: str) -> None:
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)
     if looks_like_path:
         raise UserError(f"{name}: no such file or folder; correct the path")
-    registry = load_registry()
-    if name not in registry and not HUB_ID.fullmatch(name):
+    known_names = {**load_registry(), **load_scene_models()}
+    if name not in known_names and not HUB_ID.fullmatch(name):
         raise UserError(
-            f"{name}: no registered model{suggest_name(name, registry)}, folder or hub id; see `waltz models`"
+            f"{name}: no registered model{suggest_name(name, known_names)}, folder or hub id; see `waltz models`"
         )
 
 

@@ -19,12 +19,12 @@ def models_command() -> None:
     """List the models that a study can name."""
     from rich.table import Table
 
-    from waltz.model_registry import load_registry
+    from waltz.model_registry import load_registry, load_scene_models
 
     table = Table(
         "name", "kind", "parameters", "licence", "weights", "revision", "note"
     )
-    for spec in load_registry().values():
+    for spec in (*load_registry().values(), *load_scene_models().values()):
         size = _render_size(spec)
         table.add_row(
             spec.name,

@@ -27,6 +27,7 @@ from waltz.model_registry import (
     check_saved_parts,
     list_encoder_kinds,
     load_registry,
+    load_scene_models,
 )
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 from waltz.models.hub import LoaderOptions, build_options
@@ -55,7 +56,7 @@ def resolve_encoder(name: str) -> ModelSpec:
         UserError: There is no encoder of that name.
     """
     check_model_name(name)
-    registry = load_registry()
+    registry = {**load_registry(), **load_scene_models()}
     if name in registry:
         spec = registry[name]
         if spec.kind in list_encoder_kinds():
@@ -119,7 +120,7 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     check_model_name(name)
     if is_url(name):
         return _resolve_served(name, tokenizer)
-    registry = load_registry()
+    registry = {**load_registry(), **load_scene_models()}
     if name in registry:
         spec = registry[name]
         return spec if spec.kind in DECODER_KINDS else None
