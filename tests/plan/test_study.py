@@ -199,7 +199,7 @@ def _set(config, path, value):
         (
             "alignment",
             {"pairs": {"source": "valse", "size": 3}},
-            "alignment.pairs.source: valse is in format valse-release, this is made from coco-captions or vqa or gqa",
+            "alignment.pairs.source: valse is in format valse-release, .* coco-captions or captions or vqa or gqa",
         ),
         (
             "evaluation.models",

@@ -279,7 +279,7 @@ def test_names_in_another_unicode_form_stay_as_they_are(tmp_path):
         ("a.json", '[{"image": "a.jpg", "caption": "Two  dogs."}]'),
         ("a.json", '{"x": {"sentence": "Two dogs."}}'),
         ("a.json", '{"image": "a.jpg", "caption": "Two dogs."}'),
-        ("a.jsonl", '{"caption": "Two dogs."}\n{"caption": " "}\n'),
+        ("a.jsonl", '{"caption": "Two dogs."}\n'),
         ("a.txt", "\ufeffTwo dogs.\r\n\r\n"),
         (
             "a.json",
@@ -290,6 +290,12 @@ def test_names_in_another_unicode_form_stay_as_they_are(tmp_path):
 )
 def test_captions_are_read_from_every_table(tmp_path, name, content):
     assert list(read_texts(write(tmp_path, name, content))) == ["Two dogs."]
+
+
+def test_an_absent_text_of_a_table_is_empty(tmp_path):
+    content = '{"caption": "Two dogs."}\n{"caption": " "}\n{"caption": null}\n'
+    texts = list(read_texts(write(tmp_path, "a.jsonl", content)))
+    assert texts == ["Two dogs.", "", ""]
 
 
 def test_a_table_without_captions_is_one_line(tmp_path):

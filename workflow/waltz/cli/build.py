@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from waltz.plan.study import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-COCO_KEYS = ("images", "annotations")
-"""Keys by which a JSON file of COCO captions is known."""
 EXAMPLES = 10
 """Largest number of pairs that are shown at the end."""
 SERVER = "http://localhost:8000/"
@@ -172,7 +170,7 @@ def _describe_source(captions: Path, images: Path, checkout: Path) -> Settings:
     from waltz.sources.formats import coco
     from waltz.sources.images import find_image_path, open_images
 
-    is_coco = captions.suffix.lower() == ".json" and _holds_coco(captions)
+    is_coco = captions.suffix.lower() == ".json" and coco.is_coco(captions)
     form = "coco-captions" if is_coco else "captions"
     read = coco.read_captions if is_coco else tables.read_captions
     rows = list(read(str(captions), "captions", None))
@@ -190,16 +188,6 @@ def _describe_source(captions: Path, images: Path, checkout: Path) -> Settings:
         "files": {"captions": {"path": shorten(captions, checkout)}},
         "images": {"path": shorten(images, checkout)},
     }
-
-
-def _holds_coco(file: Path) -> bool:
-    """Return whether a JSON file has the keys of COCO captions."""
-    from waltz.sources.raw_files import read_objects
-
-    try:
-        return next(read_objects(file, "images", "image"), None) is not None
-    except UserError:
-        return False
 
 
 def _read_judges(checkout: Path) -> Settings:

@@ -54,7 +54,7 @@ def describe_model(
     if isinstance(model, ModelSpec):
         return model
     if is_function(model):
-        _check_function_arguments(processor, dtype)
+        _check_function_arguments(model, processor, dtype)
         return describe_function(model)
     if not isinstance(model, str | Path):
         spec = describe_loaded(model, processor)
@@ -80,12 +80,14 @@ def describe_model(
     return replace(named_spec, dtype=name)
 
 
-def _check_function_arguments(processor: Any, dtype: str | torch.dtype | None) -> None:
+def _check_function_arguments(
+    model: object, processor: Any, dtype: str | torch.dtype | None
+) -> None:
     """Refuse arguments that only models with a network have."""
     if processor is not None or dtype is not None:
         raise TypeError(
-            "model: a function reads images and texts itself; leave out processor and dtype (FunctionModel takes a"
-            " tokenizer)"
+            f"model: no transformers model (got {type(model).__name__}); leave out processor and dtype if it is a"
+            " function of images and texts (FunctionModel takes a tokenizer)"
         )
 
 

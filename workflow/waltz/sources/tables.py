@@ -382,8 +382,13 @@ def stores_images(path: Path) -> bool:
 
 
 def is_saved_dataset(path: Path) -> bool:
-    """Return whether a folder is a data set that `save_to_disk` wrote."""
-    return any((path / name).is_file() for name in (SAVED_DATASET, SAVED_SPLITS))
+    """Return whether a folder is a data set that `save_to_disk` wrote; False for a folder that may
+    not be read, which other readers report.
+    """
+    try:
+        return any((path / name).is_file() for name in (SAVED_DATASET, SAVED_SPLITS))
+    except PermissionError:
+        return False
 
 
 def find_image_columns(schema: pa.Schema) -> list[str]:
