@@ -235,8 +235,8 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
         ),
         (
             "workflow/waltz/sources/formats/pairs.py",
-            "enumerate(records, 1)",
-            "enumerate(records, 0)",
+            "enumerate(rows, 1)",
+            "enumerate(rows, 0)",
             ALL - {"fetch"},
         ),
         ("workflow/scripts/fetch.py", "raw_file(file,", "raw_file(dict(file),", set()),
