@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from waltz.sources.formats.cc_shap_results import (
 from waltz.sources.readers import read_source
 from waltz.sources.records import RecordedRecord
 
+ROOT = Path(__file__).parents[2]
 TEST_NAMES = {
     "atanasova_counterfact": "counterfactual_edits",
     "turpin": "biasing_features",
@@ -260,7 +262,9 @@ def test_other_tasks_have_no_input_from_explanation(tmp_path):
 def test_what_cannot_be_used_stays_with_file_item_and_reason(
     changes, record, reason, tmp_path
 ):
-    rows = read(tmp_path, written.write_language_json("esnli", [one_item(**changes)]))
+    # The second item is complete: a file without any such item is refused.
+    items = [one_item(**changes), one_item()]
+    rows = read(tmp_path, written.write_language_json("esnli", items))
     faults = [row for row in rows if row.record == record and row.rejected]
     assert faults
     assert all(
@@ -335,6 +339,75 @@ def test_a_file_that_is_no_results_file_is_refused_in_one_line(text, message, tm
     with pytest.raises(UserError, match=re.escape(message)) as refused:
         read(tmp_path, text)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "### comve_m_0\ninput: words\n\ncorrect_answer: A\nmodel_prediction: A\n",
+            "run: line 4: 'correct_answer' begins no field; write 'correct_answer:' alone on a line after an empty"
+            " line, and its value below it (none of 1 items can be used)",
+        ),
+        (
+            "### comve_m_0\n\ncorrect_answer:\nA\n\n**model_prediction:** A\n",
+            "run: line 6: 'model_prediction' begins no field",
+        ),
+        (
+            "### comve_m_0\n\ninput:\nwords\n\ngold:\nA\n",
+            "run: line 1: field 'correct_answer' is missing (got input, gold); name the fields as in docs/",
+        ),
+        (
+            "### comve_m_0\n### comve_m_1\n",
+            "run: line 1: field 'correct_answer' is missing (got no field)",
+        ),
+        (
+            '{"comve_m_0": {"answer": "A", "pred": null}}',
+            "run: item 'comve_m_0': field 'correct_answer' is missing (got answer);",
+        ),
+        (
+            '{"vqa_m_0": {"correct_answer": "A", "post-hoc": {"pred": "A"}}}',
+            "field 'prediction' is missing (got correct_answer, post-hoc, pred);",
+        ),
+        (
+            '{"comve_m_0": {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}',
+            "(got a, b, c, d, e, f, …);",
+        ),
+        (
+            '{"comve_m_0": {"correct_answer": {"A": 1}, "model_prediction": "A"}}',
+            "field 'correct_answer' is an object, not a text or a list of texts",
+        ),
+        (
+            '{"comve_m_0": {"post-hoc": 3}}',
+            "field 'post-hoc' is a whole number, not an object",
+        ),
+    ],
+)
+def test_a_file_of_malformed_records_is_refused_with_line_and_remedy(
+    text, message, tmp_path
+):
+    with pytest.raises(UserError) as refused:
+        read(tmp_path, text, "run")
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("block", "counts"),
+    [
+        (0, {"answer": 1, "test": 1, "attribution": 2}),
+        (1, {"answer": 1, "test": 1}),
+        (2, {"answer": 2, "test": 1, "attribution": 2}),
+    ],
+)
+def test_the_examples_of_the_documentation_are_read(block, counts, tmp_path):
+    page = (ROOT / "docs/reference/recorded-runs.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:json|markdown)\n(.*?)^```$", page, re.M | re.S)
+    rows = read(tmp_path, blocks[block], "run")
+    used = [row for row in rows if not row.rejected]
+    assert Counter(row.record for row in used) == counts
+    # Only the chain of thought, which an example may lack, is rejected.
+    assert {row.kind for row in rows if row.rejected} <= {"cot"}
 
 
 def test_an_edit_of_an_item_without_words_is_not_found(tmp_path):

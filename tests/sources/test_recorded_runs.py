@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import jsonschema
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.records import get_layout, to_row, write_records
+from waltz.sources.formats import recorded_runs
 from waltz.sources.formats.recorded_runs import (
     SCHEMA_FILE,
     build_line_schema,
@@ -56,6 +58,16 @@ def test_the_example_of_the_documentation_is_read_and_follows_the_schema(tmp_pat
     )
     assert rows[0].label == "B"  # the likeliest
     assert rows[-1].item_id == "262148000"
+
+
+def test_the_lines_on_the_page_are_read_and_every_test_is_named(tmp_path):
+    page = (ROOT / "docs/reference/recorded-runs.md").read_text(encoding="utf-8")
+    block = page.split('```json\n{"record"')[1].split("```")[0]
+    rows = read(tmp_path, *map(json.loads, f'{{"record"{block}'.splitlines()))
+    assert [row.record for row in rows] == ["answer", "test", *["attribution"] * 2]
+    assert not any(row.rejected for row in rows)
+    for name in get_args(recorded_runs.TestLine.model_fields["test"].annotation):
+        assert f"`{name}`" in page
 
 
 def test_the_schema_file_is_that_of_the_code():

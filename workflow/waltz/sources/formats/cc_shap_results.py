@@ -170,6 +170,10 @@ COMVE_TASK = "comve"
 NO_EDIT = "Uncaught exception"
 """Text of the test of counterfactual edits where no edit changed the answer."""
 MARKDOWN_ITEM = re.compile(r"^### (\S+?)_(\d+) *$")
+MARKDOWN_NAME = re.compile(r"\W*([\w-]+)\W*:")
+"""Beginning of a line that may be meant as the name of a field, also in bold or as a list."""
+SHOWN_NAMES = 6
+"""Largest number of names that a fault lists."""
 KEY = re.compile(r"^(.+)_(\d+)$")
 SUGGESTION = re.compile(r"I think the answer is (.+?) but I'm curious")
 MENTION = re.compile(r'\s*"suggested" in explanation: ')
@@ -190,6 +194,8 @@ class ResultItem:
         number: Position of the item in the run, from 0.
         fields: Fields by their name in the release for language models.
         locations: File and line of the item (key ``""``) and of its fields, where they are known.
+        named_lines: Of the Markdown form, number of the first line that begins with each name, in
+            whatever form.
         reads_images: Whether the file is of the release for VL decoders.
     """
 
@@ -197,11 +203,16 @@ class ResultItem:
     number: int
     fields: JsonObject
     locations: Mapping[str, str]
+    named_lines: Mapping[str, int]
     reads_images: bool = False
 
     def locate(self, name: str = "") -> str:
         """Return the location of a field, or of the item."""
         return self.locations.get(name, self.locations[""])
+
+    def list_present(self) -> list[str]:
+        """Return the names of the fields that have a value."""
+        return [name for name, value in self.fields.items() if value is not None]
 
     @property
     def gold(self) -> list[str]:
@@ -232,9 +243,14 @@ def read_recorded_results(
         dataset: Name of the data set.
         source: Name of the source.
     Raises:
-        UserError: The file is in neither form; the message names file, line and field.
+        UserError: The file is in neither form, or no item of it can be used; the message names file,
+            line and field.
     """
     items = read_result_items(path)
+    faults = list(filter(None, map(_find_missing_field, items)))
+    # A whole file in another form is no result of which single items failed.
+    if len(faults) == len(items):
+        raise UserError(f"{faults[0]} (none of {len(items)} items can be used)")
     verdicts = list_input_from_explanation_verdicts(items)
     occurrences: Counter[tuple[str, int]] = Counter()
     for item in items:
@@ -361,17 +377,25 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
             raise UserError(
                 f"{location}: got no number, expected '<task>_<model>_<k>'; correct its key"
             )
+        for name in GROUPS:
+            RawEntry(entry, location).read_optional(name, dict)  # checks the type
         # Only the release for VL decoders groups its fields.
         groups = [entry[name] for name in GROUPS if isinstance(entry.get(name), dict)]
         fields = dict(entry)
         for group in groups:
             fields |= group
         for name in TEXT_FIELDS:
-            RawEntry(fields, location).read_optional(name, str)  # checks the type
+            RawEntry(fields, location).read_optional(name, str)
+        if isinstance(fields.get("correct_answer"), dict):
+            raise UserError(
+                f"{location}: field 'correct_answer' is an object, not a text or a list of texts; correct it"
+            )
         # Grouped fields get the names of the other release.
         if groups:
             fields |= {name: fields.get(theirs) for name, theirs in RENAMED.items()}
-        yield ResultItem(match[1], int(match[2]), fields, {"": location}, bool(groups))
+        yield ResultItem(
+            match[1], int(match[2]), fields, {"": location}, {}, bool(groups)
+        )
 
 
 def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
@@ -405,7 +429,25 @@ def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
             text = text.rstrip("\n").removesuffix(" ")
             fields[name] = _parse_value(name, text)
             locations[name] = f"{path}: line {header + 1}: field {name!r}"
-        yield ResultItem(heading[1], int(heading[2]), fields, locations)
+        yield ResultItem(
+            heading[1],
+            int(heading[2]),
+            fields,
+            locations,
+            named_lines=_number_named_lines(lines[start + 1 : end], start + 2),
+        )
+
+
+def _number_named_lines(lines: Sequence[str], first: int) -> dict[str, int]:
+    """Return the number of the first line that begins with each name and a colon; `first` is the
+    number of the first line.
+    """
+    numbers: dict[str, int] = {}
+    for number, line in enumerate(lines, first):
+        match = MARKDOWN_NAME.match(line)
+        if match is not None:
+            numbers.setdefault(match[1], number)
+    return numbers
 
 
 def _follows_empty_line(lines: Sequence[str], position: int) -> bool:
@@ -477,14 +519,38 @@ def _build_rows(
             rows.append(_build_attribution(item, kind, "explanation", common))
 
     # An item without answer is rejected with all its rows.
-    missing = [name for name in REQUIRED if item.fields.get(name) is None]
+    fault = _find_missing_field(item)
     for row in rows:
-        if missing:
-            fault = f"{item.locate()}: field {missing[0]!r} is missing"
+        if fault is not None:
             row = replace(row, rejected=fault)
         parts = filter(None, (row.record, row.kind, row.test, row.output))
         source_id = f"{dataset}:{item.run}_{item.number}:{':'.join(parts)}"
         yield replace(row, source_id=source_id)
+
+
+def _find_missing_field(item: ResultItem) -> str | None:
+    """Return what to correct in an item that lacks a required field; None for a complete item."""
+    missing = [name for name in REQUIRED if item.fields.get(name) is None]
+    if not missing:
+        return None
+    name = missing[0]
+    if item.reads_images:
+        name = RENAMED.get(name, name)
+    # The name may be there, in a form that begins no field.
+    if name in item.named_lines:
+        path, _, _ = item.locate().rpartition(": line ")
+        return (
+            f"{path}: line {item.named_lines[name]}: {name!r} begins no field; write '{name}:' alone on a line after an"
+            " empty line, and its value below it"
+        )
+    names = list(item.named_lines) or item.list_present()
+    shown = ", ".join(names[:SHOWN_NAMES]) or "no field"
+    if len(names) > SHOWN_NAMES:
+        shown += ", …"
+    return (
+        f"{item.locate()}: field {name!r} is missing (got {shown}); name the fields as in"
+        " docs/reference/recorded-runs.md"
+    )
 
 
 def _read_verdict(item: ResultItem, field: str) -> Verdict | None:
