@@ -979,3 +979,10 @@ def test_a_black_image_in_tiles_has_no_t_shap():
         picture = decoder.prepare_image(Image.new("RGB", (60, 40), color))
         (attribution,) = attribute_prompts(decoder, picture, [game], settings)
         assert math.isnan(attribution.t_shap.value) == is_undefined
+
+
+def test_a_model_with_prompts_of_its_own_is_asked_with_them():
+    explanation = Explainer("scenes-llava").explain(
+        np.zeros((32, 32, 3), dtype=np.uint8), "A dog.", foil="A cow.", explanation=None
+    )
+    assert explanation.question.startswith("Which sentence describes the image? A:")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec, load_registry
+from waltz.model_registry import ModelSpec, load_registry, load_scene_models
 from waltz.plan.build_plan import build_plan
 from waltz.plan.foil_study import (
     build_study,
@@ -120,6 +120,19 @@ def test_models_are_named_after_their_folders_and_never_like_others():
     ]
     with pytest.raises(UserError, match="--model ruler-50: is named twice"):
         choose_model_names([ruler, ruler])
+
+
+def test_a_model_of_the_scenes_keeps_its_name_and_prompts(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    spec = load_scene_models()["scenes-llava"]
+    models = choose_model_names([spec], ["scenes-llava", "scenes-clip"])
+    assert list(models) == ["scenes-llava"]
+    study = build_study("e", models, PAIRS, profile="equations")
+    assert study["models"]["scenes-llava"] == {
+        "kind": "vision",
+        "weights": spec.weights,
+        "prompts": "scenes.yaml",
+    }
 
 
 @pytest.mark.parametrize(

@@ -324,9 +324,11 @@ def build_query_template(
         return _build_family_template(
             decoder, query.family, read_prompt_file(settings.fidelity)
         )
-    prompt_file = read_prompt_file(
-        settings.fidelity, query.prompts, decoder.reads_images
-    )
+    prompts: str | Path | None = query.prompts
+    # The entry of a model may name prompts, which replace those of `equations`.
+    if prompts is None and not by_family:
+        prompts = decoder.spec.prompts or None
+    prompt_file = read_prompt_file(settings.fidelity, prompts, decoder.reads_images)
     # A question of the user is not reworded. If it has labels, it is answered like every other
     # choice.
     forms = {**prompt_file.forms, CHOICE: QuestionForm(text="{question}")}

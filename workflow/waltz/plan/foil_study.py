@@ -10,7 +10,7 @@ import yaml
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 from waltz.instruments import INSTRUMENTS
-from waltz.model_registry import ModelSpec, load_registry
+from waltz.model_registry import ModelSpec, load_registry, load_scene_models
 from waltz.plan.study import CV_PROBES, Settings
 
 SEED = 1520
@@ -163,7 +163,7 @@ def choose_dataset_name(file: Path) -> str:
 def choose_model_names(
     specs: Sequence[ModelSpec], used_names: Collection[str] = ()
 ) -> dict[str, ModelSpec]:
-    """Return models by their names in a study: names of the registry, or the last parts of a folder
+    """Return models by their names in a study: known names, or the last parts of a folder
     or hub id.
 
     Args:
@@ -172,15 +172,15 @@ def choose_model_names(
     Raises:
         UserError: A model is named twice.
     """
-    registry = load_registry()
+    known = {**load_registry(), **load_scene_models()}
     models: dict[str, ModelSpec] = {}
     for spec in specs:
         if spec in models.values():
             raise UserError(f"--model {spec.name}: is named twice; leave one out")
         name = spec.name
-        if name not in registry:
+        if name not in known:
             name = _choose_free_name(
-                spec, {*registry, *used_names, *models}, len(models) + 1
+                spec, {*known, *used_names, *models}, len(models) + 1
             )
         models[name] = spec
     return models
@@ -268,6 +268,7 @@ def _build_entry(name: str, spec: ModelSpec) -> Settings:
         "kind": spec.kind,
         "weights": spec.weights,
         "masked_token": spec.masked_token,
+        "prompts": spec.prompts,
     }
     if spec.revision != "local":
         entry["revision"] = spec.revision
