@@ -319,6 +319,21 @@ def test_a_study_that_extends_another_needs_its_own_name():
         find_study_files({"extends": "scenes"}, ["mine.yaml"], ROOT / "config")
 
 
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        (
+            {"sources": {}},
+            r"sources: wrong value \(got \{\}, expected at least 1 item,",
+        ),
+        ({"seed": "x", "reporting": {}}, "reporting: required key 'tables' is missing"),
+    ],
+)
+def test_a_missing_key_next_to_another_fault_is_told_in_words(study, message):
+    with pytest.raises(UserError, match=message):
+        read_study({"study": "mine", **study})
+
+
 def test_a_misspelled_base_is_named_with_the_nearest():
     with pytest.raises(
         UserError, match=r"study 'scnes' .*did you mean 'scenes'.*; set extends: scenes"

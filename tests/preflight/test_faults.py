@@ -1,6 +1,7 @@
 """Preflight against the rehearsal's server: each fault is named, and what is there is ok."""
 
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from rehearsal.server import MIRROR, Repository, World, serving
 from waltz.cli.app import app
+from waltz.cli.preflight import _describe_total
 from waltz.plan.build_plan import build_plan
 from waltz.plan.read_study import read_study
 from waltz.preflight import machine
@@ -430,6 +432,17 @@ DRY_RUN = """Job stats:
 """
 
 
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (23.9, "1,908 jobs, 24 GPU hours"),
+        (9635, "1,908 jobs, 9,635 GPU hours: 401 days of one GPU, 201 days of two"),
+    ],
+)
+def test_the_total_says_how_long_gpus_need(hours, text):
+    assert _describe_total(1908, hours) == text
+
+
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     (tmp_path / "workflow/waltz").mkdir(parents=True)
@@ -457,6 +470,8 @@ def test_the_command_prints_one_table_and_exits_with_1_on_a_failure(world):
         "state": "ok",
         "finding": "50 jobs",
     } in rows
+    (total,) = (row["finding"] for row in rows if row["name"] == "total")
+    assert re.fullmatch(r"50 jobs, \d+ GPU hours", total)
     world.misbehave("images.zip", "404")
     result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 1

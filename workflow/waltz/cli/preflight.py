@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 TIMEOUT_SECONDS = 30.0
+HOURS_OF_DAY = 24
 
 
 @app.command()
@@ -116,7 +117,21 @@ def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
             hours = sum(cost.hours for cost in costs if cost.step in STAGES[stage])
             finding += f", {hours:,.0f} GPU hours"
         checks.append(Check("work", stage, State.OK, finding))
+    finding = _describe_total(sum(jobs.values()), sum(cost.hours for cost in costs))
+    checks.append(Check("work", "total", State.OK, finding))
     return checks
+
+
+def _describe_total(n_jobs: int, hours: float) -> str:
+    """Return the number of jobs, the GPU hours of a study, and the days that they take on one and
+    on two GPUs.
+    """
+    total = f"{n_jobs:,} jobs, {hours:,.0f} GPU hours"
+    days = hours / HOURS_OF_DAY
+    # Hours need no days where they are few.
+    if days < 1:
+        return total
+    return f"{total}: {days:,.0f} days of one GPU, {days / 2:,.0f} days of two"
 
 
 def _write_json(file: Path, checks: Sequence[Check]) -> None:

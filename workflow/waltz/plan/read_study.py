@@ -366,9 +366,14 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
     deeply nested.
     """
     # Pydantic reports a fault for each branch of a union; the right branch usually leads deepest.
+    # Of several faults at one depth, a missing key can be told when the others are corrected.
     fault = max(
         error.errors(),
-        key=lambda fault: (fault["type"] == "extra_forbidden", len(fault["loc"])),
+        key=lambda fault: (
+            fault["type"] == "extra_forbidden",
+            len(fault["loc"]),
+            fault["type"] != "missing",
+        ),
     )
     path, section = _locate(fault, config)
     value = describe_value(fault["input"])
@@ -376,8 +381,10 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
         *parents, unknown = path
         closest = suggest_or_list(str(unknown), list(section.model_fields))
         return f"{_join_path(parents)}: unknown key {unknown!r}{closest}"
-    # A choice among names: suggest the name that was meant.
     key = _join_path(path)
+    if fault["type"] == "missing":
+        return f"{key}: required key {fault['loc'][-1]!r} is missing; add it"
+    # A choice among names: suggest the name that was meant.
     if fault["type"] == "literal_error":
         allowed = re.findall(
             r"'([^']*)'", str(fault.get("ctx", {}).get("expected", ""))
@@ -414,7 +421,8 @@ def _describe_expected(message: str) -> str:
     """
     expected = re.sub(r"^\w+ should (be )?", "", message)
     expected = expected.replace("match pattern", "a text of the form")
-    return expected.replace("have at most", "at most")
+    expected = re.sub(r"have (at most|at least)", r"\1", expected)
+    return expected.replace(" after validation", "")
 
 
 def _locate(
