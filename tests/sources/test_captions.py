@@ -37,6 +37,7 @@ def test_captions_are_read_in_several_forms(tmp_path):
             r"no column 'caption' .did you mean 'captoin'",
         ),
         ("picture,caption\na.png,A dog.\n", "no column 'image'"),
+        ("id,image,caption\n0,a.png,A dog.\n0,a.png,A cat.\n", "duplicate id"),
         ("id,image,caption\n1,a.png,A dog.\n1,a.png,A cat.\n", "duplicate id"),
     ],
 )
@@ -44,3 +45,20 @@ def test_a_table_without_captions_is_refused(tmp_path, text, fault):
     (tmp_path / "own.csv").write_text(text)
     with pytest.raises(UserError, match=fault):
         read(tmp_path / "own.csv")
+
+
+def test_ids_start_at_0_and_an_entry_may_lack_a_field(tmp_path):
+    path = tmp_path / "own.json"
+    path.write_text(
+        '[{"id": 0, "image": "a.png"}, {"id": 1, "image": "b.png", "caption": "A cat."}]'
+    )
+    assert read(path) == [
+        ("0", "a.png", "", "the caption is empty"),
+        ("1", "b.png", "A cat.", None),
+    ]
+
+
+def test_lines_without_images_are_refused(tmp_path):
+    (tmp_path / "own.txt").write_text("A dog.\n")
+    with pytest.raises(UserError, match="lines of text name no images"):
+        read(tmp_path / "own.txt")

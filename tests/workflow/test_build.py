@@ -34,17 +34,20 @@ def list_commands():
     return [shlex.split(line) for line in re.findall(r"^    (waltz .*)$", text, re.M)]
 
 
-def test_the_page_is_typed_from_start_to_end(fresh):
-    photos = fresh.folder / "photos"
+def write_captions(folder, captions):
+    photos = folder / "photos"
     photos.mkdir()
-    with (fresh.folder / "captions.csv").open("w", newline="") as file:
+    with (folder / "captions.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "caption"])
-        for number, caption in enumerate(CAPTIONS):
-            Image.new("RGB", (40, 30), (20 * number, 90, 200)).save(
-                photos / f"{number}.png"
-            )
+        for number, caption in enumerate(captions):
+            image = Image.new("RGB", (40, 30), (20 * number, 90, 200))
+            image.save(photos / f"{number}.png")
             writer.writerow([f"{number}.png", caption])
+
+
+def test_the_page_is_typed_from_start_to_end(fresh):
+    write_captions(fresh.folder, CAPTIONS)
     build, read, rebuild, export, evaluate = list_commands()
 
     # Few captions give few balanced items, as the page says.
@@ -52,6 +55,8 @@ def test_the_page_is_typed_from_start_to_end(fresh):
     assert result.returncode == 0, result.stderr
     assert "a hyphen joins the noun phrase to another word" in result.stdout
     assert result.stdout.count("  foil: ") >= 3
+    assert f"captions read: {len(CAPTIONS)}\n" in result.stdout
+    assert "│ valid " not in result.stdout
     assert "none; --filters adds GRUEN and NLI" in result.stderr
     assert "python -m http.server --directory photos" in result.stdout
     folder = fresh.folder / "results/build-captions"
@@ -67,6 +72,7 @@ def test_the_page_is_typed_from_start_to_end(fresh):
     for command in (rebuild, export):
         result = run_waltz(fresh, *command[1:], "--js", "1")
         assert result.returncode == 0, result.stderr
+        assert "│ valid " in result.stdout
     items = pq.read_table(folder / "benchmark/plurality.parquet").to_pylist()
     kept = [item for item in items if item["kept"]]
     assert len(kept) == len(tasks)
@@ -79,12 +85,25 @@ def test_the_page_is_typed_from_start_to_end(fresh):
     assert "plurality" in result.stdout
 
 
+def test_an_instrument_without_items_is_left_out(fresh):
+    write_captions(fresh.folder, ["A dog sleeps on a bed.", "A cat sits on a couch."])
+    options = ("--instruments", "plurality,counting", "--js", "1", "--export", "hf")
+    result = run_waltz(fresh, "build", "captions.csv", "--images", "photos", *options)
+    assert result.returncode == 0, result.stderr
+    assert "left out of the study: counting-balanced, without items" in result.stdout
+    exported = fresh.folder / "results/build-captions/export/dataset"
+    assert [file.parent.name for file in exported.glob("*/*.parquet")] == ["plurality"]
+    study = (fresh.folder / "config/build-captions.yaml").read_text(encoding="utf-8")
+    assert "counting-balanced" not in study
+
+
 def test_what_cannot_be_built_is_one_line(fresh):
     (fresh.folder / "captions.csv").write_text("image,captoin\na.png,A dog.\n")
     cases = (
         (("--instruments", "plurality"), "did you mean 'captoin'"),
         (("--instruments", "actant-swap"), "actant-swap is not built from captions"),
         (("--instruments", "plurals"), "did you mean 'plurality'"),
+        (("--validate", "LabelStudio"), "did you mean 'captoin'"),
         (("--validate", "doccanno"), "did you mean 'doccano'"),
     )
     for options, fault in cases:

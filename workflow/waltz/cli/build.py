@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from operator import attrgetter
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console
+from waltz.cli.people import SERVER, ImagePrefix
 from waltz.cli.run.checkout import CONFIG, find_checkout
 from waltz.cli.run.written_study import run_written_study, shorten
 from waltz.core.errors import UserError, check_name
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 EXAMPLES = 10
 """Largest number of pairs that are shown at the end."""
-SERVER = "http://localhost:8000/"
-"""Address of the images for annotators on this machine."""
 JUDGES = "thesis"
 """Study whose models judge candidates with `--filters`."""
 NO_FILTERS = "none; --filters adds GRUEN and NLI, whose models come from a hub"
@@ -34,6 +34,9 @@ HINT = (
     "balancing keeps as many captions with a word as foils with it, so that no word betrays a foil: more captions, or a"
     " higher --js, give more items (1 does not balance)"
 )
+NOTHING_LEFT = "no item is left: the table says at which step the pairs are lost"
+SPELLINGS = {"labelstudio": "label-studio", "label_studio": "label-studio"}
+"""Other spellings of platforms."""
 PEOPLE = "people"
 """Folder of the task files in the results of a study."""
 
@@ -65,9 +68,7 @@ def build_command(
         str | None,
         typer.Option(help="Write tasks for people: label-studio, doccano or mturk."),
     ] = None,
-    image_prefix: Annotated[
-        str, typer.Option(help="Start of the images' addresses for annotators.")
-    ] = SERVER,
+    image_prefix: ImagePrefix = SERVER,
     export: Annotated[
         str | None, typer.Option(help="hf: write a data set for the Hugging Face hub.")
     ] = None,
@@ -103,11 +104,14 @@ def build_command(
     after each step, and examples.
     """
     checkout = find_checkout()
+    if validate is not None:
+        validate = SPELLINGS.get(validate.lower(), validate.lower())
     _check_options(images, validate, export)
     from waltz.plan.built_study import (
         PREFIX,
         build_caption_study,
         choose_instruments,
+        leave_out,
     )
     from waltz.plan.foil_study import choose_dataset_name
 
@@ -127,11 +131,10 @@ def build_command(
         annotations=_find_annotations(annotations, chosen, checkout),
     )
     _check_study(study, checkout)
-    targets = ["benchmark", *(["export"] if export else [])]
     notes = {} if filters else {"filters": NO_FILTERS}
     if not run_written_study(
         study,
-        targets,
+        ["benchmark"],
         checkout,
         cores=cores,
         variables={},
@@ -141,9 +144,27 @@ def build_command(
         return
     # Paths are shown as they are named here.
     results = shorten_path(checkout / "results" / name, Path.cwd())
-    _print_funnel(results, size)
+    _print_captions(results)
+    _print_funnel(results, size, has_votes=annotations is not None)
     items = _read_items(results, chosen)
+    if not items:
+        raise UserError(f"{results}/benchmark: {NOTHING_LEFT}")
     _print_examples(items)
+    filled = {item.instrument for item in items}
+    empty = [instrument for instrument in chosen if instrument not in filled]
+    if empty:
+        typer.echo(f"left out of the study: {', '.join(empty)}, without items")
+    # Without items there is nothing to export, and nothing to evaluate models on.
+    if empty or export:
+        run_written_study(
+            leave_out(study, empty),
+            ["export" if export else "benchmark"],
+            checkout,
+            cores=cores,
+            variables={},
+            notes={},
+            dry_run=False,
+        )
     if validate:
         _write_tasks(items, results, validate, image_prefix, seed, images)
     _print_next_steps(results, name, export)
@@ -226,7 +247,22 @@ def _check_study(study: Settings, checkout: Path) -> None:
         build_plan(read_study(study))
 
 
-def _print_funnel(results: Path, size: int) -> None:
+def _print_captions(results: Path) -> None:
+    """Print the numbers of captions that were read, and why others were rejected."""
+    from waltz.core.records import read_records
+    from waltz.plan.built_study import CAPTIONS
+    from waltz.sources.records import CaptionRecord
+
+    captions = list(
+        read_records(results / f"sources/{CAPTIONS}.parquet", CaptionRecord)
+    )
+    reasons = Counter(row.rejected for row in captions if row.rejected is not None)
+    typer.echo(f"captions read: {len(captions) - reasons.total():,}")
+    for reason, count in reasons.most_common():
+        typer.echo(f"captions rejected: {count:,} ({reason})")
+
+
+def _print_funnel(results: Path, size: int, *, has_votes: bool) -> None:
     """Print the number of candidates of each instrument after each step, and why others are lost."""
     from rich.markup import escape
     from rich.table import Table
@@ -237,9 +273,10 @@ def _print_funnel(results: Path, size: int) -> None:
     has_few = False
     table = Table("instrument", "step", "left", "lost")
     for row in read_records(results / "benchmark/funnel.parquet", FunnelRecord):
-        is_idle = not row.lost and row.step not in ("candidates", "balanced")
+        is_idle = not row.lost and row.step not in ("candidates", "balanced", "valid")
         # Without votes there are no valid items yet.
-        if is_idle or row.step == "valid":
+        is_open = row.step == "valid" and not has_votes
+        if is_idle or is_open:
             continue
         losses = sorted(row.lost, key=attrgetter("count"), reverse=True)
         lines = [f"{loss.count:,} {loss.reason}" for loss in losses[:MOST_REASONS]]
@@ -293,7 +330,12 @@ def _write_tasks(
     folder = results / PEOPLE
     for file in export_tasks(items, platform, folder, image_prefix, seed):
         typer.echo(f"tasks:   {file}")
-    if image_prefix == SERVER:
+    if image_prefix == SERVER and platform == "mturk":
+        typer.echo(
+            "images:  workers cannot load them from this machine: put them on a server, and build"
+            " again with --image-prefix ADDRESS/"
+        )
+    elif image_prefix == SERVER:
         typer.echo(f"images:  python -m http.server --directory {images}")
     for instrument in dict.fromkeys(item.instrument for item in items):
         typer.echo(

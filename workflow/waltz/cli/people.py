@@ -34,8 +34,13 @@ Platform = Annotated[str, typer.Option(help="One of mturk, label-studio, doccano
 Folder = Annotated[Path, typer.Option(help="Folder for the task files.")]
 ImagePrefix = Annotated[
     str,
-    typer.Option(help="Text before an image's name in its URL, including the final /."),
+    typer.Option(
+        help="Text before an image's name in its URL, including the final /; by default the address"
+        " of python -m http.server --directory IMAGES, for annotators on this machine."
+    ),
 ]
+SERVER = "http://localhost:8000/"
+"""Address of the images for annotators on this machine."""
 Seed = Annotated[
     int,
     typer.Option(
@@ -70,7 +75,7 @@ def export_command(
     items: Items,
     platform: Platform,
     folder: Folder,
-    image_prefix: ImagePrefix,
+    image_prefix: ImagePrefix = SERVER,
     seed: Seed = 0,
     annotators: Annotators = 3,
 ) -> None:
@@ -179,7 +184,7 @@ def _print_annotators(records: Iterable[AnnotatorQuality]) -> list[str]:
 def export_captions_command(
     captions: Captions,
     folder: Folder,
-    image_prefix: ImagePrefix,
+    image_prefix: ImagePrefix = SERVER,
     seed: Seed = 0,
     annotators: Annotators = 4,
 ) -> None:
@@ -246,7 +251,7 @@ def find_images_command(
 def export_checks_command(
     items: ProbeItems,
     folder: Folder,
-    image_prefix: ImagePrefix,
+    image_prefix: ImagePrefix = SERVER,
     seed: Seed = 0,
     annotators: Annotators = 3,
 ) -> None:

@@ -1,6 +1,6 @@
 """The study that `waltz build` writes, which builds a benchmark from captions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from waltz.core.errors import UserError, build_name_error
 from waltz.instruments import INSTRUMENTS, SHORT_NAMES, TEXT_INPUTS
@@ -92,3 +92,24 @@ def build_caption_study(
         study["benchmark"]["annotations"] = dict(annotations)
     study["models"] = models
     return study
+
+
+def leave_out(study: Settings, instruments: Collection[str]) -> Settings:
+    """Return a study that `build_caption_study` built, without some of its instruments."""
+    kept = {
+        name: entry
+        for name, entry in study["instruments"].items()
+        if name not in instruments
+    }
+    benchmark = dict(study["benchmark"])
+    answers = benchmark.get("annotations", {})
+    answers = {name: file for name, file in answers.items() if name in kept}
+    benchmark.pop("annotations", None)
+    if answers:
+        benchmark["annotations"] = answers
+    return {
+        **study,
+        "instruments": kept,
+        "benchmark": benchmark,
+        "groups": {"pairs": list(kept)},
+    }

@@ -1,6 +1,7 @@
 """Captions of a user: a table with a row for each caption, and the name of its image."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from waltz.core.errors import UserError, suggest_or_list
 from waltz.sources.pair_layouts import fold_names
@@ -25,15 +26,19 @@ def read_captions(path: str, source: str, split: str | None) -> Iterator[Caption
     Raises:
         UserError: A column is missing, a value is no text, or an id comes twice.
     """
+    if Path(path).suffix.lower() == ".txt":
+        raise UserError(
+            f"{path}: lines of text name no images, which every item needs; write a table of image and caption"
+        )
     rows = read_table(path)
-    image_column = _find_column(rows[0], IMAGE_COLUMNS, "image")
-    caption_column = _find_column(rows[0], CAPTION_COLUMNS, "caption")
+    image_column = _find_column(rows, IMAGE_COLUMNS, "image")
+    caption_column = _find_column(rows, CAPTION_COLUMNS, "caption")
     seen_ids: set[str] = set()
     for position, row in enumerate(rows, 1):
         fields = fold_names(row.fields)
         image = _read_text(row, fields.get(image_column), "image")
         caption = join_lines(_read_text(row, fields.get(caption_column), "caption"))
-        source_id = str(fields.get(ID) or position)
+        source_id = _read_id(fields.get(ID), position)
         check_unique(seen_ids, source_id, row.location)
         yield CaptionRecord(
             source=source,
@@ -45,14 +50,25 @@ def read_captions(path: str, source: str, split: str | None) -> Iterator[Caption
         )
 
 
-def _find_column(row: RawEntry, names: tuple[str, ...], role: str) -> str:
+def _read_id(value: object, position: int) -> str:
+    """Return the id of a caption: its position where it has none."""
+    # 0 is an id.
+    if value is None or value == "":
+        return str(position)
+    return str(value)
+
+
+def _find_column(rows: Sequence[RawEntry], names: tuple[str, ...], role: str) -> str:
     """Return the name of a column, in small letters."""
-    columns = fold_names(row.fields)
+    # An entry of a JSON file may lack what others have.
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns.update(dict.fromkeys(fold_names(row.fields)))
     for name in names:
         if name in columns:
             return name
     raise UserError(
-        f"{row.location}: no column {role!r}{suggest_or_list(role, list(columns))}; name it {role} in the first line"
+        f"{rows[0].location}: no column {role!r}{suggest_or_list(role, list(columns))}; call it {role}"
     )
 
 
