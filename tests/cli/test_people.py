@@ -184,3 +184,11 @@ def test_user_errors_are_one_line(tmp_path, benchmark, exported):
         assert fault in done.output
         assert done.output.count("\n") == 1
         assert not (tmp_path / "out.csv").exists()
+
+
+def test_images_are_served_from_this_machine_by_default(tmp_path, benchmark):
+    arguments = ("--items", benchmark, "--platform", "doccano", "--folder", tmp_path)
+    done = run("export", *arguments)
+    assert done.exit_code == 0, done.output
+    texts = "".join(file.read_text() for file in tmp_path.rglob("*.jsonl"))
+    assert "http://localhost:8000/" in texts
