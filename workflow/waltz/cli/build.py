@@ -150,8 +150,8 @@ def build_command(
     if not items:
         raise UserError(f"{results}/benchmark: {NOTHING_LEFT}")
     _print_examples(items)
-    filled = {item.instrument for item in items}
-    empty = [instrument for instrument in chosen if instrument not in filled]
+    filled = map(attrgetter("instrument"), items)
+    empty = sorted(set(chosen).difference(filled))
     if empty:
         typer.echo(f"left out of the study: {', '.join(empty)}, without items")
     # Without items there is nothing to export, and nothing to evaluate models on.
@@ -253,11 +253,9 @@ def _print_captions(results: Path) -> None:
     from waltz.plan.built_study import CAPTIONS
     from waltz.sources.records import CaptionRecord
 
-    captions = list(
-        read_records(results / f"sources/{CAPTIONS}.parquet", CaptionRecord)
-    )
-    reasons = Counter(row.rejected for row in captions if row.rejected is not None)
-    typer.echo(f"captions read: {len(captions) - reasons.total():,}")
+    captions = read_records(results / f"sources/{CAPTIONS}.parquet", CaptionRecord)
+    reasons = Counter(map(attrgetter("rejected"), captions))
+    typer.echo(f"captions read: {reasons.pop(None, 0):,}")
     for reason, count in reasons.most_common():
         typer.echo(f"captions rejected: {count:,} ({reason})")
 

@@ -96,20 +96,19 @@ def build_caption_study(
 
 def leave_out(study: Settings, instruments: Collection[str]) -> Settings:
     """Return a study that `build_caption_study` built, without some of its instruments."""
-    kept = {
-        name: entry
-        for name, entry in study["instruments"].items()
-        if name not in instruments
-    }
-    benchmark = dict(study["benchmark"])
-    answers = benchmark.get("annotations", {})
-    answers = {name: file for name, file in answers.items() if name in kept}
-    benchmark.pop("annotations", None)
+    names = [name for name in study["instruments"] if name not in instruments]
+    left = dict(study)
+    left["instruments"] = _select(study["instruments"], names)
+    left["groups"] = {"pairs": names}
+    left["benchmark"] = dict(study["benchmark"])
+    answers = _select(study["benchmark"].get("annotations", {}), names)
     if answers:
-        benchmark["annotations"] = answers
-    return {
-        **study,
-        "instruments": kept,
-        "benchmark": benchmark,
-        "groups": {"pairs": list(kept)},
-    }
+        left["benchmark"]["annotations"] = answers
+    else:
+        left["benchmark"].pop("annotations", None)
+    return left
+
+
+def _select(settings: Settings, names: Collection[str]) -> Settings:
+    """Return the settings of some names."""
+    return {name: settings[name] for name in settings if name in names}
