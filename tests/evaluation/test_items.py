@@ -11,7 +11,11 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.records import to_row
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.items import build_mismatched_items, get_text
+from waltz.evaluation.items import (
+    build_mismatched_items,
+    get_text,
+    select_items,
+)
 from waltz.evaluation.prompting.questions import assign_orders
 from waltz.fidelity import PUBLISHED
 from waltz.sources.published_samples import (
@@ -217,3 +221,8 @@ def test_seeds_draw_other_foils():
     ]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(set(drawn[0])) > 12
+
+
+def test_a_data_set_without_items_names_balancing():
+    with pytest.raises(UserError, match="filters or frequency balancing"):
+        select_items([], "valid", None, 1)

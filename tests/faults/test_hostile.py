@@ -80,10 +80,11 @@ def test_an_id_with_terminal_escapes_is_shown_as_escapes(fresh):
             "id": "own\x1b[2J",
             "image": "1.png",
             "caption": "One zebra.",
-            "foil": "Two zebras.",
+            "foil": foil,
         }
+        for foil in ["Two zebras.", "Three zebras."]
     ]
-    (fresh.folder / "data/own.json").write_text(json.dumps(rows * 2), encoding="utf-8")
+    (fresh.folder / "data/own.json").write_text(json.dumps(rows), encoding="utf-8")
     fresh.change("sources.own.files.own-counting", {"path": "data/own.json"})
     output = fresh.snakemake(TARGET, check=False)
     (line,) = list_user_messages(output)

@@ -40,7 +40,7 @@ MEASURES = {
     "calibration": {"items": 8, "profiles": ["equations"]},
     "ceiling": {"sample": 1, "permutations": [1], "tokens": 3},
 }
-PHOTOS = 8
+PHOTOS = 24
 """Photos of the reduced study."""
 
 

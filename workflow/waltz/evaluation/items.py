@@ -41,9 +41,14 @@ def select_items(
         n: Size of the sample, or None for all; a smaller data set is taken completely.
         seed: Seed of the sample.
     Raises:
-        UserError: No item is left.
+        UserError: The data set has no items, or none is valid.
     """
     items = list(benchmark)
+    if not items:
+        raise UserError(
+            "the data set has no items: filters or frequency balancing left none of its foils;"
+            " take more captions, or allow another `js` or other `filters` of the instrument"
+        )
     if scored == "valid":
         # An item without votes has None here, and counts as valid.
         items = [item for item in items if item.valid is not False]
