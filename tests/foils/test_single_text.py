@@ -325,8 +325,8 @@ def test_a_table_of_questions_has_their_answers(tmp_path):
     [
         (
             "a.csv",
-            "image,title\n1.jpg,A dog.\n",
-            "no column of texts (got image, title, expected caption, text, sentence, or"
+            "image,heading\n1.jpg,A dog.\n",
+            "no column of texts (got image, heading, expected caption, text, sentence, description, title, or"
             " question and answer); name it in the first line",
         ),
         ("a.jsonl", '{"caption": 3}\n', "no text (got 3); write a text"),

@@ -299,8 +299,8 @@ def test_an_absent_text_of_a_table_is_empty(tmp_path):
 
 
 def test_a_table_without_captions_is_one_line(tmp_path):
-    path = write(tmp_path, "a.csv", "image,title\na,b\n")
-    fault = r"line 2: no column of texts \(got image, title, expected caption"
+    path = write(tmp_path, "a.csv", "image,heading\na,b\n")
+    fault = r"line 2: no column of texts \(got image, heading, expected caption"
     with pytest.raises(UserError, match=fault):
         list(read_texts(path))
     with pytest.raises(UserError, match="is a spreadsheet, which is not read"):

@@ -397,9 +397,9 @@ def _explain(error: ValidationError, config: StudyContent) -> str:
         value = f"{value[:LONGEST_SHOWN]}..."
     kind = YAML_KINDS.get(type(fault["input"]))
     if fault["type"] == "string_type" and kind is not None:
-        place = _join_path(_drop_key(path, fault))
+        key_or_mapping = _join_path(_drop_key(path, fault))
         return (
-            f"{place}: wrong value (got {value}, expected a text): YAML takes this for a {kind};"
+            f"{key_or_mapping}: wrong value (got {value}, expected a text): YAML takes this for a {kind};"
             " put quotes around it"
         )
     return f"{key}: wrong value (got {value}, expected {_describe_expected(fault['msg'])}); correct it"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import fold_text
+from waltz.sources.formats.captions import CAPTION_COLUMNS
 from waltz.sources.formats.coco import is_coco, read_captions
 from waltz.sources.pair_layouts import fold_names
 from waltz.sources.raw_files import read_text_lines
@@ -12,8 +13,6 @@ from waltz.sources.tables import SHEET_SUFFIXES, TABLE_SUFFIXES, read_table
 
 SUFFIXES = (*TABLE_SUFFIXES, *SHEET_SUFFIXES, ".txt")
 """Ends of names by which a word is taken for a file; a file of another name has lines."""
-COLUMNS = ("caption", "text", "sentence")
-"""Columns that hold the texts of a table, the first that it has."""
 
 
 def read_texts(path: Path) -> Iterator[str]:
@@ -53,7 +52,7 @@ def _find_text(fields: Mapping[str, object], location: str) -> object:
     if len(fields) == 1:
         (text,) = fields.values()
         return text
-    for name in COLUMNS:
+    for name in CAPTION_COLUMNS:
         if name in fields:
             return fields[name]
     # Existence and counting take a question with its answer as one text.
@@ -61,5 +60,5 @@ def _find_text(fields: Mapping[str, object], location: str) -> object:
         return f"{fields['question']} {fields['answer']}"
     raise UserError(
         f"{location}: no column of texts (got {', '.join(fields)}, expected"
-        f" {', '.join(COLUMNS)}, or question and answer); name it in the first line"
+        f" {', '.join(CAPTION_COLUMNS)}, or question and answer); name it in the first line"
     )

@@ -11,9 +11,9 @@ from waltz.sources.records import CaptionRecord
 from waltz.sources.tables import read_table
 
 IMAGE_COLUMNS = ("image", "image_file", "filename", "file_name", "image_path", "img")
-"""Names of the column with the image, the first that a table has."""
+"""Names of the column with the image."""
 CAPTION_COLUMNS = ("caption", "text", "sentence", "description", "title")
-"""Names of the column with the caption."""
+"""Names of the column with the caption, the first that a table has."""
 ID = "id"
 
 
