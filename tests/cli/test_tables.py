@@ -100,3 +100,10 @@ def test_no_results_say_how_to_get_them(tmp_path):
         run(tmp_path).output
         == f"waltz: {tmp_path}: no study has tables or a report yet; run: snakemake --cores 2\n"
     )
+
+
+def test_titles_name_the_data_sets_of_the_study(results):
+    file = results / "newer" / "reporting" / "tables" / "thesis-4.2.csv"
+    file.write_text(format_csv([replace(ACCURACY, dataset="mine")]))
+    assert "T-SHAP of encoders on mine" in run(results).output
+    assert "T-SHAP of encoders on mine" in " ".join(run(results, "4.2").output.split())

@@ -85,6 +85,22 @@ def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
     assert "**" not in format_markdown(TABLES["thesis-3.4"], cells[:1]).split("\n\n")[3]
 
 
+def test_latex_has_the_intervals_in_a_line_below_the_values():
+    cells = [
+        cell(value=60.04, n=10, ci_low=50.0, ci_high=70.06),
+        cell(dataset="e", value=58.0, n=10),
+        cell(metric="cc_shap_cot", value=-0.12, n=10, ci_low=-0.2, ci_high=-0.04),
+    ]
+    lines = format_latex(TABLES["thesis-3.4"], cells).split("\n")
+    assert lines[lines.index(r"acc$_{r}$ & m & 60.0 & 58.0 \\") + 1] == (
+        r" &  & {\scriptsize [50.0, 70.1]} &  \\"
+    )
+    assert r" &  & {\scriptsize [-0.20, -0.04]} &  \\" in lines
+    # A row without intervals has no such line.
+    without = format_latex(TABLES["thesis-3.4"], cells[1:2])
+    assert "scriptsize [" not in without
+
+
 def test_every_cell_without_a_value_points_to_its_reason():
     cells = [
         cell(reason="no image"),

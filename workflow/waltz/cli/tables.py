@@ -152,6 +152,7 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
     from rich.table import Table
 
     from waltz.reporting.tables.declarations import TABLES
+    from waltz.reporting.tables.titles import name_data_sets
 
     listing = Table(
         "table",
@@ -164,7 +165,8 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
         # A table may lack cells in the profile that is shown.
         if cells:
             filled = sum(cell.value is not None or bool(cell.text) for cell in cells)
-            listing.add_row(name, TABLES[name].title, f"{filled} of {len(cells)}")
+            title = name_data_sets(TABLES[name], cells).title
+            listing.add_row(name, title, f"{filled} of {len(cells)}")
     create_console().print(listing)
     typer.echo("print one with: waltz tables ID\n")
 
@@ -223,9 +225,11 @@ def _print_tables(
 ) -> None:
     from waltz.reporting.tables.declarations import TABLES
     from waltz.reporting.tables.formats import LEGEND
+    from waltz.reporting.tables.titles import name_data_sets
 
     for name in names:
-        _print_table(TABLES[name], tables[name], why)
+        declaration = name_data_sets(TABLES[name], tables[name])
+        _print_table(declaration, tables[name], why)
     typer.echo(LEGEND)
 
 

@@ -80,6 +80,7 @@ from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.formats import VERDICT_MARKS
 from waltz.reporting.tables.grid import UNPAIRED
+from waltz.reporting.tables.titles import name_data_sets
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(
@@ -456,9 +457,11 @@ def list_example_figures(
 
 
 def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
-    """Return the declaration of a table; an undeclared table gets rows of metric and model."""
+    """Return the declaration of a table, with the title for its cells; an undeclared table gets
+    rows of metric and model.
+    """
     if name in TABLES:
-        return TABLES[name]
+        return name_data_sets(TABLES[name], cells)
     no_sources: dict[str, tuple[NumberSource, ...]] = {
         cell.metric: () for cell in cells
     }

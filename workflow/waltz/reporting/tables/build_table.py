@@ -58,6 +58,7 @@ from waltz.reporting.tables.paper_values import (
     compare_with_paper,
     read_paper_values,
 )
+from waltz.reporting.tables.titles import name_data_sets
 
 OWN_POOL = "pooled over the data sets of this study, the paper value over all of its own: not compared"
 """Reason why a pooled difference has no verdict."""
@@ -142,6 +143,7 @@ def write_table(
         significance: Significance tests, which decide what is bold.
         files: Paths of the four files.
     """
+    declaration = name_data_sets(declaration, cells)
     write_text(files.csv, format_csv(cells))
     write_text(files.md, format_markdown(declaration, cells, significance))
     write_text(files.tex, format_latex(declaration, cells, significance))

@@ -307,8 +307,9 @@ def _format_html_cell(marked: MarkedCell | None) -> str:
 
 LATEX_LEGEND = (
     "Above a value: = equal to the paper, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where it varies."
-    " ± standard deviation. In brackets: the paper value. Bold: best of several models, where its lead over the second"
-    f" best is significant ({BOLD_RULE}). Underlined: at or below chance. – no value."
+    " ± standard deviation. In the line below: the interval. In brackets: the paper value. Bold: best of several"
+    f" models, where its lead over the second best is significant ({BOLD_RULE}). Underlined: at or below chance. – no"
+    " value."
 )
 SPECIAL = {
     **{letter: f"\\{letter}" for letter in "&%_#${}"},
@@ -482,8 +483,31 @@ def _format_latex_body(grid: Grid, shows_n: bool) -> list[str]:
         texts = [escape_latex(name) for name in _omit_repeated_names(names, above)]
         texts += [_format_latex_cell(marked, shows_n) for marked in entries]
         lines.append(" & ".join(texts) + r" \\")
+        lines += _format_latex_intervals(len(names), entries)
         above = names
     return lines
+
+
+def _format_latex_intervals(
+    names: int, entries: Sequence[MarkedCell | None]
+) -> list[str]:
+    """Return the line of the intervals below a row, as a list of at most one line.
+
+    Args:
+        names: Number of names of the row, which the line leaves empty.
+        entries: Cells of the row.
+    """
+    intervals = []
+    for marked in entries:
+        interval = ""
+        if marked is not None:
+            interval = _format_interval(marked.cell).strip()
+        if interval:
+            interval = f"{{\\scriptsize {interval}}}"
+        intervals.append(interval)
+    if not any(intervals):
+        return []
+    return [" & ".join([""] * names + intervals) + r" \\"]
 
 
 def _separate_rows(above: Names, names: Names) -> list[str]:

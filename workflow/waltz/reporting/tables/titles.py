@@ -1,0 +1,40 @@
+"""Titles of tables, which name the data sets of a study that are not VALSE's."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from waltz.core.errors import list_names
+from waltz.reporting.tables.cells import SYNTHETIC_DATA, Cell
+from waltz.reporting.tables.declaration import AVERAGE, Declaration
+from waltz.valse_release import RELEASE
+
+PAPER_DATA = "VALSE"
+"""Word in a declared title that stands for the data sets of the paper."""
+
+
+def name_data_sets(declaration: Declaration, cells: Sequence[Cell]) -> Declaration:
+    """Return a declaration whose title names the data sets that the study has numbers on.
+
+    Those of the paper are called VALSE, except synthetic ones with the same names.
+
+    Args:
+        declaration: The table.
+        cells: Its cells of all profiles.
+    """
+    if f"on {PAPER_DATA}" not in declaration.title:
+        return declaration
+    measured = [
+        cell for cell in cells if cell.value is not None and cell.dataset != AVERAGE
+    ]
+    datasets = list(dict.fromkeys(cell.dataset for cell in measured))
+    new_datasets = datasets
+    # All cells of a study with synthetic data have this reason.
+    if SYNTHETIC_DATA not in {cell.reason for cell in measured}:
+        new_datasets = [dataset for dataset in datasets if dataset not in RELEASE]
+    if not new_datasets:
+        return declaration
+    names = new_datasets
+    if len(new_datasets) < len(datasets):
+        names = [PAPER_DATA, *new_datasets]
+    title = declaration.title.replace(PAPER_DATA, list_names(names, "and"))
+    return replace(declaration, title=title)
