@@ -14,7 +14,6 @@ from waltz.core.files import parquet
 from waltz.core.records import write_records
 from waltz.foils.candidates import (
     TOO_LONG,
-    TRUE_FOIL,
     Candidate,
     MakerOptions,
     Proposal,
@@ -27,6 +26,7 @@ from waltz.foils.candidates import (
     select_splits,
 )
 from waltz.foils.english.statements import NOT_COUNTING
+from waltz.foils.invariants import OTHER_CAPTION, TRUE_FOIL
 from waltz.foils.relations import NO_PREPOSITION
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.records import (
@@ -103,6 +103,23 @@ def test_a_foil_that_is_true_never_leaves_a_maker(monkeypatch):
             *[("1", TRUE_FOIL)] * 3,
             ("1", "A cat."),
         ]
+
+
+def test_a_foil_that_is_another_caption_of_the_image_is_refused(monkeypatch):
+    class Maker:
+        @staticmethod
+        def build_candidates(rows, *_):
+            for given in rows:
+                yield given, build_candidate(given.caption, "A cat.", "dog", "cat", "")
+
+    monkeypatch.setattr("waltz.foils.candidates.import_module", lambda _: Maker)
+    rows = [
+        row(1, caption="A dog.", image="a.png"),
+        row(2, caption="A dog.", image="b.png"),
+        row(3, caption="a  cat", image="a.png", rejected="twice"),
+    ]
+    outcomes = build_outcomes("plurality", rows)
+    assert outcomes[1:] == [("1", OTHER_CAPTION), ("2", "A cat.")]
 
 
 def test_every_instrument_has_a_maker():

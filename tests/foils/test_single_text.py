@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.foils.candidates import TRUE_FOIL, Refusal, build_candidate
+from waltz.foils.candidates import Refusal, build_candidate
+from waltz.foils.invariants import TRUE_FOIL
 from waltz.foils.single_text import BUILDERS, RANKED, build_from_texts
 from waltz.instruments import TEXT_INPUTS
 

@@ -2,8 +2,8 @@
 source rows.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import repeat
@@ -14,7 +14,8 @@ from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
 from waltz.core.files import parquet
 from waltz.core.records import get_layout, read_records
 from waltz.core.schema import CandidateRecord, StoredSpan
-from waltz.core.text_diff import Span, are_same_text, find_changed_spans
+from waltz.core.text_diff import Span, find_changed_spans
+from waltz.foils.invariants import find_broken_invariant, fold_case
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.records import (
     CaptionRecord,
@@ -158,7 +159,6 @@ class MakerOptions:
     most_verbs: int = 10
 
 
-TRUE_FOIL = "the foil would be the caption itself"
 TOO_LONG = "the caption has more tokens than the study allows"
 
 
@@ -233,40 +233,27 @@ def attach_row(row: Row, outcomes: Iterable[Outcome]) -> SourceOutcomes:
     yield from zip(repeat(row), outcomes)
 
 
-def refuse_true_foils(
-    outcomes: Iterable[Outcome], source_text: str | None
+def refuse_broken_pairs(
+    outcomes: Iterable[Outcome],
+    source_text: str | None,
+    other_captions: Collection[str] = (),
 ) -> Iterator[Outcome]:
-    """Yield outcomes, but a refusal for each usable candidate whose foil equals its caption or the
-    source text.
-
-    Such a foil is as true as the caption. Case and a final full stop make no difference.
+    """Yield outcomes, but a refusal for each usable candidate that breaks an invariant of pairs.
 
     Args:
         source_text: The true text from which the candidates are built; None where there is none.
+        other_captions: The true texts of the image, as `invariants.fold_case` folds them.
     """
     for outcome in outcomes:
-        if isinstance(outcome, Candidate) and _is_foil_true(outcome, source_text):
-            yield Refusal(TRUE_FOIL)
-        else:
+        reason = None
+        if isinstance(outcome, Candidate) and outcome.rejected is None:
+            reason = find_broken_invariant(
+                outcome.caption, outcome.foil, source_text, other_captions
+            )
+        if reason is None:
             yield outcome
-
-
-def _is_foil_true(candidate: Candidate, source_text: str | None) -> bool:
-    """Return True for a usable candidate whose foil is the same text as its caption or the source
-    text.
-    """
-    if candidate.rejected is not None:
-        return False
-    foil = _fold_case(candidate.foil)
-    # The caption may differ from the source text, so both are compared.
-    true_texts = [candidate.caption]
-    if source_text:
-        true_texts.append(source_text)
-    return any(are_same_text(foil, _fold_case(text)) for text in true_texts)
-
-
-def _fold_case(text: str) -> str:
-    return text.casefold().rstrip(". ")
+        else:
+            yield Refusal(reason)
 
 
 def build_candidate(
@@ -329,7 +316,10 @@ def build_candidates(
     Refusals may come before the candidates.
     """
     usable_rows: list[Row] = []
+    captions: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
+        if isinstance(row, WITH_CAPTION) and row.caption:
+            captions[row.image].add(fold_case(row.caption))
         if row.rejected is None:
             usable_rows.append(row)
         else:
@@ -338,7 +328,8 @@ def build_candidates(
     maker = import_module(INSTRUMENTS[instrument].maker)
     for row, outcome in maker.build_candidates(usable_rows, options, instrument):
         source_text = row.caption if isinstance(row, WITH_CAPTION) else None
-        yield from attach_row(row, refuse_true_foils([outcome], source_text))
+        known = captions.get(row.image or "", ())
+        yield from attach_row(row, refuse_broken_pairs([outcome], source_text, known))
 
 
 def build_candidate_records(

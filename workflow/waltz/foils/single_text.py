@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from waltz.core.errors import UserError, build_name_error
-from waltz.foils.candidates import Outcome, Refusal, ScoreTexts, refuse_true_foils
+from waltz.foils.candidates import Outcome, Refusal, ScoreTexts, refuse_broken_pairs
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import (
     NUMBER_RANGES,
@@ -57,7 +57,7 @@ def build_from_texts(
             f" {describe_needs(name)}); name one of {', '.join(builders)}, or run a study"
         )
     for text in map(str.strip, texts):
-        yield text, refuse_true_foils(builders[name](name, text), text)
+        yield text, refuse_broken_pairs(builders[name](name, text), text)
 
 
 def describe_needs(instrument: str) -> str:
