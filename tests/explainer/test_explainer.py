@@ -291,6 +291,28 @@ def test_spans_and_masks_of_regions_are_players(spans, explainer, picture):
     assert bottom[1] == pytest.approx(25 * 35 / 47, abs=1)
 
 
+def test_spans_keep_the_order_in_which_they_are_given(explainer, llava, picture):
+    pieces = ["red ball", "a dog", "sees"]
+    given = explainer.explain(picture, TEXT, players=pieces)
+    sorted_pieces = explainer.explain(
+        picture, TEXT, players=["a dog", "sees", "red ball"]
+    )
+    assert given.text.tokens == tuple(pieces)
+    assert given.text.spans == ((15, 23), (0, 5), (6, 10))
+    assert np.unique(sorted_pieces.text).size == 3
+    np.testing.assert_allclose(given.text, sorted_pieces.text[[2, 0, 1]], atol=1e-6)
+    np.testing.assert_allclose(given.image, sorted_pieces.image, atol=1e-6)
+    assert given.to_frame().player.tolist()[:3] == pieces
+    by_characters = explainer.explain(
+        picture, TEXT, players=[(15, 23), (0, 5), (6, 10)]
+    )
+    np.testing.assert_array_equal(by_characters.text, given.text)
+    answer = llava.explain(
+        picture, question="what is this ?", players=["this", "what"], grid=1
+    )
+    assert answer.text.tokens == ("this", "what")
+
+
 def test_a_grid_of_rows_and_columns(explainer, picture):
     explanation = explainer.explain(picture, TEXT, players=["dog"], grid=(2, 3))
     assert explanation.image.boxes.tolist() == [

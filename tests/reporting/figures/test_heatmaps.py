@@ -166,6 +166,13 @@ def test_bytes_of_one_character_show_it_once():
     ] == ["é", "·", "·"]
 
 
+def test_spans_in_any_order_show_their_text():
+    spans = [{"start": 6, "end": 14}, {"start": 0, "end": 5}, {"start": 15, "end": 19}]
+    boxes = lay_out_tokens("a dog red ball here", ["?"] * 3, spans, WIDTH)
+    assert [box.label for box in boxes] == ["red ball", "a dog", "here"]
+    assert not any(box.joined for box in boxes)
+
+
 def test_lines_keep_within_their_width_and_nothing_overlaps():
     text = " ".join(f"word{place}" * (1 + place % 4) for place in range(77))
     placed = lay_out_tokens(text, ["?"] * 77, spans_of(text), WIDTH)

@@ -146,7 +146,7 @@ def _group_by_words(
 def _group_by_spans(
     players: games.Players, text: str, tokens: Sequence[Span], spans: Sequence[Span]
 ) -> list[list[int]]:
-    """Return the positions of each span's tokens, in the order of the text."""
+    """Return the positions of each span's tokens, in the order in which the spans are given."""
     members: dict[int, list[int]] = {}
     for position in players.positions:
         owners = _find_owners(text, tokens[position], spans)
@@ -162,7 +162,7 @@ def _group_by_spans(
             raise ValueError(
                 f"players: {_cut(text, span)!r} has no token that could be masked; name a piece with a token"
             )
-    return list(members.values())
+    return [members[number] for number in range(len(spans))]
 
 
 def _find_owners(text: str, token: Span, spans: Sequence[Span]) -> list[int]:

@@ -191,8 +191,8 @@ class Explainer:
                 answer, this explanation is attributed too, and CC-SHAP compares both.
 
                 players: Text players: `token` (the default), `word`, or spans (pieces of the text,
-                or (start, end) characters); tokens outside the spans stay visible. A decoder's
-                spans are counted from the question.
+                or (start, end) characters), which keep this order; tokens outside the spans stay
+                visible. A decoder's spans are counted from the question.
 
                 grid: Image players: None (the default) for ceil(sqrt(tokens)) patches on a side,
                 (rows, columns), or masks of regions, bool of shape (regions, height, width) of the

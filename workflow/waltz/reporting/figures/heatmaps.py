@@ -97,6 +97,7 @@ def _label_tokens(
     token.
     """
     position = 0  # end of the text that labels have shown
+    last_start = 0
     last_letter = ""
     for token, span in zip(tokens, spans, strict=True):
         start, end = span["start"], span["end"]
@@ -104,6 +105,9 @@ def _label_tokens(
         if end <= start:
             yield token, False
             continue
+        # Spans that the user chose come in any order; one further to the left shows all its text.
+        if start < last_start:
+            position, last_letter = start, ""
         # Characters that an earlier token has shown are not shown again.
         piece = text[max(start, position) : end]
         # Pieces of a word have no space between them, nor at the end of the one or the begin of the
@@ -115,7 +119,7 @@ def _label_tokens(
             piece.strip() or "·",
             is_adjacent and not has_space,
         )
-        position = end
+        last_start, position = start, end
         last_letter = text[end - 1]
 
 
@@ -360,7 +364,7 @@ def draw_interactions(
         cells: Number of the region that each pixel lies in, of shape (height, width); a pixel of no
             region has the number of regions.
         labels: Label of each text player. The `MAX_INTERACTING` players with the largest
-            interactions are shown, in the order of the text.
+            interactions are shown, in the order of the players.
         pairs: Interactions, of shape (text players, regions).
         title: Title of the figure.
     """
