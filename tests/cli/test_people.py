@@ -191,4 +191,4 @@ def test_images_are_served_from_this_machine_by_default(tmp_path, benchmark):
     done = run("export", *arguments)
     assert done.exit_code == 0, done.output
     texts = "".join(file.read_text() for file in tmp_path.rglob("*.jsonl"))
-    assert "http://localhost:8000/" in texts
+    assert "http://localhost:8765/" in texts

@@ -163,6 +163,19 @@ def test_a_study_is_written_once_and_replaced_if_only_its_limits_changed(tmp_pat
     assert yaml.safe_load(file.read_text())["evaluation"]["sample"] == 3
 
 
+def test_models_are_added_to_a_study_and_omitted_but_not_exchanged(tmp_path):
+    file = tmp_path / "e.yaml"
+    one = {"study": "e", "models": {}}
+    two = {"study": "e", "models": {"a": {"weights": "x"}}}
+    assert write_study(file, render_study(one, "waltz build")) == "written"
+    assert write_study(file, render_study(two, "waltz build")) == "replaced"
+    assert write_study(file, render_study(one, "waltz build")) == "replaced"
+    assert write_study(file, render_study(two, "waltz build")) == "replaced"
+    other = {"study": "e", "models": {"a": {"weights": "y"}, "b": {}}}
+    with pytest.raises(UserError, match="holds other models"):
+        write_study(file, render_study(other, "waltz build"))
+
+
 @pytest.mark.parametrize(
     ("other", "fault"),
     [
@@ -171,8 +184,8 @@ def test_a_study_is_written_once_and_replaced_if_only_its_limits_changed(tmp_pat
             render(pairs=describe_pairs("zoo", "other.csv", "photos")),
             "holds other sources",
         ),
-        (render().replace("seed: 1520", "seed: 7"), "is not as `waltz eval` wrote it"),
-        ("study: mine\n", "is not as `waltz eval` wrote it"),
+        (render().replace("seed: 1520", "seed: 7"), "was edited"),
+        ("study: mine\n", "was edited"),
     ],
 )
 def test_another_study_is_never_replaced(tmp_path, other, fault):

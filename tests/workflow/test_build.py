@@ -50,15 +50,14 @@ def test_the_page_is_typed_from_start_to_end(fresh):
     write_captions(fresh.folder, CAPTIONS)
     build, read, rebuild, export, evaluate = list_commands()
 
-    # Few captions give few balanced items, as the page says.
-    result = run_waltz(fresh, *build[1:], "--js", "1")
+    result = run_waltz(fresh, *build[1:])
     assert result.returncode == 0, result.stderr
     assert "a hyphen joins the noun phrase to another word" in result.stdout
     assert result.stdout.count("  foil: ") >= 3
     assert f"captions read: {len(CAPTIONS)}\n" in result.stdout
     assert "│ valid " not in result.stdout
     assert "none; --filters adds GRUEN and NLI" in result.stderr
-    assert "python -m http.server --directory photos" in result.stdout
+    assert "python -m http.server 8765 --directory photos" in result.stdout
     folder = fresh.folder / "results/build-captions"
     tasks = platforms.shown_tasks("label-studio", folder / "people/plurality.json")
     answers = [(name, person, "first") for name, _, _ in tasks for person in ("1", "2")]
@@ -70,7 +69,7 @@ def test_the_page_is_typed_from_start_to_end(fresh):
     assert f"{len(answers)} answers to {len(tasks)} items, 0 skipped" in result.stdout
 
     for command in (rebuild, export):
-        result = run_waltz(fresh, *command[1:], "--js", "1")
+        result = run_waltz(fresh, *command[1:])
         assert result.returncode == 0, result.stderr
         assert "│ valid " in result.stdout
     items = pq.read_table(folder / "benchmark/plurality.parquet").to_pylist()
@@ -87,7 +86,7 @@ def test_the_page_is_typed_from_start_to_end(fresh):
 
 def test_an_instrument_without_items_is_left_out(fresh):
     write_captions(fresh.folder, ["A dog sleeps on a bed.", "A cat sits on a couch."])
-    options = ("--instruments", "plurality,counting", "--js", "1", "--export", "hf")
+    options = ("--instruments", "plurality,counting", "--export", "hf")
     result = run_waltz(fresh, "build", "captions.csv", "--images", "photos", *options)
     assert result.returncode == 0, result.stderr
     assert "left out of the study: counting-balanced, without items" in result.stdout

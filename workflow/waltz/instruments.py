@@ -142,6 +142,9 @@ TEXT_INPUTS = {
 text.
 """
 
+RANKER = "smollm2-135m-instruct"
+"""Registered language model that ranks foils where no masked one is at hand."""
+
 FILTER_MODELS = {
     "grammaticality": ("likelihood", "acceptability"),
     "contradiction": ("nli",),

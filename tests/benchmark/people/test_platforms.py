@@ -14,7 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stand_ins import annotation_platforms as platforms
-from waltz.benchmark.people.platforms import PLATFORMS, export_tasks, import_annotations
+from waltz.benchmark.people.platforms import (
+    PLATFORMS,
+    choose_platform,
+    export_tasks,
+    import_annotations,
+)
 from waltz.benchmark.people.tasks import build_image_url, build_tasks
 from waltz.benchmark.votes import ANSWERS, ItemVotes, SkippedAnswer, count_votes
 from waltz.core.errors import UserError
@@ -594,9 +599,14 @@ def test_doccano_exports_without_annotators_are_refused(tmp_path):
             import_annotations([tmp_path / "x.jsonl"], "doccano", ITEMS, seed=3)
 
 
+@pytest.mark.parametrize("name", ["label-studio", "LabelStudio", "label_studio"])
+def test_platforms_are_known_by_other_spellings(name):
+    assert choose_platform(name) == "label-studio"
+
+
 def test_impossible_exports_are_refused(tmp_path):
     with pytest.raises(
-        UserError, match="platform 'prodigy' is none of mturk, label-studio, doccano"
+        UserError, match="--platform: unknown platform \\(got 'prodigy'"
     ):
         export_tasks(ITEMS, "prodigy", tmp_path, PREFIX, seed=3)
     with pytest.raises(UserError, match="no items to export"):

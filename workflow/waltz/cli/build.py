@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import chdir
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console
-from waltz.cli.people import SERVER, ImagePrefix
+from waltz.cli.people import PORT, SERVER, ImagePrefix
 from waltz.cli.run.checkout import CONFIG, find_checkout
-from waltz.cli.run.written_study import run_written_study, shorten
+from waltz.cli.run.written_study import (
+    check_images_exist,
+    plan_study,
+    run_written_study,
+    shorten,
+)
 from waltz.core.errors import UserError, check_name
 from waltz.core.files.resources import shorten_path
 
@@ -30,13 +34,14 @@ JUDGES = "thesis"
 NO_FILTERS = "none; --filters adds GRUEN and NLI, whose models come from a hub"
 MOST_REASONS = 4
 """Largest number of reasons of a step that are shown; the funnel has all."""
+NOT_BALANCED = (
+    "none, so words may betray foils: {} captions are too few; --js 0.3 balances"
+)
 HINT = (
-    "balancing keeps as many captions with a word as foils with it, so that no word betrays a foil: more captions, or a"
-    " higher --js, give more items (1 does not balance)"
+    "balancing left out {}, so that no word betrays a foil: more captions, or a higher --js, give more items (--js 1"
+    " takes a foil of each caption)"
 )
 NOTHING_LEFT = "no item is left: the table says at which step the pairs are lost"
-SPELLINGS = {"labelstudio": "label-studio", "label_studio": "label-studio"}
-"""Other spellings of platforms."""
 PEOPLE = "people"
 """Folder of the task files in the results of a study."""
 
@@ -76,13 +81,14 @@ def build_command(
         int, typer.Option(help="Most items of an instrument.", min=1)
     ] = 1000,
     js: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="Largest Jensen-Shannon distance of the exchanged words of captions and foils.",
+            help="Largest Jensen-Shannon distance of the exchanged words of captions and foils; 1 keeps all foils.",
+            show_default="0.3; 1 for fewer than 300 captions",
             min=0,
             max=1,
         ),
-    ] = 0.3,
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all draws.", min=0)] = 0,
     name: Annotated[
         str | None,
@@ -104,10 +110,11 @@ def build_command(
     after each step, and examples.
     """
     checkout = find_checkout()
-    if validate is not None:
-        validate = SPELLINGS.get(validate.lower(), validate.lower())
-    _check_options(images, validate, export)
+    _check_options(images, export)
+    from waltz.benchmark.people.platforms import choose_platform
     from waltz.plan.built_study import (
+        DEFAULT_JS,
+        FEW_CAPTIONS,
         PREFIX,
         build_caption_study,
         choose_instruments,
@@ -115,11 +122,18 @@ def build_command(
     )
     from waltz.plan.foil_study import choose_dataset_name
 
+    if validate is not None:
+        validate = choose_platform(validate, "--validate")
     chosen = choose_instruments([part.strip() for part in instruments.split(",")])
-    source = _describe_source(captions, images, checkout)
-    name = f"{PREFIX}{name or choose_dataset_name(captions)}".replace(
-        PREFIX * 2, PREFIX
-    )
+    source, n_captions = _describe_source(captions, images, checkout)
+    notes = {} if filters else {"filters": NO_FILTERS}
+    # Balancing leaves next to nothing of a small file.
+    if js is None and n_captions < FEW_CAPTIONS:
+        notes["balance"] = NOT_BALANCED.format(n_captions)
+        js = 1
+    js = DEFAULT_JS if js is None else js
+    name = name or choose_dataset_name(captions)
+    name = f"{PREFIX}{name.removeprefix(PREFIX)}"
     study = build_caption_study(
         name,
         source,
@@ -130,8 +144,7 @@ def build_command(
         judges=_read_judges(checkout) if filters else None,
         annotations=_find_annotations(annotations, chosen, checkout),
     )
-    _check_study(study, checkout)
-    notes = {} if filters else {"filters": NO_FILTERS}
+    plan_study(study, checkout)
     if not run_written_study(
         study,
         ["benchmark"],
@@ -145,7 +158,7 @@ def build_command(
     # Paths are shown as they are named here.
     results = shorten_path(checkout / "results" / name, Path.cwd())
     _print_captions(results)
-    _print_funnel(results, size, has_votes=annotations is not None)
+    _print_funnel(results, size, js, has_votes=annotations is not None)
     items = _read_items(results, chosen)
     if not items:
         raise UserError(f"{results}/benchmark: {NOTHING_LEFT}")
@@ -170,45 +183,37 @@ def build_command(
     _print_next_steps(results, name, export)
 
 
-def _check_options(images: Path, validate: str | None, export: str | None) -> None:
+def _check_options(images: Path, export: str | None) -> None:
     """Refuse options that are wrong, before anything is imported that takes seconds."""
     if not images.exists():
         raise UserError(f"--images {images}: no such folder or archive; check the path")
-    if validate is not None:
-        platforms = ("label-studio", "doccano", "mturk")
-        check_name("--validate", "platform", validate, platforms)
     if export is not None:
         check_name("--export", "export", export, ("hf",))
 
 
-def _describe_source(captions: Path, images: Path, checkout: Path) -> Settings:
-    """Return the entry of the source of captions, after a look at the whole file.
+def _describe_source(
+    captions: Path, images: Path, checkout: Path
+) -> tuple[Settings, int]:
+    """Return the entry of the source of captions, and their number, after a look at the whole file.
 
     Raises:
         UserError: The file cannot be read, or an image is not in the folder.
     """
     from waltz.sources.formats import captions as tables
     from waltz.sources.formats import coco
-    from waltz.sources.images import find_image_path, open_images
 
     is_coco = captions.suffix.lower() == ".json" and coco.is_coco(captions)
     form = "coco-captions" if is_coco else "captions"
     read = coco.read_captions if is_coco else tables.read_captions
     rows = list(read(str(captions), "captions", None))
-    names = dict.fromkeys(row.image for row in rows if row.rejected is None)
-    with open_images(images) as folder:
-        for image in names:
-            try:
-                find_image_path(folder, image)
-            except UserError as error:
-                raise UserError(
-                    f"{captions}: {error}; name images by their paths below --images"
-                ) from None
-    return {
+    names = [row.image for row in rows if row.rejected is None]
+    check_images_exist(captions, names, images)
+    source = {
         "format": form,
         "files": {"captions": {"path": shorten(captions, checkout)}},
         "images": {"path": shorten(images, checkout)},
     }
+    return source, len(names)
 
 
 def _read_judges(checkout: Path) -> Settings:
@@ -237,16 +242,6 @@ def _find_annotations(
     return files
 
 
-def _check_study(study: Settings, checkout: Path) -> None:
-    """Refuse a study that Snakemake would refuse, before it is written."""
-    from waltz.plan.build_plan import build_plan
-    from waltz.plan.read_study import read_study
-
-    # Paths of a study are relative to the checkout.
-    with chdir(checkout):
-        build_plan(read_study(study))
-
-
 def _print_captions(results: Path) -> None:
     """Print the numbers of captions that were read, and why others were rejected."""
     from waltz.core.records import read_records
@@ -260,15 +255,14 @@ def _print_captions(results: Path) -> None:
         typer.echo(f"captions rejected: {count:,} ({reason})")
 
 
-def _print_funnel(results: Path, size: int, *, has_votes: bool) -> None:
+def _print_funnel(results: Path, size: int, js: float, *, has_votes: bool) -> None:
     """Print the number of candidates of each instrument after each step, and why others are lost."""
-    from rich.markup import escape
     from rich.table import Table
 
     from waltz.core.records import read_records
     from waltz.core.schema import FunnelRecord
 
-    has_few = False
+    few: list[str] = []
     table = Table("instrument", "step", "left", "lost")
     for row in read_records(results / "benchmark/funnel.parquet", FunnelRecord):
         is_idle = not row.lost and row.step not in ("candidates", "balanced", "valid")
@@ -280,14 +274,13 @@ def _print_funnel(results: Path, size: int, *, has_votes: bool) -> None:
         lines = [f"{loss.count:,} {loss.reason}" for loss in losses[:MOST_REASONS]]
         if len(losses) > MOST_REASONS:
             lines.append(f"{len(losses) - MOST_REASONS} more reasons")
-        table.add_row(
-            row.instrument, row.step, f"{row.count:,}", escape("\n".join(lines))
-        )
+        table.add_row(row.instrument, row.step, f"{row.count:,}", "\n".join(lines))
         if row.step == "balanced" and row.count < size and row.lost:
-            has_few = True
+            n_lost = sum(loss.count for loss in row.lost)
+            few.append(f"{n_lost:,} of {row.count + n_lost:,} of {row.instrument}")
     create_console().print(table)
-    if has_few:
-        typer.echo(HINT)
+    if few and js < 1:
+        typer.echo(HINT.format(", ".join(few)))
 
 
 def _read_items(results: Path, instruments: Sequence[str]) -> list[PairRecord]:
@@ -334,7 +327,11 @@ def _write_tasks(
             " again with --image-prefix ADDRESS/"
         )
     elif image_prefix == SERVER:
-        typer.echo(f"images:  python -m http.server --directory {images}")
+        folder = images
+        if images.is_file():
+            folder = Path("FOLDER")
+            typer.echo(f"images:  unpack {images} into a folder, and serve it:")
+        typer.echo(f"images:  python -m http.server {PORT} --directory {folder}")
     for instrument in dict.fromkeys(item.instrument for item in items):
         typer.echo(
             f"answers: waltz people import RESULTS --items {results}/benchmark/{instrument}.parquet"

@@ -24,12 +24,16 @@ from waltz.cli.eval_results import (
 )
 from waltz.cli.output import check_outputs
 from waltz.cli.run.checkout import find_checkout
-from waltz.cli.run.written_study import run_written_study, shorten
+from waltz.cli.run.written_study import (
+    check_images_exist,
+    plan_study,
+    run_written_study,
+    shorten,
+)
 from waltz.core.errors import UserError, build_name_error, check_name
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
-    from waltz.plan.plan import Plan
     from waltz.plan.study import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -136,7 +140,7 @@ def eval_command(
     study = build_study(
         name, models, data, profile=profile, limit=limit, attribute=attribute
     )
-    _check_study(study, checkout)
+    plan_study(study, checkout)
     cost = _describe_cost(study, on, checkout) if study.get("attribution") else ""
     notes = {"cost": f"{cost}; for the time left: waltz status {name}"} if cost else {}
     if not run_written_study(
@@ -355,43 +359,10 @@ def _describe_file(
 def _check_pairs(file: Path, images: Path | None, columns: Columns) -> None:
     """Refuse a file of pairs that cannot be read, or whose images do not exist."""
     from waltz.sources.formats.pairs import read_pairs
-    from waltz.sources.images import find_image_path, open_images
 
-    # Each image is looked for once, however many pairs it has.
     items = read_pairs(file, "pairs", "own", columns)
-    names = dict.fromkeys(item.image for item in items)
-    if images is None:
-        return
-    with open_images(images) as source:
-        for name in names:
-            if Path(name).is_absolute():
-                raise UserError(
-                    f"{file}: image {name!r}: the path is absolute; write it as below --images FOLDER"
-                )
-            try:
-                find_image_path(source, name)
-            except UserError as error:
-                raise UserError(
-                    f"{file}: {error}; name images by their paths below --images FOLDER"
-                ) from None
-
-
-def _plan_study(study: Settings) -> Plan:
-    from waltz.plan.build_plan import build_plan
-    from waltz.plan.read_study import merge_study, read_study
-
-    return build_plan(read_study(merge_study(study, Path("config"))))
-
-
-def _check_study(study: Settings, checkout: Path) -> None:
-    """Refuse a study that Snakemake would refuse, before it is written."""
-    from waltz.evaluation.prompting.prompt_files import check_prompts
-
-    # Paths of a study are relative to the checkout.
-    with chdir(checkout):
-        plan = _plan_study(study)
-        for model in dict.fromkeys(run.model for run in plan.decoded):
-            check_prompts(plan.models[model], plan.study.profiles)
+    if images is not None:
+        check_images_exist(file, (item.image for item in items), images)
 
 
 def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
@@ -406,8 +377,9 @@ def _describe_cost(study: Settings, on: str, checkout: Path) -> str:
         (file,) = source["files"].values()
         n_pairs = len(read_pairs(Path(on), "pairs", "own", file.get("columns")))
         attribution["sample"] = min(attribution["sample"], n_pairs)
+    plan = plan_study({**study, "attribution": attribution}, checkout)
     with chdir(checkout):
-        costs = compute_costs(_plan_study({**study, "attribution": attribution}))
+        costs = compute_costs(plan)
     passes = [
         f"{cost.passes:,.0f} of {cost.model}"
         for cost in costs

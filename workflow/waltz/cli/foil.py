@@ -14,7 +14,7 @@ from waltz.cli.output import show_error
 from waltz.core.errors import UserError
 from waltz.core.memory import check_address_space
 from waltz.core.text_diff import Span, fold_text, slice_span
-from waltz.instruments import SHORT_NAMES, TEXT_INPUTS
+from waltz.instruments import RANKER, SHORT_NAMES, TEXT_INPUTS
 
 if TYPE_CHECKING:
     from waltz.foils.candidates import Candidate, Outcome, ScoreTexts
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
 """Fields of a candidate that its JSON object holds."""
-RANKER = "smollm2-135m-instruct"
-"""Registered model that ranks the foils of relations."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NOT_TEXT = (
     "standard input: line {}: no UTF-8 (got 0x{:02x} at byte {}); write it in UTF-8"

@@ -36,10 +36,12 @@ ImagePrefix = Annotated[
     str,
     typer.Option(
         help="Text before an image's name in its URL, including the final /; by default the address"
-        " of python -m http.server --directory IMAGES, for annotators on this machine."
+        " of python -m http.server 8765 --directory IMAGES, for annotators on this machine."
     ),
 ]
-SERVER = "http://localhost:8000/"
+PORT = 8765
+"""Port of the images; doccano and Label Studio have 8000 and 8080."""
+SERVER = f"http://localhost:{PORT}/"
 """Address of the images for annotators on this machine."""
 Seed = Annotated[
     int,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from waltz.core.errors import UserError, build_name_error
-from waltz.instruments import INSTRUMENTS, SHORT_NAMES, TEXT_INPUTS
+from waltz.instruments import INSTRUMENTS, RANKER, SHORT_NAMES, TEXT_INPUTS
 from waltz.plan.study import Settings
 
 CAPTIONS = "captions"
@@ -16,8 +16,10 @@ CAPTION_INSTRUMENTS = tuple(
     if "coco-captions" in (entry.source_format, entry.other_format)
 )
 """Instruments that can be built from captions."""
-RANKER = "smollm2-135m-instruct"
-"""Registered language model that proposes foils where no masked one is at hand."""
+FEW_CAPTIONS = 300
+"""Number of captions below which items are not balanced unless a distance is named."""
+DEFAULT_JS = 0.3
+"""Largest distance between the exchanged words of captions and of foils."""
 PROPOSALS: Settings = {"spans": RANKER, "verbs": RANKER, "longest": 3, "best": 10}
 
 

@@ -220,8 +220,8 @@ def render_study(study: Settings, command: str) -> str:
 def write_study(file: Path, text: str) -> str:
     """Write a study to a file, unless the file already contains it.
 
-    A file that `waltz eval` wrote for the same models and data is replaced: only limits differ, so
-    results are used again.
+    A file that a command wrote for the same data is replaced if models and limits are only added
+    or omitted, so that results are used again.
 
     Args:
         file: The file.
@@ -242,21 +242,27 @@ def write_study(file: Path, text: str) -> str:
         return "unchanged"
     if digest != _compute_digest(body):
         raise UserError(
-            f"{file}: is not as `waltz eval` wrote it; run it with snakemake, or choose another --name"
+            f"{file}: was edited, or was not written by waltz; run it with snakemake, or choose another --name"
         )
     study, new_study = yaml.safe_load(body), yaml.safe_load(new_body)
-    # Other models or data would mix results of two studies in one folder.
+    # Other data, or another model of the same name, would mix results of two studies in one folder.
     changed = [
-        key
-        for key in ("models", "sources", "extends")
-        if study.get(key) != new_study.get(key)
+        key for key in ("sources", "extends") if study.get(key) != new_study.get(key)
     ]
+    if _holds_other_models(study["models"], new_study["models"]):
+        changed.append("models")
     if changed:
         raise UserError(
             f"{file}: holds other {' and '.join(changed)}; choose another --name, or delete it"
         )
     write_text(file, text)
     return "replaced"
+
+
+def _holds_other_models(models: Settings, new_models: Settings) -> bool:
+    """Return whether models are other ones, and not those of before with some added or omitted."""
+    smaller, larger = sorted((models, new_models), key=len)
+    return not smaller.items() <= larger.items()
 
 
 def _build_entry(name: str, spec: ModelSpec) -> Settings:

@@ -10,6 +10,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from waltz.benchmark.people.tasks import (
     write_key,
 )
 from waltz.benchmark.votes import ANSWERS, SkippedAnswer
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
 from waltz.core.files.json_objects import JsonObject, parse_json
 from waltz.core.schema import AnnotationRecord, PairRecord
@@ -96,7 +97,8 @@ def export_tasks(
     Returns:
         The paths of the written files.
     """
-    exchange = _get_platform(platform)
+    platform = choose_platform(platform)
+    exchange = PLATFORMS[platform]
     if not items:
         raise UserError("no items to export; build the benchmark first")
     items_by_instrument: dict[str, list[PairRecord]] = defaultdict(list)
@@ -134,7 +136,7 @@ def import_annotations(
     Returns:
         Annotations and skipped assignments, ordered by item and annotator.
     """
-    exchange = _get_platform(platform)
+    exchange = PLATFORMS[choose_platform(platform)]
     presentations = index_presentations(items, seed)
     read: list[PlatformAnswer] = []
     for path in paths:
@@ -184,12 +186,20 @@ def _check_answer(
         )
 
 
-def _get_platform(platform: str) -> Platform:
-    if platform not in PLATFORMS:
-        raise UserError(
-            f"platform {platform!r} is none of {', '.join(PLATFORMS)}; name one of these"
-        )
-    return PLATFORMS[platform]
+def choose_platform(name: str, label: str = "--platform") -> str:
+    """Return the platform of a name, in any case of letters and with or without hyphen.
+
+    Args:
+        name: The name.
+        label: Option in the message.
+    Raises:
+        UserError: There is no such platform.
+    """
+    by_spelling = {platform.replace("-", ""): platform for platform in PLATFORMS}
+    platform = by_spelling.get(re.sub("[-_ ]", "", name.lower()))
+    if platform is None:
+        raise build_name_error(label, "platform", name, PLATFORMS)
+    return platform
 
 
 def write_doccano_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:

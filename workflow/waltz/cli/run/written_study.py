@@ -2,7 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from waltz.core.errors import UserError
 from waltz.core.files.resources import shorten_path
 
 if TYPE_CHECKING:
+    from waltz.plan.plan import Plan
     from waltz.plan.study import Settings
 
 
@@ -21,6 +23,50 @@ def shorten(path: Path, checkout: Path) -> str:
     absolute.
     """
     return str(shorten_path(path.resolve(), checkout))
+
+
+def check_images_exist(file: Path, names: Iterable[str], images: Path) -> None:
+    """Refuse a file of captions or pairs that names images which do not exist.
+
+    Args:
+        file: The file.
+        names: Names of images in the file; each is looked for once.
+        images: Folder, zip or tar of the images.
+    Raises:
+        UserError: A path is absolute, or no image has such a name.
+    """
+    from waltz.sources.images import find_image_path, open_images
+
+    with open_images(images) as source:
+        for name in dict.fromkeys(names):
+            if Path(name).is_absolute():
+                raise UserError(
+                    f"{file}: image {name!r}: the path is absolute; write it as below --images FOLDER"
+                )
+            try:
+                find_image_path(source, name)
+            except UserError as error:
+                raise UserError(
+                    f"{file}: {error}; name images by their paths below --images FOLDER"
+                ) from None
+
+
+def plan_study(study: "Settings", checkout: Path) -> "Plan":
+    """Return the plan of a study before it is written.
+
+    Raises:
+        UserError: Snakemake would refuse the study, or a model lacks prompts.
+    """
+    from waltz.evaluation.prompting.prompt_files import check_prompts
+    from waltz.plan.build_plan import build_plan
+    from waltz.plan.read_study import merge_study, read_study
+
+    # Paths of a study are relative to the checkout.
+    with chdir(checkout):
+        plan = build_plan(read_study(merge_study(study, CONFIG)))
+        for model in dict.fromkeys(run.model for run in plan.decoded):
+            check_prompts(plan.models[model], plan.study.profiles)
+    return plan
 
 
 def check_lock(name: str, checkout: Path) -> None:
