@@ -408,6 +408,7 @@ rule report:
         figures=REPORT.figure_titles,
         sample_figures=REPORT.sample_sections,
         datasets=REPORT.browsed_items,
+        averaged=PLAN.averaged_datasets,
         questions=REPORT.browsed_questions,
         images=REPORT.browsed_images,
         samples=STUDY.reporting.browsed,

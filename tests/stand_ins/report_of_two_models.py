@@ -262,6 +262,10 @@ def findings():
             "acc_r",
             Measure(66.9, 100, 60.0, 73.0),
             Measure(25.0, 40, 20.0, 31.0),
+            accuracies={
+                "existence": Measure(81.0, 50, 71.0, 91.0),
+                "plurality": Measure(52.8, 50, 43.0, 63.0),
+            },
         ),
         ModelFinding(
             "llava",
@@ -270,6 +274,10 @@ def findings():
             Measure(55.0, 40, 45.0, 65.0),
             Measure(74.0, 40, 71.0, 77.0),
             Measure(0.75, 1),
+            accuracies={
+                "existence": Measure(60.0, 40, 50.1, 70.0),
+                "plurality": Measure(50.0, 40, 40.0, 60.0),
+            },
         ),
         ModelFinding(
             "ruler-50",
@@ -277,6 +285,10 @@ def findings():
             "acc_r",
             Measure(15.0, 100, 13.0, 17.0),
             Measure(50.0, 40, 45.0, 55.0),
+            accuracies={
+                "existence": Measure(10.0, 50, 8.0, 12.0),
+                "plurality": Measure(20.0, 50, 18.0, 22.0),
+            },
             known_share=50.0,
         ),
     ]

@@ -20,12 +20,13 @@ from waltz.reporting.page.findings import (
 from waltz.reporting.page.findings import summarize_models as summarize_frames
 
 
-def summarize_models(metrics, shares, tested, rulers):
+def summarize_models(metrics, shares, tested, rulers, averaged=()):
     return summarize_frames(
         build_frame(metrics, MetricRecord),
         build_frame(shares, ShareRecord),
         build_frame(tested, MetricRecord),
         rulers,
+        averaged,
     )
 
 
@@ -76,8 +77,11 @@ def test_the_average_of_the_evaluation_is_taken_where_there_is_one():
         row("clip", "mscoco", 100.0),
         row("clip", "average", 61.0, n=44),
     ]
-    (clip,) = summarize_models(metrics, [], [], {})
+    (clip,) = summarize_models(metrics, [], [], {}, ["one", "two"])
     assert clip.accuracy == Measure(61.0, 44, 57.0, 65.0)
+    # mscoco is no part of the average
+    assert clip.accuracies == {"one": Measure(60.0, 40, 56.0, 64.0)}
+    assert clip.datasets["accuracy"] == {"one"}
 
 
 def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
@@ -154,18 +158,69 @@ def test_a_model_at_chance_is_in_the_sentence_like_a_good_one():
         "clip": Measure(52.5, 40, 37.5, 67.5, images=40),
     }
     models = [
-        ModelFinding(name, "encoder", "acc_r", accuracy)
+        ModelFinding(
+            name, "encoder", "acc_r", accuracy, accuracies={"existence": accuracy}
+        )
         for name, accuracy in accuracies.items()
     ]
     assert describe_findings(models) == [
         "The models prefer the caption to a false text, its foil, in 52 % [38, 68] (clip) to 95 % [88, 100]"
-        " (scorer) of all cases; guessing gives 50 %."
+        " (scorer) on existence; guessing gives 50 %."
     ]
     models[0] = replace(models[0], accuracy=replace(models[0].accuracy, images=2))
     assert describe_findings(models) == [
-        "clip prefers the caption to a false text, its foil, in 52 % [38, 68] of all cases; guessing gives 50 %.",
+        "clip prefers the caption to a false text, its foil, in 52 % [38, 68] on existence; guessing gives 50 %.",
         "Too few items to say how accurate scorer (n = 40) is.",
     ]
+
+
+NOUNS_AND_MORE = {"nouns": 84.0, "foil-it": 54.1, "counting": 52.0, "relations": 46.0}
+"""Accuracies with intervals of 4 points on either side: two are above chance."""
+
+
+def test_a_model_that_knows_one_kind_of_foil_is_not_described_by_a_mean():
+    rows = [row("clip", dataset, value) for dataset, value in NOUNS_AND_MORE.items()]
+    # (84 + 54.1 + 52 + 46) / 4 = 59: neither what it can do nor what it cannot
+    rows.append(row("clip", "average", 59.0, n=160))
+    (clip,) = summarize_models(rows, [], [], {}, list(NOUNS_AND_MORE))
+    assert describe_findings([clip]) == [
+        "clip prefers the caption to a false text, its foil, in 46 % [42, 50] on relations to"
+        " 84 % [80, 88] on nouns (above chance on 2 of 4 data sets); guessing gives 50 %."
+    ]
+    assert clip.chance == 50.0
+    assert clip.ranked == ["relations", "counting", "foil-it", "nouns"]
+
+
+def test_several_models_are_described_by_kind_of_foil():
+    rows = [
+        row(f"model-{number}", dataset, value - 2 * number)
+        for dataset, value in NOUNS_AND_MORE.items()
+        for number in range(4)
+    ]
+    models = summarize_models(rows, [], [], {})
+    assert describe_findings(models[:2]) == [
+        "The models prefer the caption to a false text, its foil, in"
+        " 46 % [42, 50] on relations to 84 % [80, 88] on nouns (model-0, above chance on 2 of 4 data sets) and"
+        " 44 % [40, 48] on relations to 82 % [78, 86] on nouns (model-1, above chance on 1 of 4 data sets);"
+        " guessing gives 50 %."
+    ]
+    assert describe_findings(models) == [
+        "The models prefer the caption to a false text, its foil, in 40 % [36, 44] (model-3 on relations) to"
+        " 84 % [80, 88] (model-0 on nouns); guessing gives 50 %."
+    ]
+
+
+def test_data_sets_with_too_few_items_are_named_and_left_out():
+    rows = [row("clip", "one", 60.0), row("clip", "two", 99.0, n=29)]
+    sentence = "clip prefers the caption to a false text, its foil, in 60 % [56, 64]"
+    assert describe_findings(summarize_models(rows, [], [], {})) == [
+        f"{sentence} on one; guessing gives 50 %; too few items on two."
+    ]
+    rows[0]["n"] = 29
+    (words,) = describe_findings(summarize_models(rows, [], [], {}))
+    # (60 + 99) / 2 = 79.5
+    assert "80 % [" in words
+    assert words.endswith("of all cases; guessing gives 50 %.")
 
 
 def test_models_with_different_data_sets_are_not_ranked():
@@ -182,8 +237,8 @@ def test_models_with_different_data_sets_are_not_ranked():
     ]
     models = summarize_models(rows, [], explained, {})
     assert describe_findings(models) == [
-        "mistral answers right in 52 % [48, 56] on e-snli (guessing gives 33 %).",
-        "mistral-md answers right in 74 % [70, 78] on comve (guessing gives 50 %).",
+        "mistral answers right in 52 % [48, 56] on e-snli; guessing gives 33 %.",
+        "mistral-md answers right in 74 % [70, 78] on comve; guessing gives 50 %.",
         "CC-SHAP, the agreement of an answer with its post-hoc explanation on e-snli: mistral (0.10).",
         "CC-SHAP, the agreement of an answer with its post-hoc explanation on comve: mistral-md (0.10).",
     ]
@@ -193,8 +248,8 @@ def test_models_with_different_data_sets_are_not_ranked():
         [*rows, row("other", "comve", 60.0, "accuracy", "choice")], [], [], {}
     )
     assert describe_findings(same)[1] == (
-        "The models answer right in 60 % [56, 64] (other) to 74 % [70, 78] (mistral-md) on comve"
-        " (guessing gives 50 %)."
+        "The models answer right in 60 % [56, 64] (other) to 74 % [70, 78] (mistral-md) on comve;"
+        " guessing gives 50 %."
     )
 
 
@@ -222,22 +277,27 @@ def test_accuracies_with_different_chance_levels_are_not_averaged():
         row("mistral", "e-snli", 54.0, "accuracy", "choice"),
     ]
     assert describe_findings(summarize_models(rows, [], [], {})) == [
-        "mistral answers right in 94 % [90, 98] on comve (guessing gives 50 %) and 54 % [50, 58] on e-snli"
-        " (guessing gives 33 %)."
+        "mistral answers right in 94 % [90, 98] on comve and 54 % [50, 58] on e-snli;"
+        " guessing gives 50 % on comve and 33 % on e-snli."
     ]
     rows += [
         row("mistral", "own", 10.0, "accuracy", "choice"),
         row("mistral", "other", 42.0, "accuracy", "choice"),
     ]
     (sentence,) = describe_findings(summarize_models(rows, [], [], {}))
-    assert "of all cases, averaged over 4 data sets." in sentence
+    assert sentence == (
+        "mistral answers right in 10 % [6, 14] on own to 94 % [90, 98] on comve"
+        " (above chance on 2 of 2 data sets); guessing gives 50 % on comve and 33 % on e-snli."
+    )
     rows[2:] = [
         row("mistral", dataset, 20.0, "accuracy", "choice")
         for dataset in ("logical-deduction", "causal-judgement")
     ]
     (sentence,) = describe_findings(summarize_models(rows, [], [], {}))
+    assert sentence.endswith("; guessing gives 20 to 50 %.")
     # (100/2 + 100/3 + 100/5 + 100/2) / 4 = 38.3
-    assert sentence.endswith("averaged over 4 data sets (guessing gives 38 %).")
+    (mistral,) = summarize_models(rows, [], [], {})
+    assert mistral.chance == pytest.approx(38.33, abs=0.01)
 
 
 def test_both_kinds_of_cc_shap_are_named():
@@ -286,8 +346,9 @@ def test_sentences_say_what_was_found_and_what_has_too_few_items():
     assert describe_findings(findings()) == [
         "Among models that match images with texts, llava (share of the text: 74 %) relies mainly on the text;"
         " clip (25 %) relies mainly on the image.",
-        "They prefer the caption to a false text, its foil, in 55 % [45, 65] (llava) to 67 % [60, 73]"
-        " (clip) of all cases; guessing gives 50 %.",
+        "They prefer the caption to a false text, its foil, in 60 % [50, 70] (llava) to 81 % [71, 91]"
+        " (clip) on existence and 50 % [40, 60] (llava) to 53 % [43, 63] (clip) on plurality;"
+        " guessing gives 50 %.",
         "Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most 0.0 points.",
         "CC-SHAP of the post-hoc explanation has too few items to say anything: llava (1).",
     ]

@@ -230,6 +230,7 @@ def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
         "lock": tmp_path / "no.lock",
         "locked": {},
         "datasets": ["existence"],
+        "averaged": [],
         "questions": {},
         "images": [],
         "runs": {

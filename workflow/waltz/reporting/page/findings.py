@@ -48,14 +48,10 @@ MEANS = ("accuracy", "t_shap", *CC_SHAP_MEANS.values())
 Datasets = frozenset[str]
 """Data sets that a mean is over; means over different data sets are not compared."""
 ACCURACIES = {
-    "acc_r": ("prefer the caption to a false text, its foil,", "; guessing gives 50 %"),
-    "accuracy": ("answer right", ""),
+    "acc_r": "prefer the caption to a false text, its foil,",
+    "accuracy": "answer right",
 }
-"""Metrics of accuracy, in order of preference.
-
-Each has a clause about models that are right, and a remark about chance; the chance level of
-`accuracy` depends on the data set.
-"""
+"""Clause about models that are right by metric of accuracy, in order of preference."""
 CHANCE_LEVELS = {
     "comve": 100 / 2,
     "e-snli": 100 / 3,
@@ -81,7 +77,7 @@ class ModelFinding:
         known_share: Share of text that a ruler is built with, in percent; None for other models.
         profile: Fidelity profile of the numbers.
         datasets: Data sets that each mean is over, by the attribute of the mean.
-        accuracies: Accuracy on each data set that the mean is over.
+        accuracies: Accuracy on each data set that the mean is over, in percent.
         mentions: Of the test of biasing features, by data set: number of consistent items whose
             verdict rests on a mention of the suggestion, and number of consistent items.
     """
@@ -114,6 +110,42 @@ class ModelFinding:
         if high < EVEN:
             return "image"
         return "both"
+
+    @property
+    def chance_levels(self) -> dict[str, float]:
+        """Accuracy of a guess on each data set where it is known, in percent."""
+        levels = {}
+        for dataset in self.accuracies:
+            if self.metric == "acc_r":
+                levels[dataset] = EVEN
+            # A data set of a user may have any number of labels.
+            elif dataset in CHANCE_LEVELS:
+                levels[dataset] = CHANCE_LEVELS[dataset]
+        return levels
+
+    @property
+    def chance(self) -> float | None:
+        """Mean accuracy of a guess in percent; None if it is unknown for a data set."""
+        levels = self.chance_levels
+        if not levels or levels.keys() != self.accuracies.keys():
+            return None
+        return fmean(levels.values())
+
+    def is_above_chance(self, dataset: str) -> bool:
+        """Return whether the interval of the accuracy on a data set lies above a known chance
+        level.
+        """
+        low, chance = self.accuracies[dataset].ci_low, self.chance_levels.get(dataset)
+        return low is not None and chance is not None and low > chance
+
+    @property
+    def ranked(self) -> list[str]:
+        """Data sets with enough items, from the lowest accuracy to the highest."""
+        values = {}
+        for dataset, accuracy in self.accuracies.items():
+            if accuracy.value is not None and not is_small_measure(accuracy):
+                values[dataset] = accuracy.value
+        return sorted(values, key=lambda dataset: values[dataset])
 
 
 def is_small_measure(measure: Measure) -> bool:
@@ -169,17 +201,13 @@ def name_datasets(finding: ModelFinding, mean: str) -> str:
     `MOST_NAMES`.
     """
     datasets = finding.datasets.get(mean, frozenset())
-    # The evaluation averages over data sets that it knows; here only the name of the average is
-    # known.
-    if datasets == {AVERAGE}:
-        return "the data sets of the average"
     if len(datasets) > MOST_NAMES:
         return f"{len(datasets)} data sets"
     return " and ".join(sorted(datasets))
 
 
 def read_findings(
-    files: Mapping[str, str], records: Iterable[RunRecord]
+    files: Mapping[str, str], records: Iterable[RunRecord], averaged: Collection[str]
 ) -> list[ModelFinding]:
     """Return the findings of each model of a study, read from its results; rulers come last.
 
@@ -187,6 +215,7 @@ def read_findings(
         files: Parquet files by name: `metrics` (of stage evaluation), `shares` and `tested`
             (metrics of stage consistency); a study may lack some of them.
         records: Run records, which contain the kind and weights of each model.
+        averaged: Data sets that the evaluation averages over.
     """
     shares_of_rulers = {}
     for record in records:
@@ -199,6 +228,7 @@ def read_findings(
         _read_results(files, "shares", ShareRecord),
         _read_results(files, "tested", MetricRecord),
         shares_of_rulers,
+        averaged,
     )
 
 
@@ -216,6 +246,7 @@ def summarize_models(
     shares: pd.DataFrame,
     tested: pd.DataFrame,
     rulers: Mapping[str, float],
+    averaged: Collection[str],
 ) -> list[ModelFinding]:
     """Return the findings of each model in one profile; rulers come last.
 
@@ -227,6 +258,7 @@ def summarize_models(
         shares: Frame of `ShareRecord`.
         tested: Frame of `MetricRecord` of stage consistency.
         rulers: Known share of text of each ruler, in percent.
+        averaged: Data sets that the evaluation averages over.
     """
     names = pd.concat(
         [results[["profile", "model"]] for results in (metrics, shares, tested)]
@@ -252,6 +284,7 @@ def summarize_models(
             tested[tested["model"] == model],
             pair_datasets,
             rulers,
+            averaged,
         )
         findings.append(replace(finding, profile=profile))
     return sorted(findings, key=lambda finding: finding.kind == RULER)
@@ -264,6 +297,7 @@ def _summarize_model(
     tested: pd.DataFrame,
     pair_datasets: Collection[str],
     rulers: Mapping[str, float],
+    averaged: Collection[str],
 ) -> ModelFinding:
     """Return the finding of one model, without its profile.
 
@@ -274,8 +308,16 @@ def _summarize_model(
         tested: Its metrics of stage consistency.
         pair_datasets: Data sets that hold pairs of a caption and a foil.
         rulers: Known share of text of each ruler, in percent.
+        averaged: Data sets that the evaluation averages over.
     """
     metric, setting, accuracies = _select_accuracies(scored)
+    # The evaluation has averaged over some of the data sets; else all of them are.
+    is_average = accuracies["dataset"] == AVERAGE
+    means, accuracies = accuracies[is_average], accuracies[~is_average]
+    if means.empty:
+        means = accuracies
+    else:
+        accuracies = accuracies[accuracies["dataset"].isin(averaged)]
     # T-SHAP on pairs of captions and foils, as the accuracies; on captions alone if there are no
     # pairs.
     is_pair = captions["dataset"].isin(pair_datasets)
@@ -289,7 +331,7 @@ def _summarize_model(
         name=name,
         kind=_classify_model(name, set(scored["setting"]), rulers),
         metric=metric,
-        accuracy=_average_rows(accuracies),
+        accuracy=_average_rows(means),
         t_shap=_average_rows(shares),
         cc_shap=_average_rows(cc_shap_posthoc),
         cc_shap_cot=_average_rows(cc_shap_cot),
@@ -319,10 +361,7 @@ def _classify_model(name: str, settings: set[str], rulers: Mapping[str, float]) 
 
 
 def _select_accuracies(rows: pd.DataFrame) -> tuple[str, str, pd.DataFrame]:
-    """Return the metric, setting and rows of a model's accuracy.
-
-    If the evaluation has computed an average over data sets, its row is the only one.
-    """
+    """Return the metric, setting and rows of a model's accuracy."""
     measured = rows.dropna(subset="value")
     for metric in ACCURACIES:
         of_metric = measured[measured["metric"] == metric]
@@ -330,11 +369,7 @@ def _select_accuracies(rows: pd.DataFrame) -> tuple[str, str, pd.DataFrame]:
             continue
         # Pairs before single texts before others, as the papers compare models.
         setting = min(of_metric["setting"], key=rank_setting)
-        of_setting = of_metric[of_metric["setting"] == setting]
-        is_average = of_setting["dataset"] == AVERAGE
-        if is_average.any():
-            of_setting = of_setting[is_average]
-        return metric, setting, of_setting
+        return metric, setting, of_metric[of_metric["setting"] == setting]
     return "", "", rows.iloc[:0]
 
 
@@ -499,67 +534,136 @@ def _name_location(models: Sequence[ModelFinding], mean: str, n_groups: int) -> 
 def _compare_accuracies(
     metric: str, models: Sequence[ModelFinding], subject: str, location: str
 ) -> str:
-    """Return the sentence about the accuracy of one model, or about the lowest and the highest of
-    several.
+    """Return the sentence about the accuracy of models with means over the same data sets.
+
+    Accuracies are given by data set, since a mean hides what a model can do and what it cannot.
 
     Args:
         metric: A key of `ACCURACIES`.
-        models: Models with means over the same data sets.
+        models: The models.
         subject: Subject of the sentence about several models.
         location: Data sets that the mean is over; empty if all models have the same data sets.
     """
-    action, chance = ACCURACIES[metric]
-    # All models have the same data sets. Each has its own chance level, unless texts are pairs.
-    datasets = models[0].accuracies
-    if metric == "accuracy" and len(datasets) <= MOST_NAMES:
-        clauses = [_compare_answers(models, dataset) for dataset in sorted(datasets)]
-        verb = action
-        if len(models) == 1:
-            subject, verb = models[0].name, "answers right"
-        return f"{subject} {verb} in {_join_words(clauses)}."
-    # Many data sets are averaged, and so are their chance levels.
-    if metric == "accuracy":
-        location = f", averaged over {len(datasets)} data sets"
-        chance = _format_chance(datasets)
-    ranked = sorted(models, key=lambda model: model.accuracy.value or 0.0)
-    lowest, highest = ranked[0], ranked[-1]
-    if len(ranked) == 1:
-        # The clause is in the plural; for one model its verb gets an s: `prefer` becomes `prefers`.
+    action = ACCURACIES[metric]
+    if len(models) == 1:
+        # For one model the verb of the clause gets an s: `prefer` becomes `prefers`.
         verb, _, rest = action.partition(" ")
-        remark = ", which does not see the image," if lowest.kind == TEXT_ONLY else ""
-        share = _format_accuracy(lowest.accuracy)
-        return f"{lowest.name}{remark} {verb}s {rest} in {share} of all cases{location}{chance}."
-    ends = dict.fromkeys(
-        f"{_format_accuracy(model.accuracy)} ({model.name})"
-        for model in (lowest, highest)
-    )
-    return f"{subject} {action} in {' to '.join(ends)} of all cases{location}{chance}."
+        subject, action = models[0].name, f"{verb}s {rest}"
+        if models[0].kind == TEXT_ONLY:
+            subject = f"{subject}, which does not see the image,"
+    # A mean is given only where no data set alone has enough items.
+    datasets = sorted(models[0].accuracies)
+    if not all(model.ranked for model in models):
+        accuracies = f"{_compare_means(models)} of all cases{location}"
+    elif len(datasets) <= MOST_NAMES:
+        clauses = [_compare_models(models, dataset) for dataset in datasets]
+        accuracies = _join_words([clause for clause in clauses if clause])
+    elif len(models) <= MOST_NAMES:
+        accuracies = _join_words([_compare_datasets(model, models) for model in models])
+    else:
+        accuracies = _find_extremes(models)
+    return f"{subject} {action} in {accuracies}{_name_chance(models)}{_name_small(models)}."
 
 
-def _compare_answers(models: Sequence[ModelFinding], dataset: str) -> str:
-    """Return the clause about the lowest and the highest accuracy on one data set, with the chance
-    level.
+def _compare_models(models: Sequence[ModelFinding], dataset: str) -> str:
+    """Return the clause about the lowest and the highest accuracy on one data set; empty if no
+    model has enough items of it.
     """
-    # The ends of the range stand for all models.
-    ranked = sorted(models, key=lambda model: model.accuracies[dataset].value or 0.0)
-    chance = _format_chance([dataset])
-    if len(ranked) == 1:
-        accuracy = _format_accuracy(ranked[0].accuracies[dataset])
-        return f"{accuracy} on {dataset}{chance}"
-    ends = [
-        f"{_format_accuracy(model.accuracies[dataset])} ({model.name})"
-        for model in (ranked[0], ranked[-1])
-    ]
-    return f"{' to '.join(ends)} on {dataset}{chance}"
-
-
-def _format_chance(datasets: Collection[str]) -> str:
-    """Return the mean chance level of data sets in brackets; an empty text if one is unknown."""
-    # A data set of a user may have any number of labels.
-    if not CHANCE_LEVELS.keys() >= set(datasets):
+    measured = [model for model in models if dataset in model.ranked]
+    if not measured:
         return ""
-    known = [CHANCE_LEVELS[dataset] for dataset in datasets]
-    return f" (guessing gives {fmean(known):.0f} %)"
+    # The ends of the range stand for all models.
+    measured.sort(key=lambda model: model.accuracies[dataset].value or 0.0)
+    accuracies = [_format_accuracy(model.accuracies[dataset]) for model in measured]
+    if len(models) > 1:
+        for number, model in enumerate(measured):
+            accuracies[number] += f" ({model.name})"
+    return f"{_join_ends(accuracies)} on {dataset}"
+
+
+def _compare_datasets(model: ModelFinding, models: Sequence[ModelFinding]) -> str:
+    """Return the clause about a model's lowest and highest accuracy, and about the number of data
+    sets on which it is better than chance.
+
+    Args:
+        model: The model.
+        models: All models of the sentence; the clause names the model if there are several.
+    """
+    accuracies = [
+        f"{_format_accuracy(model.accuracies[dataset])} on {dataset}"
+        for dataset in model.ranked
+    ]
+    remarks = []
+    if len(models) > 1:
+        remarks.append(model.name)
+    # A model that is above chance somewhere can do what these foils test, whatever its mean.
+    known = [dataset for dataset in model.ranked if dataset in model.chance_levels]
+    if known:
+        n_better = sum(map(model.is_above_chance, known))
+        remarks.append(f"above chance on {n_better} of {len(known)} data sets")
+    clause = _join_ends(accuracies)
+    if remarks:
+        clause += f" ({', '.join(remarks)})"
+    return clause
+
+
+def _find_extremes(models: Sequence[ModelFinding]) -> str:
+    """Return the clause about the lowest and the highest accuracy of any model on any data set."""
+    accuracies = []
+    for model in models:
+        for dataset in model.ranked:
+            accuracy = model.accuracies[dataset]
+            text = f"{_format_accuracy(accuracy)} ({model.name} on {dataset})"
+            accuracies.append((accuracy.value or 0.0, text))
+    accuracies.sort()
+    return _join_ends([text for _, text in accuracies])
+
+
+def _compare_means(models: Sequence[ModelFinding]) -> str:
+    """Return the clause about the lowest and the highest mean accuracy."""
+    ranked = sorted(models, key=lambda model: model.accuracy.value or 0.0)
+    if len(ranked) == 1:
+        return _format_accuracy(ranked[0].accuracy)
+    return _join_ends(
+        [f"{_format_accuracy(model.accuracy)} ({model.name})" for model in ranked]
+    )
+
+
+def _join_ends(accuracies: Sequence[str]) -> str:
+    """Return the first and the last accuracy as a range; of one accuracy, itself."""
+    if len(accuracies) == 1:
+        return accuracies[0]
+    return f"{accuracies[0]} to {accuracies[-1]}"
+
+
+def _name_chance(models: Sequence[ModelFinding]) -> str:
+    """Return the remark about the accuracy of a guess; empty if it is unknown."""
+    levels = models[0].chance_levels
+    if not levels:
+        return ""
+    # Tasks with two and with three labels have different chance levels.
+    lowest, highest = min(levels.values()), max(levels.values())
+    if lowest == highest and levels.keys() == models[0].accuracies.keys():
+        return f"; guessing gives {lowest:.0f} %"
+    if len(levels) > MOST_NAMES:
+        return f"; guessing gives {lowest:.0f} to {highest:.0f} %"
+    clauses = [f"{level:.0f} % on {dataset}" for dataset, level in levels.items()]
+    return f"; guessing gives {_join_words(clauses)}"
+
+
+def _name_small(models: Sequence[ModelFinding]) -> str:
+    """Return the remark about data sets with too few items of each model; empty if there are none,
+    or no others.
+    """
+    # A data set with enough items of one model is named in its clause.
+    small = set(models[0].accuracies)
+    for model in models:
+        small.difference_update(model.ranked)
+    if not small or small == set(models[0].accuracies):
+        return ""
+    if len(small) > MOST_NAMES:
+        return f"; too few items on {len(small)} data sets"
+    return f"; too few items on {_join_words(sorted(small))}"
 
 
 def _describe_rulers(rulers: Sequence[ModelFinding]) -> list[str]:

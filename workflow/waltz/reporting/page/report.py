@@ -115,9 +115,10 @@ class ReportSettings(TypedDict):
     """Facts about a study and its plan.
 
     `locked` are the origins of the weights whose revision is `lock`, by model; `datasets`,
-    `questions` and `images` name the data sets of the files in `inputs`, in their order; `runs` are
-    the files of the example browser, which shows `samples` items of a data set; `figures` and
-    `sample_figures` are titles, headings and paper figures.
+    `questions` and `images` name the data sets of the files in `inputs`, in their order; `averaged`
+    are the data sets that the evaluation averages over; `runs` are the files of the example
+    browser, which shows `samples` items of a data set; `figures` and `sample_figures` are titles,
+    headings and paper figures.
     """
 
     study: str
@@ -125,6 +126,7 @@ class ReportSettings(TypedDict):
     lock: str
     locked: Mapping[str, str]
     datasets: Sequence[str]
+    averaged: Sequence[str]
     questions: Mapping[str, QuestionSettings]
     images: Sequence[str]
     runs: ResultFiles
@@ -291,7 +293,7 @@ def read_report(
     if "changes" in inputs:
         changes += read_records(inputs["changes"], DifferenceRecord)
 
-    findings = read_findings(inputs, runs)
+    findings = read_findings(inputs, runs, settings["averaged"])
     browser = read_browser_data(
         items,
         settings["runs"],
