@@ -335,9 +335,7 @@ def test_a_folder_without_a_model_is_refused_before_it_is_loaded(tmp_path, kind)
         resolve_model("own", {"weights": str(tmp_path), "kind": kind})
 
 
-@pytest.mark.parametrize(
-    "file", ["model.gguf", "adapter_config.json", "open_clip_config.json"]
-)
+@pytest.mark.parametrize("file", ["model.gguf", "open_clip_config.json"])
 def test_a_folder_in_another_format_is_left_to_its_loader(tmp_path, file):
     (tmp_path / file).touch()
     assert (

@@ -155,11 +155,11 @@ def test_an_index_without_files_is_refused(folder, weight_map):
         read_shard_names(write_index(folder, weight_map))
 
 
-def test_an_adapter_is_refused(folder):
+def test_an_adapter_without_a_base_in_the_entry_is_refused(folder):
     (folder / "adapter_config.json").write_text(
         '{"base_model_name_or_path": "../decoy"}'
     )
-    with pytest.raises(UserError, match=r"is an adapter, .*; merge both"):
+    with pytest.raises(UserError, match=r"is an adapter; name the model"):
         load_pretrained(
             ModelSpec("mine", kind="text", weights=str(folder), revision="local"), None
         )

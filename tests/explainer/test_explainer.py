@@ -742,14 +742,6 @@ def test_wrong_models_say_what_is_expected(clip):
         Explainer(torch.nn.Linear(1, 1), processor)
     with pytest.raises(TypeError, match=r"no transformers model \(got NoneType\)"):
         Explainer(None)
-    # As peft wraps it.
-    adapted = type(
-        "PeftModel", (torch.nn.Module,), {"merge_and_unload": lambda self: network}
-    )()
-    with pytest.raises(
-        TypeError, match=r"got PeftModel\); give model\.merge_and_unload\(\)"
-    ):
-        Explainer(adapted, processor)
     with pytest.raises(TypeError, match="seed: got float, expected a whole number"):
         Explainer(clip, seed=1.5)
     with pytest.raises(

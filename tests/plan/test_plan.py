@@ -111,12 +111,12 @@ def test_a_job_requests_the_gpus_of_its_largest_model_and_no_more_than_the_run_h
 def test_models_in_four_bits_say_what_to_install(monkeypatch):
     thesis = plan_of("thesis")
     monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
-    line = thesis.describe_missing_quantizer()
+    line = thesis.describe_missing_packages()["bitsandbytes"]
     assert line.startswith("llava-next-vicuna: four_bit needs the package bitsandbytes")
     assert line.endswith("pip install -c constraints.txt -e '.[gpu]'")
-    assert plan_of("scenes").describe_missing_quantizer() == ""
+    assert plan_of("scenes").describe_missing_packages() == {}
     monkeypatch.setattr("importlib.util.find_spec", lambda package: package)
-    assert thesis.describe_missing_quantizer() == ""
+    assert thesis.describe_missing_packages() == {}
 
 
 def test_files_of_runs_are_one_for_each_model_and_group(texts):

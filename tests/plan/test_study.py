@@ -781,7 +781,8 @@ def test_all_that_waltz_needs_is_pinned_and_the_environment_repeats_it():
         }
         for extra, requirements in declared.items()
     }
-    extras = {*bounds["gpu"], *bounds["vision"]}  # whose own requirements waltz has
+    # Their own requirements waltz has.
+    extras = {*bounds["adapters"], *bounds["gpu"], *bounds["vision"]}
     needed = find_requirements("waltz") - {"waltz"} | extras
     assert dict(pin.split("==") for pin in pip) == {name: pins[name] for name in needed}
     assert all(

@@ -24,6 +24,7 @@ from waltz.core.downloads.urls import (
 from waltz.core.errors import UserError, get_first_line, suggest_name, suggest_or_list
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.bounded_yaml import read_yaml
+from waltz.core.files.json_objects import parse_json
 from waltz.core.files.packages import Package
 from waltz.core.files.resources import find_in_checkout
 from waltz.core.files.safe_names import is_safe_name
@@ -94,6 +95,8 @@ COMMIT = re.compile("[0-9a-f]{40}")
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w.-]+)?")
 """Pattern of a hub id in a command: owner, name and perhaps revision."""
 GGUF_SUFFIX = ".gguf"
+ADAPTER_CONFIG = "adapter_config.json"
+"""File of PEFT with the settings of an adapter."""
 HUB_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 """Pattern of a hub id, or of a hub id with the path of a file."""
 NOT_RECORDED = "not recorded"
@@ -101,6 +104,7 @@ NOT_RECORDED = "not recorded"
 DECISIVE_FIELDS = (
     "recorded",
     "server",
+    "base",
     "tokenizer",
     "labels",
     "masked_token",
@@ -147,6 +151,8 @@ class ModelSpec:
         server: Url of a server with the OpenAI API that runs the model, such as
             http://localhost:8000/v1; `weights` is then the name of the model on the server, and
             `revision` a version that the user states.
+        base: Folder or hub id (`owner/name@commit`) of the model that the weights change, a PEFT
+            adapter; empty for complete weights.
         tokenizer: Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model
             behind a server; empty if `weights` is one of these.
         labels: Classes of a classifier in the order of its outputs, with commas between; empty if
@@ -192,6 +198,7 @@ class ModelSpec:
     note: str = ""
     recorded: str = ""
     server: str = ""
+    base: str = ""
     tokenizer: str = ""
     labels: str = ""
     masked_token: str = ""
@@ -276,7 +283,79 @@ def resolve_model(name: str, entry: Mapping[str, object]) -> ModelSpec:
     _check_kind(spec)
     _check_files(spec)
     _check_gpus(spec)
+    # An adapter names its base itself, so that the entry of a study need not.
+    base = spec.base or find_adapter_base(Path(spec.weights))
+    if base:
+        spec = replace(spec, base=_check_base(spec, find_in_checkout(base)))
     return replace(spec, revision=_find_revision(spec))
+
+
+def _check_base(spec: ModelSpec, base: str) -> str:
+    """Return the base of an entry; refuse one that is no folder and no hub id with a commit."""
+    label = f"study file: models.{spec.name}.base"
+    check_base_kind(label, spec.kind)
+    if Path(base).is_dir():
+        return base
+    # A branch could move between two jobs.
+    path, _, commit = base.partition("@")
+    if not HUB_PATH.fullmatch(path):
+        raise UserError(
+            f"{label}: there is no folder {base}, and it is no hub id; name the model that {spec.weights}"
+            " was trained on"
+        )
+    if not COMMIT.fullmatch(commit):
+        raise UserError(
+            f"{label}: {path} needs a commit (got {commit or 'none'}); set models.{spec.name}.base to"
+            f" {path}@<full commit hash>"
+        )
+    return base
+
+
+def check_base_kind(label: str, kind: str) -> None:
+    """Refuse a kind whose weights cannot be those of a base and an adapter.
+
+    Args:
+        label: Start of the error.
+        kind: Kind of the model.
+    Raises:
+        UserError: The kind has no models in transformers format.
+    """
+    if kind not in (*TEXT_KINDS, *PIXEL_KINDS):
+        raise UserError(
+            f"{label}: models of kind {kind} have no adapters; merge it into its base, and save the model"
+        )
+
+
+def find_adapter_base(folder: Path) -> str:
+    """Return the base that a PEFT adapter names: a folder, a hub id, or `owner/name@revision`; empty
+    for a folder without an adapter.
+
+    Raises:
+        UserError: The adapter's settings cannot be read, or name no base.
+    """
+    file = folder / ADAPTER_CONFIG
+    if not file.is_file():
+        return ""
+    try:
+        settings = parse_json(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"{file}: cannot be read as JSON ({get_first_line(error)}); copy the adapter again"
+        ) from None
+    if not isinstance(settings, dict):
+        raise UserError(f"{file}: is not a JSON mapping; copy the adapter again")
+    base = settings.get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise UserError(
+            f"{file}: base_model_name_or_path names no model (got {base!r}); write there what it was trained on"
+        )
+    # A path that is relative to the folder of the training, or to the adapter's.
+    for path in (Path(base), folder / base):
+        if path.is_dir():
+            return str(path)
+    # Anything else is a hub id, whose revision peft stores only if training named one.
+    revision = settings.get("revision")
+    return f"{base}@{revision}" if revision else base
 
 
 def _check_url(label: str, value: str) -> None:
@@ -532,7 +611,7 @@ file.
 MODEL_PATTERNS = (
     MODEL_CONFIG,
     "open_clip_config.json",
-    "adapter_config.json",
+    ADAPTER_CONFIG,
     f"*{GGUF_SUFFIX}",
 )
 """Patterns of the files that describe the model in a folder, in the format of transformers and in
@@ -642,6 +721,14 @@ def _holds_any(folder: Path, patterns: Iterable[str]) -> bool:
     return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
+def has_processor(folder: Path, kind: str) -> bool:
+    """Return whether a folder holds a tokenizer, and an image processor for a kind that reads pixels."""
+    # Next to an adapter, a tokenizer alone does not prepare images.
+    if kind in PIXEL_KINDS and not _holds_any(folder, IMAGE_PROCESSOR_FILES):
+        return False
+    return _holds_any(folder, TOKENIZER_PATTERNS)
+
+
 def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
     """Return the local path of each url that a model's entry names; a url inside an archive counts
     as its archive.
@@ -713,10 +800,19 @@ def list_hub_copies(spec: ModelSpec) -> list[tuple[str, str]]:
     for path, commit in (
         (spec.weights, spec.revision),
         (spec.detector, spec.detector_revision),
+        split_base(spec),
     ):
         if COMMIT.fullmatch(commit) and HUB_PATH.fullmatch(path):
             copies.append((path, commit))
     return copies
+
+
+def split_base(spec: ModelSpec) -> tuple[str, str]:
+    """Return the folder or hub id of a model's base, and its revision: `local` for a folder."""
+    if Path(spec.base).is_dir():
+        return spec.base, "local"
+    path, _, revision = spec.base.partition("@")
+    return path, revision
 
 
 def set_local_paths(
@@ -778,6 +874,14 @@ def list_weight_files(spec: ModelSpec) -> list[str]:
     )
 
 
+def list_base_files(spec: ModelSpec) -> list[str]:
+    """Return the local files of a model's base; empty for a hub id."""
+    if not spec.base:
+        return []
+    weights, _ = split_base(spec)
+    return list_weight_files(replace(spec, weights=weights, base=""))
+
+
 def list_detector_files(spec: ModelSpec) -> list[str]:
     """Return the local files of a model's detector: its weights and the configuration next to them."""
     if not spec.detector:
@@ -796,15 +900,19 @@ def _list_with_adjacent(file: Path, names: Iterable[str]) -> list[str]:
 
 @functools.cache
 def compute_fingerprint(spec: ModelSpec) -> str:
-    """Return an identifier of the weights of a model and its detector: id and revision, or a digest
-    of local files.
+    """Return an identifier of the weights of a model, its base and its detector: id and revision, or
+    a digest of local files.
 
     A process reads the files only once.
     """
     identity = _compute_identity(spec.weights, spec.revision, list_weight_files(spec))
-    if not spec.detector:
-        return identity
-    return f"{identity}+{_compute_identity(spec.detector, spec.detector_revision, list_detector_files(spec))}"
+    # The same adapter gives other values on another base.
+    if spec.base:
+        identity += f"+{_compute_identity(*split_base(spec), list_base_files(spec))}"
+    if spec.detector:
+        detector_files = list_detector_files(spec)
+        identity += f"+{_compute_identity(spec.detector, spec.detector_revision, detector_files)}"
+    return identity
 
 
 def _compute_identity(weights: str, revision: str, files: list[str]) -> str:

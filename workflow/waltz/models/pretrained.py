@@ -7,8 +7,9 @@ import json
 import logging
 import pickle
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -21,13 +22,19 @@ from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.packages import fetch_package_files
 from waltz.model_registry import (
+    ADAPTER_CONFIG,
     GGUF_SUFFIX,
     HUB_PATH,
+    TOKENIZER_PATTERNS,
     ModelSpec,
+    check_base_kind,
     get_package_folder,
+    has_processor,
     is_packaged,
     list_packages,
+    split_base,
 )
+from waltz.models.adapter import apply_adapter
 from waltz.models.checkpoint_file import format_keys, is_allowed, read_shard_names
 from waltz.models.hub import LoaderOptions, build_options, is_reached
 from waltz.models.implied_size import check_implied_size
@@ -35,7 +42,6 @@ from waltz.models.implied_size import check_implied_size
 META = "meta"
 """The device of tensors that have a shape and no values."""
 log = logging.getLogger(__name__)
-ADAPTER_CONFIG = "adapter_config.json"
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 """Names of the maximum number of positions in configs of causal networks."""
 DEFAULT_WINDOW = 1024
@@ -48,6 +54,8 @@ transformers.
 """
 TOKENIZER_FILE = "tokenizer.json"
 """File of a repository with its complete fast tokenizer."""
+ADAPTER_FILES = ("adapter_*", "*.json", *TOKENIZER_PATTERNS)
+"""Patterns of the files of a repository with a PEFT adapter."""
 GGUF_FILES = ("*.gguf",)
 """Patterns of the files of a package with a language model."""
 PACKAGED_FILES = {
@@ -130,6 +138,16 @@ def load_pretrained(
     if isinstance(spec, LoadedSpec):
         return spec.network, spec.processor
     transformers.utils.logging.disable_progress_bar()
+    if spec.base:
+        load_base = partial(
+            load_pretrained,
+            network_class=network_class,
+            head=head,
+            processor_class=processor_class,
+            device=device,
+            **network_options,
+        )
+        return _load_adapted(spec, load_base, processor_class)
     if device == META:
         network_options["device_map"] = META
     source, options = _resolve_source(spec)
@@ -158,13 +176,7 @@ def load_pretrained(
                 config_class.from_pretrained(source, **options),
                 source,
             )
-    # Standard error is redirected because no setting disables the progress bars of GGUF loading.
-    with (
-        report_faults(spec, "tokenizer or processor"),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        loaded = processor_class.from_pretrained(source, **options)
-        processor = _restore_llama_spaces(loaded, source, options)
+    processor = _load_processor(spec, processor_class, source, options)
     with report_faults(spec, "weights"), contextlib.redirect_stderr(io.StringIO()):
         network, report = network_class.from_pretrained(
             source,
@@ -175,6 +187,42 @@ def load_pretrained(
             **network_options,
         )
     _check_loading_report(spec, network, report, head)
+    return network, processor
+
+
+def _load_processor(
+    spec: ModelSpec, processor_class: Any, source: str, options: LoaderOptions
+) -> Any:
+    """Return the tokenizer or processor of a model."""
+    # Standard error is redirected because no setting disables the progress bars of GGUF loading.
+    with (
+        report_faults(spec, "tokenizer or processor"),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        loaded = processor_class.from_pretrained(source, **options)
+        return _restore_llama_spaces(loaded, source, options)
+
+
+def _load_adapted(
+    spec: ModelSpec,
+    load_base: Callable[[ModelSpec], tuple[Any, Any]],
+    processor_class: Any,
+) -> tuple[Any, Any]:
+    """Return a network with a PEFT adapter, and its tokenizer or processor: those next to the
+    adapter, or else those of the base.
+    """
+    check_base_kind(f"models.{spec.name}", spec.kind)
+    weights, revision = split_base(spec)
+    # The base is a model of its own, at the precision and with the other settings of the entry.
+    base = replace(spec, weights=weights, revision=revision, base="")
+    network, processor = load_base(base)
+    folder = fetch_folder(spec, ADAPTER_FILES)
+    with report_faults(spec, "adapter"):
+        network = apply_adapter(spec, network, folder)
+    # Training that added tokens saved its tokenizer.
+    if has_processor(folder, spec.kind):
+        options: LoaderOptions = {"trust_remote_code": spec.trust_remote_code}
+        processor = _load_processor(spec, processor_class, str(folder), options)
     return network, processor
 
 
@@ -618,8 +666,8 @@ def _resolve_source(spec: ModelSpec) -> tuple[str, LoaderOptions]:
             read_shard_names(index)
         if (path / ADAPTER_CONFIG).is_file():
             raise UserError(
-                f"models.{spec.name}: {path} is an adapter, whose {ADAPTER_CONFIG} names another model to load; merge"
-                " both (merge_and_unload of peft), and save the model"
+                f"models.{spec.name}: {path} is an adapter; name the model that it was trained on, as base:"
+                " owner/name@commit or a folder"
             )
         return str(path), {}
     if path.is_file():

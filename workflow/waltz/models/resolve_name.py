@@ -4,6 +4,7 @@ a server.
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,17 @@ from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.user_modules import FUNCTION_NAME, find_module_file
 from waltz.model_registry import (
+    ADAPTER_CONFIG,
     DECODER_KINDS,
     FUNCTION_KIND,
     GGUF_SUFFIX,
     HUB_ID,
     ModelSpec,
+    check_base_kind,
     check_model_name,
     check_saved_parts,
+    find_adapter_base,
+    is_packaged,
     list_encoder_kinds,
     load_registry,
     load_scene_models,
@@ -49,13 +54,16 @@ def resolve_encoder(name: str) -> ModelSpec:
     """Return an encoder by its registered name, its folder in transformers format, its hub id, or
     `module:name` of a function.
 
-    The kind of a folder or hub id is read from its config; a hub id without `@revision` resolves to
-    its newest commit.
+    The kind of a folder or hub id is read from its config, that of a PEFT adapter from its base; a
+    hub id without `@revision` resolves to its newest commit.
 
     Raises:
         UserError: There is no encoder of that name.
     """
     check_model_name(name)
+    adapter = _find_adapter(name)
+    if adapter is not None:
+        return _put_on(adapter, resolve_encoder(adapter.base))
     registry = {**load_registry(), **load_scene_models()}
     if name in registry:
         spec = registry[name]
@@ -120,6 +128,10 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     check_model_name(name)
     if is_url(name):
         return _resolve_served(name, tokenizer)
+    adapter = _find_adapter(name)
+    if adapter is not None:
+        base = resolve_decoder(adapter.base)
+        return None if base is None else _put_on(adapter, base)
     registry = {**load_registry(), **load_scene_models()}
     if name in registry:
         spec = registry[name]
@@ -134,6 +146,47 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     if HUB_ID.fullmatch(name):
         return _resolve_decoder_repository(name)
     return None
+
+
+def _find_adapter(name: str) -> ModelSpec | None:
+    """Return an entry with the weights, revision and base of a PEFT adapter, by its folder or hub
+    id; None for other models.
+    """
+    if name in load_registry():
+        return None
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        base = find_adapter_base(folder)
+        return ModelSpec(name, "", str(folder), "local", base=base) if base else None
+    if folder.exists() or not HUB_ID.fullmatch(name):
+        return None
+    weights, _, requested = name.partition("@")
+    options = build_options(requested or "main")
+    try:
+        path = transformers.utils.cached_file(weights, ADAPTER_CONFIG, **options)
+    except OSError:  # no such file, or no such repository, which is reported later
+        return None
+    base = find_adapter_base(Path(path).parent)
+    # The path in the hub's cache names the commit.
+    revision = transformers.utils.hub.extract_commit_hash(path, None) or requested
+    return ModelSpec(name, "", weights, revision, base=base)
+
+
+def _put_on(adapter: ModelSpec, base: ModelSpec) -> ModelSpec:
+    """Return the entry of an adapter on its base."""
+    check_base_kind(adapter.name, base.kind)
+    if base.base or base.server or is_packaged(base):
+        raise UserError(
+            f"{adapter.name}: {adapter.base} is no folder or hub id with complete weights; name one that is"
+        )
+    is_folder = Path(base.weights).is_dir()
+    return replace(
+        base,
+        name=adapter.name,
+        weights=adapter.weights,
+        revision=adapter.revision,
+        base=base.weights if is_folder else f"{base.weights}@{base.revision}",
+    )
 
 
 def _resolve_served(name: str, tokenizer: str) -> ModelSpec:
@@ -231,6 +284,23 @@ def check_evaluation_mode(network: Any) -> None:
         )
 
 
+def _unwrap_adapter(network: Any) -> Any:
+    """Return the network inside a model of peft, whose layers contain the adapter; any other model
+    as it is.
+
+    Raises:
+        TypeError: The adapter adds input outside of the layers.
+    """
+    if not hasattr(network, "get_base_model"):
+        return network
+    if network.active_peft_config.is_prompt_learning:
+        raise TypeError(
+            f"model: adapters of type {network.active_peft_config.peft_type.value} add input outside of the network;"
+            " give one that changes weights, such as LORA"
+        )
+    return network.get_base_model()
+
+
 def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
     """Return the entry of a model that its user has loaded, of the kind that its class determines.
 
@@ -243,12 +313,10 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         ValueError: The network is in training mode.
         UserError: There is no adapter for its class.
     """
+    network = _unwrap_adapter(network)
     if not isinstance(network, transformers.PreTrainedModel):
-        advice = "give one, or a name"
-        if hasattr(network, "merge_and_unload"):  # an adapter of peft
-            advice = "give model.merge_and_unload()"
         raise TypeError(
-            f"model: no transformers model (got {type(network).__name__}); {advice}"
+            f"model: no transformers model (got {type(network).__name__}); give one, or a name"
         )
     if processor is None:
         raise TypeError(

@@ -21,6 +21,7 @@ from waltz.model_registry import (
     get_encoder_module,
     is_hub_snapshot,
     is_packaged,
+    list_base_files,
     list_detector_files,
     list_downloads,
     list_encoder_kinds,
@@ -31,6 +32,7 @@ from waltz.model_registry import (
     resolve_model,
     select_decisive_fields,
     set_local_paths,
+    split_base,
 )
 from waltz.plan.run_table import unique
 from waltz.plan.study import Settings, Study
@@ -247,6 +249,7 @@ class Models:
         files = []
         for name in unique(names):
             files += self.list_weight_files(name)
+            files += self._list_base_files(self.specs[name])
             files += self._list_detector_files(self.specs[name])
             files += self._list_borrowed_tokenizer(name)
             files += self._list_named_files(self.specs[name])
@@ -269,6 +272,12 @@ class Models:
         """
         paths = filter(None, (spec.regions, spec.answers, spec.config))
         return list(filter(self._exists, paths))
+
+    def _list_base_files(self, spec: ModelSpec) -> list[str]:
+        """Return the marker of a base in the hub's cache, or its files on this machine."""
+        # A base from the hub is represented by a marker, as weights and detectors are.
+        marker = self._mark_cached(*split_base(spec))
+        return [marker] if marker in self.cached else list_base_files(spec)
 
     def _list_detector_files(self, spec: ModelSpec) -> list[str]:
         """Return the files of a model's detector: fetched files, or else files on this machine."""

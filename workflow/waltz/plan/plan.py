@@ -451,17 +451,27 @@ class Plan:
         testing = [*self.helpers, *self.judges] if self.tested else []
         return unique([*self.construction.models, *self.runs.models, *testing])
 
-    def describe_missing_quantizer(self) -> str:
-        """Return a message if the study runs models in 4 bits and the package for them is missing;
-        else empty.
-        """
-        quantized = [name for name in self.runs.models if self.models[name].four_bit]
-        if not quantized or importlib.util.find_spec("bitsandbytes"):
-            return ""
-        return (
-            f"{', '.join(quantized)}: four_bit needs the package bitsandbytes, which is not installed; run:"
-            " pip install -c constraints.txt -e '.[gpu]'"
-        )
+    def describe_missing_packages(self) -> dict[str, str]:
+        """Return a message for each missing package that models of the study need, by package."""
+        specs = {name: self.models[name] for name in self.runs.models}
+        # Package, what needs it, its extra in pyproject.toml, and the models.
+        users = {
+            ("bitsandbytes", "four_bit", "gpu"): [
+                name for name, spec in specs.items() if spec.four_bit
+            ],
+            ("peft", "a PEFT adapter", "adapters"): [
+                name for name, spec in specs.items() if spec.base
+            ],
+        }
+        # Packages are looked for where the plan is made, which has the environment of its jobs.
+        messages = {}
+        for (package, use, extra), names in users.items():
+            if names and importlib.util.find_spec(package) is None:
+                messages[package] = (
+                    f"{', '.join(names)}: {use} needs the package {package}, which is not installed; run:"
+                    f" pip install -c constraints.txt -e '.[{extra}]'"
+                )
+        return messages
 
     # The table of runs
 

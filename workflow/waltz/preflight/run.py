@@ -53,9 +53,8 @@ def run_preflight(plan: Plan, profile: Path | None, timeout: float) -> list[Chec
     checks += check_gpus(
         _list_gpu_needs(plan, specs), list_gpus(), scheduled=profile is not None
     )
-    fault = plan.describe_missing_quantizer()
-    if fault:
-        checks.append(Check("package", "bitsandbytes", State.FAILURE, fault))
+    for package, fault in plan.describe_missing_packages().items():
+        checks.append(Check("package", package, State.FAILURE, fault))
     checks += check_scheduler(profile)
     return checks
 

@@ -259,8 +259,8 @@ def is_function(model: object) -> TypeGuard[FunctionModel | ScoreFunction]:
     if isinstance(model, FunctionModel):
         return True
     is_known = isinstance(model, transformers.PreTrainedModel | str)
-    # An adapter of peft has an advice of its own.
-    return callable(model) and not is_known and not hasattr(model, "merge_and_unload")
+    # A model of peft is unwrapped.
+    return callable(model) and not is_known and not hasattr(model, "get_base_model")
 
 
 def describe_function(model: FunctionModel | ScoreFunction) -> FunctionSpec:
