@@ -2,6 +2,8 @@
 
 import csv
 import json
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,9 +13,10 @@ from waltz.cli.eval_comparisons import (
     read_comparisons,
 )
 from waltz.cli.eval_results import NOT_MEASURED, ResultRow, write_results
+from waltz.core.files import parquet
 from waltz.core.measure import Measure
-from waltz.core.records import write_records
-from waltz.core.schema import ComparisonRecord
+from waltz.core.records import get_layout, write_records
+from waltz.core.schema import ComparisonRecord, EvaluationRecord
 
 
 def compare(model_a="clip", model_b="blip_2", **numbers):
@@ -23,12 +26,12 @@ def compare(model_a="clip", model_b="blip_2", **numbers):
         "ci_high": 21.9,
         "p": 0.011,
         "p_holm": 0.011,
+        "dataset": "mine",
         "setting": "single",
         "metric": "acc_r",
     }
     return ComparisonRecord(
         profile="equations",
-        dataset="mine",
         model_a=model_a,
         model_b=model_b,
         test="McNemar",
@@ -68,6 +71,36 @@ def test_a_sentence_says_who_is_better_or_what_cannot_be_excluded(numbers, sente
     assert describe_comparison(compare(**numbers)) == sentence
 
 
+@dataclass
+class StandInPlan:
+    """Paths and settings of a study that `read_comparisons` asks for."""
+
+    results: str = "results/small"
+    study = SimpleNamespace(
+        seed=0, reporting=SimpleNamespace(resamples=100, confidence=0.95)
+    )
+
+    def get_run_file(self, kind, run):
+        return f"{self.results}/{kind}/{run.model}/pairs.parquet"
+
+
+def write_group(folder, kind, model, rows, record_type):
+    """Write the file of a model on a group of data sets."""
+    layout = get_layout(record_type).with_dataset()
+    empty = dict.fromkeys(layout.schema.names)
+    table = parquet.build_table([{**empty, **row} for row in rows], layout)
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    file = folder / StandInPlan().get_run_file(kind, SimpleNamespace(model=model))
+    file.parent.mkdir(parents=True)
+    parquet.write(file, table, layout, model=model, datasets=json.dumps(datasets))
+
+
+def read(folder, written, models):
+    file = folder / "results" / "small" / "evaluation" / "comparisons.parquet"
+    write_records(file, written, ComparisonRecord)
+    return read_comparisons(StandInPlan(), folder, models)
+
+
 def test_holm_covers_the_named_models_and_their_accuracy_alone(tmp_path):
     written = [
         compare("a", "b", p=0.01, p_holm=0.9),
@@ -78,22 +111,72 @@ def test_holm_covers_the_named_models_and_their_accuracy_alone(tmp_path):
         compare("a", "b", metric="p_c"),
         compare("a", "other"),
     ]
-    file = tmp_path / "evaluation" / "comparisons.parquet"
-    write_records(file, written, ComparisonRecord)
-    comparisons = read_comparisons(tmp_path, ["a", "b", "c"])
     # The smaller of two p values counts twice: 2 * 0.01; the larger one once.
-    assert {(c.model_a, c.model_b): c.p_holm for c in comparisons} == {
+    assert {
+        (c.model_a, c.model_b): c.p_holm
+        for c in read(tmp_path, written, ["a", "b", "c"])
+    } == {
         ("a", "b"): pytest.approx(0.02),
         ("a", "c"): pytest.approx(0.04),
         ("b", "c"): None,
     }
 
 
+def test_pairs_are_in_the_order_in_which_the_models_were_named(tmp_path):
+    written = [
+        compare("a", "b"),
+        compare("a", "c", difference=None, ci_low=None, ci_high=None, reason="no item"),
+        compare("b", "c", difference=-1.0, ci_low=-3.0, ci_high=0.5),
+    ]
+    assert [
+        (c.model_a, c.model_b, c.difference, c.ci_low, c.ci_high)
+        for c in read(tmp_path, written, ["c", "b", "a"])
+    ] == [
+        ("c", "b", 1.0, -0.5, 3.0),
+        ("c", "a", None, None, None),
+        ("b", "a", -12.5, -21.9, -3.1),
+    ]
+
+
+def test_several_data_sets_have_one_more_row_over_all_of_them(tmp_path, capsys):
+    datasets = ("x", "y")
+    # The first model is right on all items, the second on none; 6 images.
+    for model, right in (("a", True), ("b", False)):
+        rows = [
+            {
+                "dataset": dataset,
+                "item_id": f"{dataset}{place}",
+                "image": f"m{place}",
+                "role": role,
+                "profile": "equations",
+                "setting": "alignment",
+                "score": float(right == (role == "caption")),
+            }
+            for dataset in datasets
+            for place in range(6)
+            for role in ("caption", "foil")
+        ]
+        write_group(tmp_path, "evaluation", model, rows, EvaluationRecord)
+    written = [compare("a", "b", dataset=name, p=0.02) for name in datasets]
+    comparisons = read(tmp_path, written, ["a", "b"])
+    assert [c.dataset for c in comparisons] == ["x", "y", "all data sets"]
+    # p values of single data sets count twice. Of the 2^6 flips of the images, 2 reach the total.
+    assert [c.p_holm for c in comparisons] == pytest.approx([0.04, 0.04, 2 / 64])
+    assert comparisons[2].difference == pytest.approx(100)
+    assert comparisons[2].n == 12
+    print_comparisons(comparisons)
+    output = " ".join(capsys.readouterr().out.split())
+    assert "correction for 2 comparisons; all data sets: " in output
+    assert output.endswith("corrected for 1 comparison")
+
+
 def test_differences_are_printed_and_written_next_to_the_results(tmp_path, capsys):
     accuracy = Measure(70.0, 40, ci_low=60.0, ci_high=80.0)
     rows = [ResultRow(name, "mine", accuracy, NOT_MEASURED) for name in ("clip", "b")]
     print_comparisons([compare()])
-    assert "+12.5 [+3.1, +21.9]" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "+12.5 [+3.1, +21.9]" in output
+    assert output.endswith("after Holm's correction for 1 comparison\n")
     for suffix in ("csv", "json", "tex"):
         write_results(tmp_path / f"r.{suffix}", rows, [compare()])
     with (tmp_path / "r-differences.csv").open() as lines:

@@ -10,6 +10,7 @@ from waltz.evaluation.metrics.pair_metrics import METRICS, NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import (
     build_comparison_records,
     build_metric_records,
+    build_pooled_comparison,
 )
 from waltz.evaluation.vqa import VqaItem
 
@@ -49,6 +50,33 @@ def probe(condition, place):
         "caption": f"{caption}{place}",
         "match": condition != "-img+cap",
     }
+
+
+def test_models_are_compared_over_data_sets_of_the_same_weight():
+    right, wrong, tied = (2, 1), (1, 2), (1, 1)
+    runs = {
+        ("a", "x"): run(right, right),
+        ("b", "x"): run(wrong, wrong),
+        ("a", "y"): run(tied),
+        ("b", "y"): run(wrong),
+    }
+    comparisons = [
+        record
+        for record in build_comparison_records(runs, ["equations"], HOW)
+        if (record.setting, record.metric) == ("single", "acc_r")
+    ]
+    pooled = build_pooled_comparison(comparisons, runs, HOW)
+    # Differences: 100 and 100 on x, 50 on y; their mean with weights 1/4, 1/4, 1/2 is 75.
+    assert (pooled.model_a, pooled.model_b, pooled.dataset) == ("a", "b", "pooled")
+    assert pooled.difference == pytest.approx(75)
+    assert pooled.n == 3
+    # The first image has items in both data sets: sums 50 and 25. 2 of 4 flips reach 75.
+    assert pooled.p == pytest.approx(0.5)
+    assert pooled.p_holm is None
+    lacking = {**runs, ("b", "y"): []}
+    pooled = build_pooled_comparison(comparisons, lacking, HOW)
+    assert (pooled.difference, pooled.n, pooled.p) == (None, 0, None)
+    assert pooled.reason == "no item of y has a number of both models"
 
 
 PROBES = build_probes(

@@ -140,7 +140,7 @@ def eval_command(
     study = build_study(
         name, models, data, profile=profile, limit=limit, attribute=attribute
     )
-    plan_study(study, checkout)
+    plan = plan_study(study, checkout)
     cost = _describe_cost(study, on, checkout) if study.get("attribution") else ""
     notes = {"cost": f"{cost}; for the time left: waltz status {name}"} if cost else {}
     if not run_written_study(
@@ -157,7 +157,7 @@ def eval_command(
     results = checkout / "results" / name
     rows = read_result_rows(results, list(models), attribute)
     print_results(rows)
-    comparisons = read_comparisons(results, list(models))
+    comparisons = read_comparisons(plan, checkout, list(models))
     print_comparisons(comparisons)
     print_warnings(results)
     if output:

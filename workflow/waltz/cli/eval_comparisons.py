@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,53 +14,131 @@ from waltz.cli.output import create_console
 
 if TYPE_CHECKING:
     from waltz.core.schema import ComparisonRecord
+    from waltz.plan.plan import Plan
 
 SIGNIFICANT = 0.05
 """Largest corrected p value with which one model is called better."""
+ALL_DATA_SETS = "all data sets"
+"""Name of the data set of a comparison over several; no data set of a study has spaces."""
 
 
-def read_comparisons(results: Path, models: Sequence[str]) -> list[ComparisonRecord]:
-    """Return the differences of accuracy of each pair of models on each data set.
+def read_comparisons(
+    plan: Plan, checkout: Path, models: Sequence[str]
+) -> list[ComparisonRecord]:
+    """Return the differences of accuracy of each pair of models, on each data set and over all.
 
     Args:
-        results: Folder of the study's results.
-        models: The models that the user named; a study may have others, which count in no
-            correction.
+        plan: Plan of the study.
+        checkout: The checkout that ran the study.
+        models: The models that the user named, in this order; a study may have others, which count
+            in no correction.
     Returns:
-        Comparisons of the metric `acc_r`, with Holm's correction over those that are returned.
+        Comparisons of the metric `acc_r` in the order of the models, with Holm's correction over
+        those that are returned. Those over all data sets are corrected by themselves.
     """
+    comparisons: list[ComparisonRecord] = []
+    file = checkout / plan.results / "evaluation" / "comparisons.parquet"
+    for of_pair in _group_by_pair(file, models).values():
+        comparisons += of_pair
+        if len(of_pair) > 1:
+            comparisons.append(_pool(of_pair, plan, checkout))
+    return _correct_comparisons(comparisons)
+
+
+def _group_by_pair(
+    file: Path, models: Sequence[str]
+) -> dict[tuple[str, str], list[ComparisonRecord]]:
+    """Return the comparisons of accuracy by pair of models, both in the order of `models`."""
     from waltz.core.records import read_records
     from waltz.core.schema import ComparisonRecord
     from waltz.evaluation.settings import PAIRWISE, SINGLE
 
-    file = results / "evaluation" / "comparisons.parquet"
-    chosen: dict[tuple[str, str, str], ComparisonRecord] = {}
+    # A dictionary keeps the order in which its keys were first set.
+    pairs: dict[tuple[str, str], dict[str, ComparisonRecord]] = {
+        pair: {} for pair in combinations(models, 2)
+    }
     for record in read_records(file, ComparisonRecord):
         if record.metric != "acc_r" or record.setting not in (SINGLE, PAIRWISE):
             continue
-        if record.model_a not in models or record.model_b not in models:
+        if (record.model_b, record.model_a) in pairs:
+            record = _swap_models(record)
+        of_pair = pairs.get((record.model_a, record.model_b))
+        if of_pair is None:
             continue
         # Of two decoders the choices between both texts are compared, as their accuracy is shown.
-        key = (record.dataset, record.model_a, record.model_b)
-        if key not in chosen or record.setting == PAIRWISE:
-            chosen[key] = record
-    return _correct_comparisons(list(chosen.values()))
+        if record.dataset not in of_pair or record.setting == PAIRWISE:
+            of_pair[record.dataset] = record
+    return {pair: list(of_pair.values()) for pair, of_pair in pairs.items()}
+
+
+def _swap_models(comparison: ComparisonRecord) -> ComparisonRecord:
+    """Return a comparison with its models in the other order, so that its difference is negated."""
+    difference = comparison.difference
+    if difference is not None:
+        difference = -difference
+    low, high = _negate_interval(comparison)
+    return replace(
+        comparison,
+        model_a=comparison.model_b,
+        model_b=comparison.model_a,
+        difference=difference,
+        ci_low=low,
+        ci_high=high,
+    )
+
+
+def _negate_interval(
+    comparison: ComparisonRecord,
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of the negated difference; the ends change places."""
+    if comparison.ci_low is None or comparison.ci_high is None:
+        return None, None
+    return -comparison.ci_high, -comparison.ci_low
+
+
+def _pool(
+    comparisons: Sequence[ComparisonRecord], plan: Plan, checkout: Path
+) -> ComparisonRecord:
+    """Return the comparison over all data sets, from the comparisons of two models on each of them."""
+    from waltz.core.files.group_files import read_run_records
+    from waltz.core.intervals import Resampling
+    from waltz.core.schema import EvaluationRecord
+    from waltz.evaluation.metrics.summary import build_pooled_comparison
+    from waltz.plan.run_table import Run
+    from waltz.plan.step_settings import get_step_settings
+
+    first = comparisons[0]
+    runs: list[Run] = []
+    for comparison in comparisons:
+        runs.append(Run(first.model_a, comparison.dataset))
+        runs.append(Run(first.model_b, comparison.dataset))
+    files = dict.fromkeys(
+        checkout / plan.get_run_file("evaluation", run) for run in runs
+    )
+    resampling = Resampling(**get_step_settings(plan.study, "resampling"))
+    records = read_run_records(files, EvaluationRecord, runs)
+    pooled = build_pooled_comparison(comparisons, records, resampling)
+    return replace(pooled, dataset=ALL_DATA_SETS)
 
 
 def _correct_comparisons(
     comparisons: Sequence[ComparisonRecord],
 ) -> list[ComparisonRecord]:
-    """Return comparisons whose p values are corrected by Holm over these comparisons alone."""
+    """Return comparisons whose p values are corrected by Holm: those on single data sets, and those
+    over all data sets.
+    """
     from waltz.evaluation.metrics.comparisons import correct_by_holm
 
-    p_values: dict[int, float] = {}
+    # p values that are corrected together, by the position of their comparison.
+    families: dict[bool, dict[int, float]] = {True: {}, False: {}}
     for position, comparison in enumerate(comparisons):
         if comparison.p is not None:
-            p_values[position] = comparison.p
+            families[comparison.dataset == ALL_DATA_SETS][position] = comparison.p
     corrected = list(comparisons)
-    p_holms = correct_by_holm(list(p_values.values()))
-    for position, p_holm in zip(p_values, p_holms, strict=True):
-        corrected[position] = replace(comparisons[position], p_holm=p_holm)
+    for p_values in families.values():
+        p_holms = correct_by_holm(list(p_values.values()))
+        for position, p_holm in zip(p_values, p_holms, strict=True):
+            corrected[position] = replace(comparisons[position], p_holm=p_holm)
     return corrected
 
 
@@ -98,10 +177,30 @@ def print_comparisons(comparisons: Sequence[ComparisonRecord]) -> None:
     create_console().print(table)
     for comparison in comparisons:
         typer.echo(describe_comparison(comparison))
-    typer.echo(
-        "difference: of the accuracies on the same items, with 95 % intervals over images; p: McNemar's exact test"
-        f" over images, after Holm's correction for {len(comparisons)} comparisons"
+    typer.echo(_explain_columns(comparisons))
+
+
+def _explain_columns(comparisons: Sequence[ComparisonRecord]) -> str:
+    """Return the line below the table that says what its numbers are."""
+    datasets = [comparison.dataset for comparison in comparisons]
+    n_pooled = datasets.count(ALL_DATA_SETS)
+    text = (
+        "difference: of the accuracies on the same items, with 95 % intervals over images; p: McNemar's exact test over"
+        f" images, after Holm's correction for {_count_comparisons(len(comparisons) - n_pooled)}"
     )
+    if not n_pooled:
+        return text
+    return (
+        f"{text}; all data sets: each with the same weight, p by exchanging the models on whole images, corrected for"
+        f" {_count_comparisons(n_pooled)}"
+    )
+
+
+def _count_comparisons(count: int) -> str:
+    """Return a number of comparisons with its noun."""
+    if count == 1:
+        return "1 comparison"
+    return f"{count} comparisons"
 
 
 def format_difference(comparison: ComparisonRecord) -> str:
@@ -109,9 +208,14 @@ def format_difference(comparison: ComparisonRecord) -> str:
     if comparison.difference is None:
         return comparison.reason or "–"
     if comparison.ci_low is None or comparison.ci_high is None:
-        return f"{comparison.difference:+.1f}"
-    interval = f"[{comparison.ci_low:+.1f}, {comparison.ci_high:+.1f}]"
-    return f"{comparison.difference:+.1f} {interval}"
+        return _format_signed(comparison.difference)
+    low, high = map(_format_signed, (comparison.ci_low, comparison.ci_high))
+    return f"{_format_signed(comparison.difference)} [{low}, {high}]"
+
+
+def _format_signed(points: float) -> str:
+    """Return a difference with its sign; one that is rounded to zero has a plus."""
+    return f"{round(points, 1) + 0.0:+.1f}"
 
 
 def format_p(p: float | None) -> str:

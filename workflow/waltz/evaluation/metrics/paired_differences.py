@@ -11,14 +11,19 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from waltz.core.files.group_files import Run
 from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure, resample
 from waltz.core.measure import Measure
-from waltz.core.schema import DifferenceRecord
+from waltz.core.schema import ComparisonRecord, DifferenceRecord
 from waltz.evaluation.metrics.comparisons import correct_by_holm
 from waltz.evaluation.metrics.power import compute_least_p
 
 POOLED = "pooled"
 """Name of the data set of differences over all data sets, each with the same weight."""
+SIGN_FLIPS = "sign flips"
+"""Name of the test of `compute_sign_flip_p`."""
+ItemNumbers = Mapping[str, tuple[str, float]]
+"""Cluster and number of each item that has a number, by the name of the item."""
 FIRST, SECOND = ":first", ":second"
 """Endings of the names of the metrics that hold the mean of either side."""
 MOST_ENUMERATED = 16
@@ -152,6 +157,53 @@ def compute_paired_difference(
         difference=measure_mean(differences, (-span, span)),
         p=compute_sign_flip_p(sums),
         unpaired=unpaired,
+    )
+
+
+def compare_item_numbers(
+    comparison: ComparisonRecord,
+    datasets: Sequence[str],
+    numbers: Mapping[Run, ItemNumbers],
+    resampling: Resampling,
+) -> ComparisonRecord:
+    """Return the comparison of the numbers of two models on the same items of some data sets.
+
+    Args:
+        comparison: Names of what is compared, without numbers; of several data sets the result is
+            `POOLED`.
+        datasets: The data sets, which have the same weight.
+        numbers: Numbers of each model on each data set, in percent.
+    Returns:
+        The comparison without Holm's correction. It has a reason instead of numbers if the models
+        have no common item on a data set.
+    """
+    label = datasets[0]
+    if len(datasets) > 1:
+        label = POOLED
+    items: list[PairedItem] = []
+    for dataset in datasets:
+        numbers_a = numbers.get((comparison.model_a, dataset), {})
+        numbers_b = numbers.get((comparison.model_b, dataset), {})
+        # Sorted, so that equal items give equal draws.
+        common = sorted(numbers_a.keys() & numbers_b.keys())
+        # Without one of the data sets, the mean would be over others than the name says.
+        if not common:
+            reason = f"no item of {dataset} has a number of both models"
+            return replace(comparison, dataset=label, test=SIGN_FLIPS, reason=reason)
+        for item_id in common:
+            cluster, number_a = numbers_a[item_id]
+            _, number_b = numbers_b[item_id]
+            items.append(PairedItem(item_id, dataset, cluster, number_a, number_b))
+    result = compute_paired_difference(items, label, resampling)
+    return replace(
+        comparison,
+        dataset=label,
+        test=SIGN_FLIPS,
+        n=result.difference.n,
+        difference=result.difference.value,
+        ci_low=result.difference.ci_low,
+        ci_high=result.difference.ci_high,
+        p=result.p,
     )
 
 

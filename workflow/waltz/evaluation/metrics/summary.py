@@ -15,12 +15,20 @@ from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
+    ScoredPairs,
     average_measures,
     compute_accuracy,
     compute_choice_metrics,
+    compute_hits,
     compute_pair_metrics,
     pair_choices,
     pair_scores,
+)
+from waltz.evaluation.metrics.paired_differences import (
+    POOLED,
+    SIGN_FLIPS,
+    ItemNumbers,
+    compare_item_numbers,
 )
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.settings import (
@@ -186,18 +194,59 @@ def build_comparison_records(
                 required = _list_scripted_runs(compared)
                 if not required:
                     continue
-            # A choice between two texts has one record for each item, scores of single texts have
-            # two. A choice gives no score to either text, so that only acc_r is defined.
-            pair_items, metrics = pair_scores, COMPARED_METRICS
+            # A choice gives no score to either text, so that only acc_r is defined.
+            metrics = COMPARED_METRICS
             if setting.startswith(PAIRWISE):
-                pair_items, metrics = pair_choices, ("acc_r",)
-            scored = {
-                run: pair_items(records, fidelity) for run, records in compared.items()
-            }
+                metrics = ("acc_r",)
+            scored = _pair_records(compared, setting, fidelity)
             comparisons += compare_models(
                 scored, fidelity.name, setting, resampling, metrics, parts, required
             )
     return comparisons
+
+
+def build_pooled_comparison(
+    comparisons: Sequence[ComparisonRecord], runs: Runs, resampling: Resampling
+) -> ComparisonRecord:
+    """Return the comparison of two models in acc_r over several data sets, all of the same weight.
+
+    Args:
+        comparisons: Comparisons of the two models in acc_r, one for each data set.
+        runs: Records of each run of the two models.
+    """
+    first = comparisons[0]
+    pooled = ComparisonRecord(
+        profile=first.profile,
+        dataset=POOLED,
+        setting=first.setting,
+        metric=first.metric,
+        model_a=first.model_a,
+        model_b=first.model_b,
+        test=SIGN_FLIPS,
+        n=0,
+    )
+    # The scores are those of the comparisons on single data sets, item by item.
+    fidelity = get_fidelity(pooled.profile)
+    compared = _select_compared(runs, pooled.profile, pooled.setting)
+    hits: dict[Run, ItemNumbers] = {}
+    for run, scored in _pair_records(compared, pooled.setting, fidelity).items():
+        # The unit that resamples draw is the image, which data sets may share.
+        percent = (100 * compute_hits(scored, "acc_r")).tolist()
+        clustered = zip(scored.images, percent, strict=True)
+        hits[run] = dict(zip(scored.items, clustered, strict=True))
+    datasets = [comparison.dataset for comparison in comparisons]
+    return compare_item_numbers(pooled, datasets, hits, resampling)
+
+
+def _pair_records(
+    compared: Runs, setting: str, fidelity: Fidelity
+) -> dict[Run, ScoredPairs]:
+    """Return the scored items of each run that a setting of `COMPARED_SETTINGS` compares."""
+    # A choice between two texts has one record for each item, scores of single texts have two.
+    pair_items = pair_scores
+    if setting.startswith(PAIRWISE):
+        pair_items = pair_choices
+    return {run: pair_items(records, fidelity) for run, records in compared.items()}
 
 
 def _select_compared(
