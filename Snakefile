@@ -49,6 +49,7 @@ onstart:
         files=list_study_files(),
         targets=snakemake_compat.list_targets(workflow),
         locks=snakemake_compat.list_lock_files(workflow),
+        logs=log,
     )
     if workflow.local_exec:
         snakemake_compat.drop_rate_limit(workflow)

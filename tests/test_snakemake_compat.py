@@ -35,6 +35,43 @@ def test_jobs_are_counted_by_rule_without_the_total():
     assert compat.read_job_counts(table) == {"fetch_archive": 2, "all": 1}
 
 
+LOG = """Job stats:
+job            count
+-----------  -------
+fetch              1
+align              2
+all                1
+total              4
+
+Execute 2 jobs...
+[Fri Nov 27 23:40:59 2026]
+localrule fetch:
+    input: a
+    jobid: 3
+    reason: Missing output files: a
+localrule align:
+    jobid: 2
+    wildcards: model=clip
+[Fri Nov 27 23:41:59 2026]
+Finished jobid: 3 (Rule: fetch)
+1 of 4 steps (25%) done
+rule align:
+    jobid: 1
+Error in rule align:
+    message: None
+    jobid: 2
+"""
+
+
+def test_the_jobs_of_a_run_are_read_from_its_log():
+    assert compat.read_logged_jobs(LOG) == compat.LoggedJobs(4, 1, 1, ("align",))
+    again = "rule align:\n    jobid: 2\n"
+    # A job that failed and was started again runs.
+    assert compat.read_logged_jobs(LOG + again).failed == 0
+    assert compat.read_logged_jobs(LOG + again).running == ("align", "align")
+    assert compat.read_logged_jobs("") == compat.LoggedJobs(0, 0, 0, ())
+
+
 def test_the_error_of_a_function_of_a_rule_keeps_its_text():
     assert (
         compat.find_rule_error(["InputFunctionException:", "  UserError: name it"])

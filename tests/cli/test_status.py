@@ -155,6 +155,48 @@ def test_the_lock_file_of_another_run_is_not_removed(checkout, snakemake):
     )
 
 
+def test_a_run_is_told_in_one_line_from_its_log(checkout, monkeypatch):
+    monkeypatch.setattr(run_lock, "_locks", [])
+    log = checkout / "run.log"
+    log.write_text(
+        "total   3\nrule fetch:\n    jobid: 1\nrule align:\n    jobid: 2\n"
+        "Finished jobid: 1 (Rule: fetch)\n"
+    )
+    run_lock.hold_study("mine", files=[], targets=[], logs=[str(log)])
+    for arguments in (["--brief"], ["mine", "--brief"]):
+        output = run(*arguments).output
+        assert output.startswith(
+            "mine: running, 1 of 3 jobs done, 0 failed, 1 running (align), about 0 min "
+        )
+        assert output.count("\n") == 1
+    run_lock._locks[0].release()
+    assert run("--brief").output.startswith(
+        "mine: ended, 1 of 3 jobs done, 0 failed (process "
+    )
+    assert "finds no run of it here" in run("other", "--brief").output
+
+
+def test_copied_results_are_explained(checkout, monkeypatch):
+    write_study(checkout / "config" / "mine.yaml")
+    old = "results/mine/benchmark/a.parquet\t-\titems\t-\tupdated input files\tupdate pending\n"
+    result = subprocess.CompletedProcess([], 0, HEAD + DONE + old, "")
+    monkeypatch.setattr("waltz.cli.status.start_snakemake", lambda *_, **__: result)
+    advice = "snakemake --touch --cores 1 --config study=mine\n"
+    assert advice in run("mine").output
+    # The record of another checkout was copied as well: its study is the one in this checkout.
+    other = checkout.parent / "elsewhere" / "config" / "mine.yaml"
+    monkeypatch.setattr(run_lock, "_locks", [])
+    run_lock.hold_study("mine", files=[str(other)])
+    run_lock._locks[0].release()
+    output = run("mine").output
+    assert advice in output
+    assert output.startswith("study mine (config/mine.yaml): ")
+    # Results of a run here are outdated for another reason.
+    run_lock.hold_study("mine", files=[str(checkout / "config" / "mine.yaml")])
+    run_lock._locks[1].release()
+    assert "--touch" not in run("mine").output
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [

@@ -61,7 +61,7 @@ def find(logs, goes_on=False, **status):
 def test_files_are_counted_by_stage_in_the_order_of_the_stages(tmp_path):
     assert find(tmp_path, align="missing", metrics="updated input files").stages == (
         StageProgress("weights", 1, 1),
-        StageProgress("evaluation", 1, 4),
+        StageProgress("evaluation", 1, 4, 1),
         StageProgress("attribution", 1, 1),
         StageProgress("reporting", 1, 1),
     )

@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,34 @@ JOB_COUNT = re.compile(r"^ *(\S.*?) {2,}(\d+) *$", re.MULTILINE)
 """Pattern of a line in Snakemake's table of jobs: name of a rule, with spaces, and number of jobs."""
 FETCHED_PART = re.compile(r"source=([^,\s]+), part=([^,\s]+)")
 """Pattern of the wildcards of rule `fetch` in Snakemake's message about missing input."""
+
+TOTAL_COUNT = re.compile(r"^total +(\d+)$", re.MULTILINE)
+"""Pattern of the number of all jobs in a log of Snakemake; the group is the number."""
+JOB_EVENT = re.compile(
+    r"^(?:(?:local)?(?:rule|checkpoint) (?P<started>\w+):|(?P<failed>Error in rule) \w+:|Finished jobid: (?P<done>\d+)"
+    r"|    jobid: (?P<job>\d+)$)",
+    re.MULTILINE,
+)
+"""Pattern of the lines of a log of Snakemake that say that a job started, failed or finished, and
+of the line with the number of a job that started or failed.
+"""
+
+
+@dataclass(frozen=True)
+class LoggedJobs:
+    """Jobs of a run, as a log of Snakemake lists them.
+
+    Attributes:
+        total: Number of all jobs.
+        done: Number of jobs that have finished.
+        failed: Number of jobs that failed and were not started again.
+        running: Rules of the jobs that run, in the order of their start.
+    """
+
+    total: int
+    done: int
+    failed: int
+    running: tuple[str, ...]
 
 
 # Facts about the running workflow. `workflow` is the object of `snakemake.workflow.Workflow` that
@@ -298,6 +327,31 @@ def read_job_counts(dry_run: str) -> dict[str, int]:
         counts[label.replace(" ", "_")] = int(count)
     counts.pop("total", None)
     return counts
+
+
+def read_logged_jobs(log: str) -> LoggedJobs:
+    """Return the jobs of a run from the text of its log."""
+    total = TOTAL_COUNT.search(log)
+    done: set[str] = set()
+    failed: set[str] = set()
+    running: dict[str, str] = {}
+    # Rule of the job whose number follows; None after the line of a failure.
+    rule: str | None = None
+    for event in JOB_EVENT.finditer(log):
+        job = event["job"]
+        if event["started"] or event["failed"]:
+            rule = event["started"]
+        elif event["done"]:
+            done.add(event["done"])
+            running.pop(event["done"], None)
+        elif rule is None:
+            failed.add(job)
+            running.pop(job, None)
+        else:
+            failed.discard(job)
+            running[job] = rule
+    n_jobs = int(total[1]) if total else 0
+    return LoggedJobs(n_jobs, len(done), len(failed), tuple(running.values()))
 
 
 def find_fetched_part(message: str) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from contextlib import chdir
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 RESULTS = Path("results")
+COPIED = (
+    "copied   {} holds files that were made in another place, or by other files than those here: a run makes again what"
+    " is not done; to take all as they are: snakemake --touch --cores 1 {}"
+)
+"""Line about results that no run here made."""
+MINUTE = timedelta(minutes=1)
+HOUR = 60
+"""Minutes of an hour."""
 
 
 @app.command()
@@ -38,12 +47,21 @@ def status_command(
             help="A study, or its file; the one that was run last if none is given."
         ),
     ] = None,
+    brief: Annotated[
+        bool,
+        typer.Option(
+            "--brief", help="Print one line about the last run, from its log."
+        ),
+    ] = False,
 ) -> None:
     """Print what of a study is done, runs, is skipped (and why), or failed (with the last line of
     its log).
     """
     if study:
         study = locate_study(study)
+    if brief:
+        _print_last_run(study)
+        return
     with chdir(find_checkout()):
         from waltz.core.run_lock import read_last_run
         from waltz.plan.build_plan import build_plan
@@ -63,6 +81,9 @@ def status_command(
         origin = ", ".join([*map(str, files), *targets])
         typer.echo(f"study {name} ({origin}): {_describe_state(progress, run)}")
         _print_progress(progress, plan.skipped)
+        has_other_maker = run is None or _was_copied(run)
+        if has_other_maker and any(stage.outdated for stage in progress.stages):
+            typer.echo(COPIED.format(plan.results, shlex.join(options)))
         _print_advice(
             name,
             shlex.join(["snakemake", "--cores", "all", *options]),
@@ -70,6 +91,55 @@ def status_command(
             progress,
             run,
         )
+
+
+def _print_last_run(study: str | None) -> None:
+    """Print one line about the last run of a study, without reading its plan.
+
+    Raises:
+        UserError: The study was not run in this checkout.
+    """
+    from waltz.core.run_lock import SNAKEMAKE_FOLDER, find_last_study, read_last_run
+
+    folder = find_checkout() / SNAKEMAKE_FOLDER
+    # The file of a study has its name.
+    name = Path(study).stem if study else find_last_study(folder)
+    run = read_last_run(name, folder)
+    if run is None:
+        raise UserError(
+            f"study {name!r}: --brief finds no run of it here; leave out --brief"
+        )
+    state = "ended"
+    if run.may_go_on:
+        state = _describe_run(run)
+    counts = _describe_jobs(run)
+    typer.echo(f"{name}: {state}{counts} ({run.owner})")
+
+
+def _describe_jobs(run: StudyRun) -> str:
+    """Return the numbers of jobs of a run and the time left, from its log; empty without a log."""
+    from waltz.snakemake_compat import read_logged_jobs
+
+    log = Path(next(iter(run.logs), ""))
+    if not log.is_file():
+        return ""
+    jobs = read_logged_jobs(log.read_text(encoding="utf-8", errors="replace"))
+    text = f", {jobs.done} of {jobs.total} jobs done, {jobs.failed} failed"
+    if not run.goes_on:
+        return text
+    rules = ", ".join(dict.fromkeys(jobs.running))
+    text += f", {len(jobs.running)} running"
+    if rules:
+        text += f" ({rules})"
+    if not jobs.done:
+        return text
+    # Elapsed time per finished job, which takes into account that several jobs run at once.
+    elapsed = datetime.now() - run.since
+    n_left = max(0, jobs.total - jobs.done - jobs.failed)
+    minutes = round(elapsed / jobs.done * n_left / MINUTE)
+    if minutes < HOUR:
+        return f"{text}, about {minutes} min left"
+    return f"{text}, about {minutes // HOUR} h {minutes % HOUR} min left"
 
 
 def _find_files(study: str | None) -> list[Path]:
@@ -90,16 +160,30 @@ def _find_files(study: str | None) -> list[Path]:
     name = study or find_last_study() or find_newest_study(RESULTS)
     run = read_last_run(name)
     run_files = [] if run is None else [Path(file) for file in run.files]
+    named_file = CONFIG / f"{name}.yaml"
+    if run and _was_copied(run) and named_file.is_file():
+        return [named_file]
     # Files of the last run may have been deleted or moved since.
     if run_files and all(map(Path.is_file, run_files)):
         return [shorten_path(file, Path.cwd()) for file in run_files]
-    named_file = CONFIG / f"{name}.yaml"
     if named_file.is_file():
         return [named_file]
     studies = sorted(file.stem for file in CONFIG.glob("*.yaml"))
     raise UserError(
         f"study {name!r} has no file in config/ and was not run here{suggest_or_list(name, studies)}"
     )
+
+
+def _was_copied(run: StudyRun) -> bool:
+    """Return whether a run was recorded in another checkout, and its record was copied to this one."""
+    for file in map(Path, run.files):
+        is_gone = not file.is_file()
+        is_of_checkout = (file.absolute().parents[1] / "Snakefile").is_file()
+        if not file.absolute().is_relative_to(Path.cwd()) and (
+            is_gone or is_of_checkout
+        ):
+            return True
+    return False
 
 
 def _name_study(name: str, files: list[Path]) -> list[str]:
@@ -128,14 +212,19 @@ def _read_summary(arguments: list[str]) -> str:
 def _describe_state(progress: Progress, run: StudyRun | None) -> str:
     if run is None:
         return "done" if _is_done(progress) else "not run yet"
-    if run.goes_on:
-        return f"running ({run.owner})"
-    # The lock of a run on another machine cannot be checked.
     if run.may_go_on:
-        return f"running, or killed on its machine, which cannot be seen from here ({run.owner})"
+        return f"{_describe_run(run)} ({run.owner})"
     if _is_done(progress):
         return "done"
     return f"not done; its last run ended ({run.owner})"
+
+
+def _describe_run(run: StudyRun) -> str:
+    """Return the state of a run that goes on, or may go on."""
+    if run.goes_on:
+        return "running"
+    # The lock of a run on another machine cannot be checked.
+    return "running, or killed on its machine, which cannot be seen from here"
 
 
 def _is_done(progress: Progress) -> bool:

@@ -52,6 +52,7 @@ class RunLockRecord(BaseModel):
         targets: Requested files and rules.
         locks: For each lock file of Snakemake that the run holds, by its name, the time (ns) of its
             last change.
+        logs: Snakemake's log files of the run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,6 +63,7 @@ class RunLockRecord(BaseModel):
     files: tuple[str, ...]
     targets: tuple[str, ...]
     locks: dict[str, int] = {}
+    logs: tuple[str, ...] = ()
 
 
 _locks: list[BaseFileLock] = []
@@ -82,6 +84,7 @@ class StudyRun:
         is_visible: Whether this machine can tell if the run has ended; False for a run on another
             machine that may still go on.
         locks: Lock files of Snakemake that the run holds, or left.
+        logs: Snakemake's log files of the run.
     """
 
     owner: str
@@ -92,6 +95,7 @@ class StudyRun:
     study: str = ""
     is_visible: bool = True
     locks: tuple[Path, ...] = ()
+    logs: tuple[str, ...] = ()
 
     @property
     def may_go_on(self) -> bool:
@@ -120,6 +124,7 @@ def hold_study(
     files: Sequence[str] = (),
     targets: Sequence[str] = (),
     locks: Iterable[str | Path] = (),
+    logs: Sequence[str] = (),
 ) -> None:
     """Lock a study until this process ends; while another run (with other targets) holds it, wait
     in the background.
@@ -130,6 +135,7 @@ def hold_study(
         files: Study files that the run reads.
         targets: Requested files and rules.
         locks: Lock files that Snakemake wrote for the run.
+        logs: Snakemake's log files of the run.
     """
     record_file = _get_record_file(study, folder)
     record_file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,6 +149,7 @@ def hold_study(
         files=tuple(files),
         targets=tuple(targets),
         locks=_read_times(map(Path, locks)),
+        logs=tuple(logs),
     )
 
     def take(timeout: float) -> None:
@@ -205,6 +212,7 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         study=study,
         is_visible=goes_on or is_end_visible or not locks,
         locks=locks,
+        logs=record.logs,
     )
 
 

@@ -45,11 +45,13 @@ class StageProgress:
         stage: Name of the stage; `weights` for weights of models.
         done: Number of its files that are up to date.
         files: Number of all its files.
+        outdated: Number of its files that exist and would be made again.
     """
 
     stage: str
     done: int
     files: int
+    outdated: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,13 +132,15 @@ def _count_files(rows: Sequence[Row], results: Path) -> Iterator[StageProgress]:
     """
     files: Counter[str] = Counter()
     done: Counter[str] = Counter()
+    outdated: Counter[str] = Counter()
     for row in rows:
         stage = _find_stage(Path(row["output_file"]), results)
         files[stage] += 1
         done[stage] += not _is_pending(row)
+        outdated[stage] += _is_pending(row) and row["status"] != "missing"
     ranks = {stage: rank for rank, stage in enumerate(STAGES)}
     for stage in sorted(files, key=lambda stage: ranks.get(stage, -1)):
-        yield StageProgress(stage, done[stage], files[stage])
+        yield StageProgress(stage, done[stage], files[stage], outdated[stage])
 
 
 def _find_stage(file: Path, results: Path) -> str:
