@@ -77,6 +77,8 @@ ENCODER_MODULES = {
     "open-clip": "open_clip",
     "ruler": "ruler",
     "siglip": "two_towers",
+    "siglip2": "two_towers",
+    "two-towers": "two_towers",
     "vilbert": "vilbert",
     "vilbert-12in1": "vilbert",
     "vilbert-12in1-itm": "vilbert",
@@ -637,6 +639,8 @@ PIXEL_KINDS = (
     "flava-contrastive",
     "metaclip-2",
     "siglip",
+    "siglip2",
+    "two-towers",
     "vilt",
     "vision",
 )

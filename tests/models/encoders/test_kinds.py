@@ -6,7 +6,13 @@ import torch
 import transformers
 from PIL import Image
 
-from stand_ins.models.tiny_encoders import ANSWERS, BUILDERS, TEXTS, gemma_tokenizer
+from stand_ins.models.tiny_encoders import (
+    ANSWERS,
+    BUILDERS,
+    TEXTS,
+    build,
+    gemma_tokenizer,
+)
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
@@ -222,6 +228,29 @@ def test_siglips_padding_is_no_token(load):
     assert text.special == (False, False, True)
     assert encoder.probability
     assert encoder.padded_length == 14
+
+
+@torch.inference_mode()
+def test_siglip_pads_to_the_length_of_its_tokenizer(pictures, tmp_path):
+    network, tokenizer, processor = build("siglip")
+    tokenizer.model_max_length = 9
+    for part in (network, tokenizer, processor):
+        part.save_pretrained(tmp_path)
+    encoder = load_encoder(
+        ModelSpec("short", kind="siglip", weights=str(tmp_path), revision="local"), CPU
+    )
+    image = shown(encoder, pictures)[0]
+    logit = encoder.fuse(
+        encoder.encode_text(ids_of(encoder, "a dog")), encoder.encode_image(image[None])
+    )
+    padded = tokenizer("a dog", padding="max_length", return_tensors="pt")["input_ids"]
+    assert padded.shape == (1, 9)
+    expected = encoder.network(
+        input_ids=padded, pixel_values=image[None]
+    ).logits_per_image[0]
+    assert logit.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
+    with pytest.raises(UserError, match="10 tokens, at most 9 are read"):
+        encoder.tokenize("a dog " * 4 + "a")
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -48,6 +48,13 @@ DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
     "text": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
 }
 """For each kind of decoder, the network classes of transformers by `model_type` of the config."""
+KINDS_BY_CLASS = {
+    "BlipModel": "two-towers",
+    "LxmertForQuestionAnswering": "lxmert-answering",
+}
+"""Kind of encoder by the network class, where the `model_type` of the config has another kind."""
+TOWER_FUNCTIONS = ("get_text_features", "get_image_features")
+"""Functions of a network that encodes a text, and an image, to one vector each."""
 
 
 def resolve_encoder(name: str) -> ModelSpec:
@@ -389,8 +396,8 @@ def _choose_masked_token(tokenizer: Any) -> str:
 
 
 def detect_encoder_kind(weights: str, revision: str) -> str:
-    """Return the kind of a checkpoint from its config: the `model_type`, or `lxmert-answering` for
-    that head of LXMERT.
+    """Return the kind of a checkpoint from its config: the kind of its class, the `model_type`,
+    or `two-towers` for other classes with two towers.
 
     Args:
         weights: Hub id or folder in transformers format.
@@ -405,9 +412,11 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
 
 
 def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str:
+    for class_name in architectures & set(KINDS_BY_CLASS):
+        return KINDS_BY_CLASS[class_name]
     kind: str = config.model_type.replace("_", "-")
-    if "LxmertForQuestionAnswering" in architectures:
-        kind = "lxmert-answering"
+    if kind not in list_encoder_kinds() and _has_two_towers(config):
+        return "two-towers"
     if kind not in list_encoder_kinds():
         raise UserError(
             f"{name}: {kind!r} is not a kind of encoder; known are {', '.join(list_encoder_kinds())}, and decoders by"
@@ -415,6 +424,12 @@ def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str
             " docs/how-to/adding-a-model.md"
         )
     return kind
+
+
+def _has_two_towers(config: Any) -> bool:
+    """Return whether the network of a config encodes a text, and an image, to one vector each."""
+    network_class = transformers.MODEL_MAPPING.get(type(config), None)
+    return all(hasattr(network_class, name) for name in TOWER_FUNCTIONS)
 
 
 def _build_source_options(weights: str, revision: str) -> LoaderOptions:

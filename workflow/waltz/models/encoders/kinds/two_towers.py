@@ -1,22 +1,36 @@
-"""CLIP, MetaCLIP 2, SigLIP and ALIGN, two encoders whose vectors meet in one scaled dot product."""
+"""Two encoders whose vectors meet in one scaled dot product: CLIP, SigLIP, and all other networks of
+transformers with `get_text_features`, `get_image_features` and `logits_per_image`.
+"""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import transformers
+from PIL import Image
 
 from waltz.core.devices import Device
+from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
+    TRIAL_IMAGE,
+    Fields,
     LateFusionEncoder,
     load_pixel_encoder,
     pack_linear_layers,
     read_single_value,
 )
+from waltz.models.pretrained import META, LoadedSpec
 
 EXCLAMATION_MARK = "!"
 """CLIP's masked token: the unknown token of the published tokenizers is their end token, whose
 state CLIP reads.
+"""
+TRIAL_TEXT = "a cat"
+ROUNDINGS = 64
+"""Roundings, in units of the largest possible logit, by which the model's own logit may differ from
+that of its vectors.
 """
 
 
@@ -85,10 +99,7 @@ def load_metaclip_2(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a MetaCLIP 2 by hub id or folder: CLIP's architecture with a tokenizer of many
     languages.
     """
-    fields = load_pixel_encoder(spec, device, transformers.MetaClip2Model)
-    return LateFusionEncoder(
-        **fields, scale=read_single_value(fields["network"].logit_scale.exp())
-    )
+    return load_two_towers(spec, device, transformers.MetaClip2Model)
 
 
 def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
@@ -106,19 +117,154 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
         transformers.SiglipModel,
         tokenizer_class=transformers.PreTrainedTokenizerFast,
     )
+    return LateFusionEncoder(**_add_sigmoid_fields(fields))
+
+
+def _add_sigmoid_fields(fields: Fields) -> Fields:
+    """Return the fields of a network whose logit has a bias, and whose texts are padded."""
     network = fields["network"]
-    return LateFusionEncoder(
+    length = count_tokens(network, fields["tokenizer"])
+    return {
         **fields,
-        scale=read_single_value(network.logit_scale.exp()),
-        bias=read_single_value(network.logit_bias),
-        padded_length=fields["max_tokens"],
-        probability=True,
-    )
+        "max_tokens": length,
+        "padded_length": length,
+        "scale": read_single_value(network.logit_scale.exp()),
+        "bias": read_single_value(network.logit_bias),
+        "probability": True,
+    }
 
 
 def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load an ALIGN by hub id or folder; its logit is the cosine, divided by a temperature."""
-    fields = load_pixel_encoder(spec, device, transformers.AlignModel)
-    return LateFusionEncoder(
-        **fields, scale=1 / read_single_value(fields["network"].temperature)
+    return load_two_towers(spec, device, transformers.AlignModel)
+
+
+def load_two_towers(
+    spec: ModelSpec, device: Device, network_class: Any = transformers.AutoModel
+) -> LateFusionEncoder:
+    """Load two towers of any class by hub id or folder; heads for other tasks are not used.
+
+    Args:
+        spec: The model, or a loaded one.
+        device: The device.
+        network_class: Transformers class of the network.
+    Raises:
+        UserError: As for `load_pixel_encoder`, or the model's logit is another function of the two
+            vectors.
+    """
+    if isinstance(spec, LoadedSpec):
+        # The towers inside a network for detection or segmentation.
+        spec = replace(spec, network=spec.network.base_model)
+        network_class = type(spec.network)
+    fields = load_pixel_encoder(spec, device, network_class)
+    network = fields["network"]
+    fields["max_tokens"] = count_tokens(network, fields["tokenizer"])
+    encoder = LateFusionEncoder(
+        **fields, fallback_mask=EXCLAMATION_MARK, scale=_read_scale(network)
     )
+    if device.name != META:
+        check_logit(encoder)
+    return encoder
+
+
+def count_tokens(network: Any, tokenizer: Any) -> int:
+    """Return the maximum number of tokens: positions of the network, or of its tokenizer if it has
+    fewer.
+    """
+    counts: list[int] = [
+        network.config.text_config.max_position_embeddings,
+        tokenizer.model_max_length,
+    ]
+    for name, layer in network.named_modules():
+        # Positions of RoBERTa begin behind that of padding.
+        starts_late = getattr(layer, "padding_idx", None) is not None
+        if starts_late and name.endswith("position_embeddings"):
+            counts.append(layer.num_embeddings - layer.padding_idx - 1)
+    return min(counts)
+
+
+def _read_scale(network: Any) -> float:
+    """Return the factor of the cosine."""
+    if hasattr(network, "temperature"):
+        return 1 / read_single_value(network.temperature)
+    # AIMv2 limits the parameter.
+    limit = getattr(network, "max_log_logit_scale", math.inf)
+    return read_single_value(network.logit_scale.clamp(max=limit).exp())
+
+
+@torch.inference_mode()
+def check_logit(encoder: LateFusionEncoder) -> None:
+    """Refuse a network whose own logit of a text with an image is not that of its two vectors.
+
+    Raises:
+        UserError: The logits differ.
+    """
+    network = encoder.network
+    ids = torch.tensor([encoder.tokenize(TRIAL_TEXT).ids], device=encoder.device)
+    images = torch.stack(
+        [
+            encoder.prepare_image(image)
+            for image in (TRIAL_IMAGE, Image.new("RGB", TRIAL_IMAGE.size, "red"))
+        ]
+    )
+    text, image = encoder.encode_text(ids), encoder.encode_image(images)
+    expected = encoder.fuse(text, image)
+    logits = network(
+        input_ids=ids, attention_mask=torch.ones_like(ids), pixel_values=images
+    ).logits_per_image[:, 0]
+    largest = encoder.scale + abs(encoder.bias)
+    tolerance = ROUNDINGS * torch.finfo(network.dtype).eps * largest
+    difference = float((logits.float() - expected).abs().max())
+    if not difference <= tolerance:
+        raise UserError(
+            f"models.{encoder.spec.name}: the logit of {type(network).__name__} is not the scaled cosine of its vectors"
+            f" (difference {difference:.2g}, expected at most {tolerance:.2g}); explain a function that returns its"
+            " logit, see docs/how-to/a-function-as-a-model.md"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Siglip2(LateFusionEncoder):
+    """A loaded SigLIP 2 of the NaFlex form, which reads images of any shape as rows of patches."""
+
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
+        """Return the prepared image, made of its patches, without the padding behind them."""
+        inputs = self.processor(images=[image], return_tensors="pt")
+        rows, columns = inputs["spatial_shapes"][0].tolist()
+        size = self.network.config.vision_config.patch_size
+        # (rows, columns, size, size, 3) of the first patches, as the processor cuts the image.
+        patches = inputs["pixel_values"][0, : rows * columns].view(
+            rows, columns, size, size, -1
+        )
+        pixels: torch.Tensor = patches.permute(4, 0, 2, 1, 3).reshape(
+            -1, rows * size, columns * size
+        )
+        return pixels.to(self.device, self.network.dtype)
+
+    def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
+        """Return image vectors of prepared images of one shape, cut into patches again."""
+        size = self.network.config.vision_config.patch_size
+        count, _, height, width = images.shape
+        rows, columns = height // size, width // size
+        patches = images.view(count, -1, rows, size, columns, size)
+        shapes = torch.tensor([[rows, columns]] * count, device=images.device)
+        # Nothing is padded: each patch counts.
+        vectors: torch.Tensor = self.network.get_image_features(
+            pixel_values=patches.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2),
+            pixel_attention_mask=torch.ones(
+                (count, rows * columns), dtype=torch.int32, device=images.device
+            ),
+            spatial_shapes=shapes,
+        ).pooler_output
+        return vectors
+
+
+def load_siglip2(spec: ModelSpec, device: Device) -> Siglip2:
+    """Load a SigLIP 2 of the NaFlex form by hub id or folder; texts are padded as for `load_siglip`."""
+    fields = load_pixel_encoder(
+        spec,
+        device,
+        transformers.Siglip2Model,
+        tokenizer_class=transformers.PreTrainedTokenizerFast,
+    )
+    return Siglip2(**_add_sigmoid_fields(fields))
