@@ -303,7 +303,9 @@ def report(folder):
     browser = make_browser_data(
         {"existence": items()}, runs(), picture, {"existence": 534}
     )
-    browser["typical"] = choose_typical_example(browser, {"clip": 25.0})
+    browser["typical"] = choose_typical_example(
+        browser, {"clip": 25.0}, {"clip": ["existence"]}
+    )
     sources = {
         "coco": {
             "format": "coco-captions",

@@ -11,13 +11,16 @@ from waltz.core.schema import MetricRecord, ShareRecord
 from waltz.reporting.page.examples import choose_typical_example, make_browser_data
 from waltz.reporting.page.findings import (
     ModelFinding,
+    describe_chance,
     describe_findings,
+    describe_recorded_runs,
     is_small_measure,
     list_mixed_means,
     name_datasets,
     select_comparable,
 )
 from waltz.reporting.page.findings import summarize_models as summarize_frames
+from waltz.reporting.tables.cells import VerdictCounts
 
 
 def summarize_models(metrics, shares, tested, rulers, averaged=()):
@@ -300,6 +303,27 @@ def test_accuracies_with_different_chance_levels_are_not_averaged():
     assert mistral.chance == pytest.approx(38.33, abs=0.01)
 
 
+def test_recorded_runs_say_whose_answers_they_are_and_how_they_compare():
+    kinds = {
+        "equal to the paper": 17,
+        "compatible": 12,
+        "differs": 1,
+        "no verdict": 4,
+        "no value": 6,
+    }
+    counts = VerdictCounts("all tables", 40, kinds)
+    runs = {"mistral": "one"}
+    assert describe_recorded_runs(runs, {"one": "Lin et al."}, counts) == [
+        "No model ran here: the answers of mistral are recorded in one; of 30 numbers that the papers"
+        " print, 17 are equal, 12 compatible and 1 different.",
+        "one: Lin et al.",
+    ]
+    runs |= {"llama": "two"}
+    assert describe_recorded_runs(runs, {}, None) == [
+        "No model ran here: the answers of mistral and llama are recorded in one and two."
+    ]
+
+
 def test_both_kinds_of_cc_shap_are_named():
     explained = [
         row("mistral", "comve", 0.11, "cc_shap_posthoc", "post-hoc"),
@@ -395,9 +419,33 @@ def test_nothing_is_said_of_models_from_too_few_items():
 
 def test_the_typical_example_is_nearest_to_the_mean_share_of_the_first_model_with_one():
     data = make_browser_data({"existence": items()}, runs(), picture, {"existence": 2})
-    assert choose_typical_example(data, {"mine": 1.0, "clip": 90.0}) == {
+    assert choose_typical_example(data, {"mine": 1.0, "clip": 90.0}, {}) == {
         "item": 0,
         "result": 0,
         "part": 0,
     }
-    assert choose_typical_example(data, {"mine": 1.0}) is None
+    assert choose_typical_example(data, {"mine": 1.0}, {}) is None
+
+
+def test_the_typical_example_is_of_a_data_set_that_the_model_masters():
+    # the same two items in two data sets: all else equal, the first data set comes first
+    both = {"existence": items(), "relations": items()}
+    twice = [*runs(), *(replace(run, dataset="relations") for run in runs())]
+    data = make_browser_data(both, twice, picture, dict.fromkeys(both, 2))
+    for mastered, item in (({}, 0), ({"clip": ["relations"]}, 2)):
+        typical = choose_typical_example(data, {"clip": 90.0}, mastered)
+        assert typical["item"] == item
+
+
+def test_a_model_that_guesses_is_named_next_to_its_example():
+    rows = [row("clip", dataset, value) for dataset, value in NOUNS_AND_MORE.items()]
+    rows.append(row("clip", "few", 99.0, n=29))
+    (clip,) = summarize_models(rows, [], [], {})
+    assert clip.mastered == ["foil-it", "nouns"]
+    assert [describe_chance(clip, name) for name in ("nouns", "unknown")] == ["", ""]
+    assert describe_chance(clip, "relations") == (
+        "clip is not above chance on relations: 46 % [42, 50]; a right answer may be luck."
+    )
+    assert describe_chance(clip, "few") == (
+        "Too few items to say whether clip is above chance on few: 99 % [95, 103]."
+    )

@@ -15,6 +15,7 @@ from stand_ins.report_of_two_models import (
     HOSTILE,
     attribution,
     cells,
+    findings,
     items,
     pairs,
     picture,
@@ -52,6 +53,7 @@ from waltz.reporting.page.report import (
     write_report,
 )
 from waltz.reporting.run_records import (
+    RunModel,
     RunRecord,
     list_cropping_models,
     list_warnings,
@@ -254,6 +256,21 @@ def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
     ]
     write_report(tmp_path / "report.html", contents)
     assert "Drawn scenes" in (tmp_path / "report.html").read_text()
+
+
+def test_a_study_without_a_run_says_whose_answers_it_shows(tmp_path):
+    recorded = RunModel(name="clip", recorded="coco")
+    record = records()[0].model_copy(update={"models": (recorded,)})
+    contents = replace(
+        report(tmp_path), findings=findings()[:1], records=[record], share_changes=()
+    )
+    write_report(tmp_path / "recorded.html", contents)
+    page = (tmp_path / "recorded.html").read_text(encoding="utf-8")
+    assert "No model ran here: the answers of clip are recorded in coco; of 2" in page
+    assert '<p class="lead">coco: Lin et al.' in page
+    # a study with one more model shows its findings first
+    write_report(tmp_path / "mixed.html", replace(contents, findings=findings()))
+    assert "No model ran" not in (tmp_path / "mixed.html").read_text(encoding="utf-8")
 
 
 def test_json_of_data_ends_no_script_and_comes_back():

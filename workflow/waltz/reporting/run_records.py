@@ -260,6 +260,16 @@ def summarize_runs(records: Sequence[RunRecord]) -> RunSummary:
     )
 
 
+def list_recorded_models(records: Iterable[RunRecord]) -> dict[str, str]:
+    """Return the source of the results of each model that was run elsewhere."""
+    sources = {}
+    for record in records:
+        for model in record.models:
+            if model.recorded:
+                sources[model.name] = model.recorded
+    return sources
+
+
 def list_cropping_models(records: Iterable[RunRecord]) -> list[str]:
     """Return the names of the models that see only the square in the middle of an image, in
     alphabetical order.

@@ -4,7 +4,7 @@ each model.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -228,11 +228,15 @@ class DatasetCounts(TypedDict):
 
 
 class TypicalExample(TypedDict):
-    """Numbers of an item, its result, and the contributions in that result."""
+    """Numbers of an item, its result, and the contributions in that result.
+
+    `remark` says so if the model is not above chance on the data set.
+    """
 
     item: int
     result: int
     part: int
+    remark: NotRequired[str]
 
 
 class BrowserData(TypedDict):
@@ -466,25 +470,33 @@ def make_browser_data(
 
 
 def choose_typical_example(
-    data: BrowserData, averages: Mapping[str, float]
+    data: BrowserData,
+    averages: Mapping[str, float],
+    mastered: Mapping[str, Collection[str]],
 ) -> TypicalExample | None:
     """Return the example that is typical of a study: its T-SHAP is nearest to the mean of the
     model.
 
-    Examples with a right outcome are preferred.
+    Examples of data sets on which the model is above chance are preferred, then those with a right
+    outcome: where a model guesses, a right outcome is luck.
 
     Args:
         data: Data of the example browser.
         averages: Mean T-SHAP of models in percent, the preferred model first.
+        mastered: Data sets on which each model is above chance.
     Returns:
         The example with the contributions of its caption; None without contributions.
     """
     for model, average in averages.items():
         candidates = []
         for position, is_right, t_shap in _list_captions(data, model):
-            candidates.append((not is_right, abs(100 * t_shap - average), position))
+            dataset = data["items"][position[0]]["dataset"]
+            is_guessed = dataset not in mastered.get(model, ())
+            distance = abs(100 * t_shap - average)
+            # False sorts before True.
+            candidates.append((is_guessed, not is_right, distance, position))
         if candidates:
-            _, _, (item, result, part) = min(candidates)
+            *_, (item, result, part) = min(candidates)
             return TypicalExample(item=item, result=result, part=part)
     return None
 

@@ -2,6 +2,7 @@
 numbers.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -20,8 +21,9 @@ from waltz.fidelity import get_fidelity
 from waltz.reporting.page.examples import rank_setting
 from waltz.reporting.page.page_tables import list_numbers
 from waltz.reporting.run_records import RunRecord
-from waltz.reporting.tables.cells import is_small
+from waltz.reporting.tables.cells import VerdictCounts, is_small
 from waltz.reporting.tables.declaration import COMPARED_PROFILE
+from waltz.reporting.tables.paper_values import COMPATIBLE, EQUAL
 
 EVEN = 50.0
 """T-SHAP of a score to which text and image contribute equally, and accuracy of a guess between two
@@ -131,12 +133,16 @@ class ModelFinding:
             return None
         return fmean(levels.values())
 
-    def is_above_chance(self, dataset: str) -> bool:
-        """Return whether the interval of the accuracy on a data set lies above a known chance
-        level.
-        """
-        low, chance = self.accuracies[dataset].ci_low, self.chance_levels.get(dataset)
-        return low is not None and chance is not None and low > chance
+    @property
+    def mastered(self) -> list[str]:
+        """Data sets with enough items on which the interval of the accuracy lies above chance."""
+        names = []
+        for dataset in self.ranked:
+            low = self.accuracies[dataset].ci_low
+            # Without a chance level, none is above it.
+            if low is not None and low > self.chance_levels.get(dataset, math.inf):
+                names.append(dataset)
+        return names
 
     @property
     def ranked(self) -> list[str]:
@@ -146,6 +152,18 @@ class ModelFinding:
             if accuracy.value is not None and not is_small_measure(accuracy):
                 values[dataset] = accuracy.value
         return sorted(values, key=lambda dataset: values[dataset])
+
+
+def describe_chance(finding: ModelFinding, dataset: str) -> str:
+    """Return the sentence that a model is not above chance on a data set; empty if it is, or if its
+    accuracy or the chance level is unknown.
+    """
+    if dataset not in finding.chance_levels or dataset in finding.mastered:
+        return ""
+    accuracy = _format_accuracy(finding.accuracies[dataset])
+    if dataset not in finding.ranked:
+        return f"Too few items to say whether {finding.name} is above chance on {dataset}: {accuracy}."
+    return f"{finding.name} is not above chance on {dataset}: {accuracy}; a right answer may be luck."
 
 
 def is_small_measure(measure: Measure) -> bool:
@@ -446,6 +464,36 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     return sentences or ["This study has no results of models."]
 
 
+def describe_recorded_runs(
+    sources: Mapping[str, str],
+    citations: Mapping[str, str],
+    counts: VerdictCounts | None,
+) -> list[str]:
+    """Return the sentences of a study in which no model ran: whose answers they are, and how its
+    numbers compare with the papers.
+
+    Args:
+        sources: Source of the recorded results, by model.
+        citations: Citation by source; empty where a source has none.
+        counts: Numbers of cells by verdict; None without paper values.
+    """
+    names = list(dict.fromkeys(sources.values()))
+    models, runs = _join_words(list(sources)), _join_words(names)
+    sentence = f"No model ran here: the answers of {models} are recorded in {runs}"
+    if counts is not None and counts.compared:
+        verdicts = [f"{counts.kinds[EQUAL]} are equal"]
+        verdicts.append(f"{counts.kinds[COMPATIBLE]} compatible")
+        n_other = counts.compared - counts.kinds[EQUAL] - counts.kinds[COMPATIBLE]
+        verdicts.append(f"{n_other} different")
+        words = _join_words(verdicts)
+        sentence += f"; of {counts.compared:,} numbers that the papers print, {words}"
+    origins = []
+    for name in names:
+        if citation := citations.get(name, "").rstrip("."):
+            origins.append(f"{name}: {citation}.")
+    return [f"{sentence}.", *origins]
+
+
 def _describe_reliances(models: Sequence[ModelFinding]) -> list[str]:
     """Return the sentence about the modality that models rely on; none without models."""
     if not models:
@@ -574,10 +622,10 @@ def _compare_models(models: Sequence[ModelFinding], dataset: str) -> str:
         return ""
     # The ends of the range stand for all models.
     measured.sort(key=lambda model: model.accuracies[dataset].value or 0.0)
-    accuracies = [_format_accuracy(model.accuracies[dataset]) for model in measured]
-    if len(models) > 1:
-        for number, model in enumerate(measured):
-            accuracies[number] += f" ({model.name})"
+    accuracies = []
+    for model in measured:
+        accuracy = _format_accuracy(model.accuracies[dataset])
+        accuracies.append(accuracy + _bracket_name(model, models))
     return f"{_join_ends(accuracies)} on {dataset}"
 
 
@@ -589,18 +637,18 @@ def _compare_datasets(model: ModelFinding, models: Sequence[ModelFinding]) -> st
         model: The model.
         models: All models of the sentence; the clause names the model if there are several.
     """
-    accuracies = [
-        f"{_format_accuracy(model.accuracies[dataset])} on {dataset}"
-        for dataset in model.ranked
-    ]
+    accuracies = []
+    for dataset in model.ranked:
+        accuracy = _format_accuracy(model.accuracies[dataset])
+        accuracies.append(f"{accuracy} on {dataset}")
     remarks = []
     if len(models) > 1:
         remarks.append(model.name)
     # A model that is above chance somewhere can do what these foils test, whatever its mean.
-    known = [dataset for dataset in model.ranked if dataset in model.chance_levels]
+    known = model.chance_levels.keys() & model.ranked
     if known:
-        n_better = sum(map(model.is_above_chance, known))
-        remarks.append(f"above chance on {n_better} of {len(known)} data sets")
+        counts = f"{len(model.mastered)} of {len(known)}"
+        remarks.append(f"above chance on {counts} data sets")
     clause = _join_ends(accuracies)
     if remarks:
         clause += f" ({', '.join(remarks)})"
@@ -622,11 +670,18 @@ def _find_extremes(models: Sequence[ModelFinding]) -> str:
 def _compare_means(models: Sequence[ModelFinding]) -> str:
     """Return the clause about the lowest and the highest mean accuracy."""
     ranked = sorted(models, key=lambda model: model.accuracy.value or 0.0)
-    if len(ranked) == 1:
-        return _format_accuracy(ranked[0].accuracy)
-    return _join_ends(
-        [f"{_format_accuracy(model.accuracy)} ({model.name})" for model in ranked]
-    )
+    accuracies = []
+    for model in ranked:
+        accuracy = _format_accuracy(model.accuracy)
+        accuracies.append(accuracy + _bracket_name(model, models))
+    return _join_ends(accuracies)
+
+
+def _bracket_name(model: ModelFinding, models: Sequence[ModelFinding]) -> str:
+    """Return the name of one of several models in brackets; of a single model, nothing."""
+    if len(models) == 1:
+        return ""
+    return f" ({model.name})"
 
 
 def _join_ends(accuracies: Sequence[str]) -> str:

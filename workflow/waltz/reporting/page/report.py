@@ -31,6 +31,7 @@ from waltz.reporting.page.example_items import QuestionSettings, read_example_it
 from waltz.reporting.page.examples import (
     BrowserData,
     ResultFiles,
+    TypicalExample,
     choose_typical_example,
     read_browser_data,
 )
@@ -38,7 +39,9 @@ from waltz.reporting.page.findings import (
     ENCODER,
     RULER,
     ModelFinding,
+    describe_chance,
     describe_findings,
+    describe_recorded_runs,
     is_small_measure,
     list_mixed_means,
     name_datasets,
@@ -52,6 +55,7 @@ from waltz.reporting.page.sources import SourceSection, describe_sources
 from waltz.reporting.run_records import (
     RunRecord,
     list_cropping_models,
+    list_recorded_models,
     list_warnings,
     read_study_records,
     resolve_revisions,
@@ -302,7 +306,7 @@ def read_report(
         settings["seed"],
         list_cropping_models(runs),
     )
-    browser["typical"] = choose_typical_example(browser, rank_shares(findings))
+    browser["typical"] = _choose_example(browser, findings)
     return ReportInputs(
         study=settings["study"],
         sources=describe_sources(settings["sources"], runs, lock),
@@ -318,6 +322,22 @@ def read_report(
         faults=_read_unusable_images(inputs["faults"]),
         browser=browser,
     )
+
+
+def _choose_example(
+    browser: BrowserData, findings: Sequence[ModelFinding]
+) -> TypicalExample | None:
+    """Return the example of the first screen, with a remark if its model is not above chance."""
+    mastered = {finding.name: finding.mastered for finding in findings}
+    typical = choose_typical_example(browser, rank_shares(findings), mastered)
+    if typical is None:
+        return None
+    item = browser["items"][typical["item"]]
+    model = browser["models"][item["results"][typical["result"]]["model"]]
+    for finding in findings:
+        if finding.name == model:
+            typical["remark"] = describe_chance(finding, item["dataset"])
+    return typical
 
 
 def _read_unusable_images(files: Sequence[str | Path]) -> list[UnusableImage]:
@@ -340,6 +360,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
     compared = any(
         cell.paper_text or cell.paper_value is not None for cell in report.cells
     )
+    reproduced = _describe_reproduction(report.cells) if compared else None
     page = (
         _build_environment()
         .get_template("report.html")
@@ -350,13 +371,13 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             script_hash=hash_script(script),
             classes=CLASSES,
             facts=summarize_runs(report.records),
-            sentences=[*describe_findings(report.findings), *report.share_changes],
+            sentences=_describe_study(report, reproduced),
             mixed=list_mixed_means(report.findings),
             placed=select_comparable(report.findings),
             small={"mark": SMALL_MARK, "n": SMALLEST_N, "images": FEWEST_IMAGES},
             bold_rule=BOLD_RULE,
             compared=compared,
-            reproduced=_describe_reproduction(report.cells) if compared else None,
+            reproduced=reproduced,
             tables=[
                 _summarize_table(name, cells)
                 for name, cells in group_cells(report.cells, "table").items()
@@ -369,6 +390,20 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         )
     )
     write_text(path, page)
+
+
+def _describe_study(report: ReportInputs, reproduced: Reproduction | None) -> list[str]:
+    """Return the sentences at the head of the page: the heading, a lead, and remarks."""
+    sentences = [*describe_findings(report.findings), *report.share_changes]
+    recorded = list_recorded_models(report.records)
+    if not recorded or any(model.name not in recorded for model in report.findings):
+        return sentences
+    citations = {source.name: source.citation for source in report.sources}
+    counts = reproduced.total if reproduced else None
+    heading, *origins = describe_recorded_runs(recorded, citations, counts)
+    # Whose answers they are stands next to what was found in them.
+    lead = " ".join([*origins, sentences[0]])
+    return [heading, lead, *sentences[1:]]
 
 
 def _build_grids(report: ReportInputs, compared: bool) -> Grids:

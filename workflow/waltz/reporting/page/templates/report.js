@@ -486,6 +486,7 @@
       const foil = Object.entries(item.texts).find(([role]) => role === "foil" || role === "mismatched");
       const link = `#samples?${new URLSearchParams({dataset: item.dataset, model: result.model, profile: result.profile, item: item.id})}`;
       $("#typical").replaceChildren(el("h2", {}, `One example: ${result.model}, ${item.dataset} `, result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : ""),
+        browserData.typical.remark ? el("p", {class: "note"}, browserData.typical.remark) : "",
         el("p", {class: "texts-line"}, "Caption: ", markSpan(item.texts.caption, item.spans.caption), foil ? [el("br"), "Foil: ", markSpan(foil[1], item.spans.foil)] : ""),
         map, el("div", {}, share(part), tokens, el("p", {class: "note"}, "Blue patches and words raise the score of the caption, red and hatched ones lower it. ", el("a", {href: link}, "All numbers of this example")), readout));
     }
