@@ -528,7 +528,7 @@ def test_words_and_regions_of_a_decoder(llava, picture):
         grid=halves,
         interactions=True,
     )
-    assert explanation.text.tokens == ("what", "a dog")
+    assert explanation.text.tokens == ("a dog", "what")
     assert explanation.text.shape[0] == explanation.image.shape[0] == 2
     estimate = explanation.attribution.estimate
     assert estimate.exact
@@ -931,10 +931,61 @@ def test_scores_that_are_not_finite_leak_no_warning(clip, picture):
     assert math.isnan(explanation.t_shap)
 
 
+def score_by_length(images, texts):
+    """Return the length of each text, and no finite score for a text without a dog."""
+    scores = []
+    for text in texts:
+        scores.append(len(text) if "dog" in text else score_by_length.undefined)
+    return scores
+
+
+@pytest.mark.parametrize("undefined", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_not_finite_warn_of_nothing(
+    undefined, picture, monkeypatch, caplog
+):
+    monkeypatch.setattr(score_by_length, "undefined", undefined, raising=False)
+    with warnings.catch_warnings(action="error"):
+        explanation = Explainer(score_by_length).explain(
+            picture,
+            "dog sees ball",
+            players=["dog", "ball"],
+            grid=(1, 2),
+            interactions=True,
+            standard_error=0.01,
+        )
+        explanation.plot()._repr_png_(), explanation.plot_interactions()._repr_png_()
+        explanation._repr_html_(), explanation.record(), list(explanation.lines())
+        explanation.to_frame().groupby("modality").phi.mean()
+        assert math.isnan(explanation.t_shap)
+    assert explanation.reason == "the model's score is not finite"
+    assert "unknown for 1 of 1 explanations (the model's score" in caplog.text
+
+
+def test_undefined_shares_have_a_reason(explainer, llava, picture):
+    explanation = explainer.explain(picture, TEXT, grid=(1, 2))
+    assert explanation.reason is None
+    silent = Explainer(lambda images, texts: [0.0] * len(texts)).explain(
+        picture, TEXT, foil=FOIL, grid=(1, 2)
+    )
+    assert silent.reason == "every Shapley value is 0, so no share is defined"
+    assert silent.foil.reason == silent.record()["foil"]["reason"] == silent.reason
+    answer = llava.explain(picture, question="what is this ?", budget=62)
+    assert math.isnan(answer.t_shap_se)
+    assert answer.reason == answer.record()["answer"]["reason"]
+    assert answer.reason == "the estimator gives no independent parts"
+
+
 def test_weights_without_values_are_refused(clip):
     network, processor = load_clip(clip)
     with pytest.raises(ValueError, match="meta"):
         Explainer(network.to("meta"), processor)
+    with pytest.raises(ValueError, match="device: weights on the device meta"):
+        Explainer(clip, device="meta")
+
+
+def test_a_device_that_torch_cannot_use_is_refused(clip):
+    with pytest.raises(ValueError, match=r"device: torch cannot use xpu here \("):
+        Explainer(clip, device="xpu")
 
 
 def test_an_image_of_masked_pixels_has_no_t_shap(explainer, monkeypatch):

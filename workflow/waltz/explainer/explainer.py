@@ -1,6 +1,7 @@
 """`waltz.Explainer`: MM-SHAP and CC-SHAP of any model, loaded once, for scripts and notebooks."""
 
 import logging
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -465,14 +466,23 @@ def _check_settings(profile: str, estimator: str, seed: object) -> Fidelity:
 def _warn_of_large_errors(
     explanations: Sequence[Explanation], standard_error: float | None
 ) -> None:
-    """Log a warning if a standard error of T-SHAP is larger than the requested one."""
+    """Log a warning if a standard error of T-SHAP is unknown, or larger than the requested one."""
     if standard_error is None:
         return
-    errors = [explanation.t_shap_se for explanation in explanations]
-    # An unknown error is NaN, for which this comparison is false, so that it is reported too.
-    if not all(error <= standard_error for error in errors):
+    # An error is unknown where T-SHAP is not defined, or the budget too small for an error.
+    unknown = [item for item in explanations if math.isnan(item.t_shap_se)]
+    if unknown:
+        log.warning(
+            "standard_error: unknown for %d of %d explanations (%s)",
+            len(unknown),
+            len(explanations),
+            unknown[0].reason,
+        )
+    known = [item.t_shap_se for item in explanations if item not in unknown]
+    largest = max(known, default=0.0)
+    if largest > standard_error:
         log.warning(
             "standard_error: not reached within the budget (got %.2g, expected at most %.2g); give a larger budget",
-            max(errors),
+            largest,
             standard_error,
         )

@@ -170,6 +170,20 @@ class Explanation:
         return self.attribution.t_shap.corrected
 
     @property
+    def reason(self) -> str | None:
+        """Return why the score, T-SHAP or its standard error is not defined; None if all are.
+
+        A foil and a decoder's explanation have a reason of their own.
+        """
+        # Generated text has several outputs, whose values T-SHAP itself checks.
+        if not self.is_score:
+            return self.attribution.t_shap.reason
+        phi = self.attribution.estimate.phi
+        if not math.isfinite(self.score) or not np.isfinite(phi).all():
+            return "the model's score is not finite"
+        return self.attribution.t_shap.reason
+
+    @property
     def text(self) -> PlayerValues:
         """Return the Shapley values of the text players, with `tokens` and `spans`.
 
@@ -424,7 +438,7 @@ class Explanation:
             "score": to_null(self.score),
             "probability": to_null(self.probability),
             **self._record_t_shap(),
-            "reason": self._find_reason(),
+            "reason": self.reason,
             "players": players,
             "requested": estimate.requested,
             "evaluated": self.attribution.evaluated,
@@ -450,7 +464,7 @@ class Explanation:
             "prompt": attribution.text,
             "query_suffix": attribution.instance.query_suffix,
             **self._record_t_shap(),
-            "reason": attribution.t_shap.reason,
+            "reason": self.reason,
             "estimator": attribution.estimator,
             "requested": estimate.requested,
             "base_value": [to_null(value) for value in estimate.base_value],
@@ -533,9 +547,8 @@ class Explanation:
         if not math.isnan(self.t_shap_se):
             share += f" ± {100 * self.t_shap_se:.2f}"
         description = f"score {score}, T-SHAP {share}"
-        reason = self._find_reason()
-        if reason:
-            return f"{description} ({reason})"
+        if self.reason:
+            return f"{description} ({self.reason})"
         return description
 
     def _describe_output(self) -> str:
@@ -547,24 +560,12 @@ class Explanation:
         return f"{self.name}: {_join_lines(text) or '(nothing to read)'}{label}"
 
     def _describe_t_shap(self) -> str:
-        return describe_share(
-            "T-SHAP", self.t_shap, self.t_shap_se, self.attribution.t_shap.reason
-        )
+        return describe_share("T-SHAP", self.t_shap, self.t_shap_se, self.reason)
 
     def _describe_joint_share(self) -> str:
         return describe_share(
             "used together", self.joint_share, reason="nothing contributes"
         )
-
-    def _find_reason(self) -> str | None:
-        """Return the reason why the score or T-SHAP is not defined; None if both are."""
-        is_finite = (
-            math.isfinite(self.score)
-            and np.isfinite(self.attribution.estimate.phi[:, 0]).all()
-        )
-        if not is_finite:
-            return "the model's score is not finite"
-        return self.attribution.t_shap.reason
 
     def _build_title(self) -> str:
         return f"{shorten_model_name(self.model)}, {self.profile}"

@@ -14,6 +14,7 @@ from waltz.reporting.figures.heatmaps import (
     HeatmapPanel,
     Layer,
     color_image,
+    find_peak,
     map_to_colors,
     split_layers,
 )
@@ -38,8 +39,7 @@ def render_panels(
         headings: A line for each panel.
     """
     # All panels have one color scale, so that caption and foil can be compared.
-    peaks = [float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels]
-    peak = max(peaks, default=0.0)
+    peak = find_peak(panels)
     rendered_panels = []
     for panel, heading in zip(panels, headings, strict=True):
         layer = split_layers(panel, peak)[0]
@@ -84,7 +84,7 @@ def _render_image(image: np.ndarray, title: str) -> str:
 
 
 def _render_token(token: str, strength: float, label: str) -> str:
-    face = to_hex(tuple(map_to_colors(np.nan_to_num(np.array(strength)))))
+    face = to_hex(tuple(map_to_colors(np.array(strength))))
     style = (
         f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"
     )

@@ -16,7 +16,7 @@ from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.function import describe_function, is_function
-from waltz.models.pretrained import LoadedSpec
+from waltz.models.pretrained import META, LoadedSpec
 from waltz.models.resolve_name import describe_loaded, resolve_decoder, resolve_encoder
 
 
@@ -128,6 +128,16 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
         raise ValueError(
             f"device: torch sees {torch.cuda.device_count()} GPUs (got {device!r}); take another, or 'cpu'"
         )
+    if chosen.type == META:
+        raise ValueError(
+            "device: weights on the device meta have no values; take 'cpu' or 'cuda:0'"
+        )
+    try:
+        torch.zeros(1, device=chosen)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise ValueError(
+            f"device: torch cannot use {chosen} here ({get_first_line(error)}); take another, or 'cpu'"
+        ) from error
     return Device(str(chosen), threads, "named by the user, or the first")
 
 

@@ -336,12 +336,14 @@ def draw_heatmaps(
 
 
 def find_peak(panels: Sequence[HeatmapPanel]) -> float:
-    """Return the largest magnitude of the values in panels, ignoring NaN; 0 without values."""
-    peak = 0.0
-    for panel in panels:
-        magnitudes = np.nan_to_num(np.abs(panel.phi))
-        peak = max(peak, float(magnitudes.max(initial=0)))
-    return peak
+    """Return the largest magnitude of the finite values in panels; 0 without any."""
+    return max((_find_largest(panel.phi) for panel in panels), default=0.0)
+
+
+def _find_largest(values: np.ndarray) -> float:
+    """Return the largest magnitude of finite values; 0 without any."""
+    finite = values[np.isfinite(values)]
+    return float(np.abs(finite).max(initial=0))
 
 
 def count_lines(boxes: Sequence[TokenBox]) -> int:
@@ -370,7 +372,7 @@ def draw_interactions(
     """
     # pairs: (text players, regions); a player is as strong as the sum over its regions.
     magnitudes = np.nan_to_num(np.abs(pairs))
-    peak = float(magnitudes.max(initial=0))
+    peak = _find_largest(pairs)
     strongest = np.argsort(-magnitudes.sum(axis=1), kind="stable")[:MAX_INTERACTING]
     players = sorted(strongest.tolist())
 
@@ -461,9 +463,12 @@ def _color_per_modality(panel: HeatmapPanel) -> Layer:
     labels = []
     # First the text players, then the patches.
     for phi in (panel.phi[:n_tokens], panel.phi[n_tokens:]):
-        magnitudes = np.abs(phi)
-        strengths.append(phi / (magnitudes.max(initial=0) or 1))
-        percents = 100 * phi / (magnitudes.sum() or 1)
+        strengths.append(phi / (_find_largest(phi) or 1))
+        # Where a value is not finite, so is the sum, and no share is defined.
+        total = np.abs(phi).sum() or 1
+        percents = np.full_like(phi, math.nan)
+        if math.isfinite(total):
+            percents = 100 * phi / total
         labels.append([_format_signed(percent, 0) for percent in percents])
     return Layer(
         "renormalized per modality, in %",
@@ -715,10 +720,9 @@ def write_text_at(
 
 def _blend_colors(layer: Layer, strength: np.ndarray) -> np.ndarray:
     """Return the RGB colors of strengths in a layer; the result has a further last axis of 3."""
-    # Undefined values have no color.
-    values = np.nan_to_num(strength)
     if layer.signed:
-        return map_to_colors(values)[..., :3]
+        return map_to_colors(strength)[..., :3]
+    values = np.nan_to_num(strength)
     return np.asarray(matplotlib.colormaps["Purples"](0.6 * values))[..., :3]
 
 
@@ -726,7 +730,9 @@ def map_to_colors(strength: np.ndarray) -> np.ndarray:
     """Return the RGBA colors of numbers from -1 (against, red) to 1 (for, blue); black letters are
     legible on them.
     """
-    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + COLOR_RANGE * strength))
+    # Undefined values have no color.
+    values = np.nan_to_num(strength, posinf=0, neginf=0)
+    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + COLOR_RANGE * values))
 
 
 def _format_heading(panel: HeatmapPanel) -> str:
